@@ -9,10 +9,10 @@ seconds UTC (``*_at``). Digests are raw bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import chain
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, Self
 
 RootId = NewType("RootId", int)
 FolderId = NewType("FolderId", int)
@@ -370,3 +370,9 @@ class RunCounts:
     def add(self, tally: Tally, count: int = 1) -> None:
         """Count ``count`` names under ``tally``; negative to take a former tally back."""
         setattr(self, tally.value, getattr(self, tally.value) + count)
+
+    def __iadd__(self, other: RunCounts) -> Self:
+        """Add what another run covered, number by number."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        return self

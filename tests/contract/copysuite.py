@@ -1,5 +1,5 @@
 """
-What every kind of copy is held to (C1 to C7 of ``copies.protocol``).
+What every kind of copy is held to (C1 to C7 and the attributes in ``copies.protocol``).
 
 A kind has a subclass of ``CopySuite`` named ``Test...`` with the fixtures ``make`` and ``gone``. A folder is planted,
 and what the kind makes of it is compared with the folder. C6 and C7 are for each kind's own tests.
@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from integrity.config.copy_urls import find_local_path
 from integrity.copies.filenames import find_fault
-from integrity.copies.protocol import Copy, CopyEntry, Kind, LimitedNames, Published, Trouble
-from integrity.errors import CopyUnreachable, ReadError, Unreadable
+from integrity.copies.opening import open_copy
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
+from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted, Unreadable
 from support.waiting import wait_until
 
 MakeCopy = Callable[[Path], Copy]
@@ -84,8 +86,6 @@ def plant(folder: Path) -> None:
 
 def carried(copy: Copy) -> dict[bytes, bytes]:
     """Tell what of the planted files a copy can carry under their names."""
-    if not isinstance(copy, LimitedNames):
-        return PLANTED
     return {path: data for path, data in PLANTED.items() if copy.find_name_fault(path) is None}
 
 
@@ -264,6 +264,68 @@ class CopySuite:
             for kind in set(Kind) - copy.remote_kinds:
                 with pytest.raises(ValueError, match="digest"):
                     list(copy.digest([b"plain.txt"], kind))
+
+    def test_url_that_is_recorded_opens_the_same_copy(self, make: MakeCopy, tree: Path) -> None:
+        """``url`` leads to the same files again, in a later run."""
+        with make(tree) as copy:
+            expected, url = list_entries(copy), copy.url
+        with open_copy(url) as again:
+            assert expected == list_entries(again)
+            assert url == again.url
+
+    def test_details_repeat_what_the_listing_states(self, make: MakeCopy, tree: Path) -> None:
+        """A closer look contradicts nothing; a copy without details refuses it as a mistake of the caller."""
+        with make(tree) as copy:
+            entry = list_entries(copy)[b"sub/plain.txt"]
+            if copy.has_details:
+                closer = copy.look_closer(entry.path)
+                assert isinstance(closer, CopyEntry)
+                assert (entry.path, entry.size_bytes) == (closer.path, closer.size_bytes)
+                assert isinstance(copy.look_closer(b"no-such-file"), Trouble)
+            else:
+                with pytest.raises(ValueError, match="states everything"):
+                    copy.look_closer(entry.path)
+
+    def test_only_a_folder_of_this_machine_is_read_past_the_cache(self, make: MakeCopy, tree: Path) -> None:
+        """Each copy with a ``folder`` has an identity, the same each time; the others are known by their URL."""
+        with make(tree) as copy:
+            folder, identity = copy.folder, copy.identity()
+            assert (folder is not None) == (find_local_path(copy.url) is not None and copy.has_bytes)
+            if folder is None:
+                assert identity is None
+                return
+            assert identity is not None
+            assert os.path.samestat(os.stat(tree), os.fstat(folder.root_fd))
+            assert folder.is_exact(b"sub/plain.txt")
+            assert not folder.is_exact(b"sub/PLAIN.txt")
+            with folder.reader().open(b"plain.txt") as file:
+                assert len(PLANTED[b"plain.txt"]) == file.size_bytes
+        with make(tree) as again:
+            assert identity == again.identity()
+
+    def test_metadata_comes_from_this_machine_only(self, make: MakeCopy, tree: Path) -> None:
+        """A file of a mounted copy has the stat that it was opened with; other files have none."""
+        with make(tree) as copy:
+            if not copy.has_bytes:
+                pytest.skip("this kind of copy has no bytes")
+            file = copy.open(b"plain.txt")
+            assert (copy.folder is not None) == (file.stat is not None)
+            assert file.stat is None or os.path.samestat(os.stat(tree / "plain.txt"), file.stat)
+            file.close()
+
+    def test_waiting_ends_when_it_is_asked_to(self, make: MakeCopy, tree: Path) -> None:
+        """What needs no waiting is listed in full; all waiting ends with ReadInterrupted, and nothing is left."""
+        with make(tree) as copy:
+            files, url = list_entries(copy).keys(), copy.url
+        made = open_copy(url)
+        before = _count_left()
+        made.interrupt_when(lambda: True)
+        try:
+            with made as copy:
+                assert files == list_entries(copy).keys()
+        except ReadInterrupted:
+            pass
+        _await_as_before(before)
 
     def test_nothing_is_left_when_a_listing_is_given_up(self, make: MakeCopy, tree: Path) -> None:
         """Leaving in mid-listing and with a file half read closes descriptors, threads and programs."""

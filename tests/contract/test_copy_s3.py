@@ -80,7 +80,7 @@ class S3Suite(CopySuite):
         def make(folder: Path) -> Copy:
             bucket = server.make_bucket()
             server.put(bucket, "another/file", b"no part of it")
-            copy = self.kind(f"s3://{bucket}/the%20copy/", endpoint=server.endpoint)
+            copy = self.kind(f"s3://{bucket}/the%20copy/?endpoint={server.endpoint}")
             server.put_all(bucket, find_objects(folder, self.uncarried))
             return copy
 

@@ -19,17 +19,22 @@ from integrity.cli.daemon_client import DaemonClient
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
-from integrity.service.control.requests import LEASED, covers
+from integrity.service.control.requests import covers
 from integrity.service.control.server import ControlServer, DaemonState, JobRequest
 from integrity.service.control.socket import connect, default_socket_path, find_linked_socket, listen
 from integrity.service.control.users import BUFFER_LIMIT, MOST_CONNECTIONS
 from integrity.service.control.wire import (
     REQUEST_LIMIT,
     Answer,
+    AskAhead,
     AskCovered,
     AskState,
     Failure,
     JobAccepted,
+    JobsAhead,
+    LendRoot,
+    RootLent,
+    RootReturned,
     StopJob,
     Submit,
     encode,
@@ -201,27 +206,47 @@ def test_job_goes_on_without_its_client(integrity: Box, root: Path) -> None:
 
 
 def test_what_was_lent_comes_back_with_the_end_of_the_client(integrity: Box, root: Path) -> None:
-    """Told to stop, or gone: nobody else would give it back. Without a client, or of all roots, nothing is lent."""
+    """Told to stop, or gone: nobody else would give it back. All other jobs are no way to be lent a root."""
     request = JobRequest(Job.COMPARE, (bytes(root),))
     with SmallDaemon(integrity) as daemon:
         for number, leaves in enumerate((True, False)):
             with asking(daemon) as client:
-                client.send(Submit(request, waits=True))
-                answers = [receive(client), receive(client)]
-                assert [LEASED] == [one.phase for one in answers if isinstance(one, Progress)]
+                client.send(LendRoot(bytes(root)))
+                assert {RootLent(), JobAccepted(())} == {receive(client), receive(client)}
+                assert not daemon.is_stopped(number)
                 if not leaves:
                     client.send(StopJob())
-                    *_, summary = rest(client)
-                    assert isinstance(summary, Summary)
-                    assert Outcome.INTERRUPTED is summary.outcome
+                    assert RootReturned() == receive(client)
+                    with pytest.raises(CatalogError, match="ended the connection"):
+                        client.receive(_TIMEOUT_S)
             wait_until(lambda number=number: daemon.ended == number + 1, "the end of it")  # type: ignore[misc]
-        with asking(daemon) as client:
-            *_, failure = follow(client, replace(request, paths=()))
-            assert isinstance(failure, Failure)
-        with asking(daemon) as client:
-            client.send(Submit(request, waits=False))
-            assert isinstance(receive(client), Failure)
-    assert [request, request] == daemon.asked
+        for waits in (True, False):
+            with asking(daemon) as client:
+                client.send(Submit(request, waits=waits))
+                assert isinstance(receive(client), Failure)
+    assert [bytes(root)] * 2 == daemon.lent
+    assert [] == daemon.asked
+
+
+def test_root_is_lent_in_its_turn(integrity: Box, root: Path) -> None:
+    """Behind a job that was asked for before; whoever waits can ask for what, and a withdrawn request is never lent."""
+    with SmallDaemon(integrity) as daemon, asking(daemon) as worker, asking(daemon) as borrower:
+        daemon.gate.clear()
+        worker.send(Submit(scan_of(root), waits=True))
+        wait_until(lambda: bool(daemon.state().busy), "the job to begin")
+        borrower.send(LendRoot(bytes(root)))
+        accepted = receive(borrower)
+        assert isinstance(accepted, JobAccepted)
+        assert ["scan"] == [one.job for one in accepted.ahead]
+        borrower.send(AskAhead())
+        assert JobsAhead(accepted.ahead) == receive(borrower)
+        borrower.send(LendRoot(bytes(root)))
+        failure = receive(borrower)
+        assert isinstance(failure, Failure)
+        assert "one job at a time" in failure.message
+        daemon.gate.set()
+        wait_until(lambda: daemon.ended == 2, "both to end", timeout_s=_TIMEOUT_S)
+    assert daemon.is_stopped(1)
 
 
 def test_job_that_nobody_waits_for(integrity: Box, root: Path) -> None:

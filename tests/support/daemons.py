@@ -21,6 +21,8 @@ from integrity.config import load_config
 from integrity.errors import AppError
 from integrity.jobs.report import Report, Stop, Summary
 from integrity.jobs.runner import make_context
+from integrity.model import Job
+from integrity.service.control.requests import Returned
 from integrity.service.control.server import (
     BusyRoot,
     ControlServer,
@@ -33,18 +35,20 @@ from integrity.service.control.server import (
     interrupted,
     run_request,
 )
+from integrity.service.device_queue import LogReport
 from support.cli import Box
 
 _TIMEOUT_S = 30.0
 
 
 class Asked(NamedTuple):
-    """A request in the queue."""
+    """A job, or a root to be lent, in the queue."""
 
     request: JobRequest
     report: Report
     done: Done
     stop: Stop
+    lent: Callable[[], None] | None = None
 
 
 class SmallDaemon:
@@ -59,6 +63,7 @@ class SmallDaemon:
 
     Attributes:
         asked: every request that came, in order.
+        lent: every path that was to be lent, in order.
         ended: how many jobs have ended.
         gate: jobs wait for it before they begin; open at first.
         path: of the socket.
@@ -77,6 +82,7 @@ class SmallDaemon:
         os.makedirs(box.environment["XDG_RUNTIME_DIR"], exist_ok=True)
         self.path = bytes((folder or box.home / "run") / "control.sock")
         self.asked: list[JobRequest] = []
+        self.lent: list[bytes] = []
         self.ended = 0
         self.gate = threading.Event()
         self.gate.set()
@@ -108,9 +114,20 @@ class SmallDaemon:
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
         """Put a request into the queue."""
-        asked = Asked(request, report, done, Stop())
-        self._left.append(asked)
         self.asked.append(request)
+        return self._queue_up(Asked(request, report, done, Stop()))
+
+    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+        """Put a path that is to be lent into the queue."""
+        self.lent.append(path)
+
+        def done(result: Summary | AppError) -> None:
+            returned(result if isinstance(result, AppError) else None)
+
+        return self._queue_up(Asked(JobRequest(Job.COMPARE, (path,)), LogReport(), done, Stop(), lent))
+
+    def _queue_up(self, asked: Asked) -> Ticket:
+        self._left.append(asked)
         self._stops.append(asked.stop)
         self._queue.put(asked)
         return Ticket(asked.stop.set, lambda: self._find_ahead(asked))
@@ -161,6 +178,10 @@ class SmallDaemon:
 
     def _run(self, asked: Asked) -> Summary | AppError:
         if asked.stop.is_set():
+            return interrupted(asked.request.job, int(time.time()))
+        if asked.lent is not None:
+            asked.lent()
+            asked.stop.wait()
             return interrupted(asked.request.job, int(time.time()))
         config = load_config(bytes(self._box.home / "integrity.toml"))
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -316,7 +317,7 @@ def test_real_time_passes() -> None:
     scheduler.add("scan", "daily", due.set, last_started_at=None)
 
     assert not due.is_set()
-    assert "APScheduler" not in [thread.name for thread in threading.enumerate()]
+    assert "schedule" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_calls_come_from_one_thread_while_others_change_the_schedules() -> None:
@@ -347,18 +348,39 @@ def test_calls_come_from_one_thread_while_others_change_the_schedules() -> None:
     scheduler.stop()
 
 
-def test_clock_that_is_set_back_while_it_waits_does_not_hold_the_timer_up() -> None:
-    """APScheduler waits for a time of the day; one that is farther away than the longest wait is brought near again."""
-    scheduler = Scheduler(zone=BERLIN)
-    beat = threading.Semaphore(0)
+def test_clock_that_is_set_back_while_it_waits_does_not_hold_the_thread_up() -> None:
+    """The thread waits by a clock that nobody sets: beats go on, and what falls due by the new time is told."""
+    offset_s = 0.0
+    scheduler = Scheduler(zone=BERLIN, clock=lambda: time.time() + offset_s)
+    beat, due = threading.Semaphore(0), threading.Event()
     scheduler.every("heart", 0.02, beat.release)
     scheduler.start()
     try:
         assert beat.acquire(timeout=DEADLINE_S)
-        in_a_year = datetime.now(UTC) + timedelta(days=365)
-        scheduler._timer.modify_job("tick", next_run_time=in_a_year)  # as the clock of a year ago sees it
+        offset_s = -365.0 * DAY_S
         while beat.acquire(blocking=False):
             pass
         assert all(beat.acquire(timeout=DEADLINE_S) for _ in range(3))
+        scheduler.add("scan", "daily", due.set, last_started_at=None)
+        assert due.wait(DEADLINE_S)
     finally:
         scheduler.stop()
+
+
+def test_call_that_fails_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+    """With the real clock: it is logged, called again at its next moment, and the others are told meanwhile."""
+    scheduler = Scheduler(zone=BERLIN)
+    failed, beat = threading.Semaphore(0), threading.Semaphore(0)
+
+    def fail() -> None:
+        failed.release()
+        raise ValueError("a bug")
+
+    scheduler.every("first", 0.02, fail)
+    scheduler.every("second", 0.02, beat.release)
+    scheduler.start()
+    try:
+        assert all(failed.acquire(timeout=DEADLINE_S) and beat.acquire(timeout=DEADLINE_S) for _ in range(3))
+    finally:
+        scheduler.stop()
+    assert "a bug" in caplog.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,3 +48,14 @@ def test_numbers_add_up(counts: RunCounts) -> None:
     known, *parts = [int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", line.partition(" (")[0])]
 
     assert known == sum(parts) == counts.known == sum(getattr(counts, tally.value) for tally in Tally)
+
+
+@given(all_counts, all_counts)
+def test_counts_of_two_runs_are_added_number_by_number(counts: RunCounts, others: RunCounts) -> None:
+    """No number is left out, and the run that is added keeps its own."""
+    expected = [getattr(counts, one.name) + getattr(others, one.name) for one in fields(RunCounts)]
+    before = replace(others)
+    counts += others
+
+    assert expected == [getattr(counts, one.name) for one in fields(RunCounts)]
+    assert before == others

@@ -27,6 +27,9 @@ from integrity.service.control.wire import (
     Hello,
     JobAccepted,
     JobsAhead,
+    LendRoot,
+    RootLent,
+    RootReturned,
     StopJob,
     Submit,
     WireError,
@@ -40,7 +43,9 @@ from integrity.service.control.wire import (
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 BUSY = st.builds(BusyRoot, rate_bytes_per_s=st.none() | FINITE)
 ANSWERS = st.one_of(
-    *map(st.from_type, (Hello, Covered, JobAccepted, JobsAhead, Progress, Finding, Note, Failure)),
+    *map(
+        st.from_type, (Hello, Covered, JobAccepted, JobsAhead, RootLent, RootReturned, Progress, Finding, Note, Failure)
+    ),
     st.builds(Summary, duration_s=FINITE),
     st.builds(DaemonState, busy=st.lists(BUSY).map(tuple)),
 )
@@ -67,6 +72,7 @@ REQUESTS = st.builds(
 QUESTIONS = st.one_of(
     st.builds(Submit, REQUESTS, st.booleans()),
     st.builds(AskCovered, PATHS.map(lambda names: tuple(b"/" + name for name in names))),
+    st.builds(LendRoot, st.just(b"/srv") | st.just(b"/odd\xff/x")),
     st.just(StopJob()),
     st.just(AskState()),
     st.just(AskAhead()),
@@ -188,6 +194,10 @@ def assert_typed(record: object) -> None:
         b'{"v":1,"type":"hello"}',
         b'{"v":1,"type":"state","more":1}',
         b'{"v":1,"type":"state","type":"stop"}',
+        b'{"v":1,"type":"lend"}',
+        b'{"v":1,"type":"lend","path":"c3J2"}',
+        b'{"v":1,"type":"lend","path":"L3Nydi8uLi9ldGM="}',
+        b'{"v":1,"type":"lend","path":null}',
         b"[" * 100_000,
         b'{"v":' + b"1" * 10_000 + b"}",
         b'{"v":NaN}',
@@ -205,6 +215,7 @@ def test_what_is_no_question_is_refused(line: bytes) -> None:
     "changes",
     [
         {"request__job": "import"},
+        {"request__job": "compare"},
         {"request__scan__touched_bytes": -1},
         {"request__scan__touched_bytes": 1 << 63},
         {"request__paths": ["c3J2"]},  # "srv": relative

@@ -26,10 +26,10 @@ from integrity.cli.queue_notice import WaitingNotice, ahead_objects, describe_ah
 from integrity.cli.session import Session
 from integrity.config.places import default_catalog_path, default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
-from integrity.jobs.report import Progress, Summary
+from integrity.jobs.report import Progress
 from integrity.model import Job
 from integrity.paths import path_fields, shell_path
-from integrity.service.control.requests import LEASED, JobRequest
+from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.context import Context
-    from integrity.jobs.report import Stop
+    from integrity.jobs.report import Stop, Summary
     from integrity.service.control.wire import Answer, Hello, Question
     from integrity.service.states import DaemonState
 
@@ -467,7 +467,7 @@ def _borrow(output: Output, daemon: DaemonClient, path: bytes, context: Context)
     """Wait until the service has made room; it works there again when the connection ends."""
     from integrity.service.control import wire
 
-    daemon.submit(JobRequest(Job.COMPARE, (path,)), waits=True)
+    daemon.send(wire.LendRoot(path))
     context.report.progress(Progress(Job.COMPARE, path, "waits for the service", 0, None, 0, None))
     notice = WaitingNotice(output, daemon.send, Job.COMPARE)
     while not context.stop.is_set():
@@ -475,9 +475,9 @@ def _borrow(output: Output, daemon: DaemonClient, path: bytes, context: Context)
         answer = daemon.receive(_GLANCE_S)
         if isinstance(answer, wire.Failure):
             raise wire.to_error(answer)
-        if isinstance(answer, Summary):
+        if isinstance(answer, wire.RootReturned):
             raise CatalogError(f"the service (process {daemon.pid}) is about to end; try again in a moment")
         if isinstance(answer, wire.JobsAhead):
             notice.show(answer.jobs)
-        if isinstance(answer, Progress) and answer.phase == LEASED:
+        if isinstance(answer, wire.RootLent):
             return

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Annotated
 
 from integrity.config import parsers
-from integrity.config.parsers import Parsed, hide_secrets
+from integrity.config.copy_urls import hide_secrets
+from integrity.config.parsers import Parsed
 from integrity.config.places import default_catalog_path
 from integrity.config.units import spell_duration, spell_size
 from integrity.model import Policy

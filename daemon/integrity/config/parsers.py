@@ -1,12 +1,12 @@
 """
-Parse single values of the config and word the errors.
+Find where a path really leads, also while a server or a disk on the way does not answer.
 
-Each parser takes a TOML value (str, int, float, bool, list, dict, date) and returns the value that the program uses, or
-raises ValueError with a sentence "must be ..., not ..."; ``load`` adds file, line and key. ``Parsed`` attaches a parser
-to a type without importing pydantic, which is imported only when a config file is read.
+How single values of the config are read, and the words for what is wrong with one.
 
-Passwords in the URLs of copies are refused where a safer place for them exists, and hidden elsewhere; ``copies``
-decides which URLs are supported. Paths are resolved with a timeout, because a server or disk on the way may hang.
+Each parser takes what TOML gave (str, int, float, bool, list, dict, date) and returns the value that the program uses,
+or raises ValueError with a sentence "must be ..., not ..." that ``load`` puts behind file, line and key.
+``Parsed`` ties a parser to a type; pydantic asks it for a schema, so that pydantic itself is imported only where a
+config file is really read.
 """
 
 from __future__ import annotations
@@ -14,37 +14,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
 from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
+from integrity.threads import BackgroundCall
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
-
-
-def find_password(url: str) -> str | None:
-    """Return why a URL that contains a password or key is refused, or None. The reason never quotes the URL."""
-    scheme, _, rest = url.partition("://")
-    before, at, _ = re.split(r"[/?]", rest, maxsplit=1)[0].rpartition("@")
-    if scheme == "s3" and at:
-        return "must have nothing before an @: credentials belong where AWS programs look for them (~/.aws/credentials)"
-    if ":" in before and not scheme.startswith("rclone:"):
-        return "must have no password in it, where others can read it: log in with a key (ssh-keygen, ssh-copy-id)"
-    return None
-
-
-def has_backend_options(url: str) -> bool:
-    """Return whether a URL defines or changes an rclone remote inline. Such options can name commands to run."""
-    return re.match(r"rclone:(:|[^:/]*,)", url) is not None
-
-
-def hide_secrets(url: str) -> str:
-    """Return a URL without the inline options of an rclone remote, which may contain passwords."""
-    return re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL)
 
 
 _PATIENCE_S = 3.0
@@ -60,9 +40,7 @@ def resolve(path: bytes, *, patience_s: float = _PATIENCE_S) -> bytes:
     not block the service's other roots, and must not be mistaken for a different root.
     """
     walk = _Walk(path)
-    thread = threading.Thread(target=walk.run, name="resolve", daemon=True)
-    thread.start()
-    thread.join(patience_s)
+    BackgroundCall("resolve", walk.run).wait(patience_s)
     return walk.guess()
 
 
@@ -245,9 +223,10 @@ def parse_copy_url(value: object) -> str:
     complaint = find_password(value) if isinstance(value, str) else None
     if complaint is not None:
         raise ValueError(complaint)
-    if isinstance(value, str) and value.isprintable() and value.startswith(("/", "ssh://", "s3://", "rclone:")):
+    if isinstance(value, str) and value.isprintable() and value.startswith(("/", *SCHEME_PREFIXES)):
         return value
-    refuse("an absolute path or a URL that begins with ssh://, s3:// or rclone:", value)
+    *others, last = SCHEME_PREFIXES
+    refuse(f"an absolute path or a URL that begins with {', '.join(others)} or {last}", value)
 
 
 def parse_web_url(value: object) -> str:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from stat import S_ISDIR, S_ISREG
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
-from integrity.copies.filenames import find_fault, require_harmless
-from integrity.copies.protocol import CopyEntry, Kind, Trouble
+from integrity.copies.base import BaseCopy
+from integrity.copies.filenames import Spelling, find_fault, require_harmless
+from integrity.copies.protocol import CopyEntry, Trouble
 from integrity.errors import CopyUnreachable, RootSuspended, Unreadable, Unstable, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.buffers import Buffers
@@ -135,7 +136,7 @@ _BUFFER_BYTES = 1 << 20  # a block of most catalogs
 _NOTHING = Excludes(builtin=False)
 
 
-class TreeCopy:
+class TreeCopy(BaseCopy):
     """
     A folder of this machine as a copy.
 
@@ -144,17 +145,15 @@ class TreeCopy:
         excludes: what of it is not even walked: the root's own, so that snapshots beside the copy cost nothing.
     """
 
-    has_bytes = True
-    remote_kinds: frozenset[Kind] = frozenset()
-
     def __init__(self, path: bytes, *, excludes: Excludes = _NOTHING) -> None:
-        self.shown = show_path(path)
+        super().__init__(os.fsdecode(path), show_path(path))
         self._path = path
         self._excludes = excludes
         self._budget = ErrorBudget()
         self._root_fd = -1
         self._capability: Capability | None = None
         self._buffers: Buffers | None = None
+        self._spelling: Spelling | None = None
 
     def __enter__(self) -> Self:
         """Open the folder; see ``Copy``."""
@@ -182,6 +181,11 @@ class TreeCopy:
     ) -> None:
         """Close the folder; files that are open stay so."""
         self._close()
+
+    @property
+    def folder(self) -> TreeCopy:
+        """Return itself."""
+        return self
 
     @property
     def root_fd(self) -> int:
@@ -235,9 +239,11 @@ class TreeCopy:
                     raise CopyUnreachable(f"{self.shown}: {listing.error.message}")
                 yield Trouble(listing.error.path, listing.error.message)
 
-    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
-        """Refuse: the bytes are here, so whoever wants digests reads them."""
-        raise ValueError(f"a folder computes no digests by itself: {kind} of {len(paths)} files")
+    def is_exact(self, path: bytes, /) -> bool:
+        """Return whether the names of a path are listed exactly as written; see ``LocalFolder``."""
+        if self._spelling is None:
+            self._spelling = Spelling(self._root_fd)
+        return self._spelling.is_exact(path)
 
     def open(self, path: bytes) -> TreeFile:
         """Open one file past the page cache, as far as its file system lets us; see ``Copy``."""

@@ -10,9 +10,9 @@ import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from stat import S_ISREG
-from types import TracebackType
 from typing import BinaryIO, Self
 
+from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, is_below
 from integrity.copies.protocol import CopyEntry, CopyFile, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, show_path
@@ -34,7 +34,7 @@ _KINDS = {
 _BAD_AT_MOST = 100_000  # so many lines at the beginning that are none: it is no manifest
 
 
-class ManifestCopy:
+class ManifestCopy(BaseCopy):
     """
     A file of digests as a copy.
 
@@ -48,10 +48,9 @@ class ManifestCopy:
     """
 
     has_bytes = False
-    remote_kinds: frozenset[Kind] = frozenset()
 
     def __init__(self, path: bytes, *, tops: Sequence[bytes] = (), algorithm: Algorithm | None = None) -> None:
-        self.shown = show_path(path)
+        super().__init__(os.fsdecode(path), show_path(path))
         self._path = path
         self._tops = tuple(top.rstrip(b"/") + b"/" for top in tops)
         self._wanted = () if algorithm is None else (algorithm,)
@@ -68,11 +67,6 @@ class ManifestCopy:
         said = f"no line of it can be used ({bad:,} were looked at)" if bad else "holds no digests"
         raise CopyUnreachable(f"{self.shown}: {said}; is it a manifest?")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Do nothing: the file is open only while it is read."""
-
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List what the lines say, in their order; see ``Copy``."""
         fault = find_fault(prefix) if prefix else None
@@ -83,10 +77,6 @@ class ManifestCopy:
             # A line that can't be read may have been of any file.
             if isinstance(found, Trouble) or is_below(found.path, prefix):
                 yield found
-
-    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
-        """Refuse: there is nothing that computes."""
-        raise ValueError(f"a manifest computes no digests: {kind} of {len(paths)} files")
 
     def open(self, path: bytes) -> CopyFile:
         """Refuse: there are no bytes."""

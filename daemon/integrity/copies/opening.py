@@ -12,6 +12,7 @@ from importlib import import_module
 from stat import S_ISREG
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.config.copy_urls import Scheme, find_scheme, is_url
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError
 from integrity.hashing.manifests.text import find_bagit_algorithm
@@ -30,9 +31,9 @@ class _Kind(NamedTuple):
 
 
 _SCHEMES = {
-    "ssh": _Kind("integrity.copies.ssh.copy", "SshCopy", "asyncssh", "sftp"),
-    "s3": _Kind("integrity.copies.s3.copy", "S3Copy", "boto3", "s3"),
-    "rclone": _Kind("integrity.copies.rclone.copy", "RcloneCopy"),
+    Scheme.SSH: _Kind("integrity.copies.ssh.copy", "SshCopy", "asyncssh", "sftp"),
+    Scheme.S3: _Kind("integrity.copies.s3.copy", "S3Copy", "boto3", "s3"),
+    Scheme.RCLONE: _Kind("integrity.copies.rclone.copy", "RcloneCopy"),
 }
 _TREE = _Kind("integrity.copies.folder", "TreeCopy")
 _MANIFEST = _Kind("integrity.copies.manifest", "ManifestCopy")
@@ -51,16 +52,15 @@ def open_copy(url: str, *, endpoint: str | None = None, root: bytes = b"", exclu
     Raises:
         ConfigError: no such kind, an extra is missing, or the URL is none of its kind.
     """
-    scheme, colon, _ = url.partition(":")
-    found = _SCHEMES.get(scheme) if colon else None
-    if endpoint is not None and scheme != "s3":
+    scheme = find_scheme(url)
+    if endpoint is not None and scheme is not Scheme.S3:
         raise ConfigError("an endpoint is for copies at s3:// only: leave --endpoint out, or give an s3:// URL")
-    if found is not None:
-        make = _load(found)
+    if scheme is not None:
+        make = _load(_SCHEMES[scheme])
         return make(url) if endpoint is None else make(url, endpoint=endpoint)
-    if "://" in url:
+    if is_url(url):
         raise ConfigError(
-            f"a copy at {scheme}:// can't be read; give a path, ssh://, s3:// or a manifest file,"
+            f"a copy at {url.partition(':')[0]}:// can't be read; give a path, ssh://, s3:// or a manifest file,"
             " or make it a remote of rclone and give rclone:REMOTE:PATH"
         )
     return _open_path(url, root, excludes)

@@ -13,7 +13,7 @@ Invariants of every kind of copy, each with its test in tests/contract/copysuite
         caller, who has to find each one anyway, notices.
     C6  No secret is in ``shown``, in a message or in the log.
     C7  Nothing waits for ever: 30 seconds without a byte are an end. What has to be waited for longer, because it is
-        computed over there, ends when the job is to (``Interruptible``).
+        computed over there, ends when the job is to (``interrupt_when``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+
+from integrity.files.span import UNLIMITED, Pace
+
+if TYPE_CHECKING:
+    import os
+
+    from integrity.files.read import Reader
+    from integrity.files.read_errors import ErrorBudget
+    from integrity.model import RootIdentity
 
 
 class Kind(StrEnum):
@@ -110,11 +119,16 @@ class CopyFile(Protocol):
 
     Attributes:
         size_bytes: when it was opened.
+        stat: when it was opened, with the owner, mode and times to restore; None for files of other machines.
     """
 
     @property
     def size_bytes(self) -> int:
         """Tell the size as it was when the file was opened."""
+
+    @property
+    def stat(self) -> os.stat_result | None:
+        """Return the metadata of a file on this machine."""
 
     def read(self, offset: int, length: int) -> bytes:
         """
@@ -132,44 +146,32 @@ class CopyFile(Protocol):
         """Let go of the file; may be called twice."""
 
 
-@runtime_checkable
-class LimitedNames(Protocol):
-    """What a kind of copy has, besides being one, that can't carry all names that a file system can."""
+class LocalFolder(Protocol):
+    """
+    The open folder of a copy that is mounted on this machine, for jobs that read many of its files at once.
 
-    def find_name_fault(self, path: bytes) -> str | None:
+    Attributes:
+        root_fd: the folder; belongs to the copy, which closes it.
+        budget: the read errors that the folder's device is allowed.
+    """
+
+    @property
+    def root_fd(self) -> int:
+        """Return the descriptor of the folder."""
+
+    @property
+    def budget(self) -> ErrorBudget:
+        """Return the budget of read errors."""
+
+    def reader(self, pace: Pace = UNLIMITED, /) -> Reader:
+        """Return a reader that opens the folder's files past the page cache and asks ``pace`` before each read."""
+
+    def is_exact(self, path: bytes, /) -> bool:
         """
-        Tell why a root's file of this path can't be there under its name; None if it can.
-
-        Such a file is not comparable: its absence from the listing says nothing.
-        """
-
-
-@runtime_checkable
-class CloseLook(Protocol):
-    """What a kind of copy has, besides being one, whose listing does not tell all that it states of a file."""
-
-    def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
-        """
-        Ask for all that is stated of one file: before it is said to differ.
-
-        Args:
-            path: of a file that ``list`` has named.
-            every_part: ask for the size of each part, too, at the cost of a question for each.
+        Return whether the names of a path are listed exactly as written: some file systems take ``UP`` for ``up``.
 
         Raises:
-            CopyUnreachable: at any time.
-        """
-
-
-@runtime_checkable
-class Interruptible(Protocol):
-    """What a kind of copy has, besides being one, that may have to be waited for."""
-
-    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
-        """
-        Have all waiting end with ReadInterrupted as soon as this is true.
-
-        To be called before entering; whoever waits asks it several times a second. What needs no waiting goes on.
+            OSError: a folder on the way can't be listed.
         """
 
 
@@ -181,13 +183,21 @@ class Copy(Protocol):
 
     Attributes:
         shown: its URL, without secrets, for people.
+        url: its URL as it was given, which opens the same copy again; options that may be secrets are left out.
         has_bytes: whether ``open`` gives bytes; a manifest has digests only.
+        has_details: whether ``look_closer`` states more of a file than ``list``.
         remote_kinds: digests that can be computed over there without sending the bytes; known after entering.
+        folder: the folder on this machine that the copy is, to be read past the page cache; None for all other copies;
+            known after entering.
     """
 
     @property
     def shown(self) -> str:
         """Show its URL, without secrets."""
+
+    @property
+    def url(self) -> str:
+        """Return the URL to record."""
 
     @property
     def has_bytes(self) -> bool:
@@ -196,6 +206,22 @@ class Copy(Protocol):
     @property
     def remote_kinds(self) -> frozenset[Kind]:
         """Name the digests that ``digest`` can have computed."""
+
+    @property
+    def has_details(self) -> bool:
+        """Return whether a file's listing is worth a second question."""
+
+    @property
+    def folder(self) -> LocalFolder | None:
+        """Return the open folder of a copy that is mounted here."""
+
+    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+        """
+        End all waiting with ReadInterrupted as soon as ``is_asked`` returns true.
+
+        Called before entering. ``is_asked`` is called several times a second by whatever waits for another machine or
+        program; work that needs no waiting continues.
+        """
 
     def __enter__(self) -> Self:
         """
@@ -211,6 +237,23 @@ class Copy(Protocol):
     ) -> None:
         """Let go of everything; no program, thread or connection is left."""
 
+    def identity(self) -> RootIdentity | None:
+        """
+        Return what tells this copy from another disk or folder at the same place; None where the URL is enough.
+
+        Known for every copy that has a ``folder``.
+
+        Raises:
+            CopyUnreachable: it can't be found out.
+        """
+
+    def find_name_fault(self, path: bytes, /) -> str | None:
+        """
+        Return why a file of this path can't be in this kind of copy under its name; None if it can.
+
+        Such a file is not comparable: its absence from the listing proves nothing.
+        """
+
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """
         List all files, or those below one folder, in any order.
@@ -221,6 +264,19 @@ class Copy(Protocol):
 
         Raises:
             CopyUnreachable: before or in mid-listing.
+        """
+
+    def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
+        """
+        Ask for everything that is stated of one file, before it is reported as different.
+
+        Args:
+            path: of a file that ``list`` has named.
+            every_part: ask for the size of each part, too, at the cost of a question for each.
+
+        Raises:
+            CopyUnreachable: at any time.
+            ValueError: the copy has no details (``has_details``).
         """
 
     def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:

@@ -12,7 +12,7 @@ from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.config import Config
-from integrity.config.parsers import hide_secrets
+from integrity.config.copy_urls import hide_secrets
 from integrity.jobs.compare.source import find_known_sources
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, Finding, FindingState

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import backup, findings, roots, runs
@@ -197,7 +197,7 @@ def _run_all(
             context.report.note(_paused(target))
             continue
         run = _run_one(context, target, job, pace, work, copy)
-        _add(counts, run.counts)
+        counts += run.counts
         findings_open[run.root.id] = run.counts.findings_open
         has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
         is_incomplete |= _could_not_cover(run)
@@ -385,11 +385,6 @@ def _outcome(context: Context, *, has_problem: bool, is_incomplete: bool) -> Out
     if has_problem:
         return Outcome.FINDINGS
     return Outcome.INCOMPLETE if is_incomplete else Outcome.CLEAN
-
-
-def _add(total: RunCounts, counts: RunCounts) -> None:
-    for one in fields(RunCounts):
-        setattr(total, one.name, getattr(total, one.name) + getattr(counts, one.name))
 
 
 def _paused(target: Target) -> Note:

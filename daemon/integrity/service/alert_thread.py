@@ -8,7 +8,6 @@ through the channels, because that message can't be queued in the catalog.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.status import HOW_TO_TELL, NOBODY, find_recipients
 from integrity.catalog.connection import Catalog
 from integrity.errors import AppError, ChannelError
+from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
     from integrity.config import Config
@@ -87,7 +87,7 @@ class CatalogFailureAlert:
 LONGEST_WAIT_S = 60.0
 
 
-class AlertThread:
+class AlertThread(RoundThread):
     """
     Send alerts until ``end`` is called.
 
@@ -110,6 +110,7 @@ class AlertThread:
         hostname: str,
         clock: Callable[[], float],
     ) -> None:
+        super().__init__("alerts")
         self._open_catalog = open_catalog
         self._config = config
         self._beat = beat
@@ -119,51 +120,20 @@ class AlertThread:
         self._clock = clock
         self._catalog: Catalog | None = None
         self._delivery: AlertDelivery | None = None
-        self._used: Config | None = None  # the config that the delivery was made for
-        self._called = threading.Event()
-        self._is_over = False
-        self._thread = threading.Thread(target=self._deliver, name="mailman", daemon=True)
+        self._used: Config | None = None  # by the delivery
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def call(self) -> None:
-        """Wake the thread, because there may be new alerts."""
-        self._called.set()
-
-    def end(self) -> None:
-        """Ask the thread to end after the current round."""
-        self._is_over = True
-        self._called.set()
-
-    def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end. Return whether it did."""
-        if self._thread.ident is None:
-            return True  # never started
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _deliver(self) -> None:
-        try:
-            while not self._is_over:
-                self._beat()
-                self._called.wait(self._make_round())
-                self._called.clear()  # before the next round, which handles every call so far
-        finally:
-            self._close()
-
-    def _make_round(self) -> float:
-        """Send what is due. Return the seconds until the next round."""
+    def _round(self) -> float:
+        """Deliver what is due; return how long nothing will be."""
+        self._beat()
         try:
             self._outcry.look(self._trouble(), lambda: make_channels(self._config(), hostname=self._hostname))
             return min(self._find_delivery().tick(), LONGEST_WAIT_S)
         except AppError as error:
-            _log.error("delivery_failed: %s", error)  # nothing is lost: messages stay in the catalog
-            self._close()  # reopen it: the file may have been replaced
+            _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
+            self._finish()  # another file may have its place
             return LONGEST_WAIT_S
 
-    def _close(self) -> None:
+    def _finish(self) -> None:
         if self._catalog is not None:
             self._catalog.close()
         self._catalog = self._delivery = None

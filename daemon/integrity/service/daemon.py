@@ -33,7 +33,7 @@ from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.report import Stop, Summary
 from integrity.model import FindingKind
 from integrity.service.alert_thread import AlertThread
-from integrity.service.control.requests import Done, JobRequest, Ticket
+from integrity.service.control.requests import Done, JobRequest, Returned, Ticket
 from integrity.service.control.server import ControlServer
 from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
@@ -162,6 +162,10 @@ class Daemon:
         """Queue a request; see ``Handler``."""
         return self._dispatcher.submit(request, report, done)
 
+    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+        """See Handler."""
+        return self._dispatcher.lend(path, lent, returned)
+
     def state(self) -> DaemonState:
         """Return what the service is doing; see ``Handler``."""
         return DaemonState(
@@ -202,7 +206,7 @@ class Daemon:
         self._lookout.end()
         self._mailman.end()
         hanging = self._dispatcher.join(deadline)
-        for name, thread in (("lookout", self._lookout), ("mailman", self._mailman)):
+        for name, thread in (("watch", self._lookout), ("alerts", self._mailman)):
             if not thread.join(max(0.1, deadline - self._monotonic())):
                 hanging.append(name)
         self._control.close()

@@ -23,6 +23,7 @@ from integrity.errors import AppError, show_path
 from integrity.jobs.report import Note, NoteKind, Progress, Report, Stop, Summary
 from integrity.model import Finding, Job
 from integrity.service.control.requests import interrupted
+from integrity.threads import DaemonThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +147,7 @@ def _join(root: bytes, path: bytes | None) -> str:
     return show_path(root if path is None else root.rstrip(b"/") + b"/" + path)
 
 
-class DeviceQueue:
+class DeviceQueue(DaemonThread):
     """
     The queue and thread of one device. A daemon thread, so that a hang in the kernel does not keep the process alive.
 
@@ -165,6 +166,7 @@ class DeviceQueue:
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(f"lane-{name}")
         self.name = name
         self._surroundings = surroundings
         self._clock = clock
@@ -175,8 +177,7 @@ class DeviceQueue:
         self._current: Work | None = None
         self._is_over = False
         self._last_failure = ""
-        self._thread = threading.Thread(target=self._work, name=f"lane-{name}", daemon=True)
-        self._thread.start()
+        self.start()
 
     @property
     def current(self) -> Work | None:
@@ -239,17 +240,12 @@ class DeviceQueue:
         for work in left:
             work.ended(interrupted(work.job, int(self._clock())))
 
-    def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end. Return whether it did."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
     def _make_room(self) -> None:
         current = self._current
         if self._waiting and current is not None and current.must_make_room(self._waiting[0][0], self._monotonic()):
             current.rest.set()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         for work in self._take():
             result = self._do(work)
             with self._changed:

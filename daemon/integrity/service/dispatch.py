@@ -22,9 +22,18 @@ from integrity.errors import AppError
 from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
-from integrity.jobs.report import Report, Summary
+from integrity.jobs.report import Progress, Report, Summary
 from integrity.model import Job, Outcome
-from integrity.service.control.requests import Done, JobRequest, Ticket, nothing_done, run_request
+from integrity.service.control.requests import (
+    LENT_PHASE,
+    Done,
+    JobRequest,
+    Returned,
+    Ticket,
+    interrupted,
+    nothing_done,
+    run_request,
+)
 from integrity.service.control.server import Gathered
 from integrity.service.device_queue import DeviceQueue, Urgency, Work, WorkReport
 from integrity.service.inventory import KeptRoot, lane_of
@@ -287,6 +296,23 @@ class Dispatcher:
                 lane.cancel(work)
 
         return Ticket(cancel, lambda: self._find_ahead(works))
+
+    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+        """Leave what lies at a path to a command, before all else; see ``Handler``."""
+
+        def run(context: Context, _: Work) -> Summary:
+            context.report.progress(Progress(Job.COMPARE, path, LENT_PHASE, 0, None, 0, None))
+            lent()
+            context.stop.wait()
+            return interrupted(Job.COMPARE, context.now())
+
+        def ended(result: Summary | AppError) -> None:
+            returned(result if isinstance(result, AppError) else None)
+
+        lane = self._find_lane(lane_of(self._roots, path))
+        work = Work(Job.COMPARE, path, Urgency.REQUEST, "asked for", run, self._then(ended))
+        lane.give(work)
+        return Ticket(lambda: lane.cancel(work), lambda: self._find_ahead([(lane, work)]))
 
     def busy(self) -> tuple[BusyRoot, ...]:
         """Return the running jobs."""

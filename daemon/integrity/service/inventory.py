@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import roots as store
+from integrity.config.copy_urls import find_local_path
 from integrity.copies.opening import open_copy
-from integrity.errors import AppError, show_path
+from integrity.errors import AppError, RootSuspended, show_path
 from integrity.files.block_devices import Device, find_device, is_asleep, temperature
 from integrity.files.capability import find_capability
 from integrity.files.mounts import get_block_device, mount_of
 from integrity.files.open_beneath import open_root
 from integrity.model import RootId, RootState
 from integrity.service.control.requests import covers
+from integrity.threads import BackgroundCall
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -55,8 +56,8 @@ class KeptCopy:
 
     @property
     def path(self) -> bytes | None:
-        """Return the local folder or manifest file; None for remote copies."""
-        return os.fsencode(self.settings.url) if self.settings.url.startswith("/") else None
+        """Name the folder or file on this machine that it is; None for other kinds."""
+        return find_local_path(self.settings.url)
 
 
 def find_kept_copies(config: Config, roots: Sequence[KeptRoot]) -> list[KeptCopy]:
@@ -99,24 +100,22 @@ class PresenceProbe:
     def __init__(self, path: bytes, seen: Callable[[str], None] | None = None) -> None:
         self._path = path
         self._seen = seen
-        self._absence: str | None = None
-        self._thread = threading.Thread(target=self._look, name="copy", daemon=True)
-        self._thread.start()
+        self._call = BackgroundCall("copy", self._look)
 
     @property
     def is_over(self) -> bool:
-        """Return whether the check has finished."""
-        return not self._thread.is_alive()
+        """Say whether it was answered."""
+        return self._call.is_over
 
     def result(self, timeout_s: float = PATIENCE_S) -> str:
-        """Return why the copy is absent, for people; empty if it is present."""
-        self._thread.join(timeout_s)
-        return "its disk does not answer" if self._absence is None else self._absence
+        """Say why the copy is not there, for people; empty if it is."""
+        return self._call.result() if self._call.wait(timeout_s) else "its disk does not answer"
 
-    def _look(self) -> None:
-        self._absence = _find_absence(self._path)
+    def _look(self) -> str:
+        absence = _find_absence(self._path)
         if self._seen is not None:
-            self._seen(self._absence)
+            self._seen(absence)
+        return absence
 
 
 def _find_absence(path: bytes) -> str:
@@ -240,14 +239,13 @@ class _Look:
 
     def __init__(self, path: bytes) -> None:
         self._path = path
-        self._found: list[_Seen] = []
-        self._thread = threading.Thread(target=lambda: self._found.append(_ask(path)), name="root", daemon=True)
-        self._thread.start()
+        self._call = BackgroundCall("root", lambda: _ask(path))
 
     def result(self, timeout_s: float = 0.0) -> _Seen:
-        """Return what was found so far; without an answer, a unique placeholder device."""
-        self._thread.join(timeout_s)
-        return self._found[0] if self._found else _Seen(_hanging(self._path), is_remote=False, look=self)
+        """Tell what was found; if nothing was so far, a device that is like no other."""
+        if self._call.wait(timeout_s):
+            return self._call.result()
+        return _Seen(_hanging(self._path), is_remote=False, look=self)
 
 
 def _see(path: bytes, former: KeptRoot | None) -> _Seen:
@@ -270,7 +268,7 @@ def _ask(path: bytes) -> _Seen:
         return _Seen(_ABSENT, is_remote=False)  # its scan will report the reason
     try:
         return _Seen(find_device(fd), find_capability(fd, path).is_remote)
-    except OSError:
+    except (OSError, RootSuspended):
         return _Seen(_ABSENT, is_remote=False)
     finally:
         os.close(fd)

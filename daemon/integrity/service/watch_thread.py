@@ -8,7 +8,6 @@ action. A server's changes can't be watched, which is not a fault: such roots ar
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from integrity.files.watch.watcher import Blindness, BlindReason, WatchedRoot, W
 from integrity.jobs.open_root import make_excludes
 from integrity.model import FindingKind
 from integrity.service.states import WatchState
+from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
     from integrity.config import RootSettings
@@ -34,7 +34,7 @@ LASTS_S = 900.0
 """After this time, a blind spot becomes a finding."""
 
 
-class WatchThread:
+class WatchThread(RoundThread):
     """
     Watch roots, and pass events to ``DirtyPaths``.
 
@@ -59,6 +59,7 @@ class WatchThread:
         monotonic: Callable[[], float] = time.monotonic,
         lasts_s: float = LASTS_S,
     ) -> None:
+        super().__init__("watch")
         self._hints = hints
         self._open_catalog = open_catalog
         self._catalog_path = catalog_path
@@ -71,32 +72,18 @@ class WatchThread:
         self._blind_since: dict[bytes, float] = {}
         self._described: dict[bytes, tuple[RootSettings, bool, WatchedRoot]] = {}
         self._begun: set[tuple[bytes, bool]] = set()
-        self._said: set[bytes] | None = None  # roots with a finding; None before the first check
-        self._called = threading.Event()
-        self._is_over = False
-        self._thread = threading.Thread(target=self._work, name="lookout", daemon=True)
+        self._said: set[bytes] | None = None  # roots with a finding; None: not known yet
+        self._handled: tuple[KeptRoot, ...] | None = None  # roots of the last round
 
-    def start(self, roots: Sequence[KeptRoot]) -> None:
-        """Start watching. Returns at once, because setting watches in a large tree takes seconds."""
+    def start(self, roots: Sequence[KeptRoot] = ()) -> None:
+        """Begin to watch roots. Returns at once: the watches of a large tree take seconds."""
         self._roots = tuple(roots)
-        self._thread.start()
+        super().start()
 
     def set_roots(self, roots: Sequence[KeptRoot]) -> None:
         """Replace the watched roots. Returns at once."""
         self._roots = tuple(roots)
-        self._called.set()
-
-    def end(self) -> None:
-        """Ask the thread to end."""
-        self._is_over = True
-        self._called.set()
-
-    def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end. Return whether it did: a dead server may block it."""
-        if self._thread.ident is None:
-            return True  # never started
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        self.call()
 
     def states(self) -> tuple[WatchState, ...]:
         """Return how completely each root is watched now."""
@@ -120,20 +107,19 @@ class WatchThread:
         _log.log(level, "watch_blind root=%s reason=%s: %s", show_path(root), blindness.reason, blindness.message)
         self._hints.add_whole(root)
 
-    def _work(self) -> None:
-        watched: tuple[KeptRoot, ...] | None = None
-        while not self._is_over:
-            roots = self._roots
-            if roots is not watched:
-                watched = roots
-                self._watch(roots)
-            self._watcher.tend()
-            try:
-                self._say(roots)
-            except AppError as error:
-                _log.error("watch_blind could not be written down: %s", error)
-            self._called.wait(TEND_S)
-            self._called.clear()
+    def _round(self) -> float:
+        roots = self._roots
+        if roots is not self._handled:
+            self._handled = roots
+            self._watch(roots)
+        self._watcher.tend()
+        try:
+            self._say(roots)
+        except AppError as error:
+            _log.error("watch_blind could not be written down: %s", error)
+        return TEND_S
+
+    def _finish(self) -> None:
         self._watcher.close()
 
     def _watch(self, roots: Sequence[KeptRoot]) -> None:

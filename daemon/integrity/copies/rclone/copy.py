@@ -21,12 +21,14 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
+from integrity.config.copy_urls import Scheme
+from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import DIGEST_BYTES, CopyEntry, Kind, Published, Trouble
 from integrity.copies.rclone.program import NOT_FOUND, Remote, Running
@@ -80,6 +82,7 @@ class RcloneFile:
         if size_bytes is None:
             raise Unreadable(f"cannot open {show_path(path)}: the store does not tell its size", errno=errno.ENOTSUP)
         self.size_bytes = size_bytes
+        self.stat: os.stat_result | None = None
         self._remote = remote
         self._path = path
         self._running: Running | None = None
@@ -158,9 +161,9 @@ class _Item(NamedTuple):
     digests: Mapping[str, str]
 
 
-class RcloneCopy:
+class RcloneCopy(BaseCopy):
     """
-    A folder of an rclone remote as a copy; see ``Copy`` and ``LimitedNames``.
+    A folder of an rclone remote as a copy; see ``Copy``.
 
     Args:
         url: ``rclone:remote:path``.
@@ -169,10 +172,8 @@ class RcloneCopy:
         idle_s: after which a silent rclone is given up.
     """
 
-    has_bytes = True
-
     def __init__(self, url: str, *, program: str = "rclone", timeout_s: float = 30.0, idle_s: float = 300.0) -> None:
-        spec = url.removeprefix("rclone:")
+        spec = url.removeprefix(Scheme.RCLONE.prefix)
         if not spec or "\0" in spec or spec.startswith("-"):
             raise ConfigError("a copy of rclone is written rclone:REMOTE:PATH; see: rclone listremotes")
         if ",...:" in spec:
@@ -183,12 +184,11 @@ class RcloneCopy:
         self._remote = Remote(spec, program=program, timeout_s=timeout_s, idle_s=idle_s)
         # What is being computed can't be heard.
         self._computing = Remote(spec, program=program, timeout_s=timeout_s, idle_s=max(idle_s, _COMPUTING_S))
-        self.shown = self._remote.shown
-        self.remote_kinds: frozenset[Kind] = frozenset()
+        super().__init__(self._remote.shown, self._remote.shown)
         self._listing_flags: tuple[str, ...] = ("--recursive", "--files-only", "--no-mimetype")
 
-    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
-        """Have all waiting end; see ``Interruptible``."""
+    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+        """Have all waiting end; see ``Copy``."""
         self._remote.is_asked = self._computing.is_asked = is_asked
 
     def __enter__(self) -> Self:
@@ -212,12 +212,7 @@ class RcloneCopy:
         self._listing_flags = (*self._listing_flags, *flags)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Do nothing: each question to rclone is a program that has ended with its answer."""
-
-    def find_name_fault(self, path: bytes) -> str | None:
+    def find_name_fault(self, path: bytes, /) -> str | None:
         """Tell why a file of this path can't be there under its name; None if it can."""
         return find_name_fault(path)
 

@@ -25,6 +25,7 @@ from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Final, NamedTuple, Self
 
+from integrity.config.copy_urls import Scheme
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 
 _NAME_OF_UNNAMED: Final = "integritycopy"  # for a remote that is described in the URL alone
@@ -109,7 +110,8 @@ class Remote:
         self._timeout_s = timeout_s
         options, is_hiding = _find_options(spec)
         self._secrets = sorted(options, key=len, reverse=True)
-        self.shown = "rclone:" + (re.sub(r",.*:", ",...:", spec, count=1, flags=re.DOTALL) if is_hiding else spec)
+        self._shown_spec = re.sub(r",.*:", ",...:", spec, count=1, flags=re.DOTALL) if is_hiding else spec
+        self.shown = Scheme.RCLONE.prefix + self._shown_spec
 
     def start(self, verb: str, *flags: str, names: Iterable[str] | None = None) -> Running:
         """
@@ -136,7 +138,7 @@ class Remote:
     def failed(self, reason: str) -> CopyUnreachable:
         """Say that the remote can't be reached, and why."""
         told = self.hide(reason)
-        return CopyUnreachable(f"{self.shown}: {told}; see what rclone says of it: rclone lsf {self.shown[7:]}")
+        return CopyUnreachable(f"{self.shown}: {told}; see what rclone says of it: rclone lsf {self._shown_spec}")
 
     def hide(self, text: str) -> str:
         """Take what the URL keeps secret out of a message, and make it one line."""

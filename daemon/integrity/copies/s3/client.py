@@ -13,7 +13,7 @@ import errno
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Final, NamedTuple, NoReturn, Protocol, cast
+from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import boto3
@@ -28,9 +28,12 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from integrity.config.copy_urls import Scheme
 from integrity.copies.s3.checksums import StatedChecksums
-from integrity.copies.threads import AskThread
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished, show_path
+from integrity.threads import BackgroundCall
+
+_T = TypeVar("_T")
 
 _FORM = "write s3://BUCKET/PREFIX, with ?endpoint=https://HOST behind it for a store that is not Amazon's"
 _OPTIONS = frozenset({"endpoint", "region", "profile"})
@@ -58,7 +61,7 @@ class S3Address(NamedTuple):
     def shown(self) -> str:
         """Write the URL for people; there is nothing secret in it."""
         where = f" at {self.endpoint}" if self.endpoint else ""
-        return f"s3://{self.bucket}/{show_path(self.prefix)}".rstrip("/") + where
+        return f"{Scheme.S3.prefix}{self.bucket}/{show_path(self.prefix)}".rstrip("/") + where
 
 
 def parse_address(url: str, endpoint: str | None = None) -> S3Address:
@@ -74,14 +77,14 @@ def parse_address(url: str, endpoint: str | None = None) -> S3Address:
     Raises:
         ConfigError: it is no such URL, or there are credentials in it. The message holds nothing of the URL then.
     """
-    rest, _, query = url.removeprefix("s3://").partition("?")
+    rest, _, query = url.removeprefix(Scheme.S3.prefix).partition("?")
     bucket, _, folder = rest.partition("/")
     if "@" in bucket:
         raise ConfigError(
             "the s3:// URL of the copy has something before an @, where it can be read by others: take it out,"
             " and put credentials where AWS programs look for them (~/.aws/credentials, AWS_ACCESS_KEY_ID)"
         )
-    if not url.startswith("s3://") or not bucket:
+    if not url.startswith(Scheme.S3.prefix) or not bucket:
         raise ConfigError(f"the s3:// URL of the copy names no bucket; {_FORM}")
     options = _parse_options(query)
     endpoint = endpoint or options.get("endpoint")
@@ -211,12 +214,15 @@ class Store:
             raise CopyUnreachable(f"{self._shown}: the AWS configuration has no such profile; correct it") from error
         except (BotoCoreError, ValueError) as error:
             raise CopyUnreachable(f"{self._shown}: {_say(error)}; correct the URL or the AWS configuration") from error
-        self._thread = AskThread("s3", is_asked)
+        self._is_asked = is_asked
 
     def close(self) -> None:
         """Close all connections; may be called twice."""
-        self._thread.close()
         self._client.close()
+
+    def _ask(self, question: Callable[[], _T]) -> _T:
+        """Ask the store in a thread, as botocore can't be interrupted; one question at a time."""
+        return BackgroundCall("s3", question).result(self._is_asked)
 
     def list_page(self, prefix: bytes, token: str | None = None, *, most: int = PAGE_KEYS) -> Page:
         """
@@ -235,7 +241,7 @@ class Store:
         if token is not None:
             options["ContinuationToken"] = token
         try:
-            answer = self._thread.ask(lambda: self._client.list_objects_v2(**options))
+            answer = self._ask(lambda: self._client.list_objects_v2(**options))
         except _FAILURES as error:
             self._refuse_all(error)
         self.encodes_keys = answer.get("EncodingType") == "url"
@@ -259,7 +265,7 @@ class Store:
         if part is not None:
             options["PartNumber"] = part
         try:
-            answer = self._thread.ask(lambda: self._client.head_object(**options))
+            answer = self._ask(lambda: self._client.head_object(**options))
         except _FAILURES as error:
             self._refuse_one(key, error)
         return _make_stated(answer)
@@ -280,7 +286,7 @@ class Store:
         }
         try:
             # One byte more would come from a store that does not care for ranges.
-            data = self._thread.ask(lambda: self._read(options, length + 1))
+            data = self._ask(lambda: self._read(options, length + 1))
         except _FAILURES as error:
             self._refuse_one(key, error)
         if len(data) != length:

@@ -10,11 +10,13 @@ Objects whose keys end with a slash and that have no bytes are how programs show
 from __future__ import annotations
 
 import errno
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
+from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault
 from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
 from integrity.copies.s3.checksums import StatedChecksums, read_etag, read_stated
@@ -30,7 +32,7 @@ _AHEAD_BYTES: Final = 8 << 20
 """Asked for at once when a file is read on and on: each question costs money and the way there and back."""
 
 
-class S3Copy:
+class S3Copy(BaseCopy):
     """
     Objects below a prefix; see ``protocol.Copy``.
 
@@ -41,25 +43,20 @@ class S3Copy:
         attempts: how often a question is asked, if there is a chance.
     """
 
-    has_bytes = True
-    remote_kinds: frozenset[Kind] = frozenset()
+    has_details = True
 
     def __init__(
         self, url: str, *, endpoint: str | None = None, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS
     ) -> None:
         self._address = parse_address(url, endpoint)
+        super().__init__(url, self._address.shown)
         self._timeout_s = timeout_s
         self._attempts = attempts
         self._is_asked: Callable[[], bool] = lambda: False
         self._entered: Store | None = None
 
-    @property
-    def shown(self) -> str:
-        """Show its URL; there is no secret in it."""
-        return self._address.shown
-
-    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
-        """Have all waiting end; see ``Interruptible``."""
+    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+        """Have all waiting end; see ``Copy``."""
         self._is_asked = is_asked
 
     def __enter__(self) -> Self:
@@ -106,8 +103,8 @@ class S3Copy:
                     yield from self._make_entries(listed)
             yield from self._list_keys(key + b"/")
 
-    def find_name_fault(self, path: bytes) -> str | None:
-        """Tell why a file of this name can't be there; see ``LimitedNames``."""
+    def find_name_fault(self, path: bytes, /) -> str | None:
+        """Tell why a file of this name can't be there; see ``Copy``."""
         if len(self._address.prefix + path) > _LONGEST_KEY_BYTES:
             return f"is longer than the {_LONGEST_KEY_BYTES} bytes that a key of S3 can have"
         try:
@@ -205,10 +202,6 @@ class S3Copy:
         sizes = tuple(self._store.head(key, part=number).size_bytes for number in range(1, published.parts + 1))
         return published._replace(part_sizes=sizes) if sum(sizes) == stated.size_bytes else published
 
-    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
-        """Refuse: a store computes nothing anew from the bytes that it holds."""
-        raise ValueError(f"an S3 store computes no digests by itself: {kind} of {len(paths)} files")
-
     def open(self, path: bytes) -> S3File:
         """Open one object for reading; see ``Copy.open``."""
         fault = find_fault(path)
@@ -237,6 +230,11 @@ class S3File:
         self._ahead = b""
         self._ahead_offset = 0
         self._next_offset = -1
+
+    @property
+    def stat(self) -> os.stat_result | None:
+        """Return None: an object has no owner, mode or times of this machine."""
+        return None
 
     @property
     def size_bytes(self) -> int:

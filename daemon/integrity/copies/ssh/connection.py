@@ -20,7 +20,8 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import asyncssh
 
-from integrity.copies.threads import LoopThread
+from integrity.config.copy_urls import Scheme
+from integrity.copies.ssh.loop import LoopThread
 from integrity.errors import ConfigError, CopyUnreachable, show_path
 
 
@@ -47,7 +48,7 @@ class SshAddress(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = f":{self.port}" if self.port else ""
         folder = self.folder if self.folder.startswith(b"/") else b"/~/" + self.folder
-        return f"ssh://{user}{host}{port}{show_path(folder)}"
+        return f"{Scheme.SSH.prefix}{user}{host}{port}{show_path(folder)}"
 
 
 def parse_address(url: str) -> SshAddress:

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import asyncssh
 
+from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import CopyEntry, Kind, Trouble
 from integrity.copies.ssh.connection import Line, parse_address
@@ -51,7 +52,7 @@ _WHY_NOT = {
 }
 
 
-class SshCopy:
+class SshCopy(BaseCopy):
     """
     A folder on another machine; see ``protocol.Copy``.
 
@@ -62,27 +63,14 @@ class SshCopy:
 
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = parse_address(url)
+        super().__init__(url, self._address.shown)
+        self.has_bytes = False  # until it is known that there is SFTP
         self._line = Line(self._address, timeout_s)
         self._abilities: Abilities | None = None
         self._sftp: SftpFolder | None = None
 
-    @property
-    def shown(self) -> str:
-        """Show its URL; there is no secret in it."""
-        return self._address.shown
-
-    @property
-    def has_bytes(self) -> bool:
-        """Say whether files can be opened: whether there is SFTP, and it shows the same folder."""
-        return self._sftp is not None
-
-    @property
-    def remote_kinds(self) -> frozenset[Kind]:
-        """Name the digests that the programs over there compute."""
-        return frozenset(self._abilities.tools) if self._abilities else frozenset()
-
-    def interrupt_when(self, is_asked: Callable[[], bool]) -> None:
-        """Have all waiting end; see ``Interruptible``."""
+    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+        """Have all waiting end; see ``Copy``."""
         self._line.is_asked = is_asked
 
     def __enter__(self) -> Self:
@@ -102,8 +90,10 @@ class SshCopy:
     def _find_abilities(self) -> None:
         found = self._probe()
         self._sftp = open_sftp(self._line, self._address.folder)
+        self.has_bytes = self._sftp is not None  # and it shows the same folder
         if found is not None and found.folder == "ok":
             self._abilities = found
+            self.remote_kinds = frozenset(found.tools)
         if self._sftp is None and (self._abilities is None or not self._abilities.can_list):
             raise CopyUnreachable(f"{self.shown}: {_say_why_not(found)}")
 

@@ -7,6 +7,7 @@ Times are whole seconds there (version 3 of the protocol, which is what OpenSSH 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
@@ -162,6 +163,7 @@ class SftpFile:
         self._shown = shown
         self._version = (attrs.size, attrs.mtime)
         self.size_bytes = attrs.size or 0
+        self.stat: os.stat_result | None = None
 
     def read(self, offset: int, length: int) -> bytes:
         """Read from anywhere; see ``CopyFile.read``."""

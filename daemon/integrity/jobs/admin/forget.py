@@ -24,6 +24,7 @@ from integrity.catalog.roots import (
     find_spans,
     remove_root,
 )
+from integrity.config.copy_urls import is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.compare.promise import is_name
@@ -180,9 +181,8 @@ def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
 
 
 def _complete(text: str) -> str:
-    """Write a path or URL like the recorded names of copies: absolute, without secrets."""
-    is_url = "://" in text or text.startswith("rclone:")
-    return open_copy(text if is_url else os.path.realpath(text)).shown
+    """Write a path or URL as the names of copies are: absolute, without secrets."""
+    return open_copy(text if is_url(text) else os.path.realpath(text)).shown
 
 
 def _plan(connection: Connection, record: CopyRecord, root: RootRecord) -> LeavingCopy:

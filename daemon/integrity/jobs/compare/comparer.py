@@ -23,8 +23,7 @@ from integrity.catalog.baselines import Verified
 from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
-from integrity.copies.folder import TreeCopy
-from integrity.copies.protocol import Copy
+from integrity.copies.protocol import Copy, LocalFolder
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 from integrity.files.capability import recognise, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
@@ -113,35 +112,29 @@ def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> N
     wants_bytes = options.read or options.read_percent is not None
     if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
         raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
-    if not isinstance(copy, TreeCopy):
-        return
     identity = copy.identity()
-    if _is_same_folder(run, copy, base):
+    if copy.folder is not None and _is_same_folder(run, copy.folder, base):
         raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
-    if recognise(run.root.identity.fs_id, identity.names) is not None:
+    if identity is not None and recognise(run.root.identity.fs_id, identity.names) is not None:
         text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
         run.note(NoteKind.WARNING, None, text)
 
 
-def _is_same_folder(run: RootRun, copy: TreeCopy, base: bytes) -> bool:
+def _is_same_folder(run: RootRun, folder: LocalFolder, base: bytes) -> bool:
     try:
         own = stat_beneath(run.root_fd, base) if base else os.fstat(run.root_fd)
     except OSError:
-        return False  # the folder is gone and only its copy is left
-    return os.path.samestat(own, os.fstat(copy.root_fd))
+        return False  # the folder is gone: its copy is what is left
+    return os.path.samestat(own, os.fstat(folder.root_fd))
 
 
 def _identify(copy: Copy, recorded: str | None) -> str | None:
-    """Return the identity of a mounted copy: the recorded one if it still matches, else the most reliable one."""
-    if not isinstance(copy, TreeCopy):
-        return None
+    """Return what a mounted copy is recognised by: as it was recorded, if it is still that, under its surest name."""
     found = copy.identity()
+    if found is None:
+        return None
     recognised = recorded and recognise_folder(recorded, found.names, found.folder_inode)
     return recognised or spell_folder(found.names, found.folder_inode)
-
-
-def _get_url(source: CopySource, copy: Copy) -> str:
-    return copy.shown if source.url.startswith("rclone:") else source.url  # only rclone URLs may contain secrets
 
 
 def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> CopyRecord | None:
@@ -149,7 +142,7 @@ def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> Co
     with run.catalog.read() as connection:
         known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
     named = [one for one in known if one.name == source.name]
-    return next(iter(named or [one for one in known if is_same_place(one.url, _get_url(source, copy))]), None)
+    return next(iter(named or [one for one in known if is_same_place(one.url, copy.url)]), None)
 
 
 def _is_other(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> bool:
@@ -157,10 +150,8 @@ def _is_other(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> bool
     known = _find_known(run, source, copy, base)
     if known is None or known.identity is None:  # the copy is new, or was recorded before it could be identified
         return False
-    if not isinstance(copy, TreeCopy):
-        return True
     found = copy.identity()
-    return recognise_folder(known.identity, found.names, found.folder_inode) is None
+    return found is None or recognise_folder(known.identity, found.names, found.folder_inode) is None
 
 
 def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
@@ -170,7 +161,7 @@ def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, *, is_o
     A copy that was recorded under its path and now has a name is renamed.
     """
     known = _find_known(run, source, copy, base)
-    url = _get_url(source, copy)
+    url = copy.url
     with run.catalog.read() as connection:
         recorded = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
     for one in recorded:
@@ -302,8 +293,8 @@ class Comparer:
             take=self._take,
             verify=self._verify,
         )
-        if isinstance(self._copy, TreeCopy):
-            self._read_tree(self._copy, hearing)
+        if self._copy.folder is not None:
+            self._read_tree(self._copy.folder, hearing)
             return
         local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
         for stated, match in local.match(hearing.hear_all(self._rows()), tick=self._look):
@@ -314,8 +305,10 @@ class Comparer:
         self._commits.write_if_due()
         self._tell(self._run.counts.bytes_read)
 
-    def _read_tree(self, copy: TreeCopy, hearing: CopyEvidence) -> None:
-        reading = TreeReading(self._run, self._known, copy, self._listing, hearing, self._limit, take=self._take)
+    def _read_tree(self, folder: LocalFolder, hearing: CopyEvidence) -> None:
+        reading = TreeReading(
+            self._run, self._known, folder, self._copy.shown, self._listing, hearing, self._limit, take=self._take
+        )
         reading.read(self._rows(), self._commits, tell=self._tell)
 
     def _rows(self) -> Iterator[CompareRow]:
@@ -342,7 +335,7 @@ class Comparer:
         """Record the copy's answer for a file; None if the copy was not queried."""
         run, record = self._run, row.record
         self._done += 1
-        if not isinstance(self._copy, TreeCopy):
+        if self._copy.folder is None:
             self._commits.write_if_due()
             self._tell(run.counts.bytes_read)
         if voice is None:

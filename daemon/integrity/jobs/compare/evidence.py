@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import history
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
-from integrity.copies.filenames import Spelling
-from integrity.copies.folder import TreeCopy
-from integrity.copies.protocol import CloseLook, Copy, Kind, Published, Trouble
+from integrity.copies.protocol import Copy, Kind, Published, Trouble
 from integrity.copies.s3.checksums import list_parts
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs import messages
@@ -76,8 +74,7 @@ class Statements:
     ) -> None:
         self._run = run
         self._listing = listing
-        self._close_look = copy if isinstance(copy, CloseLook) else None  # isinstance() on a protocol is slow
-        self._has_bytes = copy.has_bytes
+        self._copy = copy
         self._verify = verify
 
     def hear(self, stated: StatedDigests, size_bytes: int | None) -> CopyAnswer | None:
@@ -94,18 +91,18 @@ class Statements:
         row, published, level = stated
         record = row.record
         proven = CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
-        if self._close_look is None:
+        if not self._copy.has_details:
             voice = self._derive(record, published, size_bytes, level)
             return proven if voice is None and level is Level.PUBLISHED and _is_proven(row) else voice
         if self._vote(record, published, size_bytes) is CopyVote.SAME:
             return CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes)
-        return proven if _is_proven(row) else self._hear_closely(self._close_look, record, size_bytes)
+        return proven if _is_proven(row) else self._hear_closely(record, size_bytes)
 
-    def _hear_closely(self, copy: CloseLook, record: FileRecord, listed_bytes: int | None) -> CopyAnswer:
-        """Query the store for all it states; query each part's size only if equal parts did not match."""
+    def _hear_closely(self, record: FileRecord, listed_bytes: int | None) -> CopyAnswer:
+        """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
         voice, parts = None, None
         for every_part in (False, True):
-            closer = copy.look_closer(self._listing.place(record.path), every_part=every_part)
+            closer = self._copy.look_closer(self._listing.place(record.path), every_part=every_part)
             if isinstance(closer, Trouble):
                 return CopyAnswer(CopyVote.UNREADABLE, reason=closer.message)
             if listed_bytes not in (None, closer.size_bytes):
@@ -139,15 +136,15 @@ class Statements:
     def _derive(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
     ) -> CopyAnswer | None:
-        """Decide by the record; None if the local file must be read."""
-        checksums = tuple(published) if self._close_look is None else pick_checksums(published)
+        """Decide by what is recorded; None where the file has to be read."""
+        checksums = pick_checksums(published) if self._copy.has_details else tuple(published)
         vote = self._vote(record, checksums, size_bytes)
         if vote is None and len(checksums) < len(published):
             vote = self._vote(record, published, size_bytes)
             if vote is CopyVote.DIFFERS and checksums:
                 vote = None
         if vote is None:
-            return None if published else cannot(messages.NOTHING_STATED, wants_read=self._has_bytes)
+            return None if published else cannot(messages.nothing_stated(), wants_read=self._copy.has_bytes)
         if vote is CopyVote.SAME:
             return CopyAnswer(vote, level, size_bytes=size_bytes)
         return self._hear_other(record, published, size_bytes, level)
@@ -181,7 +178,7 @@ class Statements:
             return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.FILE_DIFFERS, doubts_file=True)
         self._verify(record, found.reading)
         if found.is_match is None:
-            return cannot(_say_uncomputable(published), wants_read=self._has_bytes)
+            return cannot(_say_uncomputable(published), wants_read=self._copy.has_bytes)
         if found.is_match:
             return CopyAnswer(CopyVote.SAME, level, is_proven=level is Level.PUBLISHED)
         return self._hear_other(record, published, None, level)
@@ -237,15 +234,15 @@ class CopyEvidence:
         self._run = run
         self._copy = copy
         self._listing = listing
-        self._reads_all = options.read or (isinstance(copy, TreeCopy) and options.read_percent is None)
+        self._folder = copy.folder
+        self._reads_all = options.read or (self._folder is not None and options.read_percent is None)
         share = options.read_percent
         self._to_read_bytes = 0.0 if share is None else total_bytes * share / 100
         self._has_share = share is not None
         self._limit = limit
-        self._spelling = Spelling(copy.root_fd) if isinstance(copy, TreeCopy) else None
         self._statements = Statements(run, copy, listing, verify=verify)
         self.read_back = ReadBack(run, copy, listing, compared.copy, take=take)
-        self._renamed = RenamedFiles(run, copy, listing, reads=options.read or isinstance(copy, TreeCopy))
+        self._renamed = RenamedFiles(run, copy, listing, reads=options.read or self._folder is not None)
         self._asked: list[Asked[StatedDigests]] = []
         self._take = take
         self._remote: dict[Kind, list[CompareRow]] = {}
@@ -306,7 +303,7 @@ class CopyEvidence:
         """Return whether the listed part was found only under another spelling (a case-insensitive file system)."""
         part = self._listing.part
         try:
-            return self._spelling is not None and part != b"" and not self._spelling.is_exact(part)
+            return self._folder is not None and part != b"" and not self._folder.is_exact(part)
         except OSError:
             return False  # it was listed a moment ago: reading its files will show the error
 
@@ -319,8 +316,8 @@ class CopyEvidence:
         if fault is not None:
             return cannot(f"its name {fault}")
         self._absences += 1
-        if self._copy.has_bytes and (self._spelling is not None or self._absences <= _ABSENCES_ASKED):
-            for found in self._copy.list(place):  # it may be new since the listing, or inaccessible
+        if self._copy.has_bytes and (self._folder is not None or self._absences <= _ABSENCES_ASKED):
+            for found in self._copy.list(place):  # it may have come meanwhile, or be something that can't be looked at
                 if isinstance(found, Trouble):
                     return CopyAnswer(CopyVote.UNREADABLE, reason=found.message)
                 if found.path == place:
@@ -331,7 +328,7 @@ class CopyEvidence:
     def _hear_unlisted(self, place: bytes) -> CopyAnswer:
         """Return why a file is in the copy although it was not listed."""
         try:
-            is_exact = self._spelling is None or self._spelling.is_exact(place)
+            is_exact = self._folder is None or self._folder.is_exact(place)
         except OSError as error:
             return CopyAnswer(CopyVote.UNREADABLE, reason=f"its folder can't be listed: {error.strerror}")
         return (

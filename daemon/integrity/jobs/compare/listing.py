@@ -22,7 +22,7 @@ from integrity.catalog.copy_listing import (
     is_any_recorded,
     iterate_extra,
 )
-from integrity.copies.protocol import Copy, CopyEntry, Kind, LimitedNames, Published, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
@@ -156,8 +156,8 @@ class CopyListing:
         return self._troubles[place]
 
     def find_name_fault(self, place: bytes) -> str | None:
-        """Return why the copy can't store a file under this name; None if it can."""
-        return self._copy.find_name_fault(place) if isinstance(self._copy, LimitedNames) else None
+        """Say why a file can't be in the copy under its name."""
+        return self._copy.find_name_fault(place)
 
     def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, ListedFile]]:
         for found in self._copy.list(prefix):

@@ -18,7 +18,7 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import spell_duration
-from integrity.config.parsers import hide_secrets
+from integrity.config.copy_urls import find_local_path, hide_secrets
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState
@@ -140,7 +140,7 @@ def _check_copy(context: Context, facts: CopyFacts) -> Finding | None:
     if not facts.is_overdue or facts.waits is None:
         _end_overdue(context, facts)
         return None
-    step = "attach its disk, or have it compared" if settings.url.startswith("/") else "have it compared"
+    step = "have it compared" if find_local_path(settings.url) is None else "attach its disk, or have it compared"
     new = NewFinding(
         FindingKind.OVERDUE,
         root.id,

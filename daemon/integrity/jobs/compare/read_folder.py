@@ -11,7 +11,7 @@ from integrity.catalog.checkpoints import CopyReading
 from integrity.catalog.copies import CopyRecord
 from integrity.catalog.copy_listing import CompareRow
 from integrity.catalog.rows import FileRecord
-from integrity.copies.folder import TreeCopy
+from integrity.copies.protocol import LocalFolder
 from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
 from integrity.files.block_devices import find_device
 from integrity.files.open_beneath import stat_beneath
@@ -37,9 +37,12 @@ class TreeReading:
     Read the files of a mounted copy.
 
     Args:
-        known: record of the copy.
-        copy: entered.
-        hearing: answers for files that need no reading, and evaluates readings.
+        run: the run.
+        known: the copy, as it is written down.
+        folder: of the copy.
+        shown: the copy's URL, for people.
+        listing: what it has.
+        hearing: hears what needs no reading, and takes what was read.
         limit: when to stop.
         take: receives the answer for files that could not be read.
     """
@@ -48,7 +51,8 @@ class TreeReading:
         self,
         run: RootRun,
         known: CopyRecord,
-        copy: TreeCopy,
+        folder: LocalFolder,
+        shown: str,
         listing: CopyListing,
         hearing: CopyEvidence,
         limit: RunLimit,
@@ -57,16 +61,16 @@ class TreeReading:
     ) -> None:
         self._run = run
         self._copy_id = known.id
-        self._root_fd = copy.root_fd
-        self._shown = copy.shown
+        self._root_fd = folder.root_fd
+        self._shown = shown
         self._listing = listing
         self._hearing = hearing
         self._take = take
-        self._bad: dict[bytes, list[int]] = {}  # of large files in progress
-        self._parts_read: dict[FileId, int] = {}  # bytes of large files in progress that are counted already
-        self._unsound = IdSet()  # files with damaged block records
-        device = find_device(copy.root_fd)
-        self._engine = run.engine_of(copy.reader(run.pace), device, copy.budget, stop=limit)
+        self._bad: dict[bytes, list[int]] = {}  # of large files under way
+        self._parts_read: dict[FileId, int] = {}  # bytes of large files under way, counted already
+        self._unsound = IdSet()  # files of which what is recorded of a part is damaged
+        device = find_device(folder.root_fd)
+        self._engine = run.engine_of(folder.reader(run.pace), device, folder.budget, stop=limit)
 
     def read(self, rows: Iterable[CompareRow], commits: Commits, *, tell: Callable[[int], None]) -> None:
         """Answer for all rows, reading the files that need it."""

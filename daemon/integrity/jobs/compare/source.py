@@ -17,9 +17,8 @@ from urllib.parse import quote
 from integrity.catalog.copies import CopyRecord, find_copies
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
-from integrity.config.parsers import has_backend_options
+from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
-from integrity.copies.protocol import Interruptible
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.targets import is_inside
 
@@ -51,8 +50,8 @@ class CopySource:
 
     @property
     def path(self) -> bytes | None:
-        """Return the local folder or file; None for other kinds of copy."""
-        return os.fsencode(self.url) if self.url.startswith("/") else None
+        """Name the folder or file on this machine that it is; None for other kinds."""
+        return find_local_path(self.url)
 
     def open(self, excludes: Excludes | None = None, is_asked: Callable[[], bool] | None = None) -> Copy:
         """
@@ -66,7 +65,7 @@ class CopySource:
             ConfigError: an extra is missing, or the URL can't be used.
         """
         copy = open_copy(self.url, root=self.base, excludes=excludes)
-        if is_asked is not None and isinstance(copy, Interruptible):
+        if is_asked is not None:
             copy.interrupt_when(is_asked)
         return copy
 
@@ -145,8 +144,7 @@ def is_same_place(one: str, other: str) -> bool:
 
 
 def _spell(url: str) -> str:
-    is_path = url.startswith("/")
-    return os.path.realpath(url) if is_path else url.rstrip("/")
+    return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
@@ -182,8 +180,8 @@ def _with_endpoint(url: str, endpoint: str | None) -> str:
 
 
 def _complete(text: str, names: Sequence[str]) -> str:
-    """Return a path as absolute; return a URL unchanged."""
-    if "://" in text or text.startswith("rclone:"):
+    """Make a path absolute; leave URLs as they are."""
+    if is_url(text):
         return text
     if "/" not in text and not os.path.lexists(text):
         have = f"there are {', '.join(names)}" if names else "none is configured"

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from integrity.copies.folder import TreeCopy, TreeFile
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.open_beneath import stat_beneath
 from integrity.jobs.compare.source import CopySource, place_in_copy
@@ -61,11 +60,12 @@ class GoodCopy:
         return copy.open(place_in_copy(self.source, path))
 
     def find_mode(self, path: bytes) -> int | None:
-        """Return the permission bits of a file or folder in the copy; None if this kind of copy has none."""
-        if not isinstance(self._copy, TreeCopy):
+        """Tell the permission bits of the copy of a file or folder; None where copies of this kind do not tell."""
+        folder = None if self._copy is None else self._copy.folder
+        if folder is None:
             return None
         try:
-            return stat_beneath(self._copy.root_fd, place_in_copy(self.source, path)).st_mode & 0o777
+            return stat_beneath(folder.root_fd, place_in_copy(self.source, path)).st_mode & 0o777
         except OSError:
             return None
 
@@ -150,9 +150,9 @@ class BlockSource:
         return None
 
     def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
-        """Return the stat results of the copies that were read, in the order of ``names``; mounted copies only."""
-        files = (self._files.get(name) for name in names)
-        return [file.stat for file in files if isinstance(file, TreeFile)]
+        """List what stat said of the copies that were read, in the order of their names; other kinds do not tell."""
+        stats = (self._files[name].stat for name in names if name in self._files)
+        return [stat for stat in stats if stat is not None]
 
     def find_mode(self, name: str, path: bytes) -> int | None:
         """Return the permission bits of an absolute path in the named copy; None if unknown."""

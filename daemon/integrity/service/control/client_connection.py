@@ -27,6 +27,8 @@ from integrity.service.control.wire import (
     REQUEST_LIMIT,
     Answer,
     Question,
+    RootLent,
+    RootReturned,
     StopJob,
     WireError,
     decode_question,
@@ -50,8 +52,8 @@ class Connection:
     """
     One client. It is a ``jobs.report.Report``.
 
-    ``progress``, ``finding``, ``note``, ``done`` and ``give`` may be called from any thread at any time, even after the
-    client has gone; everything else belongs to the server's thread.
+    ``give`` and the methods that tell one thing may be called from any thread and at any time, also when
+    the client has gone; everything else belongs to the server's thread.
 
     Args:
         connected: from ``accept``; closed with this object.
@@ -60,11 +62,11 @@ class Connection:
         now: on the monotonic clock.
 
     Attributes:
-        peer: the client's process and user.
-        is_borrower: its job is a lease, which ends with the connection.
-        is_greeted: the greeting was queued.
-        question_bytes: length of the last question's line.
-        awaited: events the selector waits for; 0 if the connection is not registered.
+        peer: who it is.
+        is_borrower: its job is that a root is lent to it, and ends with it.
+        is_greeted: the greeting was given.
+        question_bytes: the length of the line of the question that was taken last.
+        awaited: the events for which the selector waits now; 0: it is not registered there.
     """
 
     def __init__(self, connected: socket.socket, wake: Callable[[], None], *, number: int, now: float) -> None:
@@ -115,6 +117,14 @@ class Connection:
     def done(self, result: Summary | AppError) -> None:
         """Send the job's result, then close the connection."""
         self.give(result if isinstance(result, Summary) else to_failure(result), is_last=True)
+
+    def lent(self) -> None:
+        """Tell that the root is lent."""
+        self.give(RootLent())
+
+    def returned(self, error: AppError | None) -> None:
+        """Tell that the root is not lent any more, or why it can't be; then the connection ends as well."""
+        self.give(RootReturned() if error is None else to_failure(error), is_last=True)
 
     def give(self, answer: Answer, *, is_last: bool = False) -> None:
         """Queue an answer. Nothing is queued after the last answer."""

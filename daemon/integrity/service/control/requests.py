@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from integrity.errors import AppError
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.report import Progress, Report, Summary
+from integrity.jobs.report import Report, Summary
 from integrity.model import Job, Outcome, RunCounts
 
 if TYPE_CHECKING:
@@ -37,26 +37,26 @@ class Ticket:
 Done = Callable[[Summary | AppError], None]
 """Called with the result of a job, or the error that prevented it."""
 
-LEASED = "left to a command"
-"""The phase in which a root is leased to a command."""
+Returned = Callable[[AppError | None], None]
+"""Is called when a root is not lent any more, with what made lending it impossible."""
+
+LENT_PHASE = "left to a command"
+"""The phase that the state shows of a root while it is lent to a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     """
-    A request for a scan or a scrub, or for a lease of roots to a command that compares them itself.
-
-    A comparison needs the user's own keys and agent, so the service can't run it. The service reports when the lease
-    begins (``LEASED``), and does nothing else on those disks until it is told to stop or the client disconnects.
+    A scan or a scrub that somebody asks for.
 
     Args:
-        job: SCAN, SCRUB, or COMPARE (a lease).
-        paths: real and absolute; empty means all roots.
-        scan: ignored by a scrub.
-        scrub: ignored by a scan.
-        jobs: threads, from ``--jobs``; None chooses by disk.
-        may_add_roots: whether a folder outside all roots becomes a root. The server sets it according to the user, and
-            ignores the client's value.
+        job: SCAN or SCRUB. A comparison needs its user's own keys and agent: ``Handler.lend`` is for that.
+        paths: real, absolute ones; empty: all roots.
+        scan: how to scan; of no use to a scrub.
+        scrub: how to scrub; of no use to a scan.
+        jobs: threads of ``--jobs``; None for what suits the disk.
+        may_add_roots: whether a folder that lies in no root becomes one. The server sets it by who asks: what a client
+            says of it counts for nothing.
     """
 
     job: Job
@@ -71,8 +71,8 @@ class Handler(Protocol):
     """
     The daemon, as the control socket sees it.
 
-    ``state`` and ``roots`` are called from the server's only thread, so neither may wait for a job or a disk.
-    ``submit`` is called from any thread.
+    ``state`` and ``roots`` are called from the server's one thread, on which every client waits: neither may wait for a
+    job or a disk. ``submit`` and ``lend`` are called from any thread.
     """
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
@@ -86,6 +86,18 @@ class Handler(Protocol):
 
         Raises:
             AppError: the request is impossible; ``done`` is not called.
+        """
+
+    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+        """
+        Leave what lies at a path to a command, which works there by itself, as soon as it is its turn.
+
+        Nothing else is worked on there until the ticket is cancelled.
+
+        Args:
+            path: a real one.
+            lent: called once from any thread when the path is lent; never blocks.
+            returned: called once, from any thread, when it is not lent any more, or can't be.
         """
 
     def state(self) -> DaemonState:
@@ -105,18 +117,9 @@ def run_request(context: Context, request: JobRequest) -> Summary:
     from integrity.jobs import runner
 
     context.may_add_roots = request.may_add_roots
-    if request.job is Job.COMPARE:
-        return _lend(context, request)
     if request.job is Job.SCAN:
         return runner.scan(context, request.paths, request.scan)
     return runner.scrub(context, request.paths, request.scrub)
-
-
-def _lend(context: Context, request: JobRequest) -> Summary:
-    root = request.paths[0] if request.paths else b""
-    context.report.progress(Progress(Job.COMPARE, root, LEASED, 0, None, 0, None))
-    context.stop.wait()
-    return interrupted(Job.COMPARE, context.now())
 
 
 def nothing_done(job: Job, now: int) -> Summary:

@@ -21,14 +21,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import count
 
 from integrity import __version__
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.jobs.targets import refuse_new
-from integrity.model import Finding, Job, Outcome
+from integrity.model import Finding, Outcome, RunCounts
 from integrity.service.control.client_connection import Connection
 from integrity.service.control.requests import Done, Handler, JobRequest, Ticket, covers, interrupted, run_request
 from integrity.service.control.socket import Peer, default_socket_path, leave, listen
@@ -41,6 +41,7 @@ from integrity.service.control.wire import (
     Hello,
     JobAccepted,
     JobsAhead,
+    LendRoot,
     Question,
     StopJob,
     Submit,
@@ -48,6 +49,7 @@ from integrity.service.control.wire import (
 )
 from integrity.service.log_backoff import RefusalLog
 from integrity.service.states import BusyRoot, DaemonState, JobAhead, NextRun, QueuedJob, WatchState
+from integrity.threads import DaemonThread
 
 _DRAIN_S = 2.0
 _ACCEPTS = 64
@@ -57,7 +59,7 @@ _OUT_OF_DESCRIPTORS_S = 0.1
 _log = logging.getLogger(__name__)
 
 
-class ControlServer:
+class ControlServer(DaemonThread):
     """
     The server of the control socket.
 
@@ -78,6 +80,7 @@ class ControlServer:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        super().__init__("control")
         self._path = os.path.abspath(path)
         self._handler = handler
         self._catalog = os.path.realpath(catalog)
@@ -87,7 +90,6 @@ class ControlServer:
         self._numbers = count()
         self._wake_lock = threading.Lock()  # request threads may outlive the server
         self._is_closed = False
-        self._thread = threading.Thread(target=self._serve, name="control", daemon=True)
         self._is_closing = False
 
     def start(self) -> None:
@@ -103,7 +105,7 @@ class ControlServer:
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_fd, selectors.EVENT_READ)
-        self._thread.start()
+        super().start()
 
     def close(self) -> None:
         """
@@ -113,7 +115,7 @@ class ControlServer:
         """
         self._is_closing = True
         self._wake()
-        self._thread.join()
+        self.join()
         try:
             leave(self._path, self._catalog)  # still listening: keeps the socket of a daemon that starts now
         finally:
@@ -128,7 +130,7 @@ class ControlServer:
             if not self._is_closed:
                 os.eventfd_write(self._wake_fd, 1)
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         while not self._is_closing:
             self._turn(self._wait_s())
         self._selector.unregister(self._listener)
@@ -256,7 +258,7 @@ class ControlServer:
                 connection.write(began)
         user.answered(connection)
         now = self._monotonic()
-        user.pause(now, now - began, is_request=isinstance(question, Submit))
+        user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoot))
 
     @contextmanager
     def _guarding(self, connection: Connection) -> Iterator[None]:
@@ -275,7 +277,7 @@ class ControlServer:
             connection.done(AppError(f"this is a bug in the service: {type(error).__name__}; see its log"))
 
     def _answer(self, user: User, connection: Connection, question: Question) -> None:
-        if isinstance(question, Submit):
+        if isinstance(question, Submit | LendRoot):
             self._submit(user, connection, question)
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
@@ -292,55 +294,73 @@ class ControlServer:
         if connection.stop_job():
             _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
 
-    def _submit(self, user: User, connection: Connection, question: Submit) -> None:
-        """Start a request in its own thread, because resolving its paths may block on a disk."""
+    def _submit(self, user: User, connection: Connection, question: Submit | LendRoot) -> None:
+        """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
         if connection.has_job:
             raise ConfigError("one job at a time on one connection")
-        request = question.request
-        if request.job is Job.COMPARE and not (question.waits and request.paths):
-            raise ConfigError("roots can be left to a command only while it waits, and by name")
         try:
             end = user.begin_request(connection.question_bytes)
         except CatalogLocked:
             self._refusals.note(user.uid, connection.peer.pid, "a request: too many")
             raise
-        connection.is_borrower = request.job is Job.COMPARE
+        connection.is_borrower = isinstance(question, LendRoot)
         connection.begin_job()
         work = (connection, question, user.is_trusted, end)
         threading.Thread(target=self._begin_request, args=work, name="request", daemon=True).start()
 
-    def _begin_request(self, connection: Connection, question: Submit, may_add: bool, end: Callable[[], None]) -> None:
+    def _begin_request(
+        self, connection: Connection, question: Submit | LendRoot, may_add: bool, end: Callable[[], None]
+    ) -> None:
+        ticket = None
+        try:
+            with self._guarding(connection):
+                if isinstance(question, LendRoot):
+                    ticket = self._begin_lending(connection, question, may_add, end)
+                else:
+                    ticket = self._begin_job(connection, question, may_add, end)
+                connection.give(JobAccepted(ticket.find_ahead()))
+        finally:
+            if ticket is None:
+                end()
+            is_awaited = isinstance(question, LendRoot) or question.waits
+            connection.follow_job(ticket if is_awaited else None)
+
+    def _begin_job(self, connection: Connection, question: Submit, may_add: bool, end: Callable[[], None]) -> Ticket:
         report, done = (connection, connection.done) if question.waits else (_Unheard(), _Unheard().done)
 
         def ended(result: Summary | AppError) -> None:
             end()
             done(result)
 
-        ticket = None
-        try:
-            with self._guarding(connection):
-                request = self._admit(question.request, may_add=may_add)
-                _log_request(request, question, connection.peer)
-                ticket = self._handler.submit(request, report, ended)
-                connection.give(JobAccepted(ticket.find_ahead()))
-        finally:
-            if ticket is None:
-                end()
-            connection.follow_job(ticket if question.waits else None)
+        paths = self._admit(question.request.paths, may_add=may_add)
+        request = replace(question.request, paths=paths, may_add_roots=may_add)
+        _log_request(request, question, connection.peer)
+        return self._handler.submit(request, report, ended)
 
-    def _admit(self, request: JobRequest, *, may_add: bool) -> JobRequest:
+    def _begin_lending(
+        self, connection: Connection, question: LendRoot, may_add: bool, end: Callable[[], None]
+    ) -> Ticket:
+        def returned(error: AppError | None) -> None:
+            end()
+            connection.returned(error)
+
+        (path,) = self._admit((question.path,), may_add=may_add)
+        _log.info("control.lend pid=%d uid=%d gid=%d", connection.peer.pid, connection.peer.uid, connection.peer.gid)
+        return self._handler.lend(path, connection.lent, returned)
+
+    def _admit(self, paths: Sequence[bytes], *, may_add: bool) -> tuple[bytes, ...]:
         """
-        Resolve the paths as the service sees them, and check the user's permission.
+        Look at paths as the service sees them, and refuse what who asks may not have it do.
 
         Raises:
             ConfigError: a folder would become a root, and the user is neither root nor the service's own user.
         """
-        paths = tuple(os.path.realpath(path) for path in request.paths)
+        real_paths = tuple(os.path.realpath(path) for path in paths)
         roots = frozenset(self._handler.roots())
-        for path in paths:
+        for path in real_paths:
             if not may_add and not covers(roots, path):
                 raise ConfigError(refuse_new(path))
-        return replace(request, paths=paths, may_add_roots=may_add)
+        return real_paths
 
 
 def _log_request(request: JobRequest, question: Submit, peer: Peer) -> None:
@@ -441,14 +461,14 @@ class Gathered:
 
 
 def _add_up(summaries: Sequence[Summary]) -> Summary:
-    """Return the combined summary of parallel runs."""
-    first = summaries[0]
-    for other in summaries[1:]:
-        for one in fields(first.counts):
-            setattr(first.counts, one.name, getattr(first.counts, one.name) + getattr(other.counts, one.name))
+    """Sum up runs that went on side by side."""
+    counts = RunCounts()
+    for summary in summaries:
+        counts += summary.counts
     outcomes = {summary.outcome for summary in summaries}
     return replace(
-        first,
+        summaries[0],
+        counts=counts,
         started_at=min(summary.started_at for summary in summaries),
         finished_at=max(summary.finished_at for summary in summaries),
         outcome=next(outcome for outcome in _WORST_FIRST if outcome in outcomes),

@@ -67,8 +67,20 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
+class LendRoot:
+    """
+    Ask that the service leaves the root of this path to the client, which works there by itself.
+
+    Answered with JobAccepted, RootLent when its turn has come, and RootReturned at the end. The service works on
+    nothing else there until the client sends StopJob, or the connection ends.
+    """
+
+    path: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class StopJob:
-    """Request the end of this connection's job."""
+    """Ask that the job of this connection ends; a root that was lent to it is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +110,18 @@ class JobAccepted:
 
 
 @dataclass(frozen=True, slots=True)
+class RootLent:
+    """The root is the client's from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootReturned:
+    """The root is the service's again; before RootLent: it was not lent, for the service ends. The last answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskAhead:
-    """Request the jobs before this connection's job; answered with JobsAhead."""
+    """Ask what goes before the job of this connection; answered with JobsAhead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +139,25 @@ class Failure:
     message: str
 
 
-Question = Submit | StopJob | AskState | AskCovered | AskAhead
-Answer = Hello | Covered | JobAccepted | JobsAhead | Progress | Finding | Note | Summary | Failure | DaemonState
+Question = Submit | LendRoot | StopJob | AskState | AskCovered | AskAhead
+Answer = (
+    Hello
+    | Covered
+    | JobAccepted
+    | JobsAhead
+    | RootLent
+    | RootReturned
+    | Progress
+    | Finding
+    | Note
+    | Summary
+    | Failure
+    | DaemonState
+)
 
 _QUESTIONS: dict[str, type[Question]] = {
     "submit": Submit,
+    "lend": LendRoot,
     "stop": StopJob,
     "state": AskState,
     "covers": AskCovered,
@@ -132,6 +168,8 @@ _ANSWERS: dict[str, type[Answer]] = {
     "covered": Covered,
     "accepted": JobAccepted,
     "ahead": JobsAhead,
+    "lent": RootLent,
+    "returned": RootReturned,
     "progress": Progress,
     "finding": Finding,
     "note": Note,
@@ -178,6 +216,8 @@ def decode_question(line: bytes) -> Question:
     assert isinstance(message, Question)
     if isinstance(message, Submit):
         check(message.request)
+    if isinstance(message, LendRoot):
+        _check_paths((message.path,))
     if isinstance(message, AskCovered):
         _check_paths(message.paths)
     return message
@@ -214,7 +254,7 @@ def check(request: JobRequest) -> None:
         WireError: the request is invalid.
     """
     scrub = request.scrub
-    if request.job not in (Job.SCAN, Job.SCRUB, Job.COMPARE):
+    if request.job not in (Job.SCAN, Job.SCRUB):
         raise WireError(f"a {request.job} can't be handed over")
     _check_paths(request.paths)
     if sum((scrub.due, scrub.new, scrub.older_than_s is not None)) > 1:

@@ -1,37 +1,38 @@
 """
-Call functions when schedules, windows and intervals fall due.
+When the daemon's work falls due: schedules, windows, and what is done every so often.
 
-Decides the moments, and that each is reported once: after downtime, one call makes up for all missed moments. Callbacks
-run in the scheduler's thread and only queue work. APScheduler provides the moments and the thread; its job store holds
-only the next moment, because the persistent state is in the catalog (``catalog.runs``). Entries are not thread-safe:
-the scheduler's lock is held whenever one is used.
+Decides the moments, and that each is told once: after a downtime one run makes up for all that were missed. The work
+is the caller's: it is called in the scheduler's thread and only puts a job into a queue. APScheduler computes the
+moments of cron expressions (``clock``). Waiting for them is done here: its own job store and thread hold the time of
+the next run by the clock, which can be set, and forget it with the process. What must outlast the process is in the
+catalog (``catalog.runs``).
 
-I1  No moment is reported twice, even if the clock is set back by up to an hour, and no two callbacks run at a time.
-I2  Within two minutes after the clock was set or the machine woke up, everything due by then has been reported.
+I1  Nothing is told twice for one moment, also if the clock is set back a little, and nothing by two threads at a time.
+I2  Two minutes after the clock was set, or the machine woke up, all that is due by then has been told.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import tzinfo
 from typing import Protocol
-
-from apscheduler.executors.debug import DebugExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.base import BaseTrigger
 
 from integrity.config.times import read_schedule
 from integrity.service.schedule.clock import TriggerTimes, Windows, local_zone
+from integrity.threads import RoundThread
+
+_log = logging.getLogger(__name__)
 
 _REPEAT_S = 3600
 """If the clock is set back by less, no reported moment is repeated; if by more, the clock was wrong before."""
 
 
 class ScheduleEntry(Protocol):
-    """Something that falls due repeatedly."""
+    """Something that falls due again and again; not thread-safe: the scheduler holds its lock."""
 
     def wait_s(self) -> float:
         """Return the seconds until it is due; zero or less if it is due."""
@@ -68,24 +69,24 @@ class Scheduled:
         self._due_at = now if last_at is None else max(now, moments.next_after(self._told_at))
 
     def wait_s(self) -> float:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         return self._due_at - self._clock()
 
     def fire(self) -> None:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         self._told_at = int(self._clock())
         self._due_at = self._moments.next_after(self._told_at)
         self._call()
 
     def rewind(self) -> None:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         now = int(self._clock())
         if self._told_at > now + _REPEAT_S:
             self._told_at = now
         self._due_at = min(self._due_at, self._moments.next_after(max(now, self._told_at)))
 
     def next_at(self) -> int:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         return self._due_at
 
 
@@ -121,7 +122,7 @@ class WindowEntry:
         self._is_open, self._closes_at = other._is_open, other._closes_at
 
     def wait_s(self) -> float:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         return self._change_at - self._clock()
 
     def fire(self) -> None:
@@ -138,11 +139,11 @@ class WindowEntry:
             self._opened()
 
     def rewind(self) -> None:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         self._change_at = min(self._change_at, self._clock())
 
     def next_at(self) -> int | None:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         return self._windows.next_opening(int(self._clock()))
 
 
@@ -163,11 +164,11 @@ class IntervalEntry:
         self._due_at = monotonic()
 
     def wait_s(self) -> float:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         return self._due_at - self._monotonic()
 
     def fire(self) -> None:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         self._due_at = self._monotonic() + self._seconds
         self._call()
 
@@ -175,7 +176,7 @@ class IntervalEntry:
         """Do nothing: the monotonic clock is never set back."""
 
     def next_at(self) -> int | None:
-        """See ``ScheduleEntry``."""
+        """See ScheduleEntry."""
         return None
 
 
@@ -185,7 +186,7 @@ _SET_BACK_S = 1.0
 """Smaller steps back are corrections, not a clock that was set."""
 
 
-class Scheduler:
+class Scheduler(RoundThread):
     """
     Call functions when schedules and windows fall due. Any thread may use it, callbacks too.
 
@@ -202,13 +203,13 @@ class Scheduler:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__("schedule")
         self._zone = zone or local_zone()
         self._clock = clock
         self._monotonic = monotonic
         self._entries: dict[str, ScheduleEntry] = {}
         self._seen_at = clock()
         self._lock = threading.RLock()
-        self._timer = _Timer(self.tick, self._wait_s)
 
     @property
     def zone(self) -> tzinfo:
@@ -248,7 +249,7 @@ class Scheduler:
             old = self._entries[name]
             is_due = old.wait_s() <= 0
             self._entries[name] = Scheduled(moments, due, self._clock, None if is_due else int(self._clock()))
-        self._timer.wake()
+        self.call()
 
     def add_window(
         self,
@@ -284,7 +285,7 @@ class Scheduler:
                 if isinstance(old, WindowEntry):
                     door.follow(old)
                 self._entries[name] = door
-        self._timer.wake()
+        self.call()
 
     def every(self, name: str, seconds: float, call: Callable[[], None]) -> None:
         """Call a function at a fixed interval, starting now, independent of clock changes."""
@@ -295,13 +296,10 @@ class Scheduler:
         with self._lock:
             self._entries.pop(name, None)
 
-    def start(self) -> None:
-        """Start calling what is due, missed moments first."""
-        self._timer.begin()
-
     def stop(self) -> None:
-        """Stop, and wait for a running callback. Must not be called from a callback; may be called again."""
-        self._timer.end()
+        """Tell no more, and wait for the call that is being made. Not from a callback; may be called again."""
+        self.end()
+        self.join()
 
     def next_runs(self) -> list[tuple[str, int]]:
         """Return what falls due next as (name, seconds UTC), soonest first; for windows, the next opening."""
@@ -310,7 +308,7 @@ class Scheduler:
         return sorted(((name, at) for name, at in runs if at is not None), key=lambda run: (run[1], run[0]))
 
     def tick(self) -> None:
-        """Call everything that is due. The timer calls this; so may code that knows that the clock was set."""
+        """Tell all that is due now. Called by the thread; whoever knows that the clock was set may, too."""
         with self._lock:
             now = self._clock()
             if now < self._seen_at - _SET_BACK_S:
@@ -324,60 +322,17 @@ class Scheduler:
     def _put(self, name: str, entry: ScheduleEntry) -> None:
         with self._lock:
             self._entries[name] = entry
-        self._timer.wake()  # without our lock: the timer holds its own when it calls ``tick``
+        self.call()
+
+    def _round(self) -> float:
+        try:
+            self.tick()
+        except Exception:  # noqa: BLE001 - the top of this thread: a bug in one call must not end the schedule
+            _log.exception("schedule_bug")
+        return self._wait_s()
 
     def _wait_s(self) -> float:
         """Return the seconds until the next entry is due, limited because the clock may be set."""
         with self._lock:
             waits = [entry.wait_s() for entry in self._entries.values()]
         return max(_SHORTEST_WAIT_S, min([_LONGEST_WAIT_S, *waits]))
-
-
-class _Timer(BackgroundScheduler):
-    """
-    APScheduler's thread with one job: call what is due, then wait for the next entry.
-
-    Args:
-        tick: the job; runs in the waiting thread, so that the next wait is known after it.
-        wait_s: returns how long to wait next.
-    """
-
-    _JOB = "tick"
-
-    def __init__(self, tick: Callable[[], None], wait_s: Callable[[], float]) -> None:
-        defaults = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
-        super().__init__(timezone=UTC, executors={"default": DebugExecutor()}, job_defaults=defaults)
-        self._tick = tick
-        self._pulse = _Pulse(wait_s)
-
-    def begin(self) -> None:
-        self.add_job(self._tick, self._pulse, id=self._JOB, next_run_time=datetime.now(UTC))
-        self.start()
-
-    def end(self) -> None:
-        if self.running:
-            self.shutdown()
-
-    def wake(self) -> None:
-        """Check at once whether something is due."""
-        if self.running:
-            self.modify_job(self._JOB, next_run_time=datetime.now(UTC))
-
-    def _process_jobs(self) -> float | None:
-        """Detect a clock that was set back; else the job would wait for the old time (I2)."""
-        job = self.get_job(self._JOB)
-        if job is not None and job.next_run_time - datetime.now(UTC) > timedelta(seconds=_LONGEST_WAIT_S):
-            self.wake()
-        wait_s: float | None = super()._process_jobs()
-        return wait_s
-
-
-class _Pulse(BaseTrigger):
-    """Fire when the scheduler's next entry is due."""
-
-    def __init__(self, wait_s: Callable[[], float]) -> None:
-        self._wait_s = wait_s
-
-    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:  # noqa: ARG002
-        """Return the next time; called by APScheduler."""
-        return now + timedelta(seconds=self._wait_s())

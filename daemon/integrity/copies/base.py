@@ -1,0 +1,63 @@
+"""The answers of a copy that has none of the abilities which only some kinds have; see ``Copy`` for what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from integrity.errors import show_path
+
+if TYPE_CHECKING:
+    from integrity.copies.protocol import CopyEntry, Kind, LocalFolder, Trouble
+    from integrity.model import RootIdentity
+
+
+class BaseCopy:
+    """
+    A copy on another machine that computes nothing, carries every name, and is known by its URL.
+
+    Each kind of copy derives from it and overrides what it can do.
+
+    Args:
+        url: as given, without options that may be secrets.
+        shown: the URL for people.
+    """
+
+    has_bytes = True
+    has_details = False
+
+    def __init__(self, url: str, shown: str) -> None:
+        self.url = url
+        self.shown = shown
+        self.remote_kinds: frozenset[Kind] = frozenset()
+
+    @property
+    def folder(self) -> LocalFolder | None:
+        """Return None: no folder on this machine."""
+        return None
+
+    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+        """Do nothing: there is nothing to wait for."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Do nothing: nothing stays open."""
+
+    def identity(self) -> RootIdentity | None:
+        """Return None: the URL says which copy it is."""
+        return None
+
+    def find_name_fault(self, path: bytes, /) -> str | None:  # noqa: ARG002 - for those that override it
+        """Return None: every name can be there."""
+        return None
+
+    def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
+        """Refuse: the listing states everything."""
+        which = f"{show_path(path)}{', part by part' if every_part else ''}"
+        raise ValueError(f"{self.shown}: the listing states everything that is known of {which}")
+
+    def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
+        """Refuse: nothing computes digests there."""
+        raise ValueError(f"{self.shown}: no {kind} digest can be computed there: {len(paths)} files")

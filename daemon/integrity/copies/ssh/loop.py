@@ -1,0 +1,63 @@
+"""An event loop in a thread of its own: code without ``await`` uses a library that needs a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from integrity.threads import DaemonThread, wait_for
+
+T = TypeVar("T")
+
+
+class LoopThread(DaemonThread):
+    """
+    Run coroutines, one at a time; used by one thread at a time.
+
+    Args:
+        name: of the thread, for debuggers.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._loop = asyncio.new_event_loop()
+        self.start()
+
+    def run(self, work: Coroutine[Any, Any, T], is_asked: Callable[[], bool] | None = None) -> T:
+        """
+        Run one coroutine to its end and return what it returns, or raise what it raises.
+
+        What interrupts the waiting (a signal, say) cancels the coroutine.
+
+        Args:
+            work: what to run.
+            is_asked: asked several times a second whether the waiting is to end.
+
+        Raises:
+            ReadInterrupted: it was.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result() if is_asked is None else wait_for(future, is_asked)
+        finally:
+            future.cancel()
+
+    def close(self) -> None:
+        """Cancel all coroutines, and end the thread."""
+        self.run(_cancel_all())
+        self.run(self._loop.shutdown_asyncgens())
+        self.run(self._loop.shutdown_default_executor())  # it looks names up, which ends by itself
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.join()
+        self._loop.close()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
