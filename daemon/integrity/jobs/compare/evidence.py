@@ -144,7 +144,7 @@ class Statements:
             if vote is CopyVote.DIFFERS and checksums:
                 vote = None
         if vote is None:
-            return None if published else cannot(messages.nothing_stated(), wants_read=self._copy.has_bytes)
+            return None if published else cannot(messages.NOTHING_STATED, wants_read=self._copy.has_bytes)
         if vote is CopyVote.SAME:
             return CopyAnswer(vote, level, size_bytes=size_bytes)
         return self._hear_other(record, published, size_bytes, level)
