@@ -118,8 +118,13 @@ def test_paths_are_those_of_the_header() -> None:
 
 
 def test_settings_that_are_written_about_exist() -> None:
-    """Whatever INTEGRITY_NATIVE is said to be set to, in the README or in the program, is a path or `off`."""
-    texts = [ROOT / "README.md", ROOT / "CHANGELOG.md", *Path(integrity.__file__).parent.rglob("*.py")]
+    """Whatever INTEGRITY_NATIVE is said to be set to, in the documents or in the program, is a path or `off`."""
+    texts = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").glob("*.md"),
+        *Path(integrity.__file__).parent.rglob("*.py"),
+    ]
     settings = {name for text in texts for name in re.findall(r"INTEGRITY_NATIVE=([\w-]+)", text.read_text("utf-8"))}
 
     assert {"off", "avx2"} <= settings <= {"off", *PATHS}
