@@ -1,6 +1,7 @@
 """
-Backup copies: what can list, and give digests or bytes, of files that a root has.
+Backup copies: folders, manifests, and what SSH, S3 and rclone reach.
 
-``protocol`` says what a copy is, ``opening`` finds the kind by its URL, with a module for each. What a copy says is
-hostile until looked at: ``names`` tells which paths are refused. What follows from a comparison is for others.
+``protocol`` defines what a copy is, ``opening`` finds the kind of a copy by its URL, and each kind has a module. What a
+copy states is hostile until it was checked: ``filenames`` decides which paths are refused. What a comparison concludes
+is decided in ``jobs.compare``.
 """

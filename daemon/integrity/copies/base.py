@@ -1,4 +1,4 @@
-"""The answers of a copy that has none of the abilities which only some kinds have; see ``Copy`` for what they mean."""
+"""The answers of a copy that lacks the abilities which only some kinds have; ``Copy`` defines them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 class BaseCopy:
     """
-    A copy on another machine that computes nothing, carries every name, and is known by its URL.
+    A copy on another machine that computes nothing, carries every name, and is identified by its URL.
 
     Each kind of copy derives from it and overrides what it can do.
 

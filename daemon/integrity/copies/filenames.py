@@ -1,10 +1,9 @@
 """
-Which paths of a listing are refused: what comes from a store or a manifest was written by anybody.
+Names in copies: which paths of a listing are refused, and whether a mounted copy spells a name exactly as written.
 
-Whether a mounted copy has a name exactly as it is written.
-
-Some file systems (vfat, exFAT, SMB and others) take ``UP`` and ``up`` for one name, or accents written in two ways: a
-file is then found under a name under which no listing has it.
+Listings of stores and manifests are written by anybody, so their paths are checked. Some file systems (vfat, exFAT, SMB
+and others) equate ``UP`` and ``up``, or two encodings of an accent: a file is then opened by a name that no listing
+has.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from integrity.errors import Unreadable, show_path
 from integrity.files.open_beneath import open_noatime
 
 LONGEST_PATH_BYTES: Final = 1 << 20
-"""Deep trees have paths longer than one system call takes, but not this long: such are made up, to fill memory."""
+"""Deep trees exceed PATH_MAX (4096), but not this: a longer path is made up, to fill memory."""
 
 
 def find_fault(path: bytes) -> str | None:
     """
-    Tell why a path of a listing is refused; None if it is harmless.
+    Return why a path of a listing is refused; None if it is harmless.
 
-    Harmless is what can only mean one file below the copy: relative, each name of it there and neither ``.`` nor
-    ``..``, no NUL.
+    A harmless path can only mean one file below the copy: it is relative, and none of its names is empty, ``.``, ``..``
+    or contains NUL.
     """
     if not path:
         return "has no name at all"
@@ -35,7 +34,7 @@ def find_fault(path: bytes) -> str | None:
         return "has a NUL byte in it, which no file system can carry"
     if path.startswith(b"/"):
         return "is absolute: only paths below the copy's folder are looked at"
-    # Most paths have nothing of this in them, so splitting is left for the few.
+    # The substring test is cheap and excludes nearly all paths; only the others are split.
     if b".." in path and b".." in path.split(b"/"):
         return "leads out of the copy by '..'"
     if path.endswith(b"/") or b"//" in path:
@@ -46,16 +45,16 @@ def find_fault(path: bytes) -> str | None:
 
 
 def is_below(path: bytes, prefix: bytes) -> bool:
-    """Say whether a path is the prefix or lies below it; whole names count, and everything is below the empty one."""
+    """Return whether a path is the prefix or lies below it, by whole names; the empty prefix is above all."""
     return not prefix or path == prefix or (path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] == b"/")
 
 
 def require_harmless(path: bytes) -> None:
     """
-    Let through what may be opened in a copy.
+    Check a path before it is opened in a copy.
 
     Raises:
-        Unreadable: the path is one that no listing gives.
+        Unreadable: the path is one that no listing contains.
     """
     fault = find_fault(path)
     if fault is not None:
@@ -64,10 +63,10 @@ def require_harmless(path: bytes) -> None:
 
 class Spelling:
     """
-    Look names up in the listings of their folders; keeps those of the folders above the name asked last.
+    Look names up in the listings of their folders; caches the listings of the folders above the last path.
 
     Args:
-        root_fd: the copy's folder; stays the caller's.
+        root_fd: the copy's folder; remains the caller's.
     """
 
     def __init__(self, root_fd: int) -> None:
@@ -76,7 +75,7 @@ class Spelling:
 
     def is_exact(self, path: bytes) -> bool:
         """
-        Say whether each folder on the way to a file lists the next name as it is written.
+        Return whether every folder on the path lists the next name exactly as written.
 
         Raises:
             OSError: one of them can't be listed.

@@ -1,13 +1,11 @@
 """
-Read a file of a mounted copy from anywhere in it, past the page cache, as one version.
+A copy that is a folder on this machine: on another disk, or mounted from a server.
 
-Built on ``files.read``, which reads a file from one place to its end: going on where the last reading ended is one
-reading, any other place begins a new one, and all must be of the same version of the file.
+An unmounted disk looks like an empty folder (R5), so a folder that does not exist or has no files is unreachable.
+Callers that keep ``identity`` decide whether it is the same folder as last time.
 
-A copy that is a folder here: on another disk, or mounted from somewhere.
-
-What can be told of a root holds for it, too: an unmounted disk looks like an empty folder (R5), so a folder that is not
-there or has no files is unreachable. Whether it is the same folder as last time is for those who keep ``identity``.
+A file is read from any offset, past the page cache, as one version. ``files.read`` reads from one offset to the end:
+reading on continues that pass, any other offset begins a new one, and all passes must see the same version.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from integrity.model import Capability, RootIdentity, SkipReason
 
 
 class _Piece(NamedTuple):
-    """What was read last; ``data`` is None for zeros."""
+    """The piece that was read last; ``data`` is None for zeros."""
 
     offset: int
     end: int
@@ -50,12 +48,11 @@ class TreeFile:
     One file of a mounted copy; see ``CopyFile``.
 
     Args:
-        reader: of the copy.
-        path: relative to it.
-        buffers: of one thread; may serve several files, as nothing is left in it.
+        path: relative to the copy.
+        buffers: of one thread; several files may share them, as no data stays there.
 
     Raises:
-        ReadError: from the reader.
+        ReadError: the file can't be opened.
     """
 
     def __init__(self, reader: Reader, path: bytes, buffers: Buffers) -> None:
@@ -71,11 +68,11 @@ class TreeFile:
 
     @property
     def stat(self) -> os.stat_result:
-        """Return what was said of the file when it was opened."""
+        """Return the stat of the descriptor from when the file was opened."""
         return self._file.stat
 
     def read(self, offset: int, length: int) -> bytes:
-        """Read from anywhere; see ``CopyFile``."""
+        """Read from any offset; see ``CopyFile``."""
         end = min(offset + length, self.size_bytes)
         if offset >= end:
             return b""
@@ -98,7 +95,7 @@ class TreeFile:
         self._file.close()
 
     def _begin(self, offset: int) -> None:
-        """Start a reading at an offset, on a descriptor of its own unless the first one is still unused."""
+        """Begin a pass at an offset; reopen the file unless its descriptor is unused."""
         if self._pieces is not None:
             self._pieces = None
             self._file.close()
@@ -110,11 +107,11 @@ class TreeFile:
 
     def _find_pieces(self, start: int) -> Iterator[_Piece]:
         for offset, length, data in self._file.segments(self._buffers, start):
-            # Copied out at once: the buffer is shared with other files.
+            # Copied at once: other files share the buffer.
             yield _Piece(offset, offset + length, None if data is None else bytes(data))
 
     def _take(self, position: int, end: int) -> bytes:
-        """Take what the current piece has from ``position`` on, or that of the next one."""
+        """Return the bytes of the current piece from ``position`` on, or those of the next one."""
         assert self._pieces is not None
         while self._piece.end <= position:
             following = next(self._pieces, None)
@@ -125,24 +122,24 @@ class TreeFile:
         return bytes(last - first) if self._piece.data is None else self._piece.data[first:last]
 
     def _fail(self) -> NoReturn:
-        """Say why there is nothing at a place; what lies behind it can still be asked for."""
+        """Raise for a gap at the current offset; later offsets can still be read."""
         self._position = -1
         self._file.finish()
         ranges = tuple(self._file.bad_ranges)
         raise Unreadable(f"cannot read {show_path(self._path)}: it has a gap; try again", errno=0, ranges=ranges)
 
 
-_BUFFER_BYTES = 1 << 20  # a block of most catalogs
+_BUFFER_BYTES = 1 << 20  # the default block size of catalogs
 _NOTHING = Excludes(builtin=False)
 
 
 class TreeCopy(BaseCopy):
     """
-    A folder of this machine as a copy.
+    A folder of this machine as a copy; see ``Copy`` and ``LocalFolder``.
 
     Args:
         path: absolute; symbolic links in it are followed.
-        excludes: what of it is not even walked: the root's own, so that snapshots beside the copy cost nothing.
+        excludes: folders that are not walked: those of the root, so that snapshots beside the copy cost nothing.
     """
 
     def __init__(self, path: bytes, *, excludes: Excludes = _NOTHING) -> None:
@@ -179,7 +176,7 @@ class TreeCopy(BaseCopy):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Close the folder; files that are open stay so."""
+        """Close the folder; open files stay open."""
         self._close()
 
     @property
@@ -189,21 +186,21 @@ class TreeCopy(BaseCopy):
 
     @property
     def root_fd(self) -> int:
-        """Give the open folder, for those who read many files at once; it stays the copy's."""
+        """Return the descriptor of the folder, for reading many files at once; it remains the copy's."""
         return self._root_fd
 
     @property
     def capability(self) -> Capability:
-        """Tell what the copy's file system can be trusted with; known after entering."""
+        """Return what the copy's file system supports; known after entering."""
         assert self._capability is not None, "the copy was not entered"
         return self._capability
 
     def identity(self) -> RootIdentity:
         """
-        Find out what this copy is recognised by, to be compared with what was found last time.
+        Return what identifies this folder and its disk, to be compared with what was recorded last time.
 
         Raises:
-            CopyUnreachable: it can't be told.
+            CopyUnreachable: the disk does not answer.
         """
         try:
             return identify(self._root_fd, self._path)
@@ -212,11 +209,11 @@ class TreeCopy(BaseCopy):
 
     @property
     def budget(self) -> ErrorBudget:
-        """Give the budget of errors of the copy's device."""
+        """Return the budget of read errors of the copy's device."""
         return self._budget
 
     def reader(self, pace: Pace = UNLIMITED) -> Reader:
-        """Give what opens the copy's files for whole readings past the cache; ``pace`` is asked before each read."""
+        """Return a reader of the copy's files past the page cache; see ``LocalFolder``."""
         return Reader(self._root_fd, self.capability, mode=ReadMode.DISK, pace=pace, budget=self._budget)
 
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
@@ -246,14 +243,14 @@ class TreeCopy(BaseCopy):
         return self._spelling.is_exact(path)
 
     def open(self, path: bytes) -> TreeFile:
-        """Open one file past the page cache, as far as its file system lets us; see ``Copy``."""
+        """Open one file past the page cache, as far as its file system allows; see ``Copy``."""
         require_harmless(path)
         if self._buffers is None:
             self._buffers = Buffers(_BUFFER_BYTES, 1)
         return TreeFile(self.reader(), path, self._buffers)
 
     def _look_at(self, prefix: bytes) -> CopyEntry | Trouble | None:
-        """Say what one path is, if it is a file or can't be looked at."""
+        """Return the entry of one path; a Trouble if it can't be examined, None if it is no regular file."""
         fault = find_fault(prefix)
         if fault is not None:
             return Trouble(prefix, fault)
@@ -274,10 +271,10 @@ class TreeCopy(BaseCopy):
         try:
             return S_ISDIR(stat_beneath(self._root_fd, path).st_mode)
         except OSError:
-            return False  # _look_at has told what there was to tell
+            return False  # _look_at has yielded the Trouble
 
     def _refuse_empty(self) -> None:
-        """Refuse a folder with nothing in it but what systems put there themselves."""
+        """Raise CopyUnreachable for a folder that contains only what systems create by themselves."""
         builtin = Excludes()
         try:
             fd = open_noatime(self._root_fd, b"", os.O_RDONLY | os.O_DIRECTORY)

@@ -1,7 +1,7 @@
 """
-A copy that is a file of digests: what md5sum, BSD's tools, hashdeep, BagIt, SFV tools and ``integrity sum`` write.
+A copy that is a file of digests, as written by md5sum, BSD's tools, hashdeep, BagIt, SFV tools and ``integrity sum``.
 
-It has digests and perhaps sizes, no bytes. What its lines look like is for ``hashing.sums`` to know.
+It has digests and perhaps sizes, no bytes. ``hashing.manifests`` parses the lines.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _KINDS = {
     BLAKE3: Kind.BLAKE3,
     CRC32: Kind.CRC32,
 }
-_BAD_AT_MOST = 100_000  # so many lines at the beginning that are none: it is no manifest
+_BAD_AT_MOST = 100_000  # a file that begins with so many unusable lines is no manifest
 
 
 class ManifestCopy(BaseCopy):
     """
     A file of digests as a copy.
 
-    Lines of one file that follow each other are one entry, as where a tool wrote several digests of each.
+    Consecutive lines of one file are one entry: some tools write a line for each algorithm.
 
     Args:
-        path: of the manifest.
-        tops: beginnings of names that stand for the copy itself, and are taken away: the root's absolute path where
-            names are absolute, ``data`` where a bag holds what the root has.
-        algorithm: the only one that is read: BLAKE3 for what b3sum wrote, which looks like SHA-256; None for all.
+        tops: beginnings of names that stand for the copy itself and are removed: the absolute path of the root, or
+            ``data`` in a bag that contains the root's files.
+        algorithm: reads only digests of this one: BLAKE3 for the output of b3sum, which looks like SHA-256; None for
+            all.
     """
 
     has_bytes = False
@@ -68,18 +68,18 @@ class ManifestCopy(BaseCopy):
         raise CopyUnreachable(f"{self.shown}: {said}; is it a manifest?")
 
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
-        """List what the lines say, in their order; see ``Copy``."""
+        """List the lines in their order; see ``Copy``."""
         fault = find_fault(prefix) if prefix else None
         if fault is not None:
             yield Trouble(prefix, fault)
             return
         for found in _join(map(self._translate, self._read())):
-            # A line that can't be read may have been of any file.
+            # An unreadable line may be of any file, also of one below the prefix.
             if isinstance(found, Trouble) or is_below(found.path, prefix):
                 yield found
 
     def open(self, path: bytes) -> CopyFile:
-        """Refuse: there are no bytes."""
+        """Refuse: a manifest has no bytes."""
         message = f"cannot open {show_path(path)}: {self.shown} is a manifest, which holds digests only"
         raise Unreadable(f"{message}; give a copy that has the files", errno=errno.ENOTSUP)
 
@@ -114,7 +114,7 @@ class ManifestCopy(BaseCopy):
         return CopyEntry(path, line.size_bytes, None, tuple(published))
 
     def _cut(self, name: bytes) -> bytes:
-        """Take away what means nothing (``./``, double slashes), and what stands for the copy itself."""
+        """Remove ``./``, double slashes, and the beginning that stands for the copy itself."""
         if name.startswith(b"./") or b"//" in name or b"/./" in name:
             parts = [part for part in name.split(b"/") if part not in (b"", b".")]
             name = (b"/" if name.startswith(b"/") else b"") + b"/".join(parts)
@@ -125,12 +125,12 @@ class ManifestCopy(BaseCopy):
 
 
 def _open_without_waiting(path: str | bytes, flags: int) -> int:
-    """Open at once, even if what was a file has become a FIFO that nobody writes to."""
+    """Open without blocking, also if a FIFO without a writer has replaced the file."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _join(found: Iterable[CopyEntry | Trouble]) -> Iterator[CopyEntry | Trouble]:
-    """Make one entry of those that follow each other for one path and do not contradict each other."""
+    """Merge consecutive entries of one path that do not contradict each other."""
     last: CopyEntry | None = None
     for one in found:
         if last is not None and isinstance(one, CopyEntry) and one.path == last.path and _agree(last, one):

@@ -1,7 +1,7 @@
 """
-Find the kind of a copy by its URL, and load that kind only.
+Find the kind of a copy by its URL, and import only that kind.
 
-What a kind needs beyond the program itself is an extra; that it is missing is told with the command that installs it.
+Some kinds need a package that is an extra; if it is missing, the error contains the command that installs it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class _Kind(NamedTuple):
-    """One kind of copy; its class takes the URL, or the path where there is no scheme."""
+    """One kind of copy; its class takes the URL, or the path of a folder or manifest."""
 
     module: str
     name: str
-    package: str = ""  # that the module imports and the extra brings
+    package: str = ""  # imported by the module, installed by the extra
     extra: str = ""
 
 
@@ -44,13 +44,13 @@ def open_copy(url: str, *, endpoint: str | None = None, root: bytes = b"", exclu
     Make the copy that a URL names; entering it connects.
 
     Args:
-        url: ``ssh://``, ``s3://``, ``rclone:``; or the path of a folder or of a manifest file, as os.fsdecode makes it.
-        endpoint: the address of an S3 server that is not Amazon's.
-        root: the absolute path of what it is a copy of: absolute names of a manifest may begin with it.
-        excludes: of the root: folders of a mounted copy that match are not even walked.
+        url: ``ssh://``, ``s3://``, ``rclone:``; or the path of a folder or manifest file, decoded by os.fsdecode.
+        endpoint: the address of an S3 server other than Amazon's.
+        root: the absolute path of the original, with which absolute names of a manifest may begin.
+        excludes: of the root; matching folders of a mounted copy are not walked.
 
     Raises:
-        ConfigError: no such kind, an extra is missing, or the URL is none of its kind.
+        ConfigError: the scheme is unknown, an extra is missing, or the URL is malformed.
     """
     scheme = find_scheme(url)
     if endpoint is not None and scheme is not Scheme.S3:
@@ -71,7 +71,7 @@ def _open_path(url: str, root: bytes, excludes: Excludes | None) -> Copy:
     try:
         is_manifest = S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
-        is_manifest = False  # entering the tree will say what is the matter
+        is_manifest = False  # entering the folder raises the error
     if is_manifest:
         return _load(_MANIFEST)(path, tops=_find_tops(path, root) if root else ())
     make = _load(_TREE)
@@ -80,10 +80,11 @@ def _open_path(url: str, root: bytes, excludes: Excludes | None) -> Copy:
 
 def _find_tops(path: bytes, root: bytes) -> tuple[bytes, ...]:
     """
-    Find what the names in a manifest may begin with that stands for the root itself.
+    Find the beginnings of names in a manifest that stand for the root.
 
-    Its absolute path; what leads to it from the manifest's folder, where whoever wrote it may have stood; the folder in
-    a bag that has the payload. The last two only where they can't be a folder in the root.
+    These are the absolute path of the root; its path relative to the manifest's folder, where the program that wrote
+    the manifest may have run; and the payload folder of a bag. The last two only where they can't be a folder in the
+    root.
     """
     tops = [root]
     above = os.path.dirname(path).rstrip(b"/") + b"/"

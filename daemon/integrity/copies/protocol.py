@@ -1,19 +1,19 @@
 """
-What a copy is: the one thing that comparing and repairing know of disks, servers and stores.
+The interface of a backup copy: the only thing that comparing and repairing know of disks, servers and stores.
 
 Invariants of every kind of copy, each with its test in tests/contract/copysuite.py:
     C1  Only regular files are listed. Symbolic links, FIFOs, sockets and devices are neither listed nor followed.
-    C2  A path that is listed is relative, with "/" between its names, and harmless (``names.find_fault``); any other,
-        and all that could not be looked at, is a ``Trouble``: never left out in silence, never taken for missing.
-    C3  If the copy as a whole can't be reached, or not any more, that is ``CopyUnreachable``, also in mid-listing: a
-        listing that ends without it is whole, but for its Troubles. A copy without any file is unreachable, too, on
-        entering or at the end of listing all of it: a disk that is not mounted looks just so.
-    C4  Nothing is written, and nothing outside of the copy is read, whatever a listing, a link or a caller's path says.
-    C5  Memory does not grow with the number of files. So a path that a careless store lists twice comes twice: the
-        caller, who has to find each one anyway, notices.
-    C6  No secret is in ``shown``, in a message or in the log.
-    C7  Nothing waits for ever: 30 seconds without a byte are an end. What has to be waited for longer, because it is
-        computed over there, ends when the job is to (``interrupt_when``).
+    C2  A listed path is relative, separated by "/", and harmless (``filenames.find_fault``). Every other path, and
+        everything that could not be examined, is a ``Trouble``: never omitted silently, never counted as missing.
+    C3  A copy that can't be reached as a whole, or no longer, raises ``CopyUnreachable``, also during a listing. A
+        listing that ends without it is complete except for its Troubles. A copy without any file is unreachable, too,
+        on entering or at the end of a full listing: a disk that is not mounted looks the same.
+    C4  Nothing is written, and nothing outside the copy is read, whatever a listing, a link or a caller's path says.
+    C5  Memory does not grow with the number of files. A path that a store lists twice is therefore yielded twice; the
+        caller, which looks up every path, notices.
+    C6  ``shown``, messages and the log contain no secret.
+    C7  No wait is endless: 30 seconds without a byte end it. Longer waits, for what is computed on the other side, end
+        when the job is asked to stop (``interrupt_when``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What a digest that a copy gives is of, and how it is computed."""
+    """The algorithm of a digest that a copy states or computes."""
 
     MD5 = "md5"
     SHA1 = "sha1"
@@ -45,7 +45,7 @@ class Kind(StrEnum):
     BLAKE3 = "blake3"
     CRC32 = "crc32"  # of zip and SFV
     CRC32C = "crc32c"
-    CRC64NVME = "crc64nvme"  # of the whole object, however it was uploaded
+    CRC64NVME = "crc64nvme"  # of the whole object, also after an upload in parts
     MD5_OF_PARTS = "md5_of_parts"  # the MD5 of the parts' MD5s: the ETag of what was uploaded to S3 in parts
 
 
@@ -66,14 +66,13 @@ DIGEST_BYTES: Final[Mapping[Kind, int]] = {
 
 class Published(NamedTuple):
     """
-    One digest that a copy states, without any byte of the file having been read for it now.
+    A digest that a copy states without reading the file for it.
 
     Attributes:
-        kind: see there.
         value: raw; CRCs with the most significant byte first.
-        part_sizes: of a digest of digests, in bytes: each part's size, or only the first one's where all but the last
-            are equal; empty when not known, or when the digest is of the whole.
-        parts: how many parts there are; 0 for a digest of the whole.
+        part_sizes: for a digest of digests, in bytes: the size of each part, or only that of the first one where all
+            but the last are equal; empty when unknown, or when the digest is of the whole file.
+        parts: the number of parts; 0 for a digest of the whole file.
     """
 
     kind: Kind
@@ -84,13 +83,13 @@ class Published(NamedTuple):
 
 class CopyEntry(NamedTuple):
     """
-    One file of a copy, as far as listing it tells.
+    One file of a copy, as listed.
 
     Attributes:
-        path: relative to the copy, bytes as they stand there, without ``..``, never absolute.
-        size_bytes: None where the listing does not say.
-        mtime_ns: None where the listing does not say, or says only when the file was uploaded.
-        published: what the copy states of the content.
+        path: relative to the copy, the bytes that stand there, without ``..``, never absolute.
+        size_bytes: None where the listing does not contain it.
+        mtime_ns: None where the listing does not contain it, or contains only the time of the upload.
+        published: the digests that the copy states.
     """
 
     path: bytes
@@ -101,11 +100,11 @@ class CopyEntry(NamedTuple):
 
 class Trouble(NamedTuple):
     """
-    What could not be looked at, or a name that can't be carried: never to be taken for missing.
+    A path that could not be examined, or a name that can't be carried: never counted as missing.
 
     Attributes:
-        path: of a file; or of a folder, of which not all may have been seen then; empty for the whole copy, where from
-            now on no absence proves anything. As it stands in the listing, so only to be shown or compared.
+        path: of a file; or of a folder, which may have been listed in part; empty for the whole copy, of which no
+            absence proves anything from then on. Unchecked, so only to be shown or compared.
         message: what happened and what to do, without the path.
     """
 
@@ -124,7 +123,7 @@ class CopyFile(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Tell the size as it was when the file was opened."""
+        """Return the size that the file had when it was opened."""
 
     @property
     def stat(self) -> os.stat_result | None:
@@ -132,18 +131,18 @@ class CopyFile(Protocol):
 
     def read(self, offset: int, length: int) -> bytes:
         """
-        Read from anywhere in the file.
+        Read from any offset.
 
         Returns:
-            ``length`` bytes; fewer only where the file ends, none behind its end.
+            ``length`` bytes; fewer only at the end of the file, none beyond it.
 
         Raises:
-            ReadError: of the kind that fits: Unreadable, Vanished, Unstable.
-            CopyUnreachable: it is not the file but the copy.
+            ReadError: Unreadable, Vanished or Unstable.
+            CopyUnreachable: the whole copy failed, not only the file.
         """
 
     def close(self) -> None:
-        """Let go of the file; may be called twice."""
+        """Close the file; may be called twice."""
 
 
 class LocalFolder(Protocol):
@@ -177,23 +176,23 @@ class LocalFolder(Protocol):
 
 class Copy(Protocol):
     """
-    A backup copy: a context manager, which connects on entering and lets go of everything on leaving.
+    A backup copy: a context manager, which connects on entering and releases everything on leaving.
 
-    Used by one thread at a time; several files may be open. May be entered once.
+    Used by one thread at a time, with any number of files open. May be entered once.
 
     Attributes:
         shown: its URL, without secrets, for people.
         url: its URL as it was given, which opens the same copy again; options that may be secrets are left out.
-        has_bytes: whether ``open`` gives bytes; a manifest has digests only.
+        has_bytes: whether ``open`` returns files; a manifest has digests only.
         has_details: whether ``look_closer`` states more of a file than ``list``.
-        remote_kinds: digests that can be computed over there without sending the bytes; known after entering.
+        remote_kinds: digests that the other side computes without sending the bytes; known after entering.
         folder: the folder on this machine that the copy is, to be read past the page cache; None for all other copies;
             known after entering.
     """
 
     @property
     def shown(self) -> str:
-        """Show its URL, without secrets."""
+        """Return its URL for people, without secrets."""
 
     @property
     def url(self) -> str:
@@ -201,11 +200,11 @@ class Copy(Protocol):
 
     @property
     def has_bytes(self) -> bool:
-        """Say whether files can be opened."""
+        """Return whether files can be opened."""
 
     @property
     def remote_kinds(self) -> frozenset[Kind]:
-        """Name the digests that ``digest`` can have computed."""
+        """Return the kinds that ``digest`` computes."""
 
     @property
     def has_details(self) -> bool:
@@ -228,14 +227,14 @@ class Copy(Protocol):
         Connect.
 
         Raises:
-            CopyUnreachable: what was tried, what went wrong, what to do next.
-            ConfigError: what is configured can't work.
+            CopyUnreachable: with what was tried, what went wrong and what to do next.
+            ConfigError: the URL or the configuration can't work.
         """
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Let go of everything; no program, thread or connection is left."""
+        """Release everything; no program, thread or connection is left."""
 
     def identity(self) -> RootIdentity | None:
         """
@@ -259,11 +258,11 @@ class Copy(Protocol):
         List all files, or those below one folder, in any order.
 
         Args:
-            prefix: a folder's path without a slash at its end, or the path of one file; whole names count, so ``a/b``
-                has nothing of ``a/bc``. What is not there has no entries: that is no trouble.
+            prefix: the path of a folder without a slash at its end, or of one file. Whole names count: ``a/b`` excludes
+                ``a/bc``. A prefix that does not exist yields nothing; that is no trouble.
 
         Raises:
-            CopyUnreachable: before or in mid-listing.
+            CopyUnreachable: before or during the listing.
         """
 
     def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
@@ -281,33 +280,26 @@ class Copy(Protocol):
 
     def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
         """
-        Have digests computed over there from the bytes, without sending those.
-
-        Args:
-            paths: of files.
-            kind: one of ``remote_kinds``.
+        Compute digests of one of ``remote_kinds`` on the other side, without sending the bytes.
 
         Returns:
-            Each path once, in the order asked, with the raw digest or why there is none; a file that is not there is
-            a Trouble, too.
+            Each path once, in the order given, with the raw digest or the reason why there is none; a file that does
+            not exist is a Trouble, too.
 
         Raises:
-            CopyUnreachable: at any time; what has come until then is right.
+            CopyUnreachable: at any time; results that were returned before are right.
             ValueError: the kind is none of ``remote_kinds``.
         """
 
     def open(self, path: bytes) -> CopyFile:
         """
-        Open one file for reading.
+        Open one file for reading; the caller closes it.
 
         Args:
             path: relative to the copy.
 
-        Returns:
-            The file; the caller closes it.
-
         Raises:
-            ReadError: Vanished if there is no regular file of this path; Unreadable for what is refused, paths that
-                lead outside among them, or where there are no bytes to be had.
-            CopyUnreachable: it is not the file but the copy.
+            ReadError: Vanished if no regular file has this path; Unreadable if access is refused, also to paths that
+                lead outside the copy, or if the copy has no bytes.
+            CopyUnreachable: the whole copy failed, not only the file.
         """

@@ -1,1 +1,1 @@
-"""Copies that rclone reaches: what a remote states of its files, and their bytes."""
+"""Copies in remotes of rclone: the digests that a remote states, and the bytes of its files."""

@@ -1,20 +1,12 @@
 """
-Between names of files and what rclone calls them.
+A copy in any of the stores that the program rclone supports.
 
-rclone speaks of all stores in one spelling: control characters are Unicode's pictures of them (U+2401 for 0x01), what
-is not UTF-8 is lost (U+FFFD), and U+201B quotes what really is such a picture. The first can be undone. Names with the
-others can't be told from each other, or (with the quote, on local disks, rclone 1.60) not be opened: they are said not
-to be carried.
+Digests that the store keeps are published with the listing. Digests that rclone would have to compute, on a local disk
+or by a command over SFTP, are computed only on request. ``rclone cat`` reads a file from any offset.
 
-Read a file of an rclone remote from anywhere in it, by ``rclone cat``.
-
-Each place is a program of its own; but whoever goes on where he stopped gets what one program streams, so that reading
-a file from its beginning to its end takes two.
-
-A copy in any of the stores that the program rclone knows.
-
-What rclone has at hand (digests that the store keeps) is published with the listing; what it would have to compute, on
-a local disk or by a command over SFTP, only when asked for.
+rclone spells the names of all stores alike: control characters as Unicode's pictures of them (U+2401 for 0x01), bytes
+that are not UTF-8 as U+FFFD, and U+201B before what really is such a picture. Only the pictures can be undone. Names
+with U+FFFD are ambiguous, and names with U+201B can't be opened on local disks (rclone 1.60): both are refused.
 """
 
 from __future__ import annotations
@@ -41,7 +33,7 @@ _LOST = "\ufffd"
 
 
 def find_name_fault(path: bytes) -> str | None:
-    """Tell why a file of this path can't be known by it to rclone; None if it can."""
+    """Return why rclone can't carry the name of a file of this path; None if it can."""
     try:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
@@ -52,19 +44,19 @@ def find_name_fault(path: bytes) -> str | None:
 
 
 def to_rclone(path: bytes) -> str:
-    """Spell a path, which has no fault, as rclone does."""
+    """Spell a path without a name fault as rclone does."""
     return path.decode("utf-8").translate(_PICTURES)
 
 
 def from_rclone(text: str) -> bytes | None:
-    """Undo rclone's spelling; None if that can't be done for certain."""
+    """Undo rclone's spelling; None if it is ambiguous."""
     if _LOST in text or _QUOTE in text:
         return None
     return text.translate(_CONTROLS).encode("utf-8", "surrogatepass")
 
 
 def to_pattern(path: bytes) -> str:
-    """Spell a path as one of rclone's filters that matches only itself."""
+    """Spell a path as a filter of rclone that matches only the path itself."""
     return "".join("\\" + char if char in "*?[]{}\\" else char for char in to_rclone(path))
 
 
@@ -72,10 +64,12 @@ class RcloneFile:
     """
     One file of a remote; see ``CopyFile``.
 
+    Every jump to another offset starts a program. Reading on streams from one program, so reading a file from its
+    beginning to its end starts two.
+
     Args:
-        remote: that has it.
-        path: without any fault.
-        size_bytes: as listed; None where the store does not say, and then it can't be read.
+        path: without a name fault.
+        size_bytes: as listed; None where the store does not state it, and then the file can't be read.
     """
 
     def __init__(self, remote: Remote, path: bytes, size_bytes: int | None) -> None:
@@ -90,7 +84,7 @@ class RcloneFile:
         self._is_counted = False
 
     def read(self, offset: int, length: int) -> bytes:
-        """Read from anywhere; see ``CopyFile``."""
+        """Read from any offset; see ``CopyFile``."""
         wanted = min(offset + length, self.size_bytes) - offset
         if wanted <= 0:
             return b""
@@ -111,11 +105,11 @@ class RcloneFile:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Let go of the file; may be called twice."""
+        """End the program; may be called twice."""
         self._stop()
 
     def _begin(self, offset: int, wanted: int) -> Running:
-        """Start rclone at an offset: for this piece only, or to the end for one who goes on."""
+        """Start rclone at an offset: for this piece only at first and after a jump, else to the end of the file."""
         self._stop()
         self._is_counted = offset == 0 or offset != self._position
         flags = [f"--offset={offset}", *([f"--count={wanted}"] if self._is_counted else [])]
@@ -123,7 +117,7 @@ class RcloneFile:
         return self._running
 
     def _fail(self, running: Running) -> NoReturn:
-        """Say why there is no more."""
+        """Raise for a file that ended before its size, with what rclone says of it."""
         code = running.wait()
         reason = self._remote.hide(running.reason())
         self._stop()
@@ -147,13 +141,13 @@ _KINDS = {
     "xxh128": Kind.XXH3_128,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_AT_ONCE = 1000  # digests asked of one rclone
-_COARSEST_NS = 1_000_000_000_000  # of times that mean anything; stores without any say 100 years
-_COMPUTING_S = 12 * 3600.0  # for one file, of which nothing is heard meanwhile
+_AT_ONCE = 1000  # files that one rclone digests
+_COARSEST_NS = 1_000_000_000_000  # coarser times mean nothing: stores without times state a precision of 100 years
+_COMPUTING_S = 12 * 3600.0  # for one file, during which rclone prints nothing
 
 
 class _Item(NamedTuple):
-    """One object of rclone's listing; ``path`` in its own spelling."""
+    """One object of rclone's listing; ``path`` in rclone's spelling."""
 
     path: str
     size_bytes: int | None
@@ -168,8 +162,8 @@ class RcloneCopy(BaseCopy):
     Args:
         url: ``rclone:remote:path``.
         program: rclone's name or path.
-        timeout_s: after which rclone gives up a silent connection.
-        idle_s: after which a silent rclone is given up.
+        timeout_s: how long a connection of rclone may be silent.
+        idle_s: how long rclone itself may be silent.
     """
 
     def __init__(self, url: str, *, program: str = "rclone", timeout_s: float = 30.0, idle_s: float = 300.0) -> None:
@@ -182,17 +176,17 @@ class RcloneCopy(BaseCopy):
                 " or make it a remote of rclone's configuration: rclone config"
             )
         self._remote = Remote(spec, program=program, timeout_s=timeout_s, idle_s=idle_s)
-        # What is being computed can't be heard.
+        # rclone prints nothing while it computes.
         self._computing = Remote(spec, program=program, timeout_s=timeout_s, idle_s=max(idle_s, _COMPUTING_S))
         super().__init__(self._remote.shown, self._remote.shown)
         self._listing_flags: tuple[str, ...] = ("--recursive", "--files-only", "--no-mimetype")
 
     def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
-        """Have all waiting end; see ``Copy``."""
+        """See ``Copy``."""
         self._remote.is_asked = self._computing.is_asked = is_asked
 
     def __enter__(self) -> Self:
-        """Ask rclone what the store can do; see ``Copy``."""
+        """Ask rclone for the abilities of the store; see ``Copy``."""
         with self._remote.start("backend features") as running:
             answer = b"".join(running.lines())
             if running.wait() != 0:
@@ -213,16 +207,16 @@ class RcloneCopy(BaseCopy):
         return self
 
     def find_name_fault(self, path: bytes, /) -> str | None:
-        """Tell why a file of this path can't be there under its name; None if it can."""
+        """Return why rclone can't carry the name of a file of this path; see ``Copy``."""
         return find_name_fault(path)
 
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
-        """List what rclone lists; see ``Copy``."""
+        """List by ``rclone lsjson``; see ``Copy``."""
         fault = (find_fault(prefix) or find_name_fault(prefix)) if prefix else None
         if fault is not None:
             yield Trouble(prefix, fault)
             return
-        # Not by a longer path: that would follow a link, and wait for a FIFO.
+        # By a filter, not by a longer path, which would follow a link and wait for a FIFO.
         limits = (f"--include=/{to_pattern(prefix)}", f"--include=/{to_pattern(prefix)}/**") if prefix else ()
         is_empty = True
         with self._remote.start("lsjson", *self._listing_flags, *limits) as running:
@@ -236,7 +230,7 @@ class RcloneCopy(BaseCopy):
             raise self._remote.failed("is empty, or not there: nothing was ever copied there, or what holds it is gone")
 
     def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
-        """Have rclone compute digests; see ``Copy``."""
+        """Compute digests by rclone; see ``Copy``."""
         if kind not in self.remote_kinds:
             raise ValueError(f"{self.shown}: no digest of kind {kind} can be computed there")
         remaining = iter(paths)
@@ -244,7 +238,7 @@ class RcloneCopy(BaseCopy):
             yield from self._digest_batch(batch, kind)
 
     def open(self, path: bytes) -> RcloneFile:
-        """Look a file up, to be read by ``rclone cat``; see ``Copy``."""
+        """Look up a file that ``rclone cat`` then reads; see ``Copy``."""
         require_harmless(path)
         fault = find_name_fault(path)
         if fault is not None:
@@ -279,7 +273,7 @@ class RcloneCopy(BaseCopy):
                     found = _find_published(item)
                     digests[item.path] = found[0].value if found else None
                 for _ in self._end_listing(running):
-                    pass  # told of below, with the files that have no digest
+                    pass  # yielded below, with the files that have no digest
                 why = {complaint.about: self._remote.hide(complaint.message) for complaint in running.complaints()}
         for path in batch:
             fault = faults[path]
@@ -293,7 +287,7 @@ class RcloneCopy(BaseCopy):
                 yield path, Trouble(path, fault or why.get(name, "there is no such file in the copy"))
 
     def _items(self, running: Running) -> Iterator[_Item]:
-        """Read what lsjson prints: one object a line, between brackets."""
+        """Parse the output of lsjson: one object a line, between brackets."""
         is_whole = False
         for line in running.lines():
             text = line.strip().removesuffix(b",")
@@ -309,10 +303,10 @@ class RcloneCopy(BaseCopy):
 
     def _end_listing(self, running: Running) -> Iterator[Trouble]:
         """
-        Say what a listing has left out.
+        Yield what a listing has omitted.
 
         Raises:
-            CopyUnreachable: all, or nobody knows what.
+            CopyUnreachable: rclone failed as a whole, or does not say for what.
         """
         code = running.wait()
         is_told = False
@@ -346,7 +340,7 @@ def _read_item(text: bytes) -> _Item | None:
 
 
 def _read_time(text: object) -> int | None:
-    """Read a time of RFC 3339 to the nanosecond, which datetime does not know."""
+    """Parse a time of RFC 3339 to the nanosecond, which datetime can't represent."""
     if not isinstance(text, str) or not text:
         return None
     whole, point, rest = text.partition(".")
@@ -373,7 +367,7 @@ def _translate(item: _Item) -> CopyEntry | Trouble:
 
 
 def _find_published(item: _Item) -> Sequence[Published]:
-    """Take the digests that are of a kind we know, and of its length."""
+    """Return the digests of known kinds and of the right length."""
     found: list[Published] = []
     for name, digits in item.digests.items():
         kind = _KINDS.get(name)

@@ -1,13 +1,10 @@
 """
-Take a remote of rclone apart: ``NAME:PATH``, with options ``NAME,KEY=VALUE,...:PATH``, or ``:BACKEND,KEY=VALUE:PATH``.
+Run the program rclone: without a shell and without prompts, with a deadline, and without secrets in its messages.
 
-Options may be passwords. On rclone's command line everybody on the machine could read them; in its environment only
-its user can. rclone takes the options of remotes from there: RCLONE_CONFIG_NAME_KEY.
-
-Run the program rclone: no shell, no questions, an end to everything, and no secrets in what it complains of.
-
-Lists of names reach it through files, and options of remotes through its environment, never on the command line. Its
-log is JSON in a file of its own, so that neither of its two streams can hold up the other.
+A remote is written ``NAME:PATH``, with options ``NAME,KEY=VALUE,...:PATH``, or ``:BACKEND,KEY=VALUE:PATH``. Options may
+be passwords: every user of the machine could read them on a command line, but only rclone's user in its environment,
+where rclone takes them from, too (RCLONE_CONFIG_NAME_KEY). Lists of names are passed in files. rclone logs JSON into a
+file of its own, so that neither of its output streams can block the other.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from typing import IO, Final, NamedTuple, Self
 from integrity.config.copy_urls import Scheme
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
 
-_NAME_OF_UNNAMED: Final = "integritycopy"  # for a remote that is described in the URL alone
+_NAME_OF_UNNAMED: Final = "integritycopy"  # the name of a remote that only the URL describes
 
 _VALUE = r"""(?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^,:"'][^,:]*|)"""
 _OPTION = re.compile(rf",([A-Za-z0-9_]+)(?:=({_VALUE}))?(?=[,:])")
@@ -37,11 +34,11 @@ _NAME = re.compile(r"(:?)([^,:/]+)(?=,)")
 
 class Invocation(NamedTuple):
     """
-    How rclone is told of a remote.
+    How a remote is passed to rclone.
 
     Attributes:
-        spec: for its command line.
-        environment: on top of that of this process.
+        spec: for the command line.
+        environment: added to that of this process.
     """
 
     spec: str
@@ -49,7 +46,7 @@ class Invocation(NamedTuple):
 
 
 def hide_options(spec: str) -> Invocation:
-    """Move the options of a remote to the environment; what can't be understood stays on the command line."""
+    """Move the options of a remote to the environment; what can't be parsed stays on the command line."""
     start = _NAME.match(spec)
     if start is None:
         return Invocation(spec)
@@ -73,16 +70,16 @@ def _unquote(value: str) -> str:
     return value
 
 
-NOT_FOUND: Final = 3  # its exit code where a folder is not there
+NOT_FOUND: Final = 3  # its exit code for a folder that does not exist
 
 _CHUNK_BYTES = 1 << 16
-_LONGEST_LINE = 1 << 22  # a path of the longest kind, escaped, and its digests
+_LONGEST_LINE = 1 << 22  # bytes; fits the longest path, escaped, and its digests
 _LOOK_S = 0.2
-_MOST_TOLD = 300  # characters of what it complains of
+_MOST_TOLD = 300  # characters of a message
 
 
 class RcloneProblem(NamedTuple):
-    """A line of rclone's log: what it is about (empty for all), and what it says."""
+    """A line of rclone's log: the object that it is about (empty for all), and its message."""
 
     about: str
     message: str
@@ -90,16 +87,16 @@ class RcloneProblem(NamedTuple):
 
 class Remote:
     """
-    What rclone is asked about: ``remote:path`` as its own command line takes it.
+    A remote as rclone's command line names it: ``remote:path``.
 
     Args:
-        spec: may hold options (``:sftp,host=...,pass=...:path``).
+        spec: may contain options (``:sftp,host=...,pass=...:path``).
         program: rclone's name or path.
-        timeout_s: after which rclone gives up a silent connection.
-        idle_s: after which a silent rclone is given up; it may be busy, as in a folder of a million names.
+        timeout_s: how long a connection of rclone may be silent.
+        idle_s: how long rclone itself may be silent; a folder of a million names takes it minutes.
 
     Attributes:
-        is_asked: says whether all waiting for it is to end.
+        is_asked: ends all waiting for rclone when it returns true.
     """
 
     def __init__(self, spec: str, *, program: str, timeout_s: float, idle_s: float) -> None:
@@ -118,12 +115,12 @@ class Remote:
         Start rclone on the remote.
 
         Args:
-            verb: what it is to do; may have several words.
-            flags: of the verb.
-            names: of the only files that it is to look at, in its own spelling.
+            verb: rclone's command, of one or more words.
+            flags: of the command.
+            names: of the only files that it examines, in rclone's spelling.
 
         Raises:
-            ConfigError: there is no rclone.
+            ConfigError: rclone is not installed.
         """
         words = [self._program, *verb.split(), "--use-json-log", "--log-level=ERROR", "--ask-password=false"]
         words += ["--progress=false", "--low-level-retries=3", "--retries=1"]
@@ -136,19 +133,19 @@ class Remote:
             return Running(self, [*words, "--", self._invocation.spec], given, self._invocation.environment)
 
     def failed(self, reason: str) -> CopyUnreachable:
-        """Say that the remote can't be reached, and why."""
+        """Return the error that the remote can't be reached, with the reason."""
         told = self.hide(reason)
         return CopyUnreachable(f"{self.shown}: {told}; see what rclone says of it: rclone lsf {self._shown_spec}")
 
     def hide(self, text: str) -> str:
-        """Take what the URL keeps secret out of a message, and make it one line."""
+        """Remove the secrets of the URL from a message, and make it one line."""
         for secret in self._secrets:
             text = text.replace(secret, "...")
         return " ".join(text.split())[:_MOST_TOLD]
 
 
 def _find_options(spec: str) -> tuple[set[str], bool]:
-    """Find the texts that must not be shown: options of a connection string, and their values."""
+    """Find the texts that must not be shown: the options of a connection string, and their values."""
     found = re.match(r":?[^,:/]*(,.*):", spec, re.DOTALL)
     if found is None:
         return set(), False
@@ -157,7 +154,7 @@ def _find_options(spec: str) -> tuple[set[str], bool]:
 
 
 class Running:
-    """One run of rclone; leaving the context ends it, whatever it is doing."""
+    """One run of rclone; leaving the context kills it."""
 
     def __init__(self, remote: Remote, words: list[str], given: IO[bytes], environment: Mapping[str, str]) -> None:
         self._remote = remote
@@ -191,7 +188,7 @@ class Running:
         self.close()
 
     def close(self) -> None:
-        """End it and what it started; may be called twice."""
+        """Kill it and its children; may be called twice."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):  # it has just ended
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -202,14 +199,14 @@ class Running:
 
     def read(self, length: int) -> bytes:
         """
-        Read what it prints.
+        Read its output.
 
         Returns:
-            At most so many bytes, as soon as there are some; none at the end.
+            Up to ``length`` bytes, as soon as there are some; none at the end.
 
         Raises:
-            CopyUnreachable: it prints nothing for too long.
-            ReadInterrupted: the waiting was to end.
+            CopyUnreachable: it printed nothing for too long.
+            ReadInterrupted: ``is_asked`` returned true.
         """
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
@@ -223,10 +220,10 @@ class Running:
 
     def lines(self) -> Iterator[bytes]:
         """
-        Read the lines that it prints, without their ends.
+        Read the lines of its output, without their ends.
 
         Raises:
-            CopyUnreachable: it prints nothing for too long, or what are no lines.
+            CopyUnreachable: it printed nothing for too long, or a line is too long.
         """
         rest = b""
         while chunk := self.read(_CHUNK_BYTES):
@@ -238,20 +235,20 @@ class Running:
             yield rest
 
     def wait(self) -> int:
-        """Wait for its end after it has printed all, and return its exit code."""
+        """Wait for its end after the end of its output, and return its exit code."""
         try:
             return self._process.wait(self._remote.idle_s)
         except subprocess.TimeoutExpired as error:
             raise self._remote.failed(f"rclone did not end within {self._remote.idle_s:g} s, and was ended") from error
 
     def complaints(self) -> Iterator[RcloneProblem]:
-        """Read its log, after its end."""
+        """Read its log; after its end."""
         self._log.seek(0)
         for line in self._log:
             yield _read_complaint(line)
 
     def reason(self) -> str:
-        """Say why it failed: the last thing that it complains of."""
+        """Return the last message of its log as the reason of a failure."""
         last = ""
         for complaint in self.complaints():
             last = complaint.message or last
@@ -262,7 +259,7 @@ def _read_complaint(line: bytes) -> RcloneProblem:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
-        # Its last words are no JSON: "2026/01/31 23:59:59 Failed to ..."
+        # Its last line is not JSON: "2026/01/31 23:59:59 Failed to ..."
         text = re.sub(r"^[0-9/]+ [0-9:]+ ", "", line.decode("utf-8", "replace").strip())
         return RcloneProblem("", text)
     if not isinstance(fields, dict):

@@ -1,1 +1,1 @@
-"""Copies in S3: what the store states of its objects, compared without downloading them."""
+"""Copies in S3, compared without a download by the checksums that the store states."""

@@ -1,14 +1,12 @@
 """
-The ETag of an object that was uploaded to S3 in parts, expected of a file: the MD5 of the MD5s of its parts. Pure.
+What an S3 store states of an object's content, as digests that can be compared with those of a file. No I/O.
 
-Where each part is one block of the catalog it follows from what is kept. Elsewhere the file is read once, and one pass
-answers for several sizes of parts, since MD5s can't be put together.
+An ETag is the MD5 of the bytes, or the MD5 of the MD5s of the parts, unless the object is encrypted with keys of the
+owner's: then it means nothing and looks the same. A listing does not state the encryption, so a matching ETag proves
+equality at once, and a differing one proves a difference only after the headers were requested.
 
-What an S3 store states of an object's content, as digests that can be compared. Pure.
-
-An ETag is the MD5 of the bytes, or of the MD5s of the parts, as long as the object is not encrypted with keys of the
-owner's: then it means nothing, and looks the same. A listing does not tell. So an ETag that matches proves something
-at once, one that differs only after the object has been asked for its encryption.
+The ETag of an upload in parts follows from the catalog's block digests where each part is one block. Otherwise one pass
+over the file computes the ETags for several sizes of parts: MD5s of adjacent ranges can't be combined.
 """
 
 from __future__ import annotations
@@ -40,14 +38,11 @@ def join_parts(part_md5s: Iterable[bytes]) -> bytes:
 
 def list_parts(size_bytes: int, published: Published) -> tuple[int, ...] | None:
     """
-    Return the size of each part of an object.
+    Return the size of each part of an object; None if it is unknown, or the sizes do not add up.
 
     Args:
         size_bytes: of the object.
         published: an MD5 of parts.
-
-    Returns:
-        None where it does not say, or says what does not add up.
     """
     sizes = published.part_sizes
     if len(sizes) == 1 and published.parts > 1:
@@ -58,20 +53,20 @@ def list_parts(size_bytes: int, published: Published) -> tuple[int, ...] | None:
 
 
 def split_evenly(size_bytes: int, part_bytes: int) -> tuple[int, ...]:
-    """Cut a size into parts of one size, the last one of which may be smaller; no bytes are one empty part."""
+    """Cut a size into parts of one size, of which the last may be smaller; 0 bytes are one empty part."""
     whole, rest = divmod(size_bytes, part_bytes)
     return (part_bytes,) * whole + ((rest,) if rest or not whole else ())
 
 
 def derive_from_blocks(parts: Sequence[int], file_md5: bytes, block_bytes: int, packed: bytes) -> bytes | None:
     """
-    Derive an ETag from what the catalog keeps of a file, without the file.
+    Derive an ETag from the digests in the catalog, without the file.
 
     Args:
         parts: the size of each.
         file_md5: of the whole file.
         block_bytes: of each block.
-        packed: the MD5s of the blocks, one behind the other; empty for a file of at most one block.
+        packed: the concatenated MD5s of the blocks; empty for a file of at most one block.
 
     Returns:
         None where the parts are not the blocks, so that the file has to be read.
@@ -85,10 +80,10 @@ def derive_from_blocks(parts: Sequence[int], file_md5: bytes, block_bytes: int, 
 
 def guess_part_bytes(size_bytes: int, parts: int) -> tuple[int, ...]:
     """
-    List sizes of parts that an upload of so many may have had, the likeliest first.
+    List up to 8 part sizes that an upload of so many parts may have had, the likeliest first.
 
-    Only where the store does not tell. All but the last part are taken to be of one size: usual ones, and multiples of
-    a MiB if few fit; at most 8.
+    For stores that do not state it. All parts but the last are taken to have one size: common ones, and multiples of a
+    MiB if few fit.
     """
     if parts < 2 or size_bytes < parts:
         return (size_bytes,) if parts == 1 else ()
@@ -96,19 +91,19 @@ def guess_part_bytes(size_bytes: int, parts: int) -> tuple[int, ...]:
     most = (size_bytes - 1) // (parts - 1)
     usual = (mib * MIB for mib in _USUAL_MIB)
     fitting = range(-(-least // MIB) * MIB, most + 1, MIB)
-    # Programs that cut a file into equal parts, or into decimal megabytes.
+    # For programs that cut a file into equal parts, or into decimal megabytes.
     odd = (least, -(-least // 1_000_000) * 1_000_000)
     found = dict.fromkeys(size for size in chain(usual, fitting[:_MOST_GUESSES], odd) if least <= size <= most)
     return tuple(found)[:_MOST_GUESSES]
 
 
 class PartsHasher:
-    """Compute an ETag from the bytes of a file, which come from its beginning to its end in pieces of any size."""
+    """Compute an ETag from the bytes of a file, fed in order in pieces of any size."""
 
     __slots__ = ("_done", "_left_bytes", "_part", "_sizes")
 
     def __init__(self, parts: Sequence[int]) -> None:
-        """Begin; ``parts`` has the size of each."""
+        """Start; ``parts`` has the size of each."""
         self._sizes = iter(parts)
         self._done: list[bytes] = []
         self._part: Md5 | None = None
@@ -155,7 +150,7 @@ class PartsHasher:
         return join_parts(self._done)
 
 
-MOST_PARTS: Final = 10_000  # of an upload, says S3
+MOST_PARTS: Final = 10_000  # of one upload; the limit of S3
 
 _ETAG = re.compile(r"([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?")
 
@@ -177,16 +172,16 @@ _DIRECTORY_BUCKET = "--x-s3"  # ends the names of buckets whose ETags are random
 
 class StatedChecksums(NamedTuple):
     """
-    What the answer to HEAD says.
+    The answer to HEAD.
 
     Attributes:
-        size_bytes: of the object; of the part, where a part was asked for.
+        size_bytes: of the object; of the part, where a part was requested.
         etag: without quotation marks.
         has_own_keys: the object is encrypted such that its ETag is no MD5.
-        checksums: S3's name of each, and what it says: base64, with "-N" behind a digest of digests.
+        checksums: by S3's name: base64, with "-N" after a digest of digests.
         is_composite: the checksums are of the parts' checksums.
-        uploader_md5: what rclone notes of an upload in parts: base64.
-        parts: how many parts there are, as far as it says so.
+        uploader_md5: the MD5 that rclone stores with an upload in parts: base64.
+        parts: the number of parts, if stated.
     """
 
     size_bytes: int
@@ -200,9 +195,9 @@ class StatedChecksums(NamedTuple):
 
 def read_etag(etag: str, size_bytes: int, bucket: str) -> Published | None:
     """
-    Take an ETag for what it most probably is; None if it can't be that of an upload.
+    Interpret an ETag as what it most probably is; None if no upload has such an ETag.
 
-    The sizes of the parts are not in it, but for a single one's.
+    It does not contain the sizes of the parts, except that of a single one.
     """
     found = _ETAG.fullmatch(etag)
     if found is None or bucket.endswith(_DIRECTORY_BUCKET):
@@ -217,7 +212,7 @@ def read_etag(etag: str, size_bytes: int, bucket: str) -> Published | None:
 
 
 def read_stated(stated: StatedChecksums, bucket: str) -> tuple[Published, ...]:
-    """List all that can be compared of what HEAD says of an object."""
+    """List everything that can be compared in an answer to HEAD."""
     return tuple(_find_all(stated, bucket))
 
 
@@ -239,7 +234,7 @@ def _find_all(stated: StatedChecksums, bucket: str) -> Iterator[Published]:
 
 
 def _whole(stated: StatedChecksums) -> Iterable[tuple[str, str]]:
-    """Leave out digests of digests: only that of MD5s is kept here, and the ETag has it."""
+    """Leave out digests of digests: only that of MD5s can be compared, and the ETag is that."""
     if stated.is_composite:
         return ()
     return ((name, text) for name, text in stated.checksums.items() if name in _CHECKSUMS and "-" not in text)

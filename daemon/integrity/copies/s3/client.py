@@ -1,10 +1,9 @@
 """
-Take an ``s3://`` URL apart.
+Requests to an S3 store: parse ``s3://`` URLs, send the three requests that a copy needs, explain failures.
 
-Speak to an S3 store: the three questions that a copy asks, and what their failures mean. The only user of boto3.
-
-What comes back is typed here; what a store says beyond it is dropped. Credentials come from where AWS programs look for
-them, and nothing of them is in a message: botocore's errors are shown by their code and the store's own words only.
+This is the only user of boto3: answers are typed here, and everything else in them is dropped. Credentials come from
+where AWS programs look for them. No message contains them: of botocore's errors only the code and the store's own words
+are shown.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ _OPTIONS = frozenset({"endpoint", "region", "profile"})
 
 class S3Address(NamedTuple):
     """
-    Where a copy is that S3 reaches.
+    The address of a copy in S3.
 
     Attributes:
         bucket: its name.
-        prefix: what all keys of the copy begin with, in UTF-8: empty, or a folder's path with a slash at its end.
-        endpoint: the address of a server that is not Amazon's; None leaves it to the AWS configuration.
-        region: None leaves it to the AWS configuration.
-        profile: of the AWS configuration; None takes the usual one.
+        prefix: the beginning of all keys of the copy, in UTF-8: empty, or the path of a folder with a slash at its end.
+        endpoint: the address of a server other than Amazon's; None takes it from the AWS configuration.
+        region: None takes it from the AWS configuration.
+        profile: of the AWS configuration; None takes the default one.
     """
 
     bucket: str
@@ -59,23 +58,19 @@ class S3Address(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """Write the URL for people; there is nothing secret in it."""
+        """Return the URL for people; it contains no secret."""
         where = f" at {self.endpoint}" if self.endpoint else ""
         return f"{Scheme.S3.prefix}{self.bucket}/{show_path(self.prefix)}".rstrip("/") + where
 
 
 def parse_address(url: str, endpoint: str | None = None) -> S3Address:
     """
-    Take ``s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME&profile=NAME]`` apart.
+    Parse ``s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME&profile=NAME]``; ``endpoint`` replaces that of the URL.
 
-    Bytes that a URL cannot hold are written ``%XX``; so is a ``?`` of the prefix.
-
-    Args:
-        url: as above.
-        endpoint: in the place of the URL's.
+    Bytes that a URL can't contain are written ``%XX``; so is a ``?`` of the prefix.
 
     Raises:
-        ConfigError: it is no such URL, or there are credentials in it. The message holds nothing of the URL then.
+        ConfigError: the URL is malformed or contains credentials. The message does not quote it.
     """
     rest, _, query = url.removeprefix(Scheme.S3.prefix).partition("?")
     bucket, _, folder = rest.partition("/")
@@ -124,9 +119,9 @@ def _parse_prefix(folder: str) -> bytes:
 
 TIMEOUT_S: Final = 30.0
 ATTEMPTS: Final = 4
-PAGE_KEYS: Final = 1000  # the most that S3 gives at once
+PAGE_KEYS: Final = 1000  # the most that S3 returns in one answer
 
-# ValueError is what botocore lets through of numbers and times that are none.
+# botocore raises ValueError for malformed numbers and times.
 _FAILURES = (BotoCoreError, ClientError, ResponseParserError, ValueError)
 _DENIED = frozenset({"403", "AccessDenied", "AllAccessDisabled", "AccountProblem"})
 _BAD_CREDENTIALS = frozenset(
@@ -155,7 +150,7 @@ class Listed(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A part of a listing; ``token`` asks for the next one, None: it was the last."""
+    """A page of a listing; ``token`` requests the next one, None: it was the last."""
 
     objects: list[Listed]
     token: str | None
@@ -170,7 +165,7 @@ _Answer = Mapping[str, object]
 
 
 class _Client(Protocol):
-    """What is used of boto3's client, which has no types."""
+    """The part of boto3's client that is used; boto3 has no types."""
 
     def list_objects_v2(self, **options: str | int) -> _Answer: ...
     def head_object(self, **options: str | int) -> _Answer: ...
@@ -180,17 +175,17 @@ class _Client(Protocol):
 
 class Store:
     """
-    A bucket, connected to with the first question.
+    A bucket; the first request connects.
 
     Args:
         address: of the bucket.
         timeout_s: how long the store may be silent.
-        attempts: how often a question is asked if the store is overloaded or a connection breaks.
-        is_asked: says whether all waiting is to end; then each question raises ReadInterrupted.
+        attempts: how often a request is sent if the store is overloaded or a connection breaks.
+        is_asked: ends all waiting when it returns true; every request then raises ReadInterrupted.
 
     Attributes:
-        encodes_keys: listings can name all keys. Some stores ignore that they are asked to, and what XML can't hold
-            comes as something else.
+        encodes_keys: listings can contain all keys. Some stores ignore the request to encode them, and replace what XML
+            can't contain.
     """
 
     def __init__(
@@ -204,9 +199,9 @@ class Store:
         self._address = address
         self._shown = address.shown
         self.encodes_keys = True
-        # At DEBUG botocore writes headers down, session tokens among them; at INFO where it found credentials.
+        # At DEBUG botocore logs headers with session tokens; at INFO where it found credentials.
         logging.getLogger("botocore").setLevel(logging.WARNING)
-        # At WARNING it writes a traceback down for each answer that ends in its head; the failure itself is raised.
+        # At WARNING it logs a traceback for each answer that ends in its headers; the failure itself is raised.
         logging.getLogger("urllib3").setLevel(logging.ERROR)
         try:
             self._client = _make_client(address, timeout_s, attempts)
@@ -221,21 +216,21 @@ class Store:
         self._client.close()
 
     def _ask(self, question: Callable[[], _T]) -> _T:
-        """Ask the store in a thread, as botocore can't be interrupted; one question at a time."""
+        """Call botocore, which can't be interrupted, in a thread; one request at a time."""
         return BackgroundCall("s3", question).result(self._is_asked)
 
     def list_page(self, prefix: bytes, token: str | None = None, *, most: int = PAGE_KEYS) -> Page:
         """
-        List up to ``most`` objects whose keys begin with a prefix in UTF-8, in the order of their keys.
+        List up to ``most`` objects whose keys begin with a prefix in UTF-8, ordered by key.
 
         Raises:
-            CopyUnreachable: for whatever reason.
+            CopyUnreachable: the request failed.
         """
         options: dict[str, str | int] = {
             "Bucket": self._address.bucket,
             "Prefix": prefix.decode(),
             "MaxKeys": most,
-            # Asked for by hand, for botocore would decode keys to text and replace what is not UTF-8.
+            # Set explicitly: botocore would decode the keys to text and replace what is not UTF-8.
             "EncodingType": "url",
         }
         if token is not None:
@@ -251,11 +246,11 @@ class Store:
 
     def head(self, key: bytes, *, part: int | None = None) -> StatedChecksums:
         """
-        Ask what the store states of one object, or of one part of it.
+        Request the headers of one object, or of one part of it.
 
         Raises:
             ReadError: Vanished, Unreadable.
-            CopyUnreachable: it is not the object but the store.
+            CopyUnreachable: the store failed, not only the object.
         """
         options: dict[str, str | int] = {
             "Bucket": self._address.bucket,
@@ -272,11 +267,11 @@ class Store:
 
     def get(self, key: bytes, etag: str, offset: int, length: int) -> bytes:
         """
-        Read some bytes of the version that has this ETag.
+        Read bytes of the version that has this ETag.
 
         Raises:
-            ReadError: Vanished, Unreadable; Unstable if there is another version now.
-            CopyUnreachable: it is not the object but the store.
+            ReadError: Vanished, Unreadable; Unstable if the object has another version now.
+            CopyUnreachable: the store failed, not only the object.
         """
         options: dict[str, str | int] = {
             "Bucket": self._address.bucket,
@@ -285,7 +280,7 @@ class Store:
             "IfMatch": f'"{etag}"',
         }
         try:
-            # One byte more would come from a store that does not care for ranges.
+            # Reading one byte more detects a store that ignores ranges.
             data = self._ask(lambda: self._read(options, length + 1))
         except _FAILURES as error:
             self._refuse_one(key, error)
@@ -305,7 +300,7 @@ class Store:
         return f"{self._shown}: {show_path(key)}"
 
     def _refuse_one(self, key: bytes, error: Exception) -> NoReturn:
-        """Say what is the matter with one object, if it is the object's."""
+        """Raise the error of one object; if the store failed, that of the whole copy."""
         code = _find_code(error)
         if code in _GONE:
             raise Vanished(f"{self._show(key)}: there is no such object (any more)") from error
@@ -332,7 +327,7 @@ class Store:
         self._refuse_all(error)
 
     def _refuse_all(self, error: Exception) -> NoReturn:
-        """Say why the copy as a whole can't be asked."""
+        """Raise why the copy as a whole can't be reached."""
         code = _find_code(error)
         if isinstance(error, NoCredentialsError | PartialCredentialsError | CredentialRetrievalError):
             message = f"there are no credentials for it; {_ADVICE_CREDENTIALS}"
@@ -355,7 +350,7 @@ def _make_client(address: S3Address, timeout_s: float, attempts: int) -> _Client
         connect_timeout=timeout_s,
         read_timeout=timeout_s,
         retries={"mode": "standard", "total_max_attempts": attempts},
-        # Few stores but Amazon's have a name in the DNS for each bucket.
+        # Few stores except Amazon's have a DNS name for each bucket.
         s3={"addressing_style": "path" if address.endpoint else "auto"},
         response_checksum_validation="when_required",
     )
@@ -371,7 +366,7 @@ def _find_code(error: Exception) -> str:
 
 
 def _say(error: Exception) -> str:
-    """Tell an error in one line."""
+    """Write an error in one line."""
     if isinstance(error, ClientError):
         words = cast("Mapping[str, Mapping[str, object]]", error.response).get("Error", {})
         return show_path(f"{words.get('Code')}: {words.get('Message')}".encode("utf-8", "surrogateescape"))[:300]

@@ -1,10 +1,10 @@
 """
 A copy in an S3 store: ``s3://bucket/prefix``.
 
-Listing it takes one question for a thousand objects and tells their ETags, which is all that most files need. For the
-rest ``look_closer`` asks for one object's headers. Only ``open`` has bytes sent.
+One request lists a thousand objects with their ETags, which most comparisons need and no more. ``look_closer`` requests
+the headers of one object. Only ``open`` transfers bytes.
 
-Objects whose keys end with a slash and that have no bytes are how programs show empty folders: they are left out.
+Empty objects whose keys end with a slash are left out: programs store them to show empty folders.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from integrity.copies.s3.checksums import StatedChecksums, read_etag, read_state
 from integrity.copies.s3.client import ATTEMPTS, TIMEOUT_S, Listed, Page, Store, parse_address
 from integrity.errors import CopyUnreachable, ReadError, Unreadable, Vanished, show_path
 
-_LONGEST_KEY_BYTES = 1024  # says S3
-# XML 1.0 section 2.2; a store that lists keys as they are puts U+FFFD in the place of these.
+_LONGEST_KEY_BYTES = 1024  # the limit of S3
+# XML 1.0 section 2.2; a store that does not encode the keys of a listing replaces these by U+FFFD.
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd-\uffff]")
 _EMPTY_PAGES: Final = 300
-"""So many in a row are believed: a store may have come to a page's end without an object, where many were deleted."""
+"""Allowed in a row: a page may be empty where many objects were deleted."""
 _AHEAD_BYTES: Final = 8 << 20
-"""Asked for at once when a file is read on and on: each question costs money and the way there and back."""
+"""Size of a request when a file is read sequentially: each request costs money and a round trip."""
 
 
 class S3Copy(BaseCopy):
     """
-    Objects below a prefix; see ``protocol.Copy``.
+    The objects below a prefix; see ``protocol.Copy``.
 
     Args:
-        url: as ``s3address`` describes it.
-        endpoint: in the place of the URL's.
+        url: as ``client.parse_address`` describes it.
+        endpoint: replaces that of the URL.
         timeout_s: how long the store may be silent.
-        attempts: how often a question is asked, if there is a chance.
+        attempts: how often a request is sent if repeating it can help.
     """
 
     has_details = True
@@ -56,11 +56,11 @@ class S3Copy(BaseCopy):
         self._entered: Store | None = None
 
     def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
-        """Have all waiting end; see ``Copy``."""
+        """See ``Copy``."""
         self._is_asked = is_asked
 
     def __enter__(self) -> Self:
-        """Connect; a prefix under which nothing lies is taken for the wrong one, as an empty folder is (R5)."""
+        """Connect; refuse a prefix without objects: it is probably the wrong one, like an empty folder (R5)."""
         store = Store(self._address, timeout_s=self._timeout_s, attempts=self._attempts, is_asked=self._is_asked)
         try:
             self._refuse_empty(store)
@@ -97,14 +97,14 @@ class S3Copy(BaseCopy):
             yield from self._list_keys(self._address.prefix)
         elif self.find_name_fault(prefix) is None:
             key = self._address.prefix + prefix
-            # The first of all keys that begin with it, if there is an object of this very name.
+            # An object of this very name comes first among the keys that begin with it.
             for listed in self._store.list_page(key, most=1).objects:
                 if listed.key == key:
                     yield from self._make_entries(listed)
             yield from self._list_keys(key + b"/")
 
     def find_name_fault(self, path: bytes, /) -> str | None:
-        """Tell why a file of this name can't be there; see ``Copy``."""
+        """Return why a file of this path can't be in the store; see ``Copy``."""
         if len(self._address.prefix + path) > _LONGEST_KEY_BYTES:
             return f"is longer than the {_LONGEST_KEY_BYTES} bytes that a key of S3 can have"
         try:
@@ -125,12 +125,12 @@ class S3Copy(BaseCopy):
 
     def _list_pages(self, prefix: bytes) -> Iterator[Page]:
         """
-        List page by page, until one names no other.
+        List page by page, until a page names no next one.
 
-        A store that is out of order may name another one for ever. No key is listed twice in good order, so a page that
-        begins as an earlier one did is the same page.
+        A broken store may name a next page for ever. A working store lists each key once, so a page that begins with
+        the first key of an earlier page is the same page.
         """
-        first_keys: set[bytes] = set()  # one of a thousand
+        first_keys: set[bytes] = set()  # one key of each page
         empty_pages = 0
         page = self._store.list_page(prefix)
         while True:
@@ -149,7 +149,7 @@ class S3Copy(BaseCopy):
                 )
 
     def _make_entries(self, listed: Listed) -> Iterator[CopyEntry | Trouble]:
-        """Make one of each object, and none of what only stands for a folder."""
+        """Make the entry of an object; none for an object that only stands for a folder."""
         path = listed.key[len(self._address.prefix) :]
         if listed.size_bytes == 0 and (not path or path.endswith(b"/")):
             return
@@ -164,15 +164,15 @@ class S3Copy(BaseCopy):
 
     def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
         """
-        Ask the store for all that it states of one object, without its bytes: one question, or two.
+        Request everything that the store states of one object, without its bytes; takes one request, or two.
 
-        What ``list`` says of an object's content is an ETag, which may not be what it looks like: only one that is
-        stated here, too, says by being different that the content is. Checksums and the size of parts are only here.
+        An ETag of the listing may be no digest of the content. A differing ETag proves a different content only if the
+        headers state it, too. Only the headers have checksums and the sizes of parts.
 
         Args:
             path: of a file that ``list`` has named.
-            every_part: ask for the size of each part, a question for each; else all but the last are taken to be of
-                one size.
+            every_part: request the size of each part, one request each; otherwise all parts but the last are taken to
+                have one size.
 
         Raises:
             CopyUnreachable: at any time.
@@ -187,7 +187,7 @@ class S3Copy(BaseCopy):
         return CopyEntry(path, stated.size_bytes, None, sized)
 
     def _add_sizes(self, key: bytes, stated: StatedChecksums, published: Published, *, every_part: bool) -> Published:
-        """Find the sizes of the parts where the digest is one of digests."""
+        """Add the sizes of the parts to a digest of digests."""
         if published.kind is not Kind.MD5_OF_PARTS or published.part_sizes:
             return published
         first = self._store.head(key, part=1)
@@ -219,7 +219,7 @@ class S3Copy(BaseCopy):
 
 
 class S3File:
-    """One object, of the version that it had when it was opened; see ``protocol.CopyFile``."""
+    """One object, in the version that it had when it was opened; see ``protocol.CopyFile``."""
 
     __slots__ = ("_ahead", "_ahead_offset", "_key", "_next_offset", "_stated", "_store")
 
@@ -238,11 +238,11 @@ class S3File:
 
     @property
     def size_bytes(self) -> int:
-        """Tell the size as it was when the object was opened."""
+        """Return the size that the object had when it was opened."""
         return self._stated.size_bytes
 
     def read(self, offset: int, length: int) -> bytes:
-        """Read from anywhere; who reads on where he ended gets it from a larger piece; see ``CopyFile.read``."""
+        """Read from any offset; reading on requests larger pieces. See ``CopyFile.read``."""
         length = max(0, min(length, self.size_bytes - offset))
         if not self._has_ahead(offset, length):
             if length == 0:
@@ -258,5 +258,5 @@ class S3File:
         return self._ahead_offset <= offset and offset + length <= self._ahead_offset + len(self._ahead)
 
     def close(self) -> None:
-        """Let go of what was read ahead; may be called twice."""
+        """Release the buffer; may be called twice."""
         self._ahead = b""

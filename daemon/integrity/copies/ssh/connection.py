@@ -1,11 +1,9 @@
 """
-Take an ``ssh://`` URL apart.
+SSH connections: parse ``ssh://`` URLs, connect as the ``ssh`` program would, and explain failures.
 
-Connect by SSH as the ``ssh`` program would, and say in clear words why it did not work.
-
-The user's and the system's ssh config, keys and agent are used. Nobody is asked anything: a daemon has nobody to ask.
-A host whose key is not known is never spoken to, whatever the config says: who could stand between us and the copy
-could make damage look well.
+The ssh config, keys and agent of the user and the system are used. There are no prompts: a daemon has nobody to ask. A
+host whose key is unknown is refused, whatever the config says: an attacker between this machine and the copy could make
+damage look intact.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ from integrity.errors import ConfigError, CopyUnreachable, show_path
 
 class SshAddress(NamedTuple):
     """
-    Where a copy is that SSH reaches.
+    The address of a copy that SSH reaches.
 
     Attributes:
         host: a name or address, or a Host of the ssh config.
-        user: None leaves it to the ssh config.
-        port: None leaves it to the ssh config.
-        folder: absolute, or relative to the user's home folder; bytes as they stand over there.
+        user: None takes it from the ssh config.
+        port: None takes it from the ssh config.
+        folder: absolute, or relative to the user's home folder; the bytes of the other side.
     """
 
     host: str
@@ -43,7 +41,7 @@ class SshAddress(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """Write the URL for people; there is nothing secret in it."""
+        """Return the URL for people; it contains no secret."""
         user = f"{self.user}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = f":{self.port}" if self.port else ""
@@ -53,12 +51,12 @@ class SshAddress(NamedTuple):
 
 def parse_address(url: str) -> SshAddress:
     """
-    Take ``ssh://[USER@]HOST[:PORT]/FOLDER`` apart.
+    Parse ``ssh://[USER@]HOST[:PORT]/FOLDER``.
 
-    Bytes that a URL cannot hold are written ``%XX``; ``/~/FOLDER`` is below the user's home folder.
+    Bytes that a URL can't contain are written ``%XX``; ``/~/FOLDER`` is below the user's home folder.
 
     Raises:
-        ConfigError: it is no such URL, or there is a password in it. The message holds nothing of the URL then.
+        ConfigError: the URL is malformed or contains a password. The message does not quote it.
     """
     form = "write ssh://USER@HOST/FOLDER, with :PORT behind HOST where it is not 22"
     try:
@@ -91,7 +89,7 @@ _USER_KNOWN = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")  # the defaults of s
 _SYSTEM_KNOWN = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 _KEEPALIVES = 2
 
-# It tells of users, hosts and paths at the level that our own -v turns on.
+# At INFO, which -v turns on, it logs users, hosts and paths.
 logging.getLogger("asyncssh").setLevel(logging.WARNING)
 
 
@@ -103,34 +101,33 @@ T = TypeVar("T")
 
 class Line:
     """
-    One connection; whatever happens on it is told in words with its address.
+    One connection; every failure is explained with its address.
 
     Args:
-        address: of the copy.
         timeout_s: how long the other side may be silent.
 
     Attributes:
-        is_asked: says whether all waiting is to end.
+        is_asked: ends all waiting when it returns true.
     """
 
     def __init__(self, address: SshAddress, timeout_s: float) -> None:
         self.address = address
         self.timeout_s = timeout_s
         self._known = asyncssh.SSHKnownHosts()
-        self._host, self._port = address.host, address.port or asyncssh.DEFAULT_PORT  # until the config has its say
+        self._host, self._port = address.host, address.port or asyncssh.DEFAULT_PORT  # until the ssh config is read
         self._thread: LoopThread | None = None
         self.is_asked: Callable[[], bool] | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
-        """Give the open connection."""
+        """Return the open connection."""
         assert self._connection is not None, "not connected"
         return self._connection
 
     @property
     def is_open(self) -> bool:
-        """Say whether anything can be run; the other side may be gone all the same."""
+        """Return whether it was opened and not closed; the connection may be lost all the same."""
         return self._thread is not None
 
     def open(self) -> None:
@@ -139,7 +136,7 @@ class Line:
 
         Raises:
             ConfigError: the ssh config or the file of known hosts can't be used.
-            CopyUnreachable: it did not work.
+            CopyUnreachable: connecting failed.
         """
         options = self._make_options()
         self._thread = LoopThread(f"ssh {self.address.host}")
@@ -150,28 +147,24 @@ class Line:
             raise
 
     def close(self) -> None:
-        """Hang up; may be called twice."""
+        """Disconnect; may be called twice."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
         if self._connection is not None:
-            # No good-bye that waits for an answer: the other side may be gone.
+            # Not a graceful close, which waits for an answer: the other side may be gone.
             self._connection.abort()
         thread.close()
 
     def run(self, work: Awaitable[T], *, patience_s: float | None = None) -> T:
         """
-        Have something done on the connection.
-
-        Args:
-            work: what.
-            patience_s: how long it may take; by default as long as the other side may be silent.
+        Run a coroutine on the connection, for at most ``patience_s`` seconds; ``timeout_s`` if left out.
 
         Raises:
-            CopyUnreachable: the connection failed, or it took too long.
-            ReadInterrupted: the waiting was to end.
-            asyncssh.SFTPError: the other side said no to a request; the connection is well.
-            asyncssh.ChannelOpenError: the other side does not offer that.
+            CopyUnreachable: the connection failed, or the coroutine took too long.
+            ReadInterrupted: ``is_asked`` returned true.
+            asyncssh.SFTPError: the other side refused a request; the connection is intact.
+            asyncssh.ChannelOpenError: the other side does not offer that service.
         """
         assert self._thread is not None, "not connected"
         try:
@@ -205,7 +198,7 @@ class Line:
         return asyncssh.SSHClientConnectionOptions(options, known_hosts=self._known)
 
     def explain(self, error: Exception) -> CopyUnreachable:
-        """Say what went wrong with the connection, and what to do."""
+        """Return the error that says what failed and what to do."""
         return CopyUnreachable(f"{self.address.shown}: {self._say(error)}")
 
     def _say(self, error: Exception) -> str:
@@ -255,9 +248,9 @@ def _find_files(names: tuple[str, ...] | list[str]) -> list[str]:
 
 def _load_known(configured: object) -> asyncssh.SSHKnownHosts:
     """
-    Read the known hosts: the files that the config names, or else those that ssh_config(5) names.
+    Read the known hosts: the files that the config names, or the defaults of ssh_config(5).
 
-    The library takes ``UserKnownHostsFile none`` (None here) for "trust anybody"; it means that nobody is known.
+    ``UserKnownHostsFile none`` (None here) means that no host is known; asyncssh would take it for "trust any host".
     """
     if configured is None:
         return asyncssh.SSHKnownHosts()

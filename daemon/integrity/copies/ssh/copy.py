@@ -1,8 +1,8 @@
 """
 A copy on another machine, reached by SSH: ``ssh://user@host/folder``.
 
-Where there is a shell, one ``find`` lists it all and the digests are computed over there, so that hardly more than the
-names crosses the wire. Bytes come by SFTP, and so does the listing where there is no shell, or no find of GNU.
+Where there is a shell, one ``find`` lists all files and the digests are computed on the other side, so that little more
+than the names is transferred. Bytes are read by SFTP, and so is the listing without a shell or without GNU find.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from integrity.copies.ssh.shell import (
 from integrity.errors import CopyUnreachable, Unreadable, show_path
 
 TIMEOUT_S: Final = 30.0
-_FIND_PATIENCE_S: Final = 600.0  # a sleeping disk, or a million folders without a file
-_DIGEST_PATIENCE_S: Final = 6 * 3600.0  # one file of some TB, whose digest is a single line at its end
+_FIND_PATIENCE_S: Final = 600.0  # covers a sleeping disk, or a million folders without a file
+_DIGEST_PATIENCE_S: Final = 6 * 3600.0  # covers one file of several TB, of which one line is printed, at the end
 
-_PIECE: Final = 256  # paths with one odd name among them are asked for one by one: not thousands of commands in turns
+_PIECE: Final = 256  # paths; a piece that contains an odd name is digested one by one, the others together
 
 _WHY_NOT = {
     "missing": "there is no such folder over there; is its disk mounted, and is the path right?",
@@ -57,20 +57,20 @@ class SshCopy(BaseCopy):
     A folder on another machine; see ``protocol.Copy``.
 
     Args:
-        url: as ``sshaddress`` describes it.
+        url: as ``connection.parse_address`` describes it.
         timeout_s: how long the other side may be silent.
     """
 
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = parse_address(url)
         super().__init__(url, self._address.shown)
-        self.has_bytes = False  # until it is known that there is SFTP
+        self.has_bytes = False  # until SFTP was started
         self._line = Line(self._address, timeout_s)
         self._abilities: Abilities | None = None
         self._sftp: SftpFolder | None = None
 
     def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
-        """Have all waiting end; see ``Copy``."""
+        """See ``Copy``."""
         self._line.is_asked = is_asked
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class SshCopy(BaseCopy):
     def _find_abilities(self) -> None:
         found = self._probe()
         self._sftp = open_sftp(self._line, self._address.folder)
-        self.has_bytes = self._sftp is not None  # and it shows the same folder
+        self.has_bytes = self._sftp is not None  # None also if SFTP shows another folder
         if found is not None and found.folder == "ok":
             self._abilities = found
             self.remote_kinds = frozenset(found.tools)
@@ -98,7 +98,7 @@ class SshCopy(BaseCopy):
             raise CopyUnreachable(f"{self.shown}: {_say_why_not(found)}")
 
     def _probe(self) -> Abilities | None:
-        """Ask the shell what it can do; None where there is none."""
+        """Ask the shell for its programs; None if there is no shell."""
         try:
             with RemoteCommand(
                 self._line, make_probe(self._address.folder), patience_s=self._line.timeout_s
@@ -107,7 +107,7 @@ class SshCopy(BaseCopy):
         except asyncssh.ChannelOpenError:
             return None
         except CopyUnreachable as error:
-            # An answer that is none (no cause), or none in time: SFTP will tell whether the line is there.
+            # An invalid answer (no cause), or none in time: SFTP will show whether the connection works.
             if error.__cause__ is None or isinstance(error.__cause__, BadAnswer | TimeoutError):
                 return None
             raise
@@ -152,9 +152,9 @@ class SshCopy(BaseCopy):
 
     def digest(self, paths: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
         """
-        Have digests computed over there; see ``Copy.digest``.
+        Compute digests on the other side; see ``Copy.digest``.
 
-        Ask for many at once: each call costs a kilobyte and the time to start programs.
+        Pass many paths at once: each call sends a kilobyte and starts programs.
         """
         if self._abilities is None or kind not in self._abilities.tools:
             raise ValueError(f"no {kind} digests can be computed over there")
@@ -164,7 +164,7 @@ class SshCopy(BaseCopy):
             yield from self._digest(list(chain.from_iterable(group)), tool, is_each=is_each)
 
     def _digest(self, paths: Sequence[bytes], tool: Tool, *, is_each: bool) -> Iterator[tuple[bytes, bytes | Trouble]]:
-        """Have digests computed by one command; of refused paths nothing is said to the other side."""
+        """Compute digests by one command; refused paths are not sent to the other side."""
         good = [path for path in paths if find_fault(path) is None]
         answers = self._digest_each(good, tool) if is_each else self._digest_together(good, tool)
         for path in paths:
@@ -182,11 +182,11 @@ class SshCopy(BaseCopy):
 
     def _digest_together(self, paths: Sequence[bytes], tool: Tool) -> Iterator[tuple[bytes, bytes | Trouble]]:
         """
-        Hold the lines, which come in the order asked, against the paths.
+        Match the lines, which come in the order of the paths, with the paths.
 
-        What is left out is asked for again, one by one: where xxhsum can't read one file, it leaves out all the others.
+        Paths without a line are asked for again, one by one: xxhsum omits all files if it can't read one.
         """
-        rest: list[tuple[bytes, bytes | None]] = []  # from the first without an answer
+        rest: list[tuple[bytes, bytes | None]] = []  # from the first path without a digest on
         with self._start_digest(paths, tool, is_each=False) as command:
             answers = (found for record in command if (found := parse_digest(record, tool)) is not None)
             answer = next(answers, None)
@@ -207,7 +207,7 @@ class SshCopy(BaseCopy):
     def _digest_each(
         self, paths: Sequence[bytes], tool: Tool, complaints: bytes = b""
     ) -> Iterator[tuple[bytes, bytes | Trouble]]:
-        """Ask for one after the other; ``complaints`` are those of a former time."""
+        """Compute one digest after the other; ``complaints`` are those of an earlier command."""
         with self._start_digest(paths, tool, is_each=True) as command:
             records = iter(command)
             for path in paths:

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: code without ``await`` uses a library that needs a loop."""
+"""An event loop in a thread of its own, for code without ``await`` that uses a library which needs a loop."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ T = TypeVar("T")
 
 
 class LoopThread(DaemonThread):
-    """
-    Run coroutines, one at a time; used by one thread at a time.
-
-    Args:
-        name: of the thread, for debuggers.
-    """
+    """Run coroutines, one at a time, for one calling thread at a time."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -26,16 +21,13 @@ class LoopThread(DaemonThread):
 
     def run(self, work: Coroutine[Any, Any, T], is_asked: Callable[[], bool] | None = None) -> T:
         """
-        Run one coroutine to its end and return what it returns, or raise what it raises.
+        Run one coroutine to its end, and return its result or raise its error.
 
-        What interrupts the waiting (a signal, say) cancels the coroutine.
-
-        Args:
-            work: what to run.
-            is_asked: asked several times a second whether the waiting is to end.
+        ``is_asked`` is called several times a second; true ends the wait. Whatever interrupts the wait, also a signal,
+        cancels the coroutine.
 
         Raises:
-            ReadInterrupted: it was.
+            ReadInterrupted: ``is_asked`` returned true.
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -47,7 +39,7 @@ class LoopThread(DaemonThread):
         """Cancel all coroutines, and end the thread."""
         self.run(_cancel_all())
         self.run(self._loop.shutdown_asyncgens())
-        self.run(self._loop.shutdown_default_executor())  # it looks names up, which ends by itself
+        self.run(self._loop.shutdown_default_executor())  # it resolves host names, which ends by itself
         self._loop.call_soon_threadsafe(self._loop.stop)
         self.join()
         self._loop.close()

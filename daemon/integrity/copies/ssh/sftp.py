@@ -1,7 +1,7 @@
 """
-List and read a folder by SFTP: what every SSH server has, also where there is no shell.
+List and read a folder by SFTP, which every SSH server has, also without a shell.
 
-Times are whole seconds there (version 3 of the protocol, which is what OpenSSH speaks).
+Version 3 of the protocol, which OpenSSH implements, has times in whole seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SftpFolder:
         self._line = line
         self._client = client
         self._folder = folder
-        self._last_parent: bytes | None = None  # that is known to lie in the folder
+        self._last_parent: bytes | None = None  # known to lie in the folder
 
     def list(self, prefix: bytes) -> Iterator[CopyEntry | Trouble]:
         """List the files below the prefix."""
@@ -52,7 +52,7 @@ class SftpFolder:
             yield from self._walk(prefix)
 
     def _find_start(self, prefix: bytes) -> CopyEntry | bool:
-        """Tell what stands at the prefix: a file, a folder of the copy (True), or nothing that is listed."""
+        """Return what the prefix is: a file, a folder of the copy (True), or nothing that is listed."""
         if not prefix:
             return True
         try:
@@ -66,7 +66,7 @@ class SftpFolder:
         return attrs.type == asyncssh.FILEXFER_TYPE_DIRECTORY
 
     def _walk(self, start: bytes) -> Iterator[CopyEntry | Trouble]:
-        waiting = [start]  # the folders beside those on the way to the present one: not the tree
+        waiting = [start]  # siblings of the folders above the current one, not the whole tree
         while waiting:
             folder = waiting.pop()
             try:
@@ -99,7 +99,7 @@ class SftpFolder:
                 self._line.run(scan.aclose())
 
     def _look(self, folder: bytes, found: asyncssh.SFTPName) -> CopyEntry | Trouble | bytes | None:
-        """Tell what a name of a folder is: a file, a trouble, a folder's path, or nothing that is listed."""
+        """Return what a name in a folder is: a file, a Trouble, the path of a folder, or nothing that is listed."""
         name = found.filename if isinstance(found.filename, bytes) else found.filename.encode("utf-8")
         if name in (b".", b".."):
             return None
@@ -133,7 +133,7 @@ class SftpFolder:
         return SftpFile(self._line, file, self._show(path), attrs)
 
     def _is_inside(self, path: bytes) -> bool:
-        """Say whether a path is reached through no link; otherwise it may lie anywhere."""
+        """Return whether a path is reached without a symbolic link, which may lead anywhere."""
         parent, _, _ = path.rpartition(b"/")
         if parent and parent != self._last_parent:
             real = self._line.run(self._client.realpath(self._join(parent)))
@@ -150,12 +150,7 @@ class SftpFolder:
 
 
 class SftpFile:
-    """
-    One open file.
-
-    Attributes:
-        size_bytes: when it was opened.
-    """
+    """One open file; see ``CopyFile``."""
 
     def __init__(self, line: Line, file: asyncssh.SFTPClientFile, shown: str, attrs: asyncssh.SFTPAttrs) -> None:
         self._line = line
@@ -166,7 +161,7 @@ class SftpFile:
         self.stat: os.stat_result | None = None
 
     def read(self, offset: int, length: int) -> bytes:
-        """Read from anywhere; see ``CopyFile.read``."""
+        """Read from any offset; see ``CopyFile.read``."""
         assert self._file is not None, "closed"
         if length == 0:
             return b""
@@ -186,18 +181,18 @@ class SftpFile:
         return data
 
     def close(self) -> None:
-        """Let go of the file; may be called twice, and after the connection was lost."""
+        """Close the file; may be called twice, and after the connection was lost."""
         file, self._file = self._file, None
         if file is None or not self._line.is_open:
             return
         try:
             self._line.run(file.close())
         except (asyncssh.SFTPError, CopyUnreachable, ReadInterrupted):
-            return  # nothing was written, so nothing can be lost; the next request says what is the matter
+            return  # nothing was written, so nothing is lost; the next request raises the error
 
 
 async def _read(file: asyncssh.SFTPClientFile, offset: int, length: int) -> tuple[bytes, asyncssh.SFTPAttrs]:
-    """Read, and look afterwards whether it is still the same version; one request follows the other at once."""
+    """Read, then check that the version is the same; both requests are sent at once."""
     data: object = await file.read(length, offset)
     assert isinstance(data, bytes)  # as the file was opened without an encoding
     return data, await file.stat()
@@ -205,7 +200,7 @@ async def _read(file: asyncssh.SFTPClientFile, offset: int, length: int) -> tupl
 
 def open_sftp(line: Line, folder: bytes) -> SftpFolder | None:
     """
-    Start SFTP; None where the server has none, or shows no such folder there.
+    Start SFTP; None if the server has none, or has no such folder.
 
     Raises:
         CopyUnreachable: the connection was lost.
@@ -215,7 +210,7 @@ def open_sftp(line: Line, folder: bytes) -> SftpFolder | None:
     except (asyncssh.SFTPError, asyncssh.ChannelOpenError):
         return None
     except CopyUnreachable as error:
-        # What is no SFTP answers with what is none, or hangs up. If it is the line that is lost, all else will say so.
+        # A program that is no SFTP server answers nonsense or hangs up. If the connection is lost, later requests fail.
         if isinstance(error.__cause__, asyncssh.SFTPError):
             return None
         raise

@@ -1,19 +1,15 @@
 """
-The shell commands that list and digest on the other side; ``remoteanswers`` reads what they print. Knows no connection.
+The shell commands that list and digest on the other side: their text, the answers they print, and running them.
 
-Each command is one ``sh -c`` with words that hold no quote, so that any login shell passes it on; folders stand in it
-in octal, and the paths of files go through its standard input. Whatever a login script prints before, each answer
-begins behind ``BEGIN`` and is whole only if ``END`` closes it: a connection that was cut and a program that was killed
-would look like a listing of few files otherwise.
-
-Read what the commands of ``remoteshell`` print: bytes from a machine that may be broken or hostile.
+Each command is one ``sh -c`` whose words contain no quote, so that any login shell passes it on. Folders stand in it in
+octal, the paths of files go through its standard input. Login scripts may print anything first: an answer begins after
+``BEGIN``, and is complete only if ``END`` closes it. Without that a lost connection or a killed program would look like
+a listing of few files. Answers come from a machine that may be broken or hostile.
 
     answer := anything BEGIN NUL record* END blank status terminator
-    record := size blank seconds.fraction blank path NUL     of find: what lies below the folder, "./" before it
-            | hex two-characters path terminator             of md5sum and its like
+    record := size blank seconds.fraction blank path NUL     of find: a file below the folder, "./" before it
+            | hex two-characters path terminator             of md5sum and similar tools
             | (nothing) NUL                                  of find, for each folder: a sign of life
-
-Run one command on the other side of an SSH connection, and take its answer as it comes.
 """
 
 from __future__ import annotations
@@ -42,8 +38,8 @@ class Tool(NamedTuple):
     A program that computes digests.
 
     Attributes:
-        ends_with_nul: it ends its lines with NUL, so that every name can stand in them.
-        of_abc: the digest of the three bytes "abc": what a program is asked before it is trusted.
+        ends_with_nul: it ends its lines with NUL, so that they can contain every name.
+        of_abc: the digest of the three bytes "abc", which the program must compute before it is trusted.
     """
 
     kind: Kind
@@ -78,7 +74,7 @@ TOOLS: Final = (
     Tool(Kind.XXH64, "xxhsum -H1", False, _XXH64),
     Tool(Kind.BLAKE3, "b3sum", False, _BLAKE3),
 )
-"""What is looked for over there; of those for one kind the first that works is taken."""
+"""What the probe looks for; the first that works is used for each kind."""
 
 
 # $1 is the folder, in the notation of printf %b. The x keeps newlines at the end of its name, which $(...) would cut.
@@ -108,7 +104,7 @@ _LIST = (
     f'printf "{END.decode()} %d\\0" $s'
 )
 
-# Lets pass what is a regular file, reached through no link: md5sum follows links, and waits for ever at a FIFO.
+# Passes only regular files, reached through no link: md5sum follows links, and waits for ever on a FIFO.
 _IS_FILE = (
     'l=.; k=1; is_file() { u=${1%/*}; if [ "$u" = "$l" ]; then :; else l=$u; k=1; '
     'until [ "$u" = . ]; do if [ -L "$u" ]; then k=0; fi; u=${u%/*}; done; fi; '
@@ -130,12 +126,12 @@ _DIGEST_EACH = (
 
 
 def make_probe(folder: bytes) -> str:
-    """Ask what is there."""
+    """Make the command that finds out what the other side can do."""
     return _command(_PROBE, _octal(_entered(folder)), *(tool.words for tool in TOOLS))
 
 
 def make_list(folder: bytes, prefix: bytes) -> str:
-    """List what is below the prefix, or all."""
+    """Make the command that lists what is below the prefix, or everything."""
     above, _, _ = prefix.rpartition(b"/")
     start = b"./" + prefix if prefix else b"."
     return _command(_LIST, _octal(_entered(folder)), _octal(start), _octal(above or b"."))
@@ -143,13 +139,13 @@ def make_list(folder: bytes, prefix: bytes) -> str:
 
 def make_digest(folder: bytes, tool: Tool, *, is_each: bool) -> str:
     """
-    Compute digests of the paths that come through standard input, each ``./path`` NUL.
+    Make the command that computes digests of the paths on its standard input, each ``./path`` NUL.
 
     Args:
         folder: of the copy.
-        tool: that computes.
-        is_each: one line for each path, with a digest or empty, in their order: for names that the tool's own lines
-            can't carry. Otherwise the tool's lines.
+        tool: computes them.
+        is_each: print one line for each path in their order, with a digest or empty, for names that the tool's own
+            lines can't contain. Otherwise print the tool's lines.
     """
     place = _octal(_entered(folder))
     if is_each:
@@ -163,7 +159,7 @@ def _command(script: str, *words: str) -> str:
 
 
 def _entered(folder: bytes) -> bytes:
-    """Write a folder so that cd takes it for one: not for an option, nor for the one it came from."""
+    """Write a folder such that cd takes it neither for an option nor for ``-``, the previous folder."""
     return folder if folder.startswith(b"/") else b"./" + folder
 
 
@@ -172,12 +168,12 @@ def _octal(path: bytes) -> str:
 
 
 def make_single(tool: Tool) -> Tool:
-    """Make the tool that is asked for one file at a time."""
+    """Make the tool that digests one file at a time."""
     return tool._replace(words=tool.words.removesuffix(" -z"), ends_with_nul=False)
 
 
 def needs_each(path: bytes, tool: Tool) -> bool:
-    """Say whether the tool's lines can't carry a name: with newlines or backslashes, or where it is no UTF-8."""
+    """Return whether the tool's lines can't contain a name: newlines, backslashes, or bytes that are not UTF-8."""
     if tool.ends_with_nul:
         return False
     try:
@@ -192,11 +188,11 @@ _NOISE_BYTES: Final = 65_536  # what login scripts may print
 
 class Abilities(NamedTuple):
     """
-    What there is on the other side.
+    The abilities of the other side.
 
     Attributes:
         folder: "ok", "denied", "no_folder" or "missing".
-        can_list: a find that prints as GNU's does.
+        can_list: there is a find that prints as GNU find does.
         tools: by kind.
     """
 
@@ -206,12 +202,12 @@ class Abilities(NamedTuple):
 
 
 class BadAnswer(Exception):
-    """Say that what came back is no answer of the command: noise without end, or another program."""
+    """The output is no answer of the command: endless noise, or another program."""
 
 
 class Records:
     """
-    Cut an answer into records as it comes.
+    Cut an answer into records as it arrives.
 
     Args:
         terminator: of a record.
@@ -225,10 +221,10 @@ class Records:
 
     def feed(self, data: bytes) -> list[bytes]:
         """
-        Take what came and return the records that it completes.
+        Append received bytes and return the records that they complete.
 
         Raises:
-            BadAnswer: it is not the command that answers.
+            BadAnswer: the output is not the command's.
         """
         data = self._rest + data
         if not self._has_begun:
@@ -255,7 +251,7 @@ def _parse_status(record: bytes) -> int:
 
 
 def parse_probe(records: list[bytes]) -> Abilities:
-    """Read what there is on the other side; what it can do is believed only if it has just done it."""
+    """Parse the answer to the probe; an ability counts only if it was just demonstrated."""
     folder, can_list, can_split = "missing", False, False
     tools: dict[Kind, Tool] = {}
     for record in records:
@@ -282,10 +278,10 @@ def _add_tool(tools: dict[Kind, Tool], answer: bytes) -> None:
 
 def parse_entry(record: bytes, prefix: bytes) -> CopyEntry | Trouble:
     """
-    Read one record of a listing.
+    Parse one record of a listing.
 
     Raises:
-        BadAnswer: it is none.
+        BadAnswer: it is malformed.
     """
     fields = record.split(b" ", 2)
     if len(fields) != 3 or re.fullmatch(rb"\d{1,19}", fields[0]) is None:
@@ -298,7 +294,7 @@ def parse_entry(record: bytes, prefix: bytes) -> CopyEntry | Trouble:
 
 
 def _parse_time(text: bytes) -> int:
-    """Read ``seconds.fraction`` as find prints it: both parts as in a timespec, so the fraction counts forward."""
+    """Parse ``seconds.fraction`` of find: both parts as in a timespec, so the fraction counts forward."""
     found = re.fullmatch(rb"(-?\d{1,18})\.(\d+)", text)
     if found is None:
         raise BadAnswer
@@ -306,16 +302,16 @@ def _parse_time(text: bytes) -> int:
 
 
 def split_complaints(written: bytes) -> list[bytes]:
-    """Cut what came on standard error into lines, without what login scripts wrote before the command began."""
+    """Cut standard error into lines, without the output of login scripts before the command."""
     before, mark, after = written.partition(BEGIN + b"\n")
     return (after if mark else before).splitlines()
 
 
 def parse_complaint(line: bytes, prefix: bytes) -> Trouble | None:
     """
-    Read a line that find wrote to standard error; None if it says that the prefix is not there, which is no trouble.
+    Parse a line of find's standard error; None if it says that the prefix does not exist, which is no trouble.
 
-    What can't be read is a trouble of all that was asked for.
+    An unreadable line is a trouble of the whole prefix.
     """
     found = re.fullmatch(rb"find: '(.*)': ([^:]+)", line)
     if found is None:
@@ -331,7 +327,7 @@ _QUOTED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f"
 
 
 def _unquote(text: bytes) -> bytes:
-    r"""Take back the quoting of GNU messages in the C locale: ``\n``, ``\'``, ``\\``, ``\303``."""
+    r"""Undo the quoting of GNU messages in the C locale: ``\n``, ``\'``, ``\\``, ``\303``."""
 
     def replace(found: re.Match[bytes]) -> bytes:
         code = found[1]
@@ -341,7 +337,7 @@ def _unquote(text: bytes) -> bytes:
 
 
 def parse_digest(record: bytes, tool: Tool) -> tuple[bytes, bytes] | None:
-    """Read one line of a tool: the digest and what stands behind it, without ``./``; None if it is none."""
+    """Parse a tool's line: the digest and the path without ``./``; None if it is malformed."""
     size = len(tool.of_abc)
     hexed = record[:size]
     if re.fullmatch(rb"[0-9a-f]+", hexed) is None or len(hexed) != size or record[size : size + 1] not in (b" ", b""):
@@ -364,20 +360,19 @@ _COMPLAINTS_BYTES: Final = 1_048_576
 
 class RemoteCommand:
     """
-    A command and its answer: ``with RemoteCommand(...) as command: for record in command: ...``.
+    A running command and its answer: ``with RemoteCommand(...) as command: for record in command: ...``.
 
     Args:
         line: an open connection.
-        text: the command, as ``remoteshell`` makes them.
+        text: the command, from one of the ``make_`` functions.
         paths: sent to its standard input, each ``./path`` NUL.
         terminator: of a record.
-        patience_s: how long the command may compute without printing anything. That the connection is there is known
-            meanwhile: what keeps it alive is answered, or it counts as lost.
+        patience_s: how long the command may compute without output. Keepalives detect a lost connection meanwhile.
 
     Attributes:
-        status: of the command, when all of its records have come.
-        complaints: what it wrote to standard error so far.
-        has_more_complaints: there were more than are kept.
+        status: the exit status, known after the last record.
+        complaints: its standard error so far.
+        has_more_complaints: standard error was longer than what is kept.
     """
 
     def __init__(
@@ -394,7 +389,7 @@ class RemoteCommand:
 
     @property
     def status(self) -> int:
-        """Tell how it ended; known when all of its records have come."""
+        """Return the exit status; known after the last record."""
         assert self._records.status is not None, "not at its end"
         return self._records.status
 
@@ -410,10 +405,10 @@ class RemoteCommand:
 
     def __iter__(self) -> Iterator[bytes]:
         """
-        Give the records of the answer.
+        Yield the records of the answer.
 
         Raises:
-            CopyUnreachable: the connection was lost, or the answer is not whole.
+            CopyUnreachable: the connection was lost, or the answer is incomplete.
         """
         while self._records.status is None:
             data = self._line.run(self._process.stdout.read(_CHUNK_BYTES), patience_s=self._patience_s)
@@ -427,7 +422,7 @@ class RemoteCommand:
         self._line.run(self._finish())
 
     def make_error(self, what: str) -> CopyUnreachable:
-        """Say what is wrong with the other side, in the words that it said last."""
+        """Return an error that quotes the last words of the other side."""
         last = bytes(self.complaints).strip().rpartition(b"\n")[2][:500].decode("utf-8", "backslashreplace")
         where = self._line.address.shown
         return CopyUnreachable(f"{where}: {what}{f' (it said: {last})' if last.isprintable() and last else ''}")
@@ -441,9 +436,9 @@ class RemoteCommand:
         return process
 
     async def _send(self, process: asyncssh.SSHClientProcess[bytes]) -> None:
-        # If the other side is gone, or does not want them all, its answer ends: whoever reads that will say so.
+        # If the other side is gone, or stops reading, its answer ends, and the reader of the answer raises the error.
         with suppress(OSError, asyncssh.Error):
-            for start in range(0, len(self._paths), _PATHS_AT_ONCE):  # each writing is a packet
+            for start in range(0, len(self._paths), _PATHS_AT_ONCE):  # each write is a packet
                 paths = self._paths[start : start + _PATHS_AT_ONCE]
                 process.stdin.write(b"".join(b"./" + path + b"\0" for path in paths))
                 await process.stdin.drain()
@@ -456,11 +451,11 @@ class RemoteCommand:
                 self.complaints += data[: _COMPLAINTS_BYTES - len(self.complaints)]
 
     async def _finish(self) -> None:
-        """Wait for the last of the complaints."""
+        """Wait for the rest of standard error."""
         await self._tasks[1]
 
     async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        # What computes over there ends when it next prints something: nobody reads it any more.
+        # The command on the other side ends at its next output, which nobody reads.
         self._process.close()
