@@ -643,14 +643,14 @@ def test_apprise_posts_subject_and_text(box: CatalogBox, web: Requests) -> None:
 TICKING = """
 import os, sys
 from integrity.alerts.channels import make_channels
-from integrity.alerts.delivery import Delivery
+from integrity.alerts.delivery import AlertDelivery
 from integrity.catalog.connection import Catalog
 from support.alerting import HOST, mail_config
 
 config = mail_config(int(sys.argv[2]))
 with Catalog.open(os.fsencode(sys.argv[1]), writes=True) as catalog:
     channels = make_channels(config, hostname=HOST)
-    delivery = Delivery(catalog, config, channels, clock=lambda: float(sys.argv[3]), hostname=HOST)
+    delivery = AlertDelivery(catalog, config, channels, clock=lambda: float(sys.argv[3]), hostname=HOST)
     print("ready", flush=True)
     while True:
         delivery.tick()
