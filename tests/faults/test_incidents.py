@@ -64,7 +64,7 @@ def test_one_finding_with_all_names(damaged: Path, integrity: Box) -> None:
     assert "and 2 other names of the file" in listed
     for path in photos(damaged, 1, 2, 3):
         told = integrity.run("explain", path, expect=1).stdout
-        assert f"rot (proven)  {path}" in told
+        assert f"DAMAGED (bit rot)  {path}" in told
         assert all(
             str(other) in told.partition("the same file as ")[2] for other in photos(damaged, 1, 2, 3) if other != path
         )

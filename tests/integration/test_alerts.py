@@ -136,7 +136,7 @@ def test_open_findings_are_reminded_of_once_a_day(teller: Teller, sink: SmtpSink
     teller.tick(after=HOUR_S)
     digest = sink.received[2]
     assert "[integrity] nas: still 1 file damaged in photos; 1 resolved" == digest.mail["Subject"]
-    assert "Resolved:\nrot (proven)  [finding 3]: repaired  /srv/photos/c\n" in digest.text
+    assert "Resolved:\nDAMAGED (bit rot)  [finding 3]: repaired  /srv/photos/c\n" in digest.text
     assert f"finding {first.id}]" in digest.text
 
 
