@@ -9,6 +9,7 @@
 #define CHOICE_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The paths of one core. Each but the portable one has a feature bit, the lowest for the narrowest. */
@@ -24,6 +25,8 @@ typedef struct {
 /* Beside the feature bits in what is usable. */
 #define CHOICE_IS_KNOWN 0x40000000U
 #define CHOICE_IS_PORTABLE_RIGHT 0x20000000U
+
+#define CHOICE_MESSAGE_PERIOD 251
 
 static uint32_t choice_find(const choice *paths, uint32_t features)
 {
@@ -49,6 +52,17 @@ static inline uint32_t choice_get(choice *paths)
         atomic_store(&paths->usable, found);
     }
     return found;
+}
+
+/*
+ * Write ${size_bytes} bytes for a self-test, others for each ${first}, behind a first one that is not used: a path must
+ * not need alignment. Their period is a prime, so that no two blocks, words, chains or lanes see the same bytes.
+ */
+static inline void choice_write_message(uint8_t *message, size_t size_bytes, size_t first)
+{
+    message[0] = 0;
+    for (size_t i = 0; i < size_bytes; i++)
+        message[1 + i] = (uint8_t)((first + i) % CHOICE_MESSAGE_PERIOD);
 }
 
 static inline void choice_set_mask(choice *paths, uint32_t mask)

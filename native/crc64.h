@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CRC64_BYTES 8 /* of a value that is written as bytes */
+
 /* The bits of a feature mask, from the narrowest path to the widest. The portable path can't be masked out. */
 #define CRC64_FEATURE_CLMUL 1U  /* x86-64 with PCLMULQDQ */
 #define CRC64_FEATURE_VCLMUL 2U /* with AVX-512 and VPCLMULQDQ */

@@ -6,16 +6,7 @@
 #include "choice.h"
 
 #define TEST_BYTES 2600 /* several steps of the widest path, and rests of all widths */
-#define TEST_PERIOD 251 /* prime: no two chains, steps or words see the same bytes */
 #define TEST_STATE UINT64_C(0x0123456789abcdef)
-
-/* One byte more, and taken from the second on: a path must not need alignment. */
-static void write_test_message(uint8_t message[1 + TEST_BYTES])
-{
-    message[0] = 0;
-    for (size_t i = 0; i < TEST_BYTES; i++)
-        message[1 + i] = (uint8_t)(i % TEST_PERIOD);
-}
 
 int crc64_self_test_known(crc64_path *path)
 {
@@ -25,7 +16,7 @@ int crc64_self_test_known(crc64_path *path)
     /* The check value of the CRC's definition; the other one is from an independent implementation. */
     if (~path(~UINT64_C(0), digits, sizeof digits) != UINT64_C(0xae8b14860a799888))
         return -1;
-    write_test_message(message);
+    choice_write_message(message, TEST_BYTES, 0);
     return ~path(~UINT64_C(0), message + 1, TEST_BYTES) == UINT64_C(0xaf4738a094836f66) ? 0 : -1;
 }
 
@@ -33,7 +24,7 @@ int crc64_self_test(crc64_path *path)
 {
     uint8_t message[1 + TEST_BYTES];
 
-    write_test_message(message);
+    choice_write_message(message, TEST_BYTES, 0);
     /* The step is prime, too: lengths of all remainders by 8, 16, 64 come up. */
     for (size_t size_bytes = 0; size_bytes <= TEST_BYTES; size_bytes += 37)
         if (path(TEST_STATE, message + 1, size_bytes) != crc64_path_table(TEST_STATE, message + 1, size_bytes))

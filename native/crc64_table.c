@@ -6,6 +6,8 @@
  */
 #include "crc64_impl.h"
 
+#include "bytes.h"
+
 #define BIT(n, bit, value) ((((n) >> (bit)) & 1U) != 0 ? UINT64_C(value) : 0)
 #define ENTRY(n, b7, b6, b5, b4, b3, b2, b1, b0) \
     (BIT(n, 7, b7) ^ BIT(n, 6, b6) ^ BIT(n, 5, b5) ^ BIT(n, 4, b4) ^ BIT(n, 3, b3) ^ BIT(n, 2, b2) ^ BIT(n, 1, b1) ^ \
@@ -42,16 +44,6 @@ static const uint64_t tables[8][256] = {
     TABLE(0xe44200d2f3d1550d, 0xe84d9340d5a36333, 0xee4a5a89c69a782c, 0x77252d44e34d3c16,
           0x3b9296a271a69e0b, 0x87a5d878949886b0, 0x43d2ec3c4a4c4358, 0x21e9761e252621ac),
 };
-
-/* Byte by byte, so that neither alignment nor byte order matters; compilers make one instruction of it. */
-static uint64_t load_u64(const uint8_t *from)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < 8; i++)
-        value |= (uint64_t)from[i] << (8 * i);
-    return value;
-}
 
 uint64_t crc64_path_table(uint64_t state, const uint8_t *data, size_t size_bytes)
 {

@@ -4,34 +4,28 @@
 #include "file_batch.h"
 
 #include "bytes.h"
-#include "crc64.h"
-#include "xxh3.h"
+#include "path_list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_ORDERED 512U /* files at a time */
 
-static size_t align(size_t used, size_t alignment)
-{
-    return used + (alignment - used % alignment) % alignment;
-}
-
 size_t file_batch_fill(file_batch_reader read_one, const void *context, const file_batch_paths *paths,
                        uint64_t limit_bytes, size_t alignment, uint8_t *arena, size_t arena_bytes,
                        file_batch_record *records)
 {
     const char *const end = paths->text + paths->text_bytes;
-    const char *path = paths->text;
+    const char *next = paths->text;
     size_t used = 0;
     size_t done = 0;
 
     while (done < paths->count) {
-        const char *const nul = memchr(path, 0, (size_t)(end - path));
+        const char *const path = path_list_take(&next, end);
         file_batch_record *const record = records + done;
         int outcome;
 
-        if (nul == NULL)
+        if (path == NULL)
             break;
         memset(record, 0, sizeof *record);
         outcome = read_one(context, path, limit_bytes, arena + used, arena_bytes - used, record);
@@ -40,10 +34,9 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
         record->status = outcome == FILE_BATCH_TAKEN ? FILE_BATCH_READ : FILE_BATCH_NOT_MINE;
         record->offset = used;
         if (outcome == FILE_BATCH_TAKEN)
-            used = align(used + (size_t)record->size_bytes, alignment);
+            used = file_batch_round_up(used + (size_t)record->size_bytes, alignment);
         if (used > arena_bytes)
             used = arena_bytes;
-        path = nul + 1;
         done++;
     }
     return done;

@@ -7,7 +7,9 @@
 #ifndef FILE_BATCH_H
 #define FILE_BATCH_H
 
+#include "crc64.h"
 #include "md5_batch.h"
+#include "xxh3.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,9 +30,9 @@ typedef struct {
     int64_t ctime_ns;
     uint64_t inode;
     uint64_t offset; /* of the content in the arena */
-    uint8_t md5[16];      /* zeros until it is computed, as the others are */
-    uint8_t xxh3_128[16]; /* the most significant byte first */
-    uint8_t crc64nvme[8]; /* the same */
+    uint8_t md5[MD5_DIGEST_BYTES];    /* zeros until it is computed, as the others are */
+    uint8_t xxh3_128[XXH3_128_BYTES]; /* the most significant byte first */
+    uint8_t crc64nvme[CRC64_BYTES];   /* the same */
 } file_batch_record;
 
 /* Paths that stand one after the other, each closed by a NUL byte. */
@@ -39,6 +41,12 @@ typedef struct {
     size_t text_bytes;
     size_t count;
 } file_batch_paths;
+
+/* Return the least multiple of ${unit} that is not below ${size_bytes}. */
+static inline size_t file_batch_round_up(size_t size_bytes, size_t unit)
+{
+    return (size_bytes + unit - 1) / unit * unit;
+}
 
 /* What a reader made of a file. */
 #define FILE_BATCH_TAKEN 0    /* it was read */

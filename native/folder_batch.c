@@ -9,8 +9,10 @@
 
 #include "folder_batch.h"
 
+#include "clock.h"
 #include "linux_calls.h"
 #include "opening.h"
+#include "path_list.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,8 +20,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
 
 #define SHORTEST_ENTRY_BYTES 24U /* of getdents64: 19 bytes, a name and its NUL byte, up to a multiple of 8 */
 #define LONGEST_ENTRY_BYTES 280U
@@ -73,9 +73,6 @@ static int open_folder(int root_fd, const char *path, int stays_on_mount)
 {
     const char *const name = *path == '\0' ? "." : path;
 
-    /* The kernel would resolve ".." as long as it stays beneath the root; the walk refuses it, and says so. */
-    if (strstr(path, "..") != NULL)
-        return -1;
     return opening_open(root_fd, name, O_RDONLY | O_DIRECTORY, stays_on_mount ? LINUX_RESOLVE_NO_XDEV : 0);
 }
 
@@ -156,14 +153,6 @@ static void sort(struct listing *listing, int (*compare)(const void *, const voi
     qsort(listing->order, listing->count, sizeof *listing->order, compare);
 }
 
-static int in_ns(const struct timespec *time, uint64_t *ns)
-{
-    if (time->tv_sec < -MOST_SECONDS || time->tv_sec > MOST_SECONDS)
-        return -1;
-    *ns = (uint64_t)((int64_t)time->tv_sec * 1000000000 + time->tv_nsec);
-    return 0;
-}
-
 static uint64_t kind_by_mode(mode_t mode)
 {
     if (S_ISREG(mode))
@@ -188,10 +177,14 @@ static int look_at(int fd, struct item *item, const folder_batch_marked *marked,
         if (marked[number].inode == (uint64_t)stat.st_ino && marked[number].device == (uint64_t)stat.st_dev)
             return -1;
     }
+    if (!clock_fits_ns(&stat.st_mtim) || !clock_fits_ns(&stat.st_ctim))
+        return -1;
     item->values[0] = (uint64_t)stat.st_size;
+    item->values[1] = (uint64_t)clock_to_ns(&stat.st_mtim);
+    item->values[2] = (uint64_t)clock_to_ns(&stat.st_ctim);
     item->values[3] = (uint64_t)stat.st_ino;
     item->values[4] = (uint64_t)stat.st_nlink;
-    return in_ns(&stat.st_mtim, item->values + 1) != 0 || in_ns(&stat.st_ctim, item->values + 2) != 0 ? -1 : 0;
+    return 0;
 }
 
 static int look_at_all(int fd, struct listing *listing, const folder_batch_marked *marked, size_t marked_count)
@@ -315,16 +308,16 @@ size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, siz
                          folder_batch_result *result)
 {
     const char *const end = paths + paths_bytes;
-    const char *path = paths;
+    const char *next = paths;
     struct listing listing;
     size_t done = 0;
 
     begin(result, &listing);
     while (done < count && (done == 0 || result->file_count < enough)) {
-        const char *const nul = memchr(path, 0, (size_t)(end - path));
+        const char *const path = path_list_take(&next, end);
         folder_batch_folder *const folder = result->folders + done;
 
-        if (nul == NULL)
+        if (path == NULL)
             break;
         memset(folder, 0, sizeof *folder);
         folder->status = list_one(root_fd, path, stays_on_mount, marked, marked_count, result->names_room, &listing);
@@ -336,7 +329,6 @@ size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, siz
             else
                 folder->status = FOLDER_BATCH_TOO_LARGE;
         }
-        path = nul + 1;
         done++;
     }
     return done;

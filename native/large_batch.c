@@ -53,7 +53,7 @@ static void close_block(large_batch_file *file)
     if ((file->wanted_of_blocks & FILE_BATCH_XXH3_128) != 0)
         xxh3_digest(&file->block_xxh3, file->block_xxh3s + at * XXH3_128_BYTES);
     if ((file->wanted_of_blocks & FILE_BATCH_CRC64NVME) != 0)
-        store_u64_be(file->block_crc64s + at * 8, file->block_crc64);
+        store_u64_be(file->block_crc64s + at * CRC64_BYTES, file->block_crc64);
     open_block(file);
 }
 
@@ -171,7 +171,7 @@ static int is_any_active(const large_batch_file *files, size_t count)
 size_t large_batch_run(md5_scheduler *scheduler, large_batch_file *files, size_t count, uint8_t *pieces,
                        size_t piece_bytes, size_t stride_bytes, int64_t most_ns)
 {
-    const int64_t until_ns = read_clock_ns() + most_ns;
+    const int64_t until_ns = clock_read_ns() + most_ns;
     size_t over = 0;
 
     while (over == 0 && is_any_active(files, count)) {
@@ -180,7 +180,7 @@ size_t large_batch_run(md5_scheduler *scheduler, large_batch_file *files, size_t
         over = go_round(files, count, pieces, piece_bytes, stride_bytes);
         md5_scheduler_submit(scheduler, take_piece, &read);
         md5_scheduler_step(scheduler);
-        if (read_clock_ns() > until_ns)
+        if (clock_read_ns() > until_ns)
             break;
     }
     return over;

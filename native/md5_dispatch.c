@@ -12,24 +12,16 @@
 #endif
 
 #define TEST_BLOCKS 2
-#define TEST_PERIOD 251 /* prime: no two blocks, words or rounds see the same bytes */
-
-/* One byte more, and compressed from the second on: a path must not need alignment. */
-static void write_test_message(uint8_t message[1 + TEST_BLOCKS * MD5_BLOCK_BYTES], size_t first)
-{
-    message[0] = 0;
-    for (size_t i = 0; i < TEST_BLOCKS * MD5_BLOCK_BYTES; i++)
-        message[1 + i] = (uint8_t)((first + i) % TEST_PERIOD);
-}
+#define TEST_BYTES (TEST_BLOCKS * MD5_BLOCK_BYTES)
 
 int md5_self_test(md5_compress_function *compress)
 {
     /* From an independent implementation, over the bytes 0, 1, ..., 250, 0, ... */
     static const uint32_t expected[4] = {0xb85e4fd4U, 0xb03ccf42U, 0xfc8d902dU, 0x0e1b9628U};
     uint32_t words[4] = {MD5_INITIAL_A, MD5_INITIAL_B, MD5_INITIAL_C, MD5_INITIAL_D};
-    uint8_t message[1 + TEST_BLOCKS * MD5_BLOCK_BYTES];
+    uint8_t message[1 + TEST_BYTES];
 
-    write_test_message(message, 0);
+    choice_write_message(message, TEST_BYTES, 0);
     compress(words, message + 1, TEST_BLOCKS);
     for (size_t i = 0; i < 4; i++)
         if (words[i] != expected[i])
@@ -44,11 +36,11 @@ int md5_self_test(md5_compress_function *compress)
 int md5_self_test_lanes(md5_compress_lanes_function *compress, size_t lanes)
 {
     uint32_t words[4][MD5_MOST_LANES];
-    uint8_t messages[MD5_MOST_LANES][1 + TEST_BLOCKS * MD5_BLOCK_BYTES];
+    uint8_t messages[MD5_MOST_LANES][1 + TEST_BYTES];
     const uint8_t *starts[MD5_MOST_LANES];
 
     for (size_t lane = 0; lane < MD5_MOST_LANES; lane++) {
-        write_test_message(messages[lane], lane);
+        choice_write_message(messages[lane], TEST_BYTES, lane);
         starts[lane] = messages[lane] + 1;
         for (uint32_t i = 0; i < 4; i++)
             words[i][lane] = MD5_INITIAL_A + 4 * (uint32_t)lane + i;

@@ -3,6 +3,7 @@
 #include "position_batch.h"
 
 #include "opening.h"
+#include "path_list.h"
 
 #include <fcntl.h>
 #include <linux/fiemap.h>
@@ -35,19 +36,18 @@ static uint64_t find_position(int fd)
 void position_batch_find(int root_fd, const file_batch_paths *paths, uint64_t *positions)
 {
     const char *const end = paths->text + paths->text_bytes;
-    const char *path = paths->text;
+    const char *next = paths->text;
 
     for (size_t i = 0; i < paths->count; i++) {
-        const char *const nul = memchr(path, 0, (size_t)(end - path));
+        const char *const path = path_list_take(&next, end);
         int fd;
 
-        if (nul == NULL)
+        if (path == NULL)
             break;
         fd = opening_open(root_fd, path, O_RDONLY, 0);
         if (fd >= 0) {
             positions[i] = find_position(fd);
             close(fd);
         }
-        path = nul + 1;
     }
 }

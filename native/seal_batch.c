@@ -3,14 +3,9 @@
  */
 #include "seal_batch.h"
 
-#include "blake3_short.h"
-
 #include <string.h>
 
 #define TOKEN_BYTES 16U
-#define MD5_BYTES 16U
-#define XXH3_128_BYTES 16U
-#define CRC64_BYTES 8U
 #define FIRST_VERSION 1
 
 /* The kinds of messages. */
@@ -64,11 +59,11 @@ static void seal_file(const seal_batch_terms *terms, const seal_batch_files *fil
     put_i64(&message, -1); /* no blocks */
     put_i64(&message, FIRST_VERSION);
     put_number(&message, path_bytes, 4);
-    put_number(&message, files->md5s == NULL ? 0 : MD5_BYTES, 1);
+    put_number(&message, files->md5s == NULL ? 0 : MD5_DIGEST_BYTES, 1);
     put_number(&message, files->xxh3_128s == NULL ? 0 : XXH3_128_BYTES, 1);
     put_number(&message, 0, 1); /* no BLAKE3 */
     put(&message, path, path_bytes);
-    put_digest(&message, files->md5s, index, MD5_BYTES);
+    put_digest(&message, files->md5s, index, MD5_DIGEST_BYTES);
     put_digest(&message, files->xxh3_128s, index, XXH3_128_BYTES);
     put_digest(&message, files->crc64nvmes, index, CRC64_BYTES);
     blake3_short(terms->key, message.bytes, message.size_bytes, seal);

@@ -4,16 +4,17 @@
 #ifndef SEAL_BATCH_H
 #define SEAL_BATCH_H
 
+#include "blake3_short.h"
 #include "file_batch.h"
 
-#define SEAL_BATCH_BYTES 16U
+#define SEAL_BATCH_BYTES BLAKE3_SHORT_BYTES
 #define SEAL_BATCH_MOST_PATH_BYTES 768U
 #define SEAL_BATCH_MOST_WORDS_BYTES 64U
 #define SEAL_BATCH_NONE INT64_MIN /* there is no such number */
 
 /* What is the same for all files. */
 typedef struct {
-    const uint8_t *key; /* 32 bytes; NULL: without */
+    const uint8_t *key; /* BLAKE3_SHORT_KEY_BYTES; NULL: without */
     const uint8_t *root_token; /* 16 bytes */
     int64_t first_id;
     int64_t recorded_at;

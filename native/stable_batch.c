@@ -15,21 +15,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define STAT_BLOCK_BYTES 512U
 #define WINDOW_PAGES 256U
-#define MOST_SECONDS 9223372035 /* about the year 2262: so many fit into 64 bits of nanoseconds, both ways */
-
-static size_t round_up(size_t size_bytes, size_t unit)
-{
-    return (size_bytes + unit - 1) / unit * unit;
-}
 
 static size_t count_pages(uint64_t size_bytes, size_t page_bytes)
 {
@@ -104,22 +96,12 @@ static int is_resident(int fd, const struct stat *stat, const struct pages *page
     return is_mapped_file_resident(fd, stat, page_bytes);
 }
 
-static int fits_in_ns(const struct timespec *time)
-{
-    return time->tv_sec >= -MOST_SECONDS && time->tv_sec <= MOST_SECONDS;
-}
-
-static int64_t in_ns(const struct timespec *time)
-{
-    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
-}
-
 /* Say whether ${stat} is of a file that can be read here, before anything is known of its pages. */
 static int is_plain(const struct stat *stat, uint64_t limit_bytes)
 {
     return S_ISREG(stat->st_mode) && stat->st_size >= 0 && (uint64_t)stat->st_size <= limit_bytes &&
            (uint64_t)stat->st_blocks * STAT_BLOCK_BYTES >= (uint64_t)stat->st_size &&
-           fits_in_ns(&stat->st_mtim) && fits_in_ns(&stat->st_ctim);
+           clock_fits_ns(&stat->st_mtim) && clock_fits_ns(&stat->st_ctim);
 }
 
 static int is_same_version(const struct stat *one, const struct stat *other)
@@ -182,7 +164,7 @@ static int has_no_writer(int fd)
 
 static int is_recent(const struct terms *terms, const struct stat *stat)
 {
-    return in_ns(&stat->st_mtim) >= terms->recent_since_ns || in_ns(&stat->st_ctim) >= terms->recent_since_ns;
+    return clock_to_ns(&stat->st_mtim) >= terms->recent_since_ns || clock_to_ns(&stat->st_ctim) >= terms->recent_since_ns;
 }
 
 static int read_content(const struct terms *terms, int fd, const struct stat *before, const struct pages *pages,
@@ -194,7 +176,7 @@ static int read_content(const struct terms *terms, int fd, const struct stat *be
     if (size_bytes == 0)
         return 0;
     if (terms->from_disk)
-        count = read_once(fd, to, round_up(size_bytes, unit), 0); /* the file ends in the last unit */
+        count = read_once(fd, to, file_batch_round_up(size_bytes, unit), 0); /* the file ends in the last unit */
     else if (is_resident(fd, before, pages))
         count = read_once(fd, to, size_bytes, LINUX_RWF_NOWAIT);
     return count == (ssize_t)size_bytes ? 0 : -1;
@@ -214,15 +196,15 @@ static int read_open(const struct terms *terms, int fd, const char *path, uint64
     }
     if (write_back(fd, &pages) != 0 || fstat(fd, &before) != 0 || !is_plain(&before, limit_bytes))
         return FILE_BATCH_LEAVE;
-    if (round_up((size_t)before.st_size, unit) > room_bytes)
+    if (file_batch_round_up((size_t)before.st_size, unit) > room_bytes)
         return FILE_BATCH_LATER;
     if (is_recent(terms, &before) && !has_no_writer(fd))
         return FILE_BATCH_LEAVE;
     if (read_content(terms, fd, &before, &pages, unit, to) != 0 || !is_still(terms, path, &before))
         return FILE_BATCH_LEAVE;
     record->size_bytes = (uint64_t)before.st_size;
-    record->mtime_ns = in_ns(&before.st_mtim);
-    record->ctime_ns = in_ns(&before.st_ctim);
+    record->mtime_ns = clock_to_ns(&before.st_mtim);
+    record->ctime_ns = clock_to_ns(&before.st_ctim);
     record->inode = (uint64_t)before.st_ino;
     return FILE_BATCH_TAKEN;
 }
@@ -234,11 +216,8 @@ static int read_one(const void *context, const char *path, uint64_t limit_bytes,
     int result;
     int fd;
 
-    if (terms->from_disk && read_clock_ns() > terms->until_ns)
+    if (terms->from_disk && clock_read_ns() > terms->until_ns)
         return FILE_BATCH_LATER;
-    /* The kernel would resolve ".." as long as it stays beneath the root; the reader refuses it, and says so. */
-    if (strstr(path, "..") != NULL)
-        return FILE_BATCH_LEAVE;
     fd = terms->from_disk ? opening_open(terms->root_fd, path, O_RDONLY | O_DIRECT, 0)
                           : opening_open(terms->root_fd, path, O_RDONLY, LINUX_RESOLVE_CACHED);
     if (fd < 0)
@@ -259,7 +238,7 @@ size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t li
 size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
                               int64_t most_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records)
 {
-    const struct terms terms = {root_fd, 1, read_clock_ns() + most_ns, recent_since_ns};
+    const struct terms terms = {root_fd, 1, clock_read_ns() + most_ns, recent_since_ns};
 
     return file_batch_fill(read_one, &terms, paths, limit_bytes, FILE_BATCH_PAGE, arena, arena_bytes, records);
 }

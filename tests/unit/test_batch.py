@@ -191,6 +191,20 @@ class TestLeft:
 
         assert [b"plain", *([None] * len(odd)), b"plain"] == [content_of(file) for file in files]
 
+    def test_two_dots_are_left_only_as_a_whole_component(self, tmp_path: Path, arena: memoryview) -> None:
+        """A way up is refused wherever it stands in a path; two dots within a name mean nothing."""
+        need_residency(tmp_path)
+        (tmp_path / "a..").mkdir()
+        names = [b"a..b", b"..a", b"a..", b"...", b"a../..b.."]
+        for name in (b"a..b", b"..a", b"...", b"a../..b.."):
+            (tmp_path / os.fsdecode(name)).write_bytes(name)
+        up = [b"..", b"../..a", b"a../..", b"a../../..a", b"a../../a..b", b"./../..a"]
+        with reading(tmp_path) as reader:
+            files = read_batch(reader, [*names, *up], LIMIT_BYTES, arena)
+
+        contents = [None if name == b"a.." else name for name in names]
+        assert [*contents, *([None] * len(up))] == [content_of(file) for file in files]
+
     def test_a_path_with_a_nul_byte_disturbs_nothing(self, tmp_path: Path, arena: memoryview) -> None:
         """Where one path would read as two, no file of the batch is taken for another."""
         for name in ("a", "b", "c"):
