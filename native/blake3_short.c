@@ -1,5 +1,5 @@
 /*
- * The compression of one chunk, as the BLAKE3 paper has it (sections 2.1 to 2.4): no tree, no second output block.
+ * BLAKE3 of a single chunk, after sections 2.1 to 2.4 of the BLAKE3 paper: no tree, one output block.
  */
 #include "blake3_short.h"
 
@@ -10,7 +10,7 @@
 #define BLOCK_BYTES 64U
 #define ROUNDS 7
 
-/* Flags of a block (table 3). */
+/* Block flags (table 3). */
 #define CHUNK_START 1U
 #define CHUNK_END 2U
 #define ROOT 8U
@@ -19,7 +19,7 @@
 static const uint32_t IV[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                                0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
 
-/* The order in which a round takes the words of the message; the permutation of table 2, applied once more in each. */
+/* Message word order of each round: the permutation of table 2, applied once more per round. */
 static const uint8_t ORDER[ROUNDS][16] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8},

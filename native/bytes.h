@@ -1,6 +1,7 @@
 /*
- * Numbers in memory. Byte by byte, so that neither alignment nor byte order matters; compilers make one instruction of
- * each.
+ * Load and store numbers, little endian unless the name says otherwise.
+ *
+ * Works byte by byte, so alignment and the machine's byte order do not matter. Compilers emit one instruction for each.
  */
 #ifndef BYTES_H
 #define BYTES_H
@@ -31,7 +32,7 @@ static inline void store_u64(uint8_t *to, uint64_t value)
     store_u32(to + 4, (uint32_t)(value >> 32));
 }
 
-/* The most significant byte first: as CRCs are written. */
+/* Most significant byte first, the order in which CRCs are written. */
 static inline void store_u64_be(uint8_t *to, uint64_t value)
 {
     for (int i = 8; i-- > 0; value >>= 8)

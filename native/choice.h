@@ -1,9 +1,9 @@
 /*
- * Which paths of a core are usable: found when it is first asked for, and anew when the mask has changed.
+ * Select the usable paths of a core, on first use and again after the mask changed.
  *
- * A path is usable if it is compiled in, the machine has what it needs, the mask allows it, and it passes its self-test
- * (an idea of libcperciva's cpusupport). All is kept in one atomic; threads that find it unknown at the same time all
- * find the same.
+ * A path is usable if it is compiled in, the machine supports it, the mask allows it, and it passes its self-test
+ * (idea: libcperciva, cpusupport). One atomic caches the result. Threads that race to fill the cache compute the same
+ * value.
  */
 #ifndef CHOICE_H
 #define CHOICE_H
@@ -12,17 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The paths of one core. Each but the portable one has a feature bit, the lowest for the narrowest. */
+/* The paths of one core. Every path except the portable one has a feature bit; the narrowest path has the lowest. */
 typedef struct {
     uint32_t all_features;          /* below 2^29 */
-    uint32_t (*features)(void);     /* those that are compiled in and that this machine has */
-    int (*is_portable_right)(void); /* whether it passes its self-test */
+    uint32_t (*features)(void);     /* compiled in and supported by this machine */
+    int (*is_portable_right)(void); /* return whether the portable path passes its self-test */
     int (*is_right)(uint32_t feature);
     _Atomic uint32_t mask;
-    _Atomic uint32_t usable; /* 0: not known yet, or the mask has changed since */
+    _Atomic uint32_t usable; /* 0: not computed yet, or the mask changed since */
 } choice;
 
-/* Beside the feature bits in what is usable. */
+/* Bits of ${usable} beside the feature bits. */
 #define CHOICE_IS_KNOWN 0x40000000U
 #define CHOICE_IS_PORTABLE_RIGHT 0x20000000U
 
@@ -32,7 +32,7 @@ static uint32_t choice_find(const choice *paths, uint32_t features)
 {
     uint32_t found = CHOICE_IS_KNOWN;
 
-    /* The others are held against the portable path: without it nothing is known of any. */
+    /* The self-tests of other paths compare with the portable path, so none can run without it. */
     if (!paths->is_portable_right())
         return found;
     found |= CHOICE_IS_PORTABLE_RIGHT;
@@ -42,7 +42,7 @@ static uint32_t choice_find(const choice *paths, uint32_t features)
     return found;
 }
 
-/* Return what is usable: feature bits, and those above. */
+/* Return the usable paths: feature bits and the bits above. */
 static inline uint32_t choice_get(choice *paths)
 {
     uint32_t found = atomic_load_explicit(&paths->usable, memory_order_relaxed);
@@ -55,8 +55,8 @@ static inline uint32_t choice_get(choice *paths)
 }
 
 /*
- * Write ${size_bytes} bytes for a self-test, others for each ${first}, behind a first one that is not used: a path must
- * not need alignment. Their period is a prime, so that no two blocks, words, chains or lanes see the same bytes.
+ * Write a test message of ${size_bytes} bytes to ${message} + 1. The offset of 1 tests that a path needs no alignment.
+ * ${first} varies the content. The period is prime, so blocks, words, chains and lanes all get different bytes.
  */
 static inline void choice_write_message(uint8_t *message, size_t size_bytes, size_t first)
 {

@@ -1,11 +1,11 @@
-/* The time that only goes forward. Before any other header: #define _GNU_SOURCE. */
+/* Monotonic clock, and timespec in nanoseconds. Define _GNU_SOURCE before any other header. */
 #ifndef CLOCK_H
 #define CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* About the year 2262: the most seconds, both ways, whose nanoseconds fit into 64 bits. */
+/* The range of int64_t in nanoseconds, rounded down to seconds: until about the year 2262. */
 #define CLOCK_MOST_SECONDS 9223372035
 
 static inline int clock_fits_ns(const struct timespec *time)
@@ -13,7 +13,7 @@ static inline int clock_fits_ns(const struct timespec *time)
     return time->tv_sec >= -CLOCK_MOST_SECONDS && time->tv_sec <= CLOCK_MOST_SECONDS;
 }
 
-/* Return ${time}, which clock_fits_ns, in nanoseconds. */
+/* Convert to nanoseconds. ${time} must pass clock_fits_ns. */
 static inline int64_t clock_to_ns(const struct timespec *time)
 {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;

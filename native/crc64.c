@@ -1,12 +1,12 @@
 /*
- * Values of bytes, of blocks, and of pieces put together. Knows no CPU.
+ * CRCs of buffers, blocks and combined pieces. Independent of the CPU.
  *
- * Putting together: bytes behind a piece multiply its value by x^8 each, modulo the polynomial, and the value of what
- * stands there is added. The inversions at the beginning and the end cancel each other out.
+ * To combine, multiply the CRC of the first piece by x^8 modulo the polynomial for each byte of the second, and add the
+ * CRC of the second. The inversions at the beginning and end cancel out.
  */
 #include "crc64_impl.h"
 
-#define ONE (UINT64_C(1) << 63) /* x^0: the lowest power is in the highest bit */
+#define ONE (UINT64_C(1) << 63) /* x^0: the lowest power is the highest bit */
 #define X_TO_8 (UINT64_C(1) << 55)
 
 uint64_t crc64_update(uint64_t crc, const uint8_t *data, size_t size_bytes)
@@ -34,7 +34,7 @@ static uint64_t multiply(uint64_t a, uint64_t b)
     return product;
 }
 
-/* x^(8 ${bytes}) mod P: square and multiply, from the lowest bit of ${bytes} */
+/* x^(8 ${bytes}) mod P, by square and multiply from the lowest bit of ${bytes} */
 static uint64_t find_shift(uint64_t bytes)
 {
     uint64_t shift = ONE;

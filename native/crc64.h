@@ -1,11 +1,10 @@
 /*
- * CRC-64/NVME: the checksum that S3 keeps of whole objects, and one that pieces can be put together from.
+ * CRC-64/NVME: the full-object checksum of S3. CRCs of adjacent pieces can be combined.
  *
- * The polynomial is 0xad93d23594c93659, bits are taken lowest first, the register begins and ends inverted. The value of
- * the nine bytes "123456789" is 0xae8b14860a799888, that of no bytes is 0. Where values are written as bytes (S3, the
- * catalog), the most significant byte comes first; that is left to callers.
+ * Polynomial 0xad93d23594c93659, reflected, initial value and final XOR all ones. The CRC of "123456789" is
+ * 0xae8b14860a799888, of no bytes 0. S3 and the catalog store it most significant byte first; callers convert it.
  *
- * Nothing here prints, aborts, allocates or keeps state, and no machine's byte order matters.
+ * Never prints, aborts, allocates or keeps state. Independent of the machine's byte order.
  */
 #ifndef CRC64_H
 #define CRC64_H
@@ -13,47 +12,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CRC64_BYTES 8 /* of a value that is written as bytes */
+#define CRC64_BYTES 8 /* of a stored CRC */
 
-/* The bits of a feature mask, from the narrowest path to the widest. The portable path can't be masked out. */
+/* Bits of a feature mask, narrowest path first. The portable path has no bit and is always allowed. */
 #define CRC64_FEATURE_CLMUL 1U  /* x86-64 with PCLMULQDQ */
 #define CRC64_FEATURE_VCLMUL 2U /* with AVX-512 and VPCLMULQDQ */
 #define CRC64_FEATURES_ALL 3U
 
-/* Return 0 if some path can be used, -1 if none passes the self-test: then no value below means anything. */
+/* Return 0 if the self-test passed, -1 if no path is usable; then all results below are invalid. */
 int crc64_select(void);
 
 /*
- * Return the value of all bytes so far, of which ${crc} is the value without the last ${size_bytes}, at ${data}. The
- * value before the first byte is 0.
+ * Return the CRC of a message extended by ${size_bytes} bytes at ${data}. ${crc} is the CRC of the message before, 0
+ * for an empty one.
  */
 uint64_t crc64_update(uint64_t crc, const uint8_t *data, size_t size_bytes);
 
 /*
- * Write the value of each block of ${block_bytes}, at least 1, to ${values}; the last block may be shorter. No bytes
- * have no block.
+ * Write the CRC of each block of ${block_bytes}, at least 1, to ${values}. The last block may be shorter. Zero bytes
+ * have no blocks.
  */
 void crc64_blocks(const uint8_t *data, size_t size_bytes, size_t block_bytes, uint64_t *values);
 
-/* Return the value of two pieces together, from the value of each one and the length of the second. */
+/* Return the CRC of two adjacent pieces from their CRCs and the length of the second. */
 uint64_t crc64_combine(uint64_t first, uint64_t second, uint64_t second_bytes);
 
 /*
- * Return the value of ${count} pieces together, each of ${block_bytes} but for the last one of ${last_bytes}: much
- * cheaper than one after the other. No pieces have the value 0.
+ * Return the CRC of ${count} adjacent pieces, each of ${block_bytes} except the last of ${last_bytes}; 0 if there are
+ * none. Much faster than repeated crc64_combine.
  */
 uint64_t crc64_combine_blocks(const uint64_t *values, size_t count, uint64_t block_bytes, uint64_t last_bytes);
 
 /*
- * Use only paths whose bits are in ${mask}, so that tests can walk through all of them. Meant for the time before
- * threads; afterwards it is safe, too, and takes hold with the next call.
+ * Restrict the whole process to the paths in ${mask}, from the next call on. Thread-safe. Meant for tests that iterate
+ * over all paths.
  */
 void crc64_set_feature_mask(uint32_t mask);
 
-/* Return the bits of what is compiled in and this machine has, whatever the mask. */
+/* Return the features that are compiled in and supported by this machine, regardless of the mask. */
 uint32_t crc64_features(void);
 
-/* Return the bits of the paths that are in use: on this machine, under the mask, after the self-test. */
+/* Return the features in use: supported, allowed by the mask, and self-tested. */
 uint32_t crc64_features_in_use(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * CRC-64 by carry-less multiplication, eight times 16 bytes at once (PCLMULQDQ; crc64_impl.h has the arithmetic).
+ * CRC-64 by carry-less multiplication, 8 x 16 bytes per step (PCLMULQDQ; crc64_impl.h explains the arithmetic).
  *
- * Eight chains hide that a multiplication takes several cycles. What is left in the end are 16 bytes whose remainder is
- * wanted: the tables find it, so that no reduction has to be right a second time.
+ * Eight independent chains hide the latency of a multiplication. The table path reduces the final 16 bytes, which saves
+ * a second implementation of the reduction.
  */
 #include "crc64_impl.h"
 
@@ -11,7 +11,7 @@
 #include <immintrin.h>
 
 #define CHAINS 8
-#define WORTH_BYTES (CHAINS * 16) /* below, the tables are as fast */
+#define WORTH_BYTES (CHAINS * 16) /* below this size, the tables are as fast */
 
 static inline __m128i load(const uint8_t *from)
 {

@@ -1,11 +1,11 @@
 /*
- * Choose the path of CRC-64: the widest that is usable. What the processor has the compiler's library knows.
+ * Select the widest usable path of CRC-64. __builtin_cpu_supports detects CPU features.
  */
 #include "crc64_impl.h"
 
 #include "choice.h"
 
-#define TEST_BYTES 2600 /* several steps of the widest path, and rests of all widths */
+#define TEST_BYTES 2600 /* several steps of the widest path, and remainders of all widths */
 #define TEST_STATE UINT64_C(0x0123456789abcdef)
 
 int crc64_self_test_known(crc64_path *path)
@@ -13,7 +13,7 @@ int crc64_self_test_known(crc64_path *path)
     static const uint8_t digits[] = {'1', '2', '3', '4', '5', '6', '7', '8', '9'};
     uint8_t message[1 + TEST_BYTES];
 
-    /* The check value of the CRC's definition; the other one is from an independent implementation. */
+    /* The check value of the CRC-64/NVME definition. The other value is from an independent implementation. */
     if (~path(~UINT64_C(0), digits, sizeof digits) != UINT64_C(0xae8b14860a799888))
         return -1;
     choice_write_message(message, TEST_BYTES, 0);
@@ -25,7 +25,7 @@ int crc64_self_test(crc64_path *path)
     uint8_t message[1 + TEST_BYTES];
 
     choice_write_message(message, TEST_BYTES, 0);
-    /* The step is prime, too: lengths of all remainders by 8, 16, 64 come up. */
+    /* The step is odd, so lengths with all remainders modulo 8, 16 and 64 occur. */
     for (size_t size_bytes = 0; size_bytes <= TEST_BYTES; size_bytes += 37)
         if (path(TEST_STATE, message + 1, size_bytes) != crc64_path_table(TEST_STATE, message + 1, size_bytes))
             return -1;
@@ -37,7 +37,7 @@ uint32_t crc64_features(void)
     uint32_t features = 0;
 
 #if CRC64_HAS_CLMUL
-    /* The compiler's library asks for the instructions and whether the operating system saves their registers. */
+    /* Checks CPUID, and whether the operating system saves the registers. */
     __builtin_cpu_init();
     if (__builtin_cpu_supports("pclmul"))
         features |= CRC64_FEATURE_CLMUL;

@@ -1,5 +1,5 @@
 /*
- * What the files of the CRC-64 core share and nobody else sees: the paths, and the constants of their folding.
+ * Private to the CRC-64 core: the paths, and their folding constants.
  */
 #ifndef CRC64_IMPL_H
 #define CRC64_IMPL_H
@@ -7,8 +7,8 @@
 #include "crc64.h"
 
 /*
- * Which paths are compiled in; they need the compiler flags that CMakeLists.txt gives to their files alone.
- * CRC64_NO_CLMUL and CRC64_NO_VCLMUL leave them out. The second hands short messages to the first.
+ * Which paths are compiled in. Each needs compiler flags that CMakeLists.txt sets for its file only. Define
+ * CRC64_NO_CLMUL or CRC64_NO_VCLMUL to omit one. VCLMUL requires CLMUL, which handles its short messages.
  */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(CRC64_NO_CLMUL)
 #define CRC64_HAS_CLMUL 1
@@ -21,11 +21,11 @@
 #define CRC64_HAS_VCLMUL 0
 #endif
 
-/* The polynomial with its lowest power in the highest bit, as all values here; x^64 is left out. */
+/* The polynomial without x^64. As in all values here, the lowest power is the highest bit. */
 #define CRC64_POLYNOMIAL UINT64_C(0x9a6c9329ac4bc9b5)
 
 /*
- * Bring ${state} forward by ${size_bytes} at ${data}, which need no alignment. A state is a value inverted.
+ * Advance ${state} by ${size_bytes} bytes at ${data} of any alignment, and return it. A state is an inverted CRC.
  */
 typedef uint64_t crc64_path(uint64_t state, const uint8_t *data, size_t size_bytes);
 
@@ -39,20 +39,20 @@ crc64_path crc64_path_clmul;
 crc64_path crc64_path_vclmul;
 #endif
 
-/* Advance on the widest path that this machine has, the mask allows and the self-test passed. */
+/* Advance with the widest path in use. */
 crc64_path crc64_advance;
 
-/* Return 0 if ${path} gives what is known, -1 if not. */
+/* Return 0 if ${path} computes the known answers, -1 if not. */
 int crc64_self_test_known(crc64_path *path);
 
-/* Return 0 if ${path} gives what the portable path gives for many lengths, -1 if not. */
+/* Return 0 if ${path} agrees with the portable path for many lengths, -1 if not. */
 int crc64_self_test(crc64_path *path);
 
 /*
- * Folding: 16 bytes are the polynomial L x^64 + H, L the first 8 of them. To stand D bits further to the front they are
- * multiplied by x^D, and because only the remainder counts, L x^(D+64) + H x^D may be taken with the powers reduced to
- * 64 bits: 16 bytes again, that can be added to those D bits behind. A carry-less product of two reflected words comes
- * out one bit to the right of where it belongs, hence powers less by one:
+ * Folding. 16 bytes are the polynomial L x^64 + H, where L is the first 8 bytes. D bits further ahead in the message,
+ * the same bytes have the value L x^(D+64) + H x^D. Only the remainder modulo P matters, so both powers can be reduced
+ * to 64 bits. The result has 16 bytes and is added to the 16 bytes D bits behind. The carry-less product of two
+ * reflected words is shifted right by one bit, which exponents lower by one compensate:
  *
  *   CRC64_FOLD_D_FIRST  = x^(D+63) mod P, for L
  *   CRC64_FOLD_D_SECOND = x^(D-1) mod P, for H

@@ -1,8 +1,8 @@
 /*
- * CRC-64 in portable C: eight bytes a step, by eight tables (technique: M. Kounavis and F. Berry, slicing-by-8).
+ * CRC-64 in portable C: eight bytes per step with eight tables (technique: M. Kounavis and F. Berry, slicing-by-8).
  *
- * Table k says what a byte becomes that k more bytes are behind of. Remainders are linear, so that each entry is a sum of
- * those of single bits: 64 constants, x^64 to x^127 mod P, from which the compiler makes all 2,048 entries.
+ * tables[k][b] is the CRC of byte b followed by k zero bytes. The CRC is linear, so each entry is the XOR of the
+ * entries of its bits. The compiler computes all 2,048 entries from 64 constants, x^64 to x^127 mod P.
  */
 #include "crc64_impl.h"
 

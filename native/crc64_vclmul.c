@@ -1,5 +1,5 @@
 /*
- * crc64_clmul.c with four of its chains in each register (AVX-512 with VPCLMULQDQ): eight registers, 512 bytes a step.
+ * The method of crc64_clmul.c with four chains per register (AVX-512 with VPCLMULQDQ): 8 registers, 512 bytes per step.
  */
 #include "crc64_impl.h"
 
@@ -9,7 +9,7 @@
 
 #define CHAINS 8
 #define STEP_BYTES (CHAINS * 64)
-#define WORTH_BYTES (2 * STEP_BYTES) /* below, the narrower path is as fast */
+#define WORTH_BYTES (2 * STEP_BYTES) /* below this size, the narrower path is as fast */
 #define XOR_OF_3 0x96                /* truth table */
 
 static inline __m512i load(const uint8_t *from)
@@ -50,7 +50,7 @@ uint64_t crc64_path_vclmul(uint64_t state, const uint8_t *data, size_t size_byte
         chains[0] = fold(chains[0], by_512, chains[i]);
     for (; size_bytes >= 64; data += 64, size_bytes -= 64)
         chains[0] = fold(chains[0], by_512, load(data));
-    /* These 64 bytes have the remainder of all before: they are the message now, and what follows comes behind them. */
+    /* These 64 bytes have the same remainder as the whole message so far. Continue with them in its place. */
     _mm512_storeu_si512((void *)rest, chains[0]);
     return crc64_path_table(crc64_path_table(0, rest, sizeof rest), data, size_bytes);
 }

@@ -1,5 +1,5 @@
 /*
- * The arena: contents one behind the other, each at the beginning of a cache line or a page; then their digests.
+ * Fill the arena with file contents, each aligned to a cache line or a page, and digest them.
  */
 #include "file_batch.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_ORDERED 512U /* files at a time */
+#define MOST_ORDERED 512U /* files that are sorted at a time */
 
 size_t file_batch_fill(file_batch_reader read_one, const void *context, const file_batch_paths *paths,
                        uint64_t limit_bytes, size_t alignment, uint8_t *arena, size_t arena_bytes,
@@ -42,7 +42,7 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
     return done;
 }
 
-/* Longest first; equal sizes in the order of the records. */
+/* Order by size, longest first, then by record. */
 static int compare_sizes(const void *one, const void *other)
 {
     const file_batch_record *const a = *(file_batch_record *const *)one;
@@ -54,8 +54,8 @@ static int compare_sizes(const void *one, const void *other)
 }
 
 /*
- * Write the files that were read to ${order}, the longest first: at the end all others wait for a long one. Return how
- * many they are.
+ * Write the files that were read to ${order}, longest first: a long file that starts last would run alone in its lane.
+ * Return their number.
  */
 static size_t put_in_order(file_batch_record *records, size_t count, file_batch_record *order[MOST_ORDERED])
 {

@@ -1,8 +1,8 @@
 /*
- * Many small files in one arena, whichever way each of them is read, and their digests.
+ * Read many small files into one arena, and digest them.
  *
- * Decides where contents lie and when the arena is full; what a file must be to be read is the reader's. Nothing here
- * prints, aborts or keeps state; every buffer is the caller's, except what qsort(3) takes for a moment.
+ * Decides the placement of contents and when the arena is full. The reader function decides which files to read. Never
+ * prints, aborts or keeps state. All buffers belong to the caller, except temporary memory of qsort(3).
  */
 #ifndef FILE_BATCH_H
 #define FILE_BATCH_H
@@ -15,14 +15,14 @@
 #include <stdint.h>
 
 /* The statuses of a record. */
-#define FILE_BATCH_READ 0U     /* all fields hold, and all of the content is in the arena */
-#define FILE_BATCH_NOT_MINE 1U /* the caller's to read; no other field means anything */
+#define FILE_BATCH_READ 0U     /* all fields are valid, and the arena holds the whole content */
+#define FILE_BATCH_NOT_MINE 1U /* left to the caller; the reader documents which other fields it set */
 
-/* Where contents begin in the arena: a multiple of one of these. */
+/* The alignments of contents in the arena. */
 #define FILE_BATCH_CACHE_LINE 64U
-#define FILE_BATCH_PAGE 4096U /* what a disk can write to by itself, whichever it is; the arena begins with a page then */
+#define FILE_BATCH_PAGE 4096U /* satisfies O_DIRECT on any disk; requires a page-aligned arena */
 
-/* One file, all in native byte order and without padding: 88 bytes. */
+/* One file. Native byte order, no padding, 88 bytes. */
 typedef struct {
     uint64_t status;
     uint64_t size_bytes;
@@ -30,41 +30,42 @@ typedef struct {
     int64_t ctime_ns;
     uint64_t inode;
     uint64_t offset; /* of the content in the arena */
-    uint8_t md5[MD5_DIGEST_BYTES];    /* zeros until it is computed, as the others are */
+    uint8_t md5[MD5_DIGEST_BYTES];    /* all digests are zeros until computed */
     uint8_t xxh3_128[XXH3_128_BYTES]; /* the most significant byte first */
     uint8_t crc64nvme[CRC64_BYTES];   /* the same */
 } file_batch_record;
 
-/* Paths that stand one after the other, each closed by a NUL byte. */
+/* Paths stored one after the other, each terminated by a NUL byte. */
 typedef struct {
     const char *text;
     size_t text_bytes;
     size_t count;
 } file_batch_paths;
 
-/* Return the least multiple of ${unit} that is not below ${size_bytes}. */
+/* Round ${size_bytes} up to a multiple of ${unit}. */
 static inline size_t file_batch_round_up(size_t size_bytes, size_t unit)
 {
     return (size_bytes + unit - 1) / unit * unit;
 }
 
-/* What a reader made of a file. */
-#define FILE_BATCH_TAKEN 0    /* it was read */
-#define FILE_BATCH_LATER 1    /* there is no room or time left for it in this batch */
-#define FILE_BATCH_LEAVE (-1) /* it is the caller's */
+/* What a reader returns for a file. */
+#define FILE_BATCH_TAKEN 0    /* read */
+#define FILE_BATCH_LATER 1    /* no room or time left in this batch */
+#define FILE_BATCH_LEAVE (-1) /* left to the caller */
 
 /*
- * Read one file of at most ${limit_bytes} into ${to}, of which ${room_bytes} are left, and fill in its record, all zeros
- * so far, but for the status, the offset and the digests.
+ * Read one file of at most ${limit_bytes} into ${to}, which has room for ${room_bytes}. Fill in its record, which is
+ * all zeros, except for status, offset and digests.
  */
 typedef int (*file_batch_reader)(const void *context, const char *path, uint64_t limit_bytes, uint8_t *to,
                                  size_t room_bytes, file_batch_record *record);
 
 /*
- * Have files read into ${arena}, each at a multiple of ${alignment}, one record for each into ${records}.
+ * Read files into ${arena} with ${read_one}, each at a multiple of ${alignment}, and write one record per file to
+ * ${records}.
  *
- * Return how many files have a record now, from the first on. It is less than there are paths if the next one does not
- * fit into the rest of the arena: call again with the others. The first always gets a record.
+ * Return the number of files with a record, counted from the first. It is less than ${paths}->count if the next file
+ * does not fit into the rest of the arena; call again with the remaining paths. The first file always gets a record.
  */
 size_t file_batch_fill(file_batch_reader read_one, const void *context, const file_batch_paths *paths,
                        uint64_t limit_bytes, size_t alignment, uint8_t *arena, size_t arena_bytes,
@@ -73,12 +74,12 @@ size_t file_batch_fill(file_batch_reader read_one, const void *context, const fi
 /* Which digests to compute. */
 #define FILE_BATCH_MD5 1U
 #define FILE_BATCH_XXH3_128 2U
-#define FILE_BATCH_CRC64NVME 4U /* the caller has made sure that crc64_select finds a path */
+#define FILE_BATCH_CRC64NVME 4U /* requires that crc64_select returned 0 */
 
 /*
- * Digest the content of each file that was read: MD5s are submitted to ${scheduler}, the longest first, the others are in
- * the records when this returns. ${unfinished} is raised by the number of MD5s, and falls as they end; until it is 0
- * ${arena}, ${records} and ${unfinished} have to stay where they are.
+ * Digest the content of each file that was read. Submit MD5s to ${scheduler}, longest first; write the other digests to
+ * the records before returning. Add the number of MD5s to ${*unfinished}; each MD5 that completes decrements it. Keep
+ * ${arena}, ${records} and ${unfinished} in place until it is 0.
  */
 void file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena, file_batch_record *records,
                        size_t count, size_t *unfinished);

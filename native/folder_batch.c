@@ -1,8 +1,7 @@
 /*
- * One folder after the other through the fewest system calls that keep the promise of folder_batch.h.
+ * List folders one after the other, with the fewest system calls that fulfil folder_batch.h.
  *
- * The rules are those of the walk in Python (files/walk.py, files/opening.py), which knows the reasons and the
- * exceptions.
+ * Same rules as the walk in Python (files/walk.py, files/open_beneath.py), which gives reasons and handles exceptions.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -21,22 +20,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SHORTEST_ENTRY_BYTES 24U /* of getdents64: 19 bytes, a name and its NUL byte, up to a multiple of 8 */
+#define SHORTEST_ENTRY_BYTES 24U /* of getdents64: 19 bytes, name, NUL byte, padded to a multiple of 8 */
 #define LONGEST_ENTRY_BYTES 280U
-#define ENTRY_BYTES 64U          /* reserved for each; names longer than 44 bytes need more, others less */
+#define ENTRY_BYTES 64U          /* average to reserve; names above 44 bytes need more */
 #define LEAST_ENTRIES_BYTES 65536U
-#define WORTH_SORTING 64U /* fewer inodes than this lie close together anyway */
+#define WORTH_SORTING 64U /* up to this many inodes lie close together on the disk */
 #define COLUMN_OF_LINKS (FOLDER_BATCH_COLUMNS - 1)
 
 struct item {
     const char *name; /* in the entries */
     size_t name_bytes;
-    uint64_t kind;  /* 0: a regular file */
-    uint64_t inode; /* as the folder says; lstat's is among the values */
+    uint64_t kind;  /* 0: regular file */
+    uint64_t inode; /* from the directory entry; lstat's inode is in ${values} */
     uint64_t values[FOLDER_BATCH_COLUMNS];
 };
 
-/* A folder that is being listed. All of it lies in the scratch memory. */
+/* The folder being listed. All pointers point into the scratch memory. */
 struct listing {
     struct item *items;
     char *entries;
@@ -60,7 +59,7 @@ size_t folder_batch_scratch_bytes(size_t names_room)
     return names_room * (sizeof(struct item) + sizeof(struct item *)) + entries_bytes(names_room);
 }
 
-/* By falling alignment: items and entries hold 64-bit numbers, and the size of each part is a multiple of 8. */
+/* The order keeps all parts aligned: items and entries hold 64-bit numbers, and their sizes are multiples of 8. */
 static void lay_out(struct listing *listing, uint8_t *scratch, size_t names_room)
 {
     listing->items = (struct item *)(void *)scratch;
@@ -76,7 +75,7 @@ static int open_folder(int root_fd, const char *path, int stays_on_mount)
     return opening_open(root_fd, name, O_RDONLY | O_DIRECTORY, stays_on_mount ? LINUX_RESOLVE_NO_XDEV : 0);
 }
 
-/* Read entries of the folder until it ends (1), until there is no room for a long one (0), or until that fails (-1). */
+/* Read entries. Return 1 at the end of the folder, 0 if the next entry may not fit, -1 for an error. */
 static int read_entries(int fd, char *entries, size_t room, size_t *used)
 {
     for (*used = 0; room - *used >= LONGEST_ENTRY_BYTES;) {
@@ -93,7 +92,7 @@ static uint64_t kind_of(unsigned char type)
 {
     switch (type) {
     case DT_REG:
-    case DT_UNKNOWN: /* lstat tells */
+    case DT_UNKNOWN: /* lstat decides */
         return 0;
     case DT_DIR:
         return FOLDER_BATCH_FOLDER;
@@ -109,7 +108,7 @@ static int is_dots(const char *name)
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-/* Make an item of each entry. Return -1 if they are too many. */
+/* Make an item of each entry except "." and "..". Return -1 if there are more than ${names_room}. */
 static int find_items(struct listing *listing, size_t bytes, size_t names_room)
 {
     size_t at = 0;
@@ -144,10 +143,10 @@ static int compare_names(const void *one, const void *other)
     const struct item *const *const a = one;
     const struct item *const *const b = other;
 
-    return strcmp((*a)->name, (*b)->name); /* by unsigned bytes; names hold no NUL byte */
+    return strcmp((*a)->name, (*b)->name); /* compares unsigned bytes */
 }
 
-/* glibc's qsort allocates for more than 128 names, and sorts in place where it cannot. */
+/* glibc allocates temporary memory for more than 128 names, and sorts in place if that fails. */
 static void sort(struct listing *listing, int (*compare)(const void *, const void *))
 {
     qsort(listing->order, listing->count, sizeof *listing->order, compare);
@@ -162,7 +161,7 @@ static uint64_t kind_by_mode(mode_t mode)
     return S_ISLNK(mode) ? FOLDER_BATCH_SYMLINK : FOLDER_BATCH_SPECIAL;
 }
 
-/* Look at what may be a regular file. Return -1 if that does not work, or if the caller wants none like it. */
+/* lstat an item that may be a regular file. Return -1 if that fails, or if its folder is to be left to the caller. */
 static int look_at(int fd, struct item *item, const folder_batch_marked *marked, size_t marked_count)
 {
     struct stat stat;
@@ -191,7 +190,7 @@ static int look_at_all(int fd, struct listing *listing, const folder_batch_marke
 {
     size_t number;
 
-    /* In the order of the inodes: in that of a hashed folder a spindle would seek for each file. */
+    /* In inode order: the order of a hashed folder would make a hard disk seek for each file. */
     if (listing->count > WORTH_SORTING)
         sort(listing, compare_inodes);
     listing->file_count = listing->file_text_bytes = listing->other_text_bytes = 0;
@@ -226,7 +225,7 @@ static uint64_t list_open(int fd, const folder_batch_marked *marked, size_t mark
     return FOLDER_BATCH_LISTED;
 }
 
-/* List one folder into ${listing}; return its status. */
+/* List one folder into ${listing}. Return its status. */
 static uint64_t list_one(int root_fd, const char *path, int stays_on_mount, const folder_batch_marked *marked,
                          size_t marked_count, size_t names_room, struct listing *listing)
 {
@@ -267,7 +266,7 @@ static void put_other(folder_batch_result *result, const struct item *item)
     result->other_count++;
 }
 
-/* Digest the last files of ${result}, those of one folder, whose names take the last ${text_bytes}. */
+/* Digest the last ${count} files of ${result}, one folder, whose names are the last ${text_bytes} of the text. */
 static void take_fingerprint(const folder_batch_result *result, size_t count, size_t text_bytes, uint8_t *fingerprint)
 {
     const uint64_t *values = result->columns + (result->file_count - count);
@@ -325,7 +324,7 @@ size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, siz
             if (has_room(result, &listing))
                 put_listing(result, &listing, folder);
             else if (done != 0)
-                break; /* the room may be large enough when it is empty */
+                break; /* it may fit into empty buffers */
             else
                 folder->status = FOLDER_BATCH_TOO_LARGE;
         }
@@ -337,7 +336,7 @@ size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, siz
 void folder_batch_continue(int fd, size_t most_names, const folder_batch_marked *marked, size_t marked_count,
                            folder_batch_result *result)
 {
-    /* So many bytes that even the shortest entries are not too many. */
+    /* Entries of the shortest kind in so many bytes do not exceed the limit. */
     const size_t room =
         (most_names < result->names_room ? most_names : result->names_room) * SHORTEST_ENTRY_BYTES;
     folder_batch_folder *const folder = result->folders;

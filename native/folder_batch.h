@@ -1,11 +1,10 @@
 /*
- * List many folders in one call: the names in them, and what lstat says of their regular files.
+ * List many folders in one call: their names, and lstat of their regular files.
  *
- * Decides nothing about folders: one about which anything is out of the ordinary is left to the caller, who lists it by
- * itself and finds out what it is. So there are no errors here, only folders that were listed, to their end and with
- * every file looked at, and folders that were not.
+ * Leaves every unusual folder to the caller, who lists it separately and classifies it. Therefore no call reports an
+ * error: a folder is either listed completely, with lstat of every regular file, or not listed.
  *
- * Nothing here prints, aborts or keeps state; every buffer is the caller's, except what qsort(3) takes for a moment. Linux
+ * Never prints, aborts or keeps state. All buffers belong to the caller, except temporary memory of qsort(3). Linux
  * only.
  */
 #ifndef FOLDER_BATCH_H
@@ -18,11 +17,11 @@
 
 /* The statuses of a folder. */
 #define FOLDER_BATCH_LISTED 0U
-#define FOLDER_BATCH_NOT_MINE 1U  /* the caller's to list; the counts are 0 */
-#define FOLDER_BATCH_TOO_LARGE 2U /* the same, but only for its size: folder_batch_continue takes it in parts */
-#define FOLDER_BATCH_ENDED 3U     /* of folder_batch_continue: there was nothing left */
+#define FOLDER_BATCH_NOT_MINE 1U  /* left to the caller; the counts are 0 */
+#define FOLDER_BATCH_TOO_LARGE 2U /* the same, because of its size; folder_batch_continue lists it in parts */
+#define FOLDER_BATCH_ENDED 3U     /* from folder_batch_continue: no names were left */
 
-/* What a name that is no regular file stands for. */
+/* The kinds of names other than regular files. */
 #define FOLDER_BATCH_FOLDER 1U
 #define FOLDER_BATCH_SYMLINK 2U
 #define FOLDER_BATCH_SPECIAL 3U /* FIFO, socket, device */
@@ -30,61 +29,63 @@
 /* The columns of a file: size_bytes, mtime_ns, ctime_ns (int64_t), inode, links (uint64_t). */
 #define FOLDER_BATCH_COLUMNS 5U
 
-/* One folder, in native byte order and without padding: 48 bytes. */
+/* One folder. Native byte order, no padding, 48 bytes. */
 typedef struct {
     uint64_t status;
     uint64_t file_count;
     uint64_t other_count;
-    uint64_t file_text_bytes; /* of its files' names, with their NUL bytes */
-    uint8_t fingerprint[XXH3_128_BYTES]; /* of its files: of their names as below, and of their columns but for the links */
+    uint64_t file_text_bytes; /* of the names of its files, NUL bytes included */
+    uint8_t fingerprint[XXH3_128_BYTES]; /* XXH3-128 of its file names, NUL bytes included, and all columns but links */
 } folder_batch_folder;
 
-/* A file that the caller wants no folder with: one that holds it is left to the caller. */
+/* A marked file: a folder that contains it is left to the caller. */
 typedef struct {
     uint64_t device;
     uint64_t inode;
 } folder_batch_marked;
 
 /*
- * Where the results go. The files of all folders that were listed stand one after the other, those of a folder in the
- * order of their names' bytes, and so do the others. Names are closed by a NUL byte each.
+ * The result buffers. Files of all listed folders follow each other in folder order, within a folder sorted by name as
+ * unsigned bytes. Other names likewise, in buffers of their own. Each name is terminated by a NUL byte.
  */
 typedef struct {
-    size_t names_room;            /* for so many files and so many others there is room; at least 1 */
-    folder_batch_folder *folders; /* one for each path */
-    uint64_t *columns;            /* names_room values of the first column, then of the second, ... */
-    uint8_t *kinds;               /* names_room bytes: of the others */
+    size_t names_room;            /* capacity for files, and for other names; at least 1 */
+    folder_batch_folder *folders; /* one per path */
+    uint64_t *columns;            /* names_room values of the first column, then the second, ... */
+    uint8_t *kinds;               /* names_room bytes, one per other name */
     char *file_names;             /* text_room bytes */
     char *other_names;            /* text_room bytes */
     size_t text_room;
     uint8_t *scratch; /* aligned as uint64_t; folder_batch_scratch_bytes(names_room) */
-    size_t file_count, other_count, file_text_bytes, other_text_bytes; /* set: how much of it was used */
+    size_t file_count, other_count, file_text_bytes, other_text_bytes; /* out: how much is used */
 } folder_batch_result;
 
-/* Return how much scratch memory folders of at most ${names_room} names need. */
+/* Return the bytes of scratch memory for folders of at most ${names_room} names. */
 size_t folder_batch_scratch_bytes(size_t names_room);
 
 /*
- * List folders beneath ${root_fd}, whose paths stand in ${paths} one after the other, ${count} of them, each closed by a
- * NUL byte; all of them within ${paths_bytes}. An empty path is the root itself.
+ * List ${count} folders beneath ${root_fd}. ${paths} holds their paths, each terminated by a NUL byte, ${paths_bytes}
+ * in all. An empty path is the root.
  *
- * A folder is listed if: it opens beneath the root without a symbolic link on the way and, if ${stays_on_mount}, without
- * leaving the root's mount; it has no more names than there is room for in all; it can be read to its end; lstat works
- * for each regular file in it, and none of them is among the ${marked_count} of ${marked}. The atime does not move, as
- * far as the system lets us.
+ * A folder is listed if:
+ * - its path resolves beneath the root without symbolic links and, if ${stays_on_mount}, within the root's mount;
+ * - it has at most ${names_room} names, and they fit into the text buffers;
+ * - it can be read to its end;
+ * - lstat succeeds for each regular file in it, and none is among the ${marked_count} files in ${marked}.
+ * The atime is preserved if the system permits O_NOATIME.
  *
- * Return how many folders have a result now, from the first on. It is less than ${count} if the next one does not fit
- * into what is left of the room, or if ${enough} files have been found: call again with the others. The first always
- * gets a result.
+ * Return the number of folders with a result, counted from the first. It is less than ${count} if the next folder does
+ * not fit into the remaining room, or if at least ${enough} files were found; call again with the remaining folders.
+ * The first folder always gets a result.
  */
 size_t folder_batch_list(int root_fd, int stays_on_mount, const char *paths, size_t paths_bytes, size_t count,
                          const folder_batch_marked *marked, size_t marked_count, size_t enough,
                          folder_batch_result *result);
 
 /*
- * List the next names of an open folder, from its position on: at most ${most_names}, or as many as there is room for.
- * The first of the folders gets the result. If that is FOLDER_BATCH_NOT_MINE, because anything is out of the ordinary or
- * ${most_names} too small a number, the position may be anywhere: the caller has to know where it was.
+ * List the next names of an open folder from its current position: at most ${most_names}, or as many as fit. Write the
+ * result to the first entry of ${folders}. If it is FOLDER_BATCH_NOT_MINE (the folder is unusual, or ${most_names} is
+ * below 12), the position is undefined: the caller restores it.
  */
 void folder_batch_continue(int fd, size_t most_names, const folder_batch_marked *marked, size_t marked_count,
                            folder_batch_result *result);

@@ -1,5 +1,5 @@
 /*
- * Round after round: what of a file is digested is settled, its next piece is read and handed to the lanes.
+ * In each round, account for the pieces that are digested, read the next piece of each such file, and submit it.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -17,10 +17,10 @@
 #define WHOLE 1U
 #define BLOCK 2U
 
-/* Make everything ready for the first byte of a block. */
+/* Reset the digests of the current block. */
 static void open_block(large_batch_file *file)
 {
-    (void)md5_init(&file->block_md5); /* large_batch_begin has asked whether it can */
+    (void)md5_init(&file->block_md5); /* large_batch_begin has checked that it succeeds */
     xxh3_reset(&file->block_xxh3);
     file->block_crc64 = 0;
 }
@@ -43,7 +43,7 @@ int large_batch_begin(large_batch_file *file)
     return 0;
 }
 
-/* Write the digests of the block that has ended at ${position}. */
+/* Write the digests of the block that ends at ${position}, and open the next one. */
 static void close_block(large_batch_file *file)
 {
     const size_t at = file->blocks_done++;
@@ -66,7 +66,7 @@ static void end(large_batch_file *file)
     file->status = LARGE_BATCH_ENDED;
 }
 
-/* Settle the piece whose MD5s have ended. */
+/* Account for the current piece, whose MD5s are complete. */
 static void settle(large_batch_file *file)
 {
     file->position += file->piece_bytes;
@@ -88,7 +88,7 @@ static size_t find_piece_bytes(const large_batch_file *file, size_t most_bytes)
     return bytes < most_bytes ? (size_t)bytes : most_bytes;
 }
 
-/* Read the next piece, and compute all of its digests but MD5, which are left to be submitted. */
+/* Read the next piece. Compute its digests except MD5, and mark its MD5s to be submitted. */
 static void read_piece(large_batch_file *file, uint8_t *piece, size_t most_bytes)
 {
     const size_t wanted_bytes = find_piece_bytes(file, most_bytes);
@@ -144,7 +144,7 @@ static int take_piece(void *source, md5_message *message, uint8_t **digest)
     return 1;
 }
 
-/* Give each file that waits for none of its digests its next piece. Return how many are ACTIVE no longer. */
+/* Read the next piece of each file whose MD5s are complete. Return the number of files that ceased to be ACTIVE. */
 static size_t go_round(large_batch_file *files, size_t count, uint8_t *pieces, size_t piece_bytes, size_t stride_bytes)
 {
     size_t over = 0;

@@ -1,5 +1,5 @@
 /*
- * Stat, open, read and close, and nothing else: four system calls a file.
+ * Four system calls per file: stat, open, read, close.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Should it have become a FIFO since it was looked at: not to wait for a writer. */
+/* O_NONBLOCK: do not wait for a writer if a FIFO has replaced the file since stat. */
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 
-/* It is looked at before it is opened, for others notice that a FIFO or a tape is opened. */
+/* Stat before opening: opening a FIFO or a tape has side effects for other processes. */
 static int load(const void *context, const char *path, uint64_t limit_bytes, uint8_t *to, size_t room_bytes,
                 file_batch_record *record)
 {
@@ -32,7 +32,7 @@ static int load(const void *context, const char *path, uint64_t limit_bytes, uin
     fd = open(path, OPEN_FLAGS);
     if (fd < 0)
         return FILE_BATCH_LEAVE;
-    /* One byte more than there should be: a regular file that gives less has ended. */
+    /* Ask for one byte more than the size: a regular file that returns less has ended. */
     count = read(fd, to, (size_t)record->size_bytes + 1);
     close(fd);
     return count >= 0 && (uint64_t)count == record->size_bytes ? FILE_BATCH_TAKEN : FILE_BATCH_LEAVE;

@@ -1,9 +1,9 @@
 /*
- * 8, 16 or 32 MD5 chains at once in AVX2.
+ * 8, 16 or 32 MD5 chains in parallel with AVX2.
  *
- * Two sets leave much of a processor idle on which a vector instruction takes two cycles (Zen 5: 5.5 times the bytes a
- * second of one chain, four sets 8.5 times). But four sets have 16 state words, which is all the registers there are:
- * some of the state goes to memory and back within the steps. That costs less than the idle slots would.
+ * On Zen 5, where a vector instruction takes two cycles, two sets reach 5.5 times the throughput of one chain, and four
+ * sets 8.5 times. The 16 state words of four sets occupy all 16 registers, so the compiler spills some of them within
+ * the steps. That costs less than the idle slots of two sets.
  */
 #include "md5_steps.h"
 
@@ -21,8 +21,10 @@
 #define V_ADD(v, w) _mm256_add_epi32(v, w)
 #define V_ROTATE(v, bits) v_rotate(v, bits)
 
-/* G as a sum whose first term does not wait for b (md5_scalar.c). I without its NOTs: a + (c ^ (b | ~d)) is
- * a - (c ^ (d & ~b)) - 1, and the 1 is taken off the constant. */
+/*
+ * G is a sum whose first term does not depend on b (md5_scalar.c). I avoids NOT: a + (c ^ (b | ~d)) equals
+ * a - (c ^ (d & ~b)) - 1, and V_I_CONSTANT subtracts the 1.
+ */
 #define V_MIX_F(a, b, c, d) \
     V_ADD(a, _mm256_xor_si256(_mm256_and_si256(_mm256_xor_si256(c, d), b), d))
 #define V_MIX_G(a, b, c, d) \
@@ -44,7 +46,7 @@ static inline __attribute__((always_inline)) __m256i v_rotate(__m256i v, int bit
     return _mm256_or_si256(_mm256_slli_epi32(v, bits), _mm256_srli_epi32(v, 32 - bits));
 }
 
-/* Transpose 8 rows of 8 words: within parts of 128 bits first, then the parts. */
+/* Transpose 8 rows of 8 words: first within 128-bit parts, then the parts. */
 static inline __attribute__((always_inline)) void gather_half(const uint8_t *const *blocks, size_t at, __m256i w[8])
 {
     __m256i part[8];

@@ -1,10 +1,11 @@
 /*
- * 16, 32 or 64 MD5 chains at once in AVX-512 (its foundation, F, has all that is needed).
+ * 16, 32 or 64 MD5 chains in parallel with AVX-512F.
  *
- * A rotation and any function of three words are one instruction each. One set of 16 lanes goes at less than half the
- * speed of the scalar chain, for a vector instruction takes two cycles where a scalar one takes one; four sets fill the
- * gaps: 6, 12 and 16 times the bytes a second of one chain (Zen 5). Four sets have as many state words as there are
- * registers, so that some of the words before the block wait in memory; none does within the 64 steps.
+ * A rotation, and any function of three words, is one instruction. A lane of one set runs at less than half the speed
+ * of the scalar chain, because a vector instruction takes two cycles instead of one. More sets fill the gaps: one, two
+ * and four sets reach 6, 12 and 16 times the throughput of one chain (Zen 5). With four sets, the state words and their
+ * copies from before the block fill all 32 registers. Some copies are kept in memory; the 64 steps themselves spill
+ * nothing.
  */
 #include "md5_steps.h"
 
@@ -12,7 +13,7 @@
 
 #include <immintrin.h>
 
-/* So far ahead that the line is there in time, and near enough that a short message has not ended yet. */
+/* Far enough for the line to arrive in time, near enough to be useful for short messages. */
 #define PREFETCH_BYTES 256
 
 #define VECTOR __m512i
@@ -23,14 +24,14 @@
 #define V_ADD(v, w) _mm512_add_epi32(v, w)
 #define V_ROTATE(v, bits) _mm512_rol_epi32(v, bits)
 
-/* The mixing functions as truth tables: bit 4x + 2y + z is the result for bits x, y, z of the three words. */
+/* Truth tables of the mixing functions: bit 4x + 2y + z is the result for bits x, y, z of the three words. */
 #define V_MIX_F(a, b, c, d) V_ADD(a, _mm512_ternarylogic_epi32(b, c, d, 0xca))
 #define V_MIX_G(a, b, c, d) V_ADD(a, _mm512_ternarylogic_epi32(d, b, c, 0xca))
 #define V_MIX_H(a, b, c, d) V_ADD(a, _mm512_ternarylogic_epi32(b, c, d, 0x96))
 #define V_MIX_I(a, b, c, d) V_ADD(a, _mm512_ternarylogic_epi32(b, c, d, 0x39))
 #define V_I_CONSTANT 0U
 
-/* Transpose 16 rows of 16 words: within parts of 128 bits first, then the parts. */
+/* Transpose 16 rows of 16 words: first within 128-bit parts, then the parts. */
 static inline __attribute__((always_inline)) void v_gather(const uint8_t *const *blocks, size_t at, __m512i w[16])
 {
     __m512i part[16];

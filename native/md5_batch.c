@@ -1,10 +1,10 @@
 /*
- * Many messages through few lanes: as soon as one ends, the next one takes its lane, now or with the next call.
+ * Schedule many messages over few lanes: when a message completes, the next one takes over its lane.
  *
- * A message is its whole blocks, where they lie, and then one or two blocks of padding; what belongs to a stream is only
- * whole blocks, and what is left over waits in the stream. The lanes in use are always the first ones, so that fewer and
- * fewer can be brought forward by narrower and narrower functions at the end. Knows no CPU: the dispatcher says how many
- * lanes there are.
+ * A whole message is compressed in place, then its tail of one or two blocks with padding. For a stream, only full
+ * blocks are compressed, and the remaining bytes are buffered in the stream. The lanes in use are always the first
+ * ones, so narrower functions can finish the last messages. Independent of the CPU: the dispatcher supplies the number
+ * of lanes.
  */
 #include "md5_batch.h"
 
@@ -18,25 +18,27 @@
 struct lane {
     md5_message message;
     uint8_t *digest;
-    size_t rest_bytes; /* behind the blocks, to wait in the stream */
+    size_t rest_bytes; /* after the full blocks, to be buffered in the stream */
     int is_tail;
     uint8_t tail[MOST_TAIL_BLOCKS * MD5_BLOCK_BYTES];
 };
 
-/* What the compression functions need lies side by side. */
+/* The arrays of words and block addresses have the layout that compression functions take. */
 struct md5_scheduler {
-    size_t most; /* lanes that there are */
+    size_t most; /* number of lanes */
     size_t in_use;
     uint32_t words[4][MD5_MOST_LANES];
-    const uint8_t *next[MD5_MOST_LANES]; /* of the blocks that are being worked off ... */
-    size_t blocks[MD5_MOST_LANES];       /* ... so many are left; never 0 in a lane in use */
+    const uint8_t *next[MD5_MOST_LANES]; /* the next block */
+    size_t blocks[MD5_MOST_LANES];       /* blocks left; never 0 in a lane in use */
     struct lane lane[MD5_MOST_LANES];
 };
 
-/* Free whenever not all lanes are in use. */
+/* Free unless all lanes are in use. */
 #define SPARE_LANE (MD5_MOST_LANES - 1)
 
-/* Write what follows the whole blocks of ${message} (RFC 1321 sections 3.1 and 3.2); return how many blocks it is. */
+/*
+ * Write the partial block of ${message} and the padding (RFC 1321 sections 3.1 and 3.2). Return the number of blocks.
+ */
 static size_t write_tail(const md5_message *message, uint8_t tail[MOST_TAIL_BLOCKS * MD5_BLOCK_BYTES])
 {
     const size_t rest = message->size_bytes % MD5_BLOCK_BYTES;
@@ -52,8 +54,8 @@ static size_t write_tail(const md5_message *message, uint8_t tail[MOST_TAIL_BLOC
 }
 
 /*
- * Go on behind the blocks that were worked off in lane ${i}: with the tail, or with what is left to do when all is over.
- * Return whether the lane is free now.
+ * Continue lane ${i} after its last block: start the tail, or complete the message. Return whether the lane is now
+ * free.
  */
 static int go_on(md5_scheduler *lanes, size_t i)
 {
@@ -79,7 +81,7 @@ static int go_on(md5_scheduler *lanes, size_t i)
     return 1;
 }
 
-/* Start with the message that lane ${i} has got. Return whether it is free again: there may be no blocks to work off. */
+/* Start the message of lane ${i}. Return whether the lane is free again: a stream may get no full block. */
 static int begin(md5_scheduler *lanes, size_t i)
 {
     static const uint32_t initial[4] = {MD5_INITIAL_A, MD5_INITIAL_B, MD5_INITIAL_C, MD5_INITIAL_D};
@@ -89,7 +91,7 @@ static int begin(md5_scheduler *lanes, size_t i)
     size_t missing = 0;
 
     if (stream != NULL) {
-        /* First the block that waits in the stream becomes full. */
+        /* Fill the partial block of the stream first. */
         missing = (size_t)((MD5_BLOCK_BYTES - stream->byte_count % MD5_BLOCK_BYTES) % MD5_BLOCK_BYTES);
         if (missing > message->size_bytes)
             missing = message->size_bytes;
@@ -106,7 +108,7 @@ static int begin(md5_scheduler *lanes, size_t i)
     return lanes->blocks[i] == 0 && go_on(lanes, i);
 }
 
-/* Fill the free lane ${i}. Return whether it is still free: there are no more messages. */
+/* Fill the free lane ${i}. Return whether it is still free because there are no more messages. */
 static int fill(md5_scheduler *lanes, size_t i, md5_take *take, void *source)
 {
     while (take(source, &lanes->lane[i].message, &lanes->lane[i].digest))
@@ -115,7 +117,7 @@ static int fill(md5_scheduler *lanes, size_t i, md5_take *take, void *source)
     return 1;
 }
 
-/* Where the blocks of lane ${i} stand once it has become lane ${j}: a tail moves with its lane. */
+/* Return the next block of lane ${i} after its move to lane ${j}. A tail moves with its lane. */
 static const uint8_t *moved(const md5_scheduler *lanes, size_t i, size_t j)
 {
     const struct lane *const lane = &lanes->lane[i];
@@ -123,7 +125,7 @@ static const uint8_t *moved(const md5_scheduler *lanes, size_t i, size_t j)
     return lane->is_tail ? lanes->lane[j].tail + (lanes->next[i] - lane->tail) : lanes->next[i];
 }
 
-/* Let lane ${from} take the place of lane ${to}. */
+/* Move lane ${from} to lane ${to}. */
 static void move_lane(md5_scheduler *lanes, size_t from, size_t to)
 {
     for (size_t word = 0; word < 4; word++)
@@ -134,8 +136,8 @@ static void move_lane(md5_scheduler *lanes, size_t from, size_t to)
 }
 
 /*
- * Decide how many lanes to work off. When they are not all in use no more messages will come, and the longest one may be
- * what all is waiting for: it goes first then.
+ * Choose the number of lanes to work on. If some lanes are free, no more messages follow for now, and the longest
+ * message may determine the time that remains. Move it to lane 0, so that it is always worked on.
  */
 static size_t choose_lanes(md5_scheduler *lanes)
 {
@@ -158,8 +160,8 @@ static size_t choose_lanes(md5_scheduler *lanes)
 }
 
 /*
- * Bring ${count} lanes forward until one of those in use is worked off; free ones read what the first one reads. Return
- * how many of them are in use.
+ * Compress ${count} lanes until one of those in use has no blocks left. Free lanes read the blocks of lane 0. Return
+ * how many of the ${count} lanes are in use.
  */
 static size_t step(md5_scheduler *lanes, size_t count)
 {
@@ -179,10 +181,10 @@ static size_t step(md5_scheduler *lanes, size_t count)
     return worked;
 }
 
-/* Bring ${count} lanes forward until a message ends, and let the next ones take the place of those that have ended. */
+/* Compress ${count} lanes until at least one has no blocks left. Continue those lanes or refill them. */
 static void work(md5_scheduler *lanes, size_t count, md5_take *take, void *source)
 {
-    /* From the last one, so that whoever takes the place of another has been looked at. */
+    /* Last lane first: a lane that moves into a free place has been handled already. */
     for (size_t i = step(lanes, count); i-- > 0;)
         if (lanes->blocks[i] == 0 && go_on(lanes, i) && fill(lanes, i, take, source))
             move_lane(lanes, --lanes->in_use, i);

@@ -1,7 +1,7 @@
 /*
- * Choose how to compress: the only file that asks the CPU.
+ * Select compression functions. The only file of the MD5 core that queries the CPU.
  *
- * Two ladders go from the best usable path to the portable one: for one chain, and for many.
+ * Two ladders lead from the best usable path to the portable one: for one chain, and for many.
  */
 #include "md5_impl.h"
 
@@ -16,7 +16,7 @@
 
 int md5_self_test(md5_compress_function *compress)
 {
-    /* From an independent implementation, over the bytes 0, 1, ..., 250, 0, ... */
+    /* From an independent implementation; the message is 0, 1, ..., 127. */
     static const uint32_t expected[4] = {0xb85e4fd4U, 0xb03ccf42U, 0xfc8d902dU, 0x0e1b9628U};
     uint32_t words[4] = {MD5_INITIAL_A, MD5_INITIAL_B, MD5_INITIAL_C, MD5_INITIAL_D};
     uint8_t message[1 + TEST_BYTES];
@@ -30,8 +30,8 @@ int md5_self_test(md5_compress_function *compress)
 }
 
 /*
- * Each lane has a message and a state of its own, so that none can borrow from its neighbour. Lanes that the function
- * does not have get some, too, and are not looked at.
+ * Every lane gets a different message and state, so an exchange between lanes is detected. Lanes beyond ${lanes} are
+ * initialized but not compared.
  */
 int md5_self_test_lanes(md5_compress_lanes_function *compress, size_t lanes)
 {
@@ -61,11 +61,11 @@ int md5_self_test_lanes(md5_compress_lanes_function *compress, size_t lanes)
 
 #if MD5_HAS_AVX2 || MD5_HAS_AVX512
 
-#define OSXSAVE_BIT (1U << 27) /* CPUID 1, ECX: the system has said which registers it saves */
+#define OSXSAVE_BIT (1U << 27) /* CPUID 1, ECX: the operating system has enabled xgetbv */
 #define AVX2_BIT (1U << 5)     /* CPUID 7, EBX */
 #define AVX512F_BIT (1U << 16)
-#define YMM_STATE 0x06U        /* XCR0: the upper halves of ymm, and xmm */
-#define ZMM_STATE 0xe6U        /* and mask registers, the upper halves of zmm, zmm 16 to 31 */
+#define YMM_STATE 0x06U        /* XCR0: xmm, upper halves of ymm */
+#define ZMM_STATE 0xe6U        /* and mask registers, upper halves of zmm, zmm16 to zmm31 */
 
 static uint32_t saved_registers(void)
 {
@@ -75,7 +75,7 @@ static uint32_t saved_registers(void)
     return low;
 }
 
-/* The processor may have registers that the operating system does not save when it switches between programs. */
+/* A supported instruction is usable only if the operating system saves its registers on a context switch. */
 static uint32_t x86_features(void)
 {
     unsigned eax, ebx, ecx, edx;
@@ -101,7 +101,7 @@ uint32_t md5_features(void)
     uint32_t features = MD5_FEATURE_INTERLEAVED;
 
 #if MD5_HAS_X86_64
-    /* The path needs nothing beyond the base architecture, so that being compiled in is enough. So does NEON's. */
+    /* Part of the base architecture, as is NEON on ARM64. */
     features |= MD5_FEATURE_X86_64;
 #endif
 #if MD5_HAS_NEON
@@ -176,7 +176,7 @@ void md5_compress(uint32_t words[4], const uint8_t *blocks, size_t count)
     md5_compress_scalar(words, blocks, count);
 }
 
-/* What a function costs for one block in each of its lanes, in tenths of what md5_compress takes for a block. */
+/* Time to compress one block in each lane, in tenths of the time of md5_compress for one block. */
 struct cost {
     uint32_t feature;
     uint32_t lanes;
@@ -184,8 +184,8 @@ struct cost {
 };
 
 /*
- * Measured on Zen 5; NEON estimated. A lane of a wide function is slower than a chain by itself, so that a message much
- * longer than all others is better off in a narrow one.
+ * Measured on Zen 5; NEON estimated. A lane of a wide function is slower than a single chain, so a narrow function
+ * suits a message much longer than all others.
  */
 static const struct cost costs[] = {
     {0, 1, 10},
@@ -236,7 +236,7 @@ size_t md5_most_lanes(void)
     return lanes;
 }
 
-/* The mask may have changed since md5_lanes was asked: then one chain after the other, which is right in any case. */
+/* One chain after the other. Needed if the mask has changed since md5_lanes returned ${lanes}. */
 static void compress_in_turn(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts,
                              size_t count)
 {

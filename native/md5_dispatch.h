@@ -1,17 +1,17 @@
 /*
- * The paths that compute MD5, and which of them are in use. Implemented in md5_dispatch.c, which knows no stream.
+ * The features that select MD5 paths. Implemented by md5_dispatch.c, which is independent of the streams in md5.h.
  */
 #ifndef MD5_DISPATCH_H
 #define MD5_DISPATCH_H
 
 #include <stdint.h>
 
-/* What a path compresses at a time (RFC 1321 section 3.4). */
+/* RFC 1321 section 3.4. */
 #define MD5_BLOCK_BYTES 64
 
 /*
- * The bits of a feature mask, from the narrowest path to the widest. The portable path of one chain needs none of them
- * and can't be masked out; MD5_FEATURE_INTERLEAVED are its forms for two and for four chains.
+ * Bits of a feature mask, narrowest path first. The portable path for one chain has no bit and is always allowed.
+ * MD5_FEATURE_INTERLEAVED stands for the portable paths for two and four chains.
  */
 #define MD5_FEATURE_X86_64 1U
 #define MD5_FEATURE_INTERLEAVED 2U
@@ -21,15 +21,15 @@
 #define MD5_FEATURES_ALL 31U
 
 /*
- * Let only the features in ${mask} be used from the next block on, in the whole process; MD5_FEATURES_ALL lifts the
- * limit. Meant for tests, which walk through all masks; a stream gives the same digest whatever path computes it.
+ * Restrict the whole process to the features in ${mask}, from the next block on. MD5_FEATURES_ALL lifts the
+ * restriction. Meant for tests, which iterate over all masks. Digests do not depend on the path.
  */
 void md5_set_feature_mask(uint32_t mask);
 
-/* Return the features that this build, the processor and the operating system have, whatever the mask. */
+/* Return the features that the build, the processor and the operating system support, regardless of the mask. */
 uint32_t md5_features(void);
 
-/* Return those of them that the mask allows and that passed the self-test: the ones that compute. */
+/* Return the features in use: supported, allowed by the mask, and self-tested. */
 uint32_t md5_features_in_use(void);
 
 #endif

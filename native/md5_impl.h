@@ -1,8 +1,8 @@
 /*
- * What the files of the MD5 core share and nobody else sees: the compression functions.
+ * Private to the MD5 core: the compression functions.
  *
- * Calls go one way: the streams (md5.c, md5_batch.c) call the dispatcher, and the dispatcher the paths. So md5.h, which
- * declares the streams, is not included here.
+ * Layers: the streams (md5.c, md5_batch.c) call the dispatcher, and the dispatcher calls the paths. To keep it that
+ * way, this header does not include md5.h, which declares the streams.
  */
 #ifndef MD5_IMPL_H
 #define MD5_IMPL_H
@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 /*
- * Which paths are compiled in. The one for x86-64 needs GNU assembler syntax and 64-bit registers; the wide ones need
- * the compiler flags that CMakeLists.txt gives to their files alone. MD5_NO_X86_64, MD5_NO_AVX2, MD5_NO_AVX512 and
- * MD5_NO_NEON leave them out.
+ * Which paths are compiled in. The x86-64 path needs GNU assembler syntax and 64-bit registers. The AVX paths need
+ * compiler flags that CMakeLists.txt sets for their files only. Define MD5_NO_X86_64, MD5_NO_AVX2, MD5_NO_AVX512 or
+ * MD5_NO_NEON to omit one.
  */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(MD5_NO_X86_64)
 #define MD5_HAS_X86_64 1
@@ -48,25 +48,25 @@
 #define MD5_INITIAL_D 0x10325476U
 
 /*
- * Bring ${words} forward by ${count} blocks of 64 bytes at ${blocks}, which need no alignment. ${count} may be 0.
+ * Compress ${count} blocks of 64 bytes at ${blocks}, of any alignment, into ${words}. ${count} may be 0.
  */
 typedef void md5_compress_function(uint32_t words[4], const uint8_t *blocks, size_t count);
 
-/* Compress on the widest path that this machine has, the mask allows and the self-test passed. */
+/* Compress one chain with the best path in use. */
 md5_compress_function md5_compress;
 
 /* Portable C. */
 md5_compress_function md5_compress_scalar;
 
 #if MD5_HAS_X86_64
-/* md5_compress_scalar with the order of operations held fast. */
+/* md5_compress_scalar in assembly, with a fixed order of operations. */
 md5_compress_function md5_compress_scalar_x86_64;
 #endif
 
 /*
- * Bring as many chains forward by ${count} blocks each as the function's name says, one for each lane: the words of
- * lane i stand in ${words}[0][i] to ${words}[3][i], its blocks begin at ${starts}[i]. Chains may read the same blocks.
- * ${count} may be 0.
+ * Compress ${count} blocks of each lane; the name of the function gives the number of lanes. The words of lane i are
+ * ${words}[0][i] to ${words}[3][i], its blocks begin at ${starts}[i]. Lanes may read the same blocks. ${count} may be
+ * 0.
  */
 typedef void md5_compress_lanes_function(uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts,
                                          size_t count);
@@ -85,25 +85,25 @@ md5_compress_lanes_function md5_compress_x4_neon, md5_compress_x8_neon;
 #endif
 
 /*
- * Return how many lanes to take for ${chains} chains, at least 1, that have ${total_blocks} to be worked off, the longest
- * of them ${longest_blocks}: so that all is done soonest, going by what the functions cost that this machine has, the
- * mask allows and the self-test passed. May be less than ${chains}, or more.
+ * Return the number of lanes that completes ${chains} chains soonest, by the cost table of the paths in use. There is
+ * at least 1 chain; they have ${total_blocks} in all, the longest ${longest_blocks}. The result may be above or below
+ * ${chains}.
  */
 size_t md5_lanes(size_t chains, uint64_t longest_blocks, uint64_t total_blocks);
 
-/* Return how many lanes the widest function has. */
+/* Return the number of lanes of the widest path in use. */
 size_t md5_most_lanes(void);
 
-/* Compress with the function of so many ${lanes}, which md5_lanes has named, or with one that does the same. */
+/* Compress ${lanes} lanes, a number that md5_lanes returned. */
 void md5_compress_lanes(size_t lanes, uint32_t words[4][MD5_MOST_LANES], const uint8_t *const *starts, size_t count);
 
-/* Return 0 if ${compress} gives the known answer, -1 if not. */
+/* Return 0 if ${compress} computes the known answer, -1 if not. */
 int md5_self_test(md5_compress_function *compress);
 
-/* Return 0 if the first ${lanes} lanes of ${compress} each give what md5_compress_scalar gives, -1 if not. */
+/* Return 0 if the first ${lanes} lanes of ${compress} agree with md5_compress_scalar, -1 if not. */
 int md5_self_test_lanes(md5_compress_lanes_function *compress, size_t lanes);
 
-/* Return 0 if some path can be used, -1 if none passes the self-test. */
+/* Return 0 if the portable path passes its self-test, -1 if not. */
 int md5_select(void);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * A compression function for many chains, one in each lane of a few vectors; a template, included once for each width.
+ * Template of a compression function for many chains, one per vector lane. Include it once per width.
  *
- * The includer defines, for its instruction set:
+ * Define for the instruction set:
  *
- *   VECTOR, VECTOR_LANES            the type, and how many 32-bit words are in it
+ *   VECTOR, VECTOR_LANES            the vector type, and its number of 32-bit words
  *   V_LOAD(from), V_STORE(to, v)    VECTOR_LANES words at any address
  *   V_SET(constant), V_ADD(v, w)    modulo 2^32 in each lane
- *   V_ROTATE(v, bits)               to the left
- *   V_MIX_F(a, b, c, d) ... V_MIX_I a plus the mixing function of a round; V_I_CONSTANT is added to the constants of I
- *   v_gather(blocks, at, w)         word k of the block at blocks[i] + at into lane i of w[k]
+ *   V_ROTATE(v, bits)               rotate left
+ *   V_MIX_F(a, b, c, d) ... V_MIX_I a plus the mixing function of a round; V_I_CONSTANT is added to constants of I
+ *   v_gather(blocks, at, w)         load word k of the block at blocks[i] + at into lane i of w[k]
  *
- * and, for each inclusion, SETS, the number of vectors side by side, and FUNCTION, the name.
+ * Define for each inclusion SETS, the number of vectors, and FUNCTION, the name.
  *
- * Each step waits for the one before: so several sets, which wait for nothing of each other, go in turn. The message
- * words stay in memory, from which an addition takes them at no cost; the registers are for the chains.
+ * Each step depends on the previous one. Independent sets take turns to hide that latency. Message words stay in
+ * memory, where an addition reads them at no extra cost. This leaves the registers to the chains.
  */
 
 #define STEP(mix, a, b, c, d, k, bits, constant) \

@@ -1,8 +1,8 @@
 /*
- * 4 or 8 MD5 chains at once in NEON, which every ARM64 processor has.
+ * 4 or 8 MD5 chains in parallel with NEON, which every ARM64 processor has.
  *
- * Bytes are loaded as bytes and taken for words, so that the same code serves little endian machines whatever the
- * alignment; a big endian ARM64 is left to portable C.
+ * Loads bytes and reinterprets them as words, which permits any alignment on little endian machines. Big endian ARM64
+ * uses portable C.
  */
 #include "md5_steps.h"
 
@@ -16,10 +16,10 @@
 #define V_STORE(to, v) vst1q_u32(to, v)
 #define V_SET(constant) vdupq_n_u32(constant)
 #define V_ADD(v, w) vaddq_u32(v, w)
-/* Shift left, then insert what falls out on the right. */
+/* Shift left, then insert the high bits on the right. */
 #define V_ROTATE(v, bits) vsriq_n_u32(vshlq_n_u32(v, bits), v, 32 - (bits))
 
-/* Select by bits: b ? c : d, and d ? b : c. I has an instruction for "or not". */
+/* vbslq selects bitwise: b ? c : d, and d ? b : c. vornq is OR NOT. */
 #define V_MIX_F(a, b, c, d) V_ADD(a, vbslq_u32(b, c, d))
 #define V_MIX_G(a, b, c, d) V_ADD(a, vbslq_u32(d, b, c))
 #define V_MIX_H(a, b, c, d) V_ADD(a, veorq_u32(veorq_u32(c, d), b))
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) uint32x4_t load_words(const uint8_t
     return vreinterpretq_u32_u8(vld1q_u8(from));
 }
 
-/* Transpose 4 rows of 4 words, four times. */
+/* Transpose four blocks of 4 rows of 4 words. */
 static inline __attribute__((always_inline)) void v_gather(const uint8_t *const *blocks, size_t at, uint32x4_t w[16])
 {
     for (int i = 0; i < 4; i++, at += MD5_BLOCK_BYTES / 4) {

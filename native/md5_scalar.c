@@ -1,18 +1,17 @@
 /*
- * One MD5 chain over whole blocks (RFC 1321 section 3.4): in portable C, and with its operations held in order.
+ * One MD5 chain over full blocks (RFC 1321 section 3.4), in portable C and in x86-64 assembly.
  *
- * Each of the 64 steps turns a into the next b and waits for the b of the step before. Only the operations between b
- * and the next b take time; all others fit beside them. So whatever does not need b goes first, and b comes in late:
+ * Each of the 64 steps computes the next b from a, and depends on the b of the previous step. The operations between b
+ * and the next b form the critical path; all others run in parallel to it. So each step uses b as late as possible:
  *
- * - G is the sum (~d & c) + (d & b): the terms share no bit. The first is added before b is known, which leaves b
- *   four operations where an OR leaves it five (technique: animetosho, md5-optimisation, "G shortcut").
- * - In F and H c ^ d is made first; in I the NOT falls on d, which has been known for two steps.
+ * - G is the sum (~d & c) + (d & b), whose terms share no bit. The first term is added before b is known. This leaves
+ *   four operations after b, where OR leaves five (technique: animetosho, md5-optimisation, "G shortcut").
+ * - F and H compute c ^ d first. I applies NOT to d, which has been known for two steps.
  *
- * That is 4.5 cycles a byte, and only as long as the order is kept. Additions commute, and compilers use that: the C
- * form below is as fast as the asm form with gcc 12 -O3, 15 % slower with -march=native added, and 25 % slower with
- * clang 14. Hence one asm statement a step, whose inside no compiler touches. It fixes the order and leaves registers
- * and addresses to the compiler, and the overlapping of steps to the processor. The C form serves all other machines,
- * and this one if the asm form fails its self-test.
+ * This takes 4.5 cycles per byte as long as the order is kept. Additions commute, so compilers reorder them: the C form
+ * is as fast as the assembly with gcc 12 -O3, 15 % slower with -march=native added, and 25 % slower with clang 14.
+ * Hence one asm statement per step fixes the order. The compiler still assigns registers and addresses, and the
+ * processor still overlaps steps. The C form serves all other machines, and x86-64 if the assembly fails its self-test.
  */
 #include "md5_steps.h"
 
@@ -37,12 +36,12 @@ void md5_compress_scalar(uint32_t words[4], const uint8_t *blocks, size_t count)
 
 #if MD5_HAS_X86_64
 
-/* As memory operand: 4 bytes at any address (x86-64 loads them unaligned) that may alias everything, as bytes do. */
+/* Memory operand of 4 bytes. uint8_t permits any alignment and may alias any type. */
 typedef uint8_t word_bytes[4];
 
 /*
- * a += message word + constant; ${early}, which does not read b; ${late}, which does; a = rotate(a) + b. Both may add
- * to a and use t.
+ * a += message word + constant; ${early}, which does not read b; ${late}, which reads b; a = rotate(a) + b. ${early}
+ * and ${late} may add to a and use t.
  */
 #define ASM_STEP(early, late, a, b, c, d, k, bits, constant) \
     { \

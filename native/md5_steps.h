@@ -1,12 +1,12 @@
 /*
- * The 64 steps of MD5, for the files that compute them; md5_scalar.c says why the operations stand in this order.
+ * The 64 steps of MD5. md5_scalar.c explains the order of the operations.
  */
 #ifndef MD5_STEPS_H
 #define MD5_STEPS_H
 
 #include "md5_impl.h"
 
-/* The table of RFC 1321 section 3.4, once for all forms: a, b, c, d, message word, rotation, constant. */
+/* The table of RFC 1321 section 3.4: a, b, c, d, message word, rotation, constant. */
 #define ALL_STEPS(F, G, H, I) \
     F(a, b, c, d, 0, 7, 0xd76aa478U) F(d, a, b, c, 1, 12, 0xe8c7b756U) \
     F(c, d, a, b, 2, 17, 0x242070dbU) F(b, c, d, a, 3, 22, 0xc1bdceeeU) \
@@ -46,7 +46,7 @@ static inline uint32_t rotate(uint32_t value, unsigned bits)
     return value << bits | value >> (32 - bits);
 }
 
-/* A step in portable C; the message stands at ${blocks}. */
+/* One step in portable C. Reads the message at ${blocks}. */
 #define C_STEP(mix, a, b, k, bits, constant) \
     a += load_u32(blocks + 4 * (k)) + (constant); \
     a = rotate(a + (mix), bits) + b;

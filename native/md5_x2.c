@@ -1,10 +1,8 @@
 /*
- * Two or four MD5 chains in one loop, in portable C: two digests for the price of one, and four for little more than
- * that of one and a half.
+ * Two or four interleaved MD5 chains in portable C: two take the time of one, four that of 1.6.
  *
- * A chain leaves more than half of the processor idle, for each step waits for the one before (md5_scalar.c). The steps
- * of other chains, which wait for none of these, fill the gaps. The order of operations matters little then, so that C
- * is enough.
+ * One chain leaves more than half of the processor idle, because each step depends on the previous one (md5_scalar.c).
+ * Independent chains fill the gaps. Then the order of operations hardly matters, and C is sufficient.
  */
 #include "md5_steps.h"
 

@@ -11,6 +11,7 @@
 #define ALWAYS (O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
 #define ALWAYS_RESOLVE (LINUX_RESOLVE_NO_MAGICLINKS | LINUX_RESOLVE_NO_SYMLINKS | LINUX_RESOLVE_BENEATH)
 
+/* RESOLVE_BENEATH alone permits ".." components that stay beneath the folder. */
 static int has_dot_dot(const char *path)
 {
     for (const char *at = strstr(path, ".."); at != NULL; at = strstr(at + 1, ".."))
@@ -30,7 +31,7 @@ int opening_open(int folder_fd, const char *path, uint64_t flags, uint64_t resol
     }
     fd = linux_openat2(folder_fd, path, &how);
 
-    if (fd < 0 && errno == EPERM) { /* O_NOATIME is for the owner and root. */
+    if (fd < 0 && errno == EPERM) { /* Only the owner and root may use O_NOATIME. */
         how.flags = flags | ALWAYS;
         fd = linux_openat2(folder_fd, path, &how);
     }

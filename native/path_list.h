@@ -1,5 +1,5 @@
 /*
- * Paths in memory, one after the other, each closed by a NUL byte.
+ * Iterate over paths stored one after the other, each terminated by a NUL byte.
  */
 #ifndef PATH_LIST_H
 #define PATH_LIST_H
@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * Return the path at ${*next}, and set ${*next} to the one behind it. Return NULL if no NUL byte closes it before
- * ${end}.
+ * Return the path at ${*next} and advance ${*next} to the following path. Return NULL if ${end} comes before the NUL
+ * byte.
  */
 static inline const char *path_list_take(const char **next, const char *end)
 {

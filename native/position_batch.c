@@ -14,7 +14,7 @@
 
 #define NOWHERE (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC | FIEMAP_EXTENT_DATA_INLINE)
 
-/* The head of FIEMAP's answer, with room for one extent. */
+/* The result of FIEMAP, with room for one extent. */
 union answer {
     struct fiemap head;
     uint8_t room[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];

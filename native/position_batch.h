@@ -1,5 +1,5 @@
 /*
- * Where on their device many files begin, in one call: FIEMAP. Linux only.
+ * Find the position of many files on their device in one call, with FIEMAP. Linux only.
  */
 #ifndef POSITION_BATCH_H
 #define POSITION_BATCH_H
@@ -7,8 +7,9 @@
 #include "file_batch.h"
 
 /*
- * Write the position in bytes of the first extent of each file beneath ${root_fd} to ${positions}: 0 for one that can't
- * be opened, has no bytes of its own on the device, or whose file system does not tell.
+ * Write the device offset in bytes of each file's first extent to ${positions}, for files beneath ${root_fd}. The
+ * caller sets ${positions} to 0 before; a file keeps 0 if it cannot be opened, has no allocated extent of its own, or
+ * its file system does not support FIEMAP.
  */
 void position_batch_find(int root_fd, const file_batch_paths *paths, uint64_t *positions);
 

@@ -1,5 +1,5 @@
 /*
- * Messages are put together field by field, as the layouts in catalog/seal.py have them, and digested.
+ * Build each message field by field in the layout of catalog/seal.py, and digest it.
  */
 #include "seal_batch.h"
 
@@ -8,12 +8,12 @@
 #define TOKEN_BYTES 16U
 #define FIRST_VERSION 1
 
-/* The kinds of messages. */
+/* Message kinds. */
 #define FILE_KIND 0x01U
 #define FILE_WITH_CRC_KIND 0x04U
 #define STATE_KIND 0x06U
 
-/* A message that is being written. There is room for the longest: 73 + 768 + 40, or 60 + 64. */
+/* A message under construction. The longest take 73 + 768 + 40 or 60 + 64 bytes. */
 typedef struct {
     uint8_t bytes[BLAKE3_SHORT_MOST_BYTES];
     size_t size_bytes;
@@ -25,7 +25,7 @@ static void put(sealed_message *to, const void *bytes, size_t size_bytes)
     to->size_bytes += size_bytes;
 }
 
-/* Write a number of ${size_bytes} bytes, the least significant first. */
+/* Append a number of ${size_bytes} bytes, little endian. */
 static void put_number(sealed_message *to, uint64_t value, size_t size_bytes)
 {
     for (; size_bytes != 0; size_bytes--, value >>= 8)

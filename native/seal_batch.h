@@ -1,5 +1,5 @@
 /*
- * Seals of the rows of many new files, in one call. What is sealed is described in daemon/integrity/catalog/seal.py.
+ * Seal the catalog rows of many new files in one call. daemon/integrity/catalog/seal.py specifies the sealed messages.
  */
 #ifndef SEAL_BATCH_H
 #define SEAL_BATCH_H
@@ -10,21 +10,21 @@
 #define SEAL_BATCH_BYTES BLAKE3_SHORT_BYTES
 #define SEAL_BATCH_MOST_PATH_BYTES 768U
 #define SEAL_BATCH_MOST_WORDS_BYTES 64U
-#define SEAL_BATCH_NONE INT64_MIN /* there is no such number */
+#define SEAL_BATCH_NONE INT64_MIN /* stands for NULL in the catalog */
 
-/* What is the same for all files. */
+/* The values that all files share. */
 typedef struct {
-    const uint8_t *key; /* BLAKE3_SHORT_KEY_BYTES; NULL: without */
+    const uint8_t *key; /* BLAKE3_SHORT_KEY_BYTES; NULL: unkeyed */
     const uint8_t *root_token; /* 16 bytes */
     int64_t first_id;
     int64_t recorded_at;
     int64_t boot_id; /* or SEAL_BATCH_NONE */
-    const char *words; /* the reason, and behind it how they were read; at most SEAL_BATCH_MOST_WORDS_BYTES */
+    const char *words; /* the reason, then the way of reading; at most SEAL_BATCH_MOST_WORDS_BYTES */
     size_t reason_bytes;
     size_t words_bytes;
 } seal_batch_terms;
 
-/* The files, in columns; NULL for digests that none of them has. */
+/* The files, by column. NULL for a digest that no file has. */
 typedef struct {
     file_batch_paths paths; /* none longer than SEAL_BATCH_MOST_PATH_BYTES */
     const int64_t *sizes_bytes;
@@ -38,8 +38,8 @@ typedef struct {
 } seal_batch_files;
 
 /*
- * Seal the first versions of files of one block each: SEAL_BATCH_BYTES for each baseline into ${seals}, as many for each
- * state into ${state_seals}; what all seals of baselines are together, by XOR, into ${tally}.
+ * Seal the first versions of files without block digests. Write SEAL_BATCH_BYTES per baseline to ${seals}, and as many
+ * per state to ${state_seals}. Write the XOR of all baseline seals to ${tally}.
  */
 void seal_batch_new(const seal_batch_terms *terms, const seal_batch_files *files, uint8_t *seals, uint8_t *state_seals,
                     uint8_t tally[SEAL_BATCH_BYTES]);

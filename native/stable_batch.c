@@ -1,7 +1,7 @@
 /*
- * One file after the other through the fewest system calls that keep the promise of stable_batch.h.
+ * Read files one after the other, with the fewest system calls that fulfil stable_batch.h.
  *
- * The rules and the order are those of the reader in Python (files/read.py), which knows the reasons and the exceptions.
+ * Same rules and order as the reader in Python (files/read.py), which gives reasons and handles exceptions.
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -29,8 +29,8 @@ static size_t count_pages(uint64_t size_bytes, size_t page_bytes)
 }
 
 /*
- * Kernels before 6.5. The mapping allows no access, so that nothing can become a signal. mincore tells only the owner
- * and root the truth, and "all" to everybody else.
+ * For kernels before 6.5. PROT_NONE: no access through the mapping can raise SIGBUS. mincore(2) reports all pages
+ * resident unless the caller is the owner or root.
  */
 static int is_mapped_file_resident(int fd, const struct stat *stat, size_t page_bytes)
 {
@@ -62,13 +62,13 @@ static int is_mapped_file_resident(int fd, const struct stat *stat, size_t page_
     return left == 0;
 }
 
-/* What is known of the pages of an open file. Without ${is_known} nothing is: an older kernel, or a filter that refuses. */
+/* Page cache state of an open file. ${is_known} is 0 if the kernel lacks cachestat or a seccomp filter refuses it. */
 struct pages {
     int is_known;
     uint64_t cached;
 };
 
-/* Bring what is dirty to the disk; a file whose pages are known to be clean needs no call for that. */
+/* Write dirty pages back. Skip the system call if all pages are known to be clean. */
 static int write_back(int fd, struct pages *pages)
 {
     const struct linux_cachestat_range range = {0, 0}; /* to the end */
@@ -81,7 +81,7 @@ static int write_back(int fd, struct pages *pages)
         if (counts.dirty == 0 && counts.in_writeback == 0)
             return 0;
     } else if (errno != ENOSYS && errno != EPERM) {
-        return -1; /* EPERM is how older filters of containers refuse a call that they don't know */
+        return -1; /* older seccomp filters refuse unknown calls with EPERM */
     }
     return sync_file_range(fd, 0, 0,
                            SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
@@ -96,7 +96,7 @@ static int is_resident(int fd, const struct stat *stat, const struct pages *page
     return is_mapped_file_resident(fd, stat, page_bytes);
 }
 
-/* Say whether ${stat} is of a file that can be read here, before anything is known of its pages. */
+/* Return whether ${stat} is of a regular file within the limit, without holes and with times that fit. */
 static int is_plain(const struct stat *stat, uint64_t limit_bytes)
 {
     return S_ISREG(stat->st_mode) && stat->st_size >= 0 && (uint64_t)stat->st_size <= limit_bytes &&
@@ -116,11 +116,11 @@ static ssize_t read_once(int fd, uint8_t *to, size_t length_bytes, int flags)
     struct iovec piece = {to, length_bytes};
     const ssize_t count = preadv2(fd, &piece, 1, 0, flags);
 
-    /* A file system without the flag; that everything is in memory has been asked. */
+    /* The file system lacks RWF_NOWAIT. is_resident has established that pread will not wait. */
     return count < 0 && errno == EOPNOTSUPP ? pread(fd, to, length_bytes, 0) : count;
 }
 
-/* The unit of O_DIRECT for this file; 0 where the kernel does not vouch for it. */
+/* Return the offset alignment of O_DIRECT for this file; 0 if the kernel does not confirm support. */
 static size_t find_direct_unit(int fd)
 {
     struct linux_statx status = {0};
@@ -130,17 +130,17 @@ static size_t find_direct_unit(int fd)
     return status.dio_offset_align;
 }
 
-/* What holds for all files of a batch. */
+/* Parameters that all files of a batch share. */
 struct terms {
     int root_fd;
     int from_disk;
-    int64_t until_ns;        /* on the monotonic clock: when no more is begun */
-    int64_t recent_since_ns; /* on the clock of the stamps: a write that began then may still be under way */
+    int64_t until_ns;        /* monotonic clock: begin no file after this */
+    int64_t recent_since_ns; /* file times: a write that began at or after this may still be in progress */
 };
 
 /*
- * One stat tells two things: the path still leads to the file that was read, and this has not changed. Should a folder
- * on the way have become a link meanwhile, it is still that file.
+ * One stat checks that the path still leads to the file that was read, and that the file did not change. This holds
+ * even if a folder in the path has become a symbolic link meanwhile: device and inode are compared.
  */
 static int is_still(const struct terms *terms, const char *path, const struct stat *before)
 {
@@ -150,9 +150,9 @@ static int is_still(const struct terms *terms, const char *path, const struct st
 }
 
 /*
- * Say whether no program has the file open, or mapped, for writing: only then the kernel grants a read lease, see
- * F_SETLEASE in fcntl(2). Whoever opens it for writing in this moment waits until the lease is returned; the signal about
- * that would end this process by default (SIGIO), so it is one that nobody hears.
+ * Return whether no program has the file open or mapped for writing: only then does the kernel grant a read lease
+ * (F_SETLEASE in fcntl(2)). A program that opens the file for writing blocks until the lease is released. The kernel
+ * then signals the holder, by default with SIGIO, which would terminate this process; SIGURG is ignored by default.
  */
 static int has_no_writer(int fd)
 {
@@ -164,7 +164,8 @@ static int has_no_writer(int fd)
 
 static int is_recent(const struct terms *terms, const struct stat *stat)
 {
-    return clock_to_ns(&stat->st_mtim) >= terms->recent_since_ns || clock_to_ns(&stat->st_ctim) >= terms->recent_since_ns;
+    return clock_to_ns(&stat->st_mtim) >= terms->recent_since_ns ||
+           clock_to_ns(&stat->st_ctim) >= terms->recent_since_ns;
 }
 
 static int read_content(const struct terms *terms, int fd, const struct stat *before, const struct pages *pages,
@@ -176,7 +177,8 @@ static int read_content(const struct terms *terms, int fd, const struct stat *be
     if (size_bytes == 0)
         return 0;
     if (terms->from_disk)
-        count = read_once(fd, to, file_batch_round_up(size_bytes, unit), 0); /* the file ends in the last unit */
+        /* The read ends early, at the end of the file. */
+        count = read_once(fd, to, file_batch_round_up(size_bytes, unit), 0);
     else if (is_resident(fd, before, pages))
         count = read_once(fd, to, size_bytes, LINUX_RWF_NOWAIT);
     return count == (ssize_t)size_bytes ? 0 : -1;

@@ -1,13 +1,13 @@
 /*
- * The header of libxxhash, compiled in: it is faster than memory on any path, so the one of the base architecture does.
+ * XXH3 from the header of libxxhash, compiled for the base architecture: even that path is faster than memory.
  */
 #include "xxh3.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-_Static_assert(sizeof(XXH3_state_t) <= XXH3_STATE_BYTES, "a state fits");
-_Static_assert(_Alignof(XXH3_state_t) <= XXH3_ALIGNMENT, "and is aligned");
+_Static_assert(sizeof(XXH3_state_t) <= XXH3_STATE_BYTES, "the state fits");
+_Static_assert(_Alignof(XXH3_state_t) <= XXH3_ALIGNMENT, "the alignment is sufficient");
 
 static XXH3_state_t *align(xxh3_state *state)
 {
@@ -32,7 +32,7 @@ void xxh3_128(const uint8_t *data, size_t size_bytes, uint8_t digest[XXH3_128_BY
 
 void xxh3_reset(xxh3_state *state)
 {
-    XXH3_128bits_reset(align(state)); /* fails for NULL only */
+    XXH3_128bits_reset(align(state)); /* fails only for NULL */
 }
 
 void xxh3_update(xxh3_state *state, const uint8_t *data, size_t size_bytes)

@@ -1,6 +1,6 @@
 /*
- * XXH3-128 of bytes in memory or of a stream, without a call of Python for each. Digests are written as the xxhash tools
- * print them, the most significant byte first.
+ * XXH3-128 of a buffer or a stream, for C code. Digests have the byte order in which xxhsum prints them: most
+ * significant byte first.
  */
 #ifndef XXH3_H
 #define XXH3_H
@@ -12,7 +12,7 @@
 #define XXH3_ALIGNMENT 64
 #define XXH3_STATE_BYTES 576
 
-/* A stream. Stays where it is: the state lies at the first address in it that is aligned. */
+/* A stream. Must not be moved: the state lies at the first aligned address in it. */
 typedef struct {
     uint8_t room[XXH3_STATE_BYTES + XXH3_ALIGNMENT - 1];
 } xxh3_state;
@@ -20,13 +20,13 @@ typedef struct {
 /* Write the digest of ${size_bytes} bytes. */
 void xxh3_128(const uint8_t *data, size_t size_bytes, uint8_t digest[XXH3_128_BYTES]);
 
-/* Make ${state} the stream of no bytes. */
+/* Start an empty stream. */
 void xxh3_reset(xxh3_state *state);
 
 /* Append ${size_bytes} bytes. */
 void xxh3_update(xxh3_state *state, const uint8_t *data, size_t size_bytes);
 
-/* Write the digest of all bytes so far; the stream can go on. */
+/* Write the digest of all bytes so far. The stream can continue. */
 void xxh3_digest(xxh3_state *state, uint8_t digest[XXH3_128_BYTES]);
 
 #endif
