@@ -169,7 +169,8 @@ def test_the_short_way_is_taken(tmp_path: Path, mode: ReadMode) -> None:
 
     taken = [path for path in paths if count_short(tmp_path, mode, [path])]
 
-    plain = {b"empty", b"one", b"page", b"block-1", b"block", b"bad\xff\xfeutf8", b"new\nline", b"hard", b"folder/in"}
+    plain = {b"empty", b"one", b"page", b"block-1", b"block", b"hard", b"folder/in"}
+    plain |= {b"bad\xff\xfeutf8", b"new\nline", b"dots..in..name"}
     assert plain | {b"old"} == set(taken) - {b"secret", *([b"cold"] if mode is ReadMode.DISK else [])}
 
 

@@ -92,7 +92,7 @@ def test_renames_under_a_suffix_that_nobody_knows_are_held(tmp_path: Path, integ
         path.with_name(path.name + ".locked").unlink()
     put_documents(root / "photos", "jpg", range(150), size=500)
     result = integrity.run("--json", "scan", root, expect=1)
-    assert "0 files changed and 300 are gone" in messages(result)
+    assert "0 of 2,150 files changed, and 300 are gone" in messages(result)
     integrity.run("accept", root, "--deletions", "--reason", "old mails", "--yes", expect=0)
     integrity.run("scan", root, expect=0)
     assert 1850 == count_rows(integrity)
@@ -253,7 +253,7 @@ def test_mass_change_is_held(tmp_path: Path, integrity: Box) -> None:
     result = integrity.run("--json", "scan", root, expect=1)
 
     assert ["mass_change"] == kinds(result)
-    assert "600 files changed" in messages(result)
+    assert "600 of 1,000 files changed" in messages(result)
     assert {"changed": 600, "not_due": 400} == tallies(result)
     assert {"changed": 600, "verified": 400} == tallies(integrity.run("--json", "scrub", root, expect=1))
     path = os.fsencode(plant_path(root, 5))
@@ -375,7 +375,7 @@ def test_waves_of_one_day_count_together(tmp_path: Path, integrity: Box) -> None
     assert ["mass_change"] == kinds(result)
     assert {"changed": 300, "not_due": 700} == tallies(result)
     assert 300 == held(integrity)
-    assert "300 files changed" in messages(result)
+    assert "300 of 1,000 files changed" in messages(result)
     assert "(300 more within the day before)" in messages(result)
     integrity.run("accept", root, "--changes", "--reason", "batch job", "--yes", expect=0)
     edit(plant_path(root, 700))
@@ -402,7 +402,7 @@ def test_wave_that_waits_for_days_says_what_it_was_weighed_with(tmp_path: Path, 
 
     text = messages(integrity.run("--json", "scan", expect=1))
 
-    assert "4 files changed" in text
+    assert "4 of 30 files changed" in text
     assert "(4 more within the day before)" in text
 
 
@@ -456,7 +456,7 @@ def test_while_a_wave_is_held_other_changes_wait_as_well(tmp_path: Path, integri
     edit(plant_path(root, 700))
     result = integrity.run("--json", "scan", plant_path(root, 700), expect=1)
     assert {"changed": 1} == tallies(result)
-    assert "1 files changed and 600 are gone" in messages(result)
+    assert "1 of 1,000 files changed, and 600 are gone" in messages(result)
     assert 601 == held(integrity)
     integrity.run("accept", root, "--deletions", "--reason", "on purpose", "--yes", expect=0)
     assert 1 == held(integrity)

@@ -136,7 +136,7 @@ def test_lost_row_is_noticed_and_its_file_is_not_new(root: Path, integrity: Box)
     for command in ("scan", "scrub"):
         result = integrity.run("--json", command, root, expect=1)
         assert ["catalog_damaged"] == kinds(result)
-        assert "holds 27 files" in messages(result)
+        assert "has 27 files" in messages(result)
         assert "28" in messages(result)
         assert 2 == tallies(result)["skipped"]
         assert "new" not in tallies(result)

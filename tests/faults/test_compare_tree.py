@@ -464,7 +464,7 @@ def test_part_of_an_unmounted_copy(root: Path, integrity: Box, has_leftover: boo
             assert {"copy_unreadable": {""}} == said(done, root)
         kinds = sorted(str(one["kind"]) for one in integrity.json("findings", expect=1))
         assert ["copy_differs", "copy_unreadable"] == kinds
-        assert "its bytes were last read back" in integrity.run("explain", plant_path(root, 2)).stdout
+        assert "data last read back" in integrity.run("explain", plant_path(root, 2)).stdout
         if has_leftover:
             shutil.rmtree(copy)
         disk.mount()
@@ -816,6 +816,6 @@ def test_names_that_were_swapped_since_the_backup_are_no_damage(root: Path, copy
 
     swapped = {os.fspath(path.relative_to(root)) for path in (first, second, third)}
     assert {"copy_stale": swapped, "copy_differs": {os.fspath(damaged.relative_to(root))}} == said(result, root)
-    assert f"what is recorded of {third.relative_to(root)}" in messages(result)
+    assert f"the recorded content of {third.relative_to(root)}" in messages(result)
     back_up(root, copy)
     compare(integrity, root, "--with", copy, expect=0)

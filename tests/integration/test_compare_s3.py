@@ -281,7 +281,7 @@ def test_encrypted_object_without_checksum_is_not_comparable(integrity: Box, tmp
     (finding,) = done.findings
     assert "copy_not_comparable" == finding["kind"]
     assert "3 files could not be compared" in str(finding["message"])
-    assert "--read has" in str(finding["message"])
+    assert "add --read" in str(finding["message"])
 
 
 def test_crc32c_needs_its_package(integrity: Box, tmp_path: Path) -> None:
