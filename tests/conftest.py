@@ -10,11 +10,13 @@ import pytest
 from hypothesis import settings
 
 from support.cli import Box
+from support.comparing import back_up
 from support.faultfs import FaultFS
 from support.flakydisk import FlakyDisk
 from support.isolation import isolate
 from support.loopfs import LoopFS
 from support.machine import need_programs, need_root
+from support.planted import age, plant
 from support.preload import Shims
 
 if TYPE_CHECKING:
@@ -26,6 +28,11 @@ def pytest_configure(config: pytest.Config) -> None:
     isolate()
     settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else runs here
     settings.load_profile("any machine")
+    config.addinivalue_line(
+        "markers",
+        "files(count, size_bytes=0, is_aged=False, is_recorded=False): what the fixture `root` contains; it is empty"
+        " without this mark",
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -44,6 +51,45 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def integrity(tmp_path: Path) -> Box:
     """Give the program a home and a catalog of its own."""
     return Box(tmp_path / "integrity-home")
+
+
+@pytest.fixture
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """
+    Make a folder, empty unless ``@pytest.mark.files`` says what is in it.
+
+    ``files(count, size_bytes=0)`` stands for the files of ``support.planted``. With ``is_aged`` none of them is racy
+    (R1), with ``is_recorded`` the catalog of ``integrity`` has them.
+    """
+    folder = tmp_path / "root"
+    folder.mkdir()
+    if marker := request.node.get_closest_marker("files"):
+        _fill(request, folder, *marker.args, **marker.kwargs)
+    return folder
+
+
+def _fill(
+    request: pytest.FixtureRequest,
+    folder: Path,
+    count: int,
+    *,
+    size_bytes: int = 0,
+    is_aged: bool = False,
+    is_recorded: bool = False,
+) -> None:
+    """Write the files that a mark asks for."""
+    plant(folder, count, size_bytes=size_bytes)
+    if is_aged:
+        age(*folder.rglob("*.txt"))
+    if is_recorded:
+        box: Box = request.getfixturevalue("integrity")
+        box.run("scan", folder, expect=0)
+
+
+@pytest.fixture
+def copy(root: Path, tmp_path: Path) -> Path:
+    """Copy ``root`` as a backup does, with its times."""
+    return back_up(root, tmp_path / "copy")
 
 
 @pytest.fixture
