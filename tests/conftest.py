@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from integrity.files.buffers import Buffers
+from support.catalogs import CatalogBox
 from support.cli import Box
 from support.comparing import back_up
 from support.faultfs import FaultFS
@@ -18,6 +20,8 @@ from support.loopfs import LoopFS
 from support.machine import need_programs, need_root
 from support.planted import age, plant
 from support.preload import Shims
+from support.reading import opened_root
+from support.smtpsink import SmtpSink
 
 if TYPE_CHECKING:
     from support.s3box import S3Box
@@ -84,6 +88,40 @@ def _fill(
     if is_recorded:
         box: Box = request.getfixturevalue("integrity")
         box.run("scan", folder, expect=0)
+
+
+@pytest.fixture
+def top(root: Path) -> bytes:
+    """Return the path of ``root`` as the program has it (R10)."""
+    return bytes(root)
+
+
+@pytest.fixture
+def root_fd(root: Path) -> Iterator[int]:
+    """Open ``root``."""
+    with opened_root(root) as fd:
+        yield fd
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[CatalogBox]:
+    """Make a catalog with one root."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
+        yield made
+
+
+@pytest.fixture
+def sink() -> Iterator[SmtpSink]:
+    """Run a mail server that keeps what it receives."""
+    with SmtpSink() as server:
+        yield server
+
+
+@pytest.fixture
+def buffers(request: pytest.FixtureRequest) -> Iterator[Buffers]:
+    """Allocate two buffers of the module's ``BUFFER_BYTES``, so small that its files have several segments."""
+    with Buffers(request.module.BUFFER_BYTES) as some:
+        yield some
 
 
 @pytest.fixture
