@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from integrity.files.buffers import Buffers
+from support.catalogs import CatalogBox
 from support.cli import Box
+from support.comparing import back_up
 from support.faultfs import FaultFS
 from support.flakydisk import FlakyDisk
 from support.isolation import isolate
 from support.loopfs import LoopFS
 from support.machine import need_programs, need_root
+from support.planted import age, plant
 from support.preload import Shims
+from support.reading import opened_root
+from support.smtpsink import SmtpSink
 
 if TYPE_CHECKING:
     from support.s3box import S3Box
@@ -26,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
     isolate()
     settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else runs here
     settings.load_profile("any machine")
+    config.addinivalue_line(
+        "markers",
+        "files(count, size_bytes=0, is_aged=False, is_recorded=False): what the fixture `root` contains; it is empty"
+        " without this mark",
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -44,6 +55,79 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def integrity(tmp_path: Path) -> Box:
     """Give the program a home and a catalog of its own."""
     return Box(tmp_path / "integrity-home")
+
+
+@pytest.fixture
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """
+    Make a folder, empty unless ``@pytest.mark.files`` says what is in it.
+
+    ``files(count, size_bytes=0)`` stands for the files of ``support.planted``. With ``is_aged`` none of them is racy
+    (R1), with ``is_recorded`` the catalog of ``integrity`` has them.
+    """
+    folder = tmp_path / "root"
+    folder.mkdir()
+    if marker := request.node.get_closest_marker("files"):
+        _fill(request, folder, *marker.args, **marker.kwargs)
+    return folder
+
+
+def _fill(
+    request: pytest.FixtureRequest,
+    folder: Path,
+    count: int,
+    *,
+    size_bytes: int = 0,
+    is_aged: bool = False,
+    is_recorded: bool = False,
+) -> None:
+    """Write the files that a mark asks for."""
+    plant(folder, count, size_bytes=size_bytes)
+    if is_aged:
+        age(*folder.rglob("*.txt"))
+    if is_recorded:
+        box: Box = request.getfixturevalue("integrity")
+        box.run("scan", folder, expect=0)
+
+
+@pytest.fixture
+def top(root: Path) -> bytes:
+    """Return the path of ``root`` as the program has it (R10)."""
+    return bytes(root)
+
+
+@pytest.fixture
+def root_fd(root: Path) -> Iterator[int]:
+    """Open ``root``."""
+    with opened_root(root) as fd:
+        yield fd
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[CatalogBox]:
+    """Make a catalog with one root."""
+    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
+        yield made
+
+
+@pytest.fixture
+def sink() -> Iterator[SmtpSink]:
+    """Run a mail server that keeps what it receives."""
+    with SmtpSink() as server:
+        yield server
+
+
+@pytest.fixture
+def buffers(request: pytest.FixtureRequest) -> Iterator[Buffers]:
+    """Allocate two buffers of the module's ``BUFFER_BYTES``, so small that its files have several segments."""
+    with Buffers(request.module.BUFFER_BYTES) as some:
+        yield some
+
+
+@pytest.fixture
+def copy(root: Path, tmp_path: Path) -> Path:
+    """Copy ``root`` as a backup does, with its times."""
+    return back_up(root, tmp_path / "copy")
 
 
 @pytest.fixture

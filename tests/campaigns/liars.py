@@ -13,7 +13,7 @@ from support.faultfs import FaultFS, Rule
 from support.lyingproxy import LIES, Lie, LyingProxy
 from support.s3box import ACCESS, CLIENT_ENV, SECRET, S3Box
 from support.smtpsink import make_certificate
-from support.sshbox import CountingProxy, LineRules, SshBox, replace_programs
+from support.sshbox import SFTP_ONLY, CountingProxy, LineRules, SshBox, replace_programs
 
 _SILENT = frozenset(
     {
@@ -211,7 +211,7 @@ class SshLiar:
 
     @property
     def _options(self) -> list[str]:
-        return [] if self._has_shell else ["ForceCommand internal-sftp"]
+        return [] if self._has_shell else [SFTP_ONLY]
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

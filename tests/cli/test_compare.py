@@ -18,18 +18,7 @@ from support.planted import plant, plant_path
 from support.shapes import put
 
 COUNT = 14
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Plant some files."""
-    return plant(tmp_path / "root", COUNT, size_bytes=3000)
-
-
-@pytest.fixture
-def copy(root: Path, tmp_path: Path) -> Path:
-    """Copy them."""
-    return back_up(root, tmp_path / "copy")
+pytestmark = pytest.mark.files(COUNT, size_bytes=3000)
 
 
 def lines_of(text: str) -> list[str]:

@@ -13,18 +13,11 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.model import FindingKind
 from support.cli import Box, JsonObject
-from support.planted import plant
 from support.stored import query, rewrite
 
+pytestmark = pytest.mark.files(10, size_bytes=1000, is_recorded=True)
+
 DAY_S = 86_400
-
-
-@pytest.fixture
-def root(tmp_path: Path, integrity: Box) -> Path:
-    """Record ten files of 1000 bytes."""
-    root = plant(tmp_path / "root", 10, size_bytes=1000)
-    integrity.run("scan", root, expect=0)
-    return root
 
 
 def find_root(integrity: Box) -> JsonObject:

@@ -16,19 +16,8 @@ from support.stored import query
 from support.waiting import wait_until
 
 COUNT = 6
+pytestmark = pytest.mark.files(COUNT, size_bytes=3000)
 TABLES = ("copy", "copy_file", "copy_reading")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Plant some files."""
-    return plant(tmp_path / "root", COUNT, size_bytes=3000)
-
-
-@pytest.fixture
-def copy(root: Path, tmp_path: Path) -> Path:
-    """Copy them."""
-    return back_up(root, tmp_path / "copy")
 
 
 def count_known(box: Box) -> list[int]:

@@ -30,14 +30,10 @@ from support.privileges import NOBODY, let_in, run_as_nobody
 from support.running import Running
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.files(10)
+
 # What differs from run to run: when and how long.
 _VARYING = ("started_at", "finished_at", "opened_at", "updated_at", "duration_s")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Plant some files."""
-    return plant(tmp_path / "root", 10)
 
 
 @pytest.fixture

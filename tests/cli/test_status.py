@@ -15,17 +15,12 @@ from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog
 from support.cli import Box, JsonObject
 from support.daemons import SmallDaemon
-from support.planted import plant
 from support.running import Running
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.files(10)
+
 _LONG_S = 30.0
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Plant some files."""
-    return plant(tmp_path / "root", 10)
 
 
 def ask_service(box: Box) -> JsonObject:

@@ -21,13 +21,6 @@ HOUR_S = 3600
 
 
 @pytest.fixture
-def sink() -> Iterator[SmtpSink]:
-    """Give a mail server."""
-    with SmtpSink() as server:
-        yield server
-
-
-@pytest.fixture
 def teller(integrity: Box, sink: SmtpSink) -> Iterator[Teller]:
     """Deliver from the catalog of the box to one recipient, beginning a quarter of an hour ago."""
     config = integrity.configure(

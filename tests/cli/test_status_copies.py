@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box, JsonObject
-from support.planted import plant, plant_path
+from support.planted import plant_path
 from support.stored import rewrite
 
 COUNT = 10
+pytestmark = pytest.mark.files(COUNT)
 
 
 @pytest.fixture
-def root(integrity: Box, tmp_path: Path) -> Path:
+def root(root: Path, integrity: Box, tmp_path: Path) -> Path:
     """Record a root with a copy of all and one of a folder in it that is not there."""
-    root = plant(tmp_path / "root", COUNT)
     shutil.copytree(root, tmp_path / "backup")
     copy = '[[copy]]\nname = "{}"\nof = "{}"\nurl = "{}"\n'
     integrity.configure(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from integrity.catalog import candidates, gate_passes, runs
@@ -24,12 +21,11 @@ PATHS = (b"a/1", b"a/2", b"a/b/3", b"ab/4", b"5")
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
+def box(box: CatalogBox) -> CatalogBox:
     """A catalog with five files, and a gate that was passed."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
-        box.record_all({path: make_reading(path) for path in PATHS})
-        pass_gate(box)
-        yield box
+    box.record_all({path: make_reading(path) for path in PATHS})
+    pass_gate(box)
+    return box
 
 
 def pass_gate(box: CatalogBox, prefix: bytes = b"") -> None:

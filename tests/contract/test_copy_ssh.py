@@ -10,7 +10,7 @@ import pytest
 from contract.copysuite import CopySuite, MakeCopy
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy
-from support.sshbox import SshBox, make_sshbox
+from support.sshbox import SFTP_ONLY, SshBox, make_sshbox
 
 
 class TestSsh(CopySuite):
@@ -31,4 +31,4 @@ class TestSsh(CopySuite):
 
 
 class TestSftp(TestSsh):
-    options = ("ForceCommand internal-sftp",)
+    options = (SFTP_ONLY,)

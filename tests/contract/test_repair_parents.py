@@ -14,13 +14,6 @@ from support.machine import need_root
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Make a folder."""
-    (tmp_path / "root").mkdir()
-    return tmp_path / "root"
-
-
-@pytest.fixture
 def fd(root: Path) -> Iterator[int]:
     """Open it."""
     opened = open_root(os.fsencode(root))

@@ -15,14 +15,6 @@ from support.privileges import as_nobody
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Make a folder."""
-    folder = tmp_path / "root"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def data(ext4: LoopFS) -> Path:
     """Make a folder on an ext4 of its own, beside its lost+found."""
     folder = ext4.folder / "data"

@@ -13,13 +13,7 @@ from support.results import tallies
 from support.shapes import put
 from support.stored import count_rows, query
 
-
-@pytest.fixture
-def root(tmp_path: Path, integrity: Box) -> Path:
-    """Record 28 files."""
-    root = plant(tmp_path / "trees" / "root", 28)
-    integrity.run("scan", root, expect=0)
-    return root
+pytestmark = pytest.mark.files(28, is_recorded=True)
 
 
 @pytest.mark.parametrize("command", ["scan", "scrub"])

@@ -16,16 +16,10 @@ from support.results import kinds, messages, tallies
 from support.shapes import put
 from support.stored import baselines, count_rows, query, tamper
 
+pytestmark = pytest.mark.files(28, is_recorded=True)
+
 MIB = 1 << 20
 COMMANDS = (("scan",), ("scrub",), ("status",), ("findings",), ("explain", "x"))
-
-
-@pytest.fixture
-def root(tmp_path: Path, integrity: Box) -> Path:
-    """Record 28 files."""
-    root = plant(tmp_path / "root", 28)
-    integrity.run("scan", root, expect=0)
-    return root
 
 
 def test_flipped_digest_is_the_catalogs_fault(root: Path, integrity: Box) -> None:

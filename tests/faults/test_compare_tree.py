@@ -36,20 +36,7 @@ from support.waiting import wait_until
 
 MIB = 1 << 20
 COUNT = 60
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Plant some files."""
-    root = plant(tmp_path / "root", COUNT, size_bytes=3000)
-    age(*root.rglob("*.txt"))
-    return root
-
-
-@pytest.fixture
-def copy(root: Path, tmp_path: Path) -> Path:
-    """Copy them."""
-    return back_up(root, tmp_path / "copy")
+pytestmark = pytest.mark.files(COUNT, size_bytes=3000, is_aged=True)
 
 
 def names(*numbers: int) -> set[str]:

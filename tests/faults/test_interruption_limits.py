@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box
-from support.planted import age, plant
 from support.preload import Shims
 from support.results import get_number, tallies
 from support.shapes import put
@@ -18,15 +17,7 @@ from support.stored import query
 MIB = 1 << 20
 COUNT = 40
 SIZE = 100_000
-
-
-@pytest.fixture
-def root(tmp_path: Path, integrity: Box) -> Path:
-    """Record 4 MB in 40 files."""
-    root = plant(tmp_path / "root", COUNT, size_bytes=SIZE)
-    age(*root.rglob("*.txt"))
-    integrity.run("scan", root, expect=0)
-    return root
+pytestmark = pytest.mark.files(COUNT, size_bytes=SIZE, is_aged=True, is_recorded=True)
 
 
 def verified(integrity: Box) -> int:

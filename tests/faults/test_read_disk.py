@@ -6,7 +6,6 @@ import ctypes
 import mmap
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,6 @@ pytestmark = pytest.mark.root
 BUFFER_BYTES = 256 << 10
 SIZES = pytest.mark.parametrize("size", [5000, 5 * BUFFER_BYTES + 777], ids=["small", "large"])
 MODES = pytest.mark.parametrize("mode", list(ReadMode))
-
-
-@pytest.fixture
-def buffers() -> Iterator[Buffers]:
-    """Two buffers, small enough for large files to be cheap."""
-    with Buffers(BUFFER_BYTES) as some:
-        yield some
 
 
 def write(fs: LoopFS, size: int, name: str = "f") -> bytes:

@@ -31,13 +31,6 @@ WAYS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture
-def buffers() -> Iterator[Buffers]:
-    """Two buffers of 1 MiB."""
-    with Buffers(BUFFER_BYTES) as some:
-        yield some
-
-
 @pytest.fixture(params=["ext4", "xfs", "btrfs"])
 def disk(request: pytest.FixtureRequest) -> Iterator[FlakyDisk]:
     """A disk that fails to order, with each file system in turn."""

@@ -35,20 +35,6 @@ HOUR_S = 3600
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
-    """Give a catalog with one root."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
-        yield made
-
-
-@pytest.fixture
-def sink() -> Iterator[SmtpSink]:
-    """Give a mail server."""
-    with SmtpSink() as server:
-        yield server
-
-
-@pytest.fixture
 def teller(box: CatalogBox, sink: SmtpSink) -> Teller:
     """Deliver to one recipient through the mail server."""
     return Teller(box, mail_config(sink.port))

@@ -14,20 +14,20 @@ import pytest
 from support.cli import Box, make_command
 from support.comparing import compare, counts, said
 from support.machine import need_programs
-from support.planted import plant, plant_path
+from support.planted import plant_path
 from support.proc import measure
 from support.results import get_number
 from support.shapes import put
 
 MIB = 1 << 20
 COUNT = 30
+pytestmark = pytest.mark.files(COUNT, size_bytes=3000)
 EMPTY = b"d41d8cd98f00b204e9800998ecf8427e"
 
 
 @pytest.fixture
-def root(tmp_path: Path, integrity: Box) -> Path:
-    """Record some files."""
-    root = plant(tmp_path / "root", COUNT, size_bytes=3000)
+def root(root: Path, integrity: Box) -> Path:
+    """Record the files, a large one and an empty one."""
     put(root / "large", os.urandom(2 * MIB + 5))
     put(root / "empty", b"")
     integrity.run("scan", root, expect=0)

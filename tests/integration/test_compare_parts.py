@@ -18,16 +18,16 @@ from integrity.jobs.report import Summary
 from integrity.jobs.runner import compare, scan
 from integrity.model import Finding
 from support.jobs import open_context, tally
-from support.planted import plant, plant_path
+from support.planted import plant_path
 
 COUNT = 1500
+pytestmark = pytest.mark.files(COUNT, size_bytes=2000)
 NOW = 1_800_014_400
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Iterator[Context]:
+def context(tmp_path: Path, root: Path) -> Iterator[Context]:
     """Record a root that has a copy beside it."""
-    root = plant(tmp_path / "root", COUNT, size_bytes=2000)
     shutil.copytree(root, tmp_path / "copy")
     copy = ConfiguredCopy(name="nightly", of=os.fsencode(root), url=str(tmp_path / "copy"))
     with open_context(tmp_path / "catalog.db", Config(copies=(copy,))) as context:

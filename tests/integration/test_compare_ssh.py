@@ -6,7 +6,6 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,19 +18,11 @@ from support.packages import hide_package
 from support.planted import plant
 from support.results import kinds_by_name, tallies
 from support.running import Running
-from support.sshbox import CountingProxy, LineRules, SshBox, make_sshbox
+from support.sshbox import SFTP_ONLY, CountingProxy, LineRules, SshBox
 from support.stored import query
 from support.waiting import wait_until
 
-SFTP_ONLY = "ForceCommand internal-sftp"
 ODD_NAMES = (b"new\nline", b"bad\xff\xfeutf8", b"-rf", b"back\\slash", b"it's", b"%41 %s", b" ends\n", "ä".encode())
-
-
-@pytest.fixture
-def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
-    """Run sshd, with a shell."""
-    with make_sshbox(tmp_path, monkeypatch) as box:
-        yield box
 
 
 class Pair:
@@ -63,9 +54,9 @@ class Pair:
 
 
 @pytest.fixture
-def pair(integrity: Box, box: SshBox, tmp_path: Path) -> Pair:
+def pair(integrity: Box, sshd: SshBox, tmp_path: Path) -> Pair:
     """Make a root of some files with all kinds of names."""
-    return Pair(integrity, box, plant_odd(tmp_path / "root"))
+    return Pair(integrity, sshd, plant_odd(tmp_path / "root"))
 
 
 def plant_odd(root: Path) -> Path:
@@ -215,12 +206,12 @@ def test_file_that_the_other_side_can_not_read_is_unreadable(
 # -- the wire ---------------------------------------------------------------------------------------------------------
 
 
-def test_wire_carries_at_most_300_bytes_for_each_file(integrity: Box, box: SshBox, tmp_path: Path) -> None:
+def test_wire_carries_at_most_300_bytes_for_each_file(integrity: Box, sshd: SshBox, tmp_path: Path) -> None:
     """Names go there and back; the content of 2,000 files does not."""
     files = 2000
-    pair = Pair(integrity, box, plant(tmp_path / "root", files, size_bytes=20_000))
+    pair = Pair(integrity, sshd, plant(tmp_path / "root", files, size_bytes=20_000))
     names = sum(len(os.fsencode(path.relative_to(pair.root))) for path in pair.root.rglob("*.txt"))
-    with CountingProxy(box.port) as proxy:
+    with CountingProxy(sshd.port) as proxy:
         done = pair.compare(expect=0, port=proxy.port)
         on_wire = proxy.sent + proxy.received
 
@@ -280,12 +271,12 @@ def test_copy_that_is_gone_makes_nothing_missing(pair: Pair) -> None:
     assert 0 == pair.compare(expect=0).summary["findings_open"]
 
 
-def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, box: SshBox, tmp_path: Path) -> None:
+def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, sshd: SshBox, tmp_path: Path) -> None:
     """In mid-listing nothing is concluded; in mid-digest what has come stands, and the next comparison has the rest."""
     files = 3000
-    pair = Pair(integrity, box, plant(tmp_path / "root", files))
+    pair = Pair(integrity, sshd, plant(tmp_path / "root", files))
     (pair.copy / "d0" / "0.txt").write_bytes(b"other\n")
-    with CountingProxy(box.port) as proxy:
+    with CountingProxy(sshd.port) as proxy:
         whole = pair.compare(expect=1, port=proxy.port)
         received = proxy.received
         assert {"0.txt": "copy_differs"} == kinds_by_name(whole)
@@ -308,12 +299,12 @@ def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, box: Ss
     assert 1 == after.summary["findings_open"]
 
 
-def test_server_that_stops_answering_is_not_waited_for(integrity: Box, box: SshBox, tmp_path: Path) -> None:
+def test_server_that_stops_answering_is_not_waited_for(integrity: Box, sshd: SshBox, tmp_path: Path) -> None:
     """Half a minute of silence is an end, in the listing and in the digests: exit 3, and nothing is missing."""
     files = 1000
-    pair = Pair(integrity, box, plant(tmp_path / "root", files))
+    pair = Pair(integrity, sshd, plant(tmp_path / "root", files))
     other = Box(tmp_path / "other-home")
-    with CountingProxy(box.port) as proxy, CountingProxy(box.port) as late:
+    with CountingProxy(sshd.port) as proxy, CountingProxy(sshd.port) as late:
         pair.compare(expect=0, port=proxy.port)
         other.run(*pair.command(port=late.port), expect=0, env=pair.env)
         proxy.rules = LineRules(hang_after=proxy.received // 4)

@@ -45,13 +45,9 @@ from support.planted import plant
 from support.privileges import NOBODY, as_nobody, let_in
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.files(20)
+
 _TIMEOUT_S = 20.0
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Plant some files."""
-    return plant(tmp_path / "root", 20)
 
 
 @contextmanager

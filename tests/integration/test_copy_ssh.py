@@ -21,7 +21,7 @@ from integrity.copies.protocol import Copy, CopyEntry, Kind, Trouble
 from integrity.errors import Unreadable, Unstable, Vanished
 from support.machine import need_programs
 from support.programs import sh
-from support.sshbox import CountingProxy, LineRules, SshBox, make_sshbox
+from support.sshbox import CountingProxy, LineRules, SshBox
 from support.waiting import wait_until
 
 NAMES = (
@@ -43,7 +43,6 @@ NAMES = (
     b"folder/deeper/file",
     b"folder\n/file\n",
 )
-SFTP_ONLY = "ForceCommand internal-sftp"
 
 
 def content_of(name: bytes) -> bytes:
@@ -65,21 +64,6 @@ def tree(tmp_path: Path) -> Path:
     (folder / "outside").symlink_to(tmp_path)
     os.mkfifo(folder / "fifo")
     return folder
-
-
-@pytest.fixture
-def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
-    """Run sshd, with a shell."""
-    with make_sshbox(tmp_path, monkeypatch) as box:
-        yield box
-
-
-@pytest.fixture(params=["shell", "sftp"])
-def either(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
-    """Run sshd, with a shell and with nothing but SFTP."""
-    options = (SFTP_ONLY,) if request.param == "sftp" else ()
-    with make_sshbox(tmp_path, monkeypatch, *options) as box:
-        yield box
 
 
 def read_all(copy: Copy, path: bytes) -> bytes:
@@ -114,22 +98,22 @@ def plant_many(folder: Path, count: int) -> list[bytes]:
 # -- listing ----------------------------------------------------------------------------------------------------------
 
 
-def test_all_regular_files_are_listed_with_sizes_and_times(either: SshBox, tree: Path) -> None:
+def test_all_regular_files_are_listed_with_sizes_and_times(each_sshd: SshBox, tree: Path) -> None:
     """Each file comes once, whatever its name; links and FIFOs do not come."""
-    os.utime(tree / "plain", ns=(0, -1_750_000_000 if not either.options else 1_000_000_000))
-    with open_copy(either.url(tree)) as copy:
+    os.utime(tree / "plain", ns=(0, -1_750_000_000 if not each_sshd.options else 1_000_000_000))
+    with open_copy(each_sshd.url(tree)) as copy:
         entries = {entry.path: entry for entry in copy.list() if isinstance(entry, CopyEntry)}
 
     assert sorted([*NAMES, b"empty"]) == sorted(entries)
     for path, entry in entries.items():
         seen = os.stat(os.path.join(os.fsencode(tree), path))
-        granule = 10**9 if either.options else 1
+        granule = 10**9 if each_sshd.options else 1
         assert (seen.st_size, seen.st_mtime_ns // granule) == (entry.size_bytes, (entry.mtime_ns or 0) // granule)
 
 
-def test_prefix_is_a_folder_a_file_or_nothing(either: SshBox, tree: Path) -> None:
+def test_prefix_is_a_folder_a_file_or_nothing(each_sshd: SshBox, tree: Path) -> None:
     """Whole names count; what is not there, or is reached through a link, has no entries, and that is no trouble."""
-    with open_copy(either.url(tree)) as copy:
+    with open_copy(each_sshd.url(tree)) as copy:
         assert [b"folder/deeper/file"] == paths_of(copy.list(b"folder"))
         assert [b"folder/deeper/file"] == paths_of(copy.list(b"folder/deeper/file"))
         assert [b"folder\n/file\n"] == paths_of(copy.list(b"folder\n"))
@@ -137,15 +121,15 @@ def test_prefix_is_a_folder_a_file_or_nothing(either: SshBox, tree: Path) -> Non
             assert [] == paths_of(copy.list(nothing))
 
 
-def test_prefix_that_leads_outside_is_refused(either: SshBox, tree: Path) -> None:
+def test_prefix_that_leads_outside_is_refused(each_sshd: SshBox, tree: Path) -> None:
     """Whatever path a caller gives, nothing outside of the copy is listed."""
-    with open_copy(either.url(tree)) as copy:
+    with open_copy(each_sshd.url(tree)) as copy:
         for path in (b"..", b"folder/../..", b"/etc", b"."):
             (found,) = copy.list(path)
             assert isinstance(found, Trouble)
 
 
-def test_folder_may_have_any_name(either: SshBox, tmp_path: Path) -> None:
+def test_folder_may_have_any_name(each_sshd: SshBox, tmp_path: Path) -> None:
     """The copy's own folder is no less odd than its files, and may be reached through a link."""
     folder = os.path.join(os.fsencode(tmp_path), b"-n '$(exit)%s\\\n\xff\n")
     os.makedirs(folder)
@@ -153,24 +137,24 @@ def test_folder_may_have_any_name(either: SshBox, tmp_path: Path) -> None:
         file.write(b"x")
     (tmp_path / "link").symlink_to(os.fsdecode(folder))
     for place in (folder, folder + b"/", os.fsencode(tmp_path / "link")):
-        with open_copy(either.url(place)) as copy:
+        with open_copy(each_sshd.url(place)) as copy:
             assert [b"file"] == paths_of(copy.list())
             assert b"x" == read_all(copy, b"file")
 
 
-def test_home_folder_is_written_with_a_tilde(box: SshBox, tree: Path) -> None:
+def test_home_folder_is_written_with_a_tilde(sshd: SshBox, tree: Path) -> None:
     """ssh://host/~/folder is below the home folder of the user who logs in."""
     home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
-    url = box.url(tree).replace(str(tree), "/~/" + os.path.relpath(tree, home))
+    url = sshd.url(tree).replace(str(tree), "/~/" + os.path.relpath(tree, home))
     with open_copy(url) as copy:
         assert [b"plain"] == paths_of(copy.list(b"plain"))
         assert content_of(b"plain") == read_all(copy, b"plain")
 
 
-def test_listing_may_be_left_in_the_middle(either: SshBox, tree: Path) -> None:
+def test_listing_may_be_left_in_the_middle(each_sshd: SshBox, tree: Path) -> None:
     """Who stops listing can go on with other things."""
     plant_many(tree / "many", 3000)
-    with open_copy(either.url(tree)) as copy:
+    with open_copy(each_sshd.url(tree)) as copy:
         for _ in range(3):
             found = copy.list()
             next(found)
@@ -191,11 +175,11 @@ HASHES = {
 }
 
 
-def test_digests_are_computed_over_there(box: SshBox, tree: Path) -> None:
+def test_digests_are_computed_over_there(sshd: SshBox, tree: Path) -> None:
     """Each path comes once in the order asked, with its digest or a trouble; links and FIFOs are not followed."""
     need_programs("xxhsum", "b3sum")
     asked = [b"nowhere", *NAMES, b"link", b"outside/copy/plain", b"fifo", b"../copy/plain", b"empty", b"folder"]
-    with open_copy(box.url(tree)) as copy:
+    with open_copy(sshd.url(tree)) as copy:
         assert set(HASHES) == copy.remote_kinds
         for kind, compute in HASHES.items():
             answers = list(copy.digest(asked, kind))
@@ -205,9 +189,9 @@ def test_digests_are_computed_over_there(box: SshBox, tree: Path) -> None:
             assert {**{name: compute(content_of(name)) for name in NAMES}, b"empty": compute(b"")} == good
 
 
-def test_digests_of_nothing_are_none(box: SshBox, tree: Path) -> None:
+def test_digests_of_nothing_are_none(sshd: SshBox, tree: Path) -> None:
     """No path, no answer; a kind that can't be computed is the caller's mistake."""
-    with open_copy(box.url(tree)) as copy:
+    with open_copy(sshd.url(tree)) as copy:
         assert [] == list(copy.digest([], Kind.MD5))
         with pytest.raises(ValueError, match="crc32c"):
             list(copy.digest([b"plain"], Kind.CRC32C))
@@ -226,13 +210,13 @@ def make_programs(folder: Path, *names: str, **scripts: str) -> str:
     return f"SetEnv PATH={folder}"
 
 
-def test_md5sum_without_nul_is_used_all_the_same(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_md5sum_without_nul_is_used_all_the_same(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """The md5sum of busybox knows no -z: names that its lines can't carry are asked for one by one."""
     md5sum = shutil.which("md5sum")
-    box.restart(
+    sshd.restart(
         make_programs(tmp_path / "bin", "xargs", "find", md5sum=f'[ "$1" = -z ] && exit 1; exec {md5sum} "$@"'),
     )
-    with open_copy(box.url(tree)) as copy:
+    with open_copy(sshd.url(tree)) as copy:
         assert {Kind.MD5} == copy.remote_kinds
         answers = dict(copy.digest([*NAMES, b"nowhere", b"fifo"], Kind.MD5))
 
@@ -241,36 +225,36 @@ def test_md5sum_without_nul_is_used_all_the_same(box: SshBox, tree: Path, tmp_pa
     }
 
 
-def test_program_that_computes_something_else_is_not_used(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_program_that_computes_something_else_is_not_used(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """What is called md5sum is believed only after it got a digest right."""
-    box.restart(make_programs(tmp_path / "bin", "xargs", "find", md5sum="echo 00000000000000000000000000000000 ' -'"))
-    with open_copy(box.url(tree)) as copy:
+    sshd.restart(make_programs(tmp_path / "bin", "xargs", "find", md5sum="echo 00000000000000000000000000000000 ' -'"))
+    with open_copy(sshd.url(tree)) as copy:
         assert frozenset() == copy.remote_kinds
 
 
-def test_find_that_is_not_gnu_is_left_for_sftp(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_find_that_is_not_gnu_is_left_for_sftp(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """A find that does not know -printf makes no listing; SFTP does, and digests are computed over there as ever."""
-    box.restart(
+    sshd.restart(
         make_programs(tmp_path / "bin", "xargs", "md5sum", find="echo 'find: unrecognized: -printf' >&2; exit 1")
     )
-    with open_copy(box.url(tree)) as copy:
+    with open_copy(sshd.url(tree)) as copy:
         assert sorted([*NAMES, b"empty"]) == paths_of(copy.list())
         assert {Kind.MD5} == copy.remote_kinds
 
 
-def test_words_of_login_scripts_are_skipped(box: SshBox, tree: Path) -> None:
+def test_words_of_login_scripts_are_skipped(sshd: SshBox, tree: Path) -> None:
     """What a login script prints is not taken for an answer; it spoils SFTP, so there are no bytes then."""
-    box.restart('ForceCommand sh -c \'printf "Welcome\\\\0 to\\\\n"; eval "$SSH_ORIGINAL_COMMAND"\'')
-    with open_copy(box.url(tree)) as copy:
+    sshd.restart('ForceCommand sh -c \'printf "Welcome\\\\0 to\\\\n"; eval "$SSH_ORIGINAL_COMMAND"\'')
+    with open_copy(sshd.url(tree)) as copy:
         assert sorted([*NAMES, b"empty"]) == paths_of(copy.list())
         (answer,) = copy.digest([b"plain"], Kind.MD5)
         assert (b"plain", hashlib.md5(content_of(b"plain")).digest()) == answer
 
 
-def test_shell_alone_gives_digests_but_no_bytes(box: SshBox, tree: Path) -> None:
+def test_shell_alone_gives_digests_but_no_bytes(sshd: SshBox, tree: Path) -> None:
     """Without SFTP all but reading works, and the copy says so."""
-    box.restart("Subsystem sftp /bin/false")
-    with open_copy(box.url(tree)) as copy:
+    sshd.restart("Subsystem sftp /bin/false")
+    with open_copy(sshd.url(tree)) as copy:
         assert not copy.has_bytes
         assert sorted([*NAMES, b"empty"]) == paths_of(copy.list())
         with pytest.raises(Unreadable, match="SFTP"):
@@ -280,12 +264,12 @@ def test_shell_alone_gives_digests_but_no_bytes(box: SshBox, tree: Path) -> None
 # -- the wire ---------------------------------------------------------------------------------------------------------
 
 
-def test_wire_carries_at_most_300_bytes_for_each_file(box: SshBox, tmp_path: Path) -> None:
+def test_wire_carries_at_most_300_bytes_for_each_file(sshd: SshBox, tmp_path: Path) -> None:
     """Listing and digests of many files cost less than 300 bytes each beside the names; no file data is among it."""
     names = plant_many(tmp_path / "copy", 3000)
     (tmp_path / "copy" / names[0].decode()).write_bytes(b"data" * 1_000_000)
-    with CountingProxy(box.port) as proxy:
-        with open_copy(box.url(tmp_path / "copy", port=proxy.port)) as copy:
+    with CountingProxy(sshd.port) as proxy:
+        with open_copy(sshd.url(tmp_path / "copy", port=proxy.port)) as copy:
             assert names == paths_of(copy.list())
             assert all(isinstance(answer, bytes) for _, answer in copy.digest(names, Kind.MD5))
         on_wire = proxy.sent + proxy.received
@@ -297,11 +281,11 @@ def test_wire_carries_at_most_300_bytes_for_each_file(box: SshBox, tmp_path: Pat
 # -- bytes ------------------------------------------------------------------------------------------------------------
 
 
-def test_bytes_are_read_from_anywhere(either: SshBox, tmp_path: Path) -> None:
+def test_bytes_are_read_from_anywhere(each_sshd: SshBox, tmp_path: Path) -> None:
     """Each span is what stands there, short only where the file ends."""
     data = random.Random(5).randbytes(3_000_001)
     (tmp_path / "file").write_bytes(data)
-    with open_copy(either.url(tmp_path)) as copy:
+    with open_copy(each_sshd.url(tmp_path)) as copy:
         file = copy.open(b"file")
         assert len(data) == file.size_bytes
         spans = [
@@ -319,9 +303,9 @@ def test_bytes_are_read_from_anywhere(either: SshBox, tmp_path: Path) -> None:
         file.close()
 
 
-def test_several_files_may_be_open(box: SshBox, tree: Path) -> None:
+def test_several_files_may_be_open(sshd: SshBox, tree: Path) -> None:
     """Open files don't disturb each other, nor a listing that goes on."""
-    with open_copy(box.url(tree)) as copy:
+    with open_copy(sshd.url(tree)) as copy:
         listing = copy.list()
         next(listing)
         files = {name: copy.open(name) for name in NAMES}
@@ -347,16 +331,16 @@ def test_several_files_may_be_open(box: SshBox, tree: Path) -> None:
     ],
 )
 def test_what_is_no_file_of_the_copy_is_not_opened(
-    box: SshBox, tree: Path, path: bytes, error: type[Vanished] | type[Unreadable]
+    sshd: SshBox, tree: Path, path: bytes, error: type[Vanished] | type[Unreadable]
 ) -> None:
     """Links, FIFOs and paths that lead outside are refused, at once."""
-    with open_copy(box.url(tree)) as copy, pytest.raises(error):
+    with open_copy(sshd.url(tree)) as copy, pytest.raises(error):
         copy.open(path)
 
 
-def test_file_that_changes_while_open_is_unstable(box: SshBox, tree: Path) -> None:
+def test_file_that_changes_while_open_is_unstable(sshd: SshBox, tree: Path) -> None:
     """Two pieces of two versions are no piece of any; an open file survives its name."""
-    with open_copy(box.url(tree)) as copy:
+    with open_copy(sshd.url(tree)) as copy:
         file = copy.open(b"plain")
         (tree / "plain").rename(tree / "moved")
         assert b"ainpl" == file.read(2, 5)
@@ -366,11 +350,11 @@ def test_file_that_changes_while_open_is_unstable(box: SshBox, tree: Path) -> No
         file.close()
 
 
-def test_slow_line_loses_nothing(box: SshBox, tmp_path: Path) -> None:
+def test_slow_line_loses_nothing(sshd: SshBox, tmp_path: Path) -> None:
     """Bytes that come in dribs and drabs are the bytes."""
     data = random.Random(6).randbytes(300_000)
     (tmp_path / "file").write_bytes(data)
-    with CountingProxy(box.port) as proxy, open_copy(box.url(tmp_path, port=proxy.port)) as copy:
+    with CountingProxy(sshd.port) as proxy, open_copy(sshd.url(tmp_path, port=proxy.port)) as copy:
         proxy.rules = LineRules(chunk_bytes=1777, pause_s=0.001)
         assert data == read_all(copy, b"file")
 
@@ -378,13 +362,13 @@ def test_slow_line_loses_nothing(box: SshBox, tmp_path: Path) -> None:
 # -- logging in -------------------------------------------------------------------------------------------------------
 
 
-def test_ssh_config_is_followed(box: SshBox, tree: Path) -> None:
+def test_ssh_config_is_followed(sshd: SshBox, tree: Path) -> None:
     """A Host of the config is a host: with its address, port, user, key and known hosts."""
-    ssh = box.home / ".ssh"
+    ssh = sshd.home / ".ssh"
     (ssh / "id_ed25519").rename(ssh / "special")
     (ssh / "known_hosts").rename(ssh / "special_hosts")
     (ssh / "config").write_text(
-        f"Host nas\n HostName 127.0.0.1\n Port {box.port}\n User {box.user}\n IdentityFile {ssh}/special\n"
+        f"Host nas\n HostName 127.0.0.1\n Port {sshd.port}\n User {sshd.user}\n IdentityFile {ssh}/special\n"
         f" UserKnownHostsFile ~/.ssh/special_hosts\n",
         encoding="utf-8",
     )
@@ -393,30 +377,30 @@ def test_ssh_config_is_followed(box: SshBox, tree: Path) -> None:
         assert [b"plain"] == paths_of(copy.list(b"plain"))
 
 
-def test_agent_is_asked_for_keys(box: SshBox, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_is_asked_for_keys(sshd: SshBox, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that only the agent holds logs in."""
     need_programs("ssh-agent")
-    socket_path = box.folder / "agent"
+    socket_path = sshd.folder / "agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket_path)], stdout=subprocess.DEVNULL)
     try:
         wait_until(socket_path.exists, "the agent listens")
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket_path))
-        sh("ssh-add", "-q", box.home / ".ssh" / "id_ed25519")
+        sh("ssh-add", "-q", sshd.home / ".ssh" / "id_ed25519")
         for key in ("id_ed25519", "id_ed25519.pub"):
-            (box.home / ".ssh" / key).unlink()
-        with open_copy(box.url(tree)) as copy:
+            (sshd.home / ".ssh" / key).unlink()
+        with open_copy(sshd.url(tree)) as copy:
             assert [b"plain"] == paths_of(copy.list(b"plain"))
     finally:
         agent.kill()
         agent.wait()
 
 
-def test_nothing_is_left_behind(either: SshBox, tree: Path) -> None:
+def test_nothing_is_left_behind(each_sshd: SshBox, tree: Path) -> None:
     """When a copy is left, so are its thread, its connection and the programs over there."""
     before = set(threading.enumerate())
-    with open_copy(either.url(tree)) as copy:
+    with open_copy(each_sshd.url(tree)) as copy:
         next(copy.list())
         copy.open(b"plain")
 
     assert before == set(threading.enumerate())
-    wait_until(lambda: not either.find_connections(), "sshd has ended the session")
+    wait_until(lambda: not each_sshd.find_connections(), "sshd has ended the session")

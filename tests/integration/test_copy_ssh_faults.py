@@ -18,26 +18,11 @@ from integrity.errors import ConfigError, CopyUnreachable
 from support.faultfs import FaultFS, Rule
 from support.machine import need_programs
 from support.privileges import let_in
-from support.sshbox import CountingProxy, LineRules, SshBox, make_sshbox, replace_programs
+from support.sshbox import SFTP_ONLY, CountingProxy, LineRules, SshBox, replace_programs
 from support.waiting import wait_until
 
-SFTP_ONLY = "ForceCommand internal-sftp"
 FILES = 2000
 LONG = "a-file-with-a-name-that-is-long-enough-for-few-files-to-fill-what-is-buffered-on-the-way"
-
-
-@pytest.fixture
-def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
-    """Run sshd, with a shell."""
-    with make_sshbox(tmp_path, monkeypatch) as box:
-        yield box
-
-
-@pytest.fixture(params=["shell", "sftp"])
-def either(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
-    """Run sshd, with a shell and with nothing but SFTP."""
-    with make_sshbox(tmp_path, monkeypatch, *([SFTP_ONLY] if request.param == "sftp" else [])) as box:
-        yield box
 
 
 @pytest.fixture
@@ -62,70 +47,70 @@ def connect(url: str, *, timeout_s: float = 20.0) -> str:
 # -- who is there -----------------------------------------------------------------------------------------------------
 
 
-def test_unknown_host_key_is_refused(box: SshBox, tree: Path) -> None:
+def test_unknown_host_key_is_refused(sshd: SshBox, tree: Path) -> None:
     """Nobody is trusted at first sight, whatever the config says of asking."""
-    known = box.home / ".ssh" / "known_hosts"
+    known = sshd.home / ".ssh" / "known_hosts"
     known.unlink()
-    (box.home / ".ssh" / "config").write_text("Host *\n StrictHostKeyChecking no\n", encoding="utf-8")
+    (sshd.home / ".ssh" / "config").write_text("Host *\n StrictHostKeyChecking no\n", encoding="utf-8")
     for _ in range(2):
-        message = connect(box.url(tree))
+        message = connect(sshd.url(tree))
         assert "host key is not known" in message
-        assert f"ssh -p {box.port} {box.user}@127.0.0.1" in message
+        assert f"ssh -p {sshd.port} {sshd.user}@127.0.0.1" in message
         known.touch()
 
 
-def test_no_file_of_known_hosts_does_not_mean_that_all_are_known(box: SshBox, tree: Path) -> None:
+def test_no_file_of_known_hosts_does_not_mean_that_all_are_known(sshd: SshBox, tree: Path) -> None:
     """UserKnownHostsFile none takes away the known hosts, not the check."""
-    (box.home / ".ssh" / "config").write_text("UserKnownHostsFile none\n", encoding="utf-8")
+    (sshd.home / ".ssh" / "config").write_text("UserKnownHostsFile none\n", encoding="utf-8")
 
-    assert "host key is not known" in connect(box.url(tree))
+    assert "host key is not known" in connect(sshd.url(tree))
 
 
-def test_changed_host_key_is_refused(box: SshBox, tree: Path) -> None:
+def test_changed_host_key_is_refused(sshd: SshBox, tree: Path) -> None:
     """Another machine in its place is told from one that was never seen."""
-    box.make_host_key()
-    box.restart()
+    sshd.make_host_key()
+    sshd.restart()
 
-    assert "host key has changed" in connect(box.url(tree))
+    assert "host key has changed" in connect(sshd.url(tree))
 
 
-def test_refused_login_says_what_to_try(box: SshBox, tree: Path) -> None:
+def test_refused_login_says_what_to_try(sshd: SshBox, tree: Path) -> None:
     """A key that is not let in is an error with the command that must work."""
-    (box.folder / "authorized_keys").write_text("", encoding="ascii")
-    message = connect(box.url(tree))
+    (sshd.folder / "authorized_keys").write_text("", encoding="ascii")
+    message = connect(sshd.url(tree))
 
     assert "login was refused" in message
-    assert f"ssh -p {box.port} {box.user}@127.0.0.1" in message
+    assert f"ssh -p {sshd.port} {sshd.user}@127.0.0.1" in message
 
 
-def test_machine_that_is_not_there_is_unreachable(box: SshBox, tree: Path) -> None:
+def test_machine_that_is_not_there_is_unreachable(sshd: SshBox, tree: Path) -> None:
     """Nobody listens, the name is unknown, the line is dead: each is said as it is."""
-    with CountingProxy(box.port) as proxy:
+    with CountingProxy(sshd.port) as proxy:
         proxy.rules = LineRules(hang_after=0)
-        assert "no answer within 0.5 s" in connect(box.url(tree, port=proxy.port), timeout_s=0.5)
+        assert "no answer within 0.5 s" in connect(sshd.url(tree, port=proxy.port), timeout_s=0.5)
         proxy.rules = LineRules(cut_after=10)
-        assert "reset by peer" in connect(box.url(tree, port=proxy.port))
-    box.stop()
-    assert "connection was refused" in connect(box.url(tree))
+        assert "reset by peer" in connect(sshd.url(tree, port=proxy.port))
+    sshd.stop()
+    assert "connection was refused" in connect(sshd.url(tree))
     assert "can't be resolved" in connect(f"ssh://nobody.invalid{tree}")
 
 
-def test_folder_that_is_not_there_is_unreachable(either: SshBox, tree: Path) -> None:
+def test_folder_that_is_not_there_is_unreachable(each_sshd: SshBox, tree: Path) -> None:
     """A folder that is missing, or is a file, is no empty copy."""
-    assert "path right" in connect(either.url(tree / "nowhere"))
-    assert "folder" in connect(either.url(tree / "folder-0" / f"{LONG}-00000"))
+    assert "path right" in connect(each_sshd.url(tree / "nowhere"))
+    assert "folder" in connect(each_sshd.url(tree / "folder-0" / f"{LONG}-00000"))
 
 
-def test_account_with_nothing_is_unreachable(box: SshBox, tree: Path) -> None:
+def test_account_with_nothing_is_unreachable(sshd: SshBox, tree: Path) -> None:
     """An account that neither runs commands nor has SFTP is no copy."""
-    box.restart("ForceCommand echo 'This account is not available.'; exit 1")
+    sshd.restart("ForceCommand echo 'This account is not available.'; exit 1")
 
-    assert "neither a shell nor SFTP" in connect(box.url(tree))
+    assert "neither a shell nor SFTP" in connect(sshd.url(tree))
 
 
-def test_broken_ssh_config_is_a_config_error(box: SshBox, tree: Path) -> None:
+def test_broken_ssh_config_is_a_config_error(sshd: SshBox, tree: Path) -> None:
     """What the ssh config says wrong is said with its file and line."""
-    (box.home / ".ssh" / "config").write_text("Port many\n", encoding="utf-8")
+    (sshd.home / ".ssh" / "config").write_text("Port many\n", encoding="utf-8")
     copy = open_copy(f"ssh://127.0.0.1{tree}")
     with pytest.raises(ConfigError, match="config line 1"), copy:
         pass
@@ -156,11 +141,11 @@ def _read(copy: Copy) -> Iterator[object]:
 
 @pytest.mark.parametrize("work", [_list, _digest, _read])
 @pytest.mark.parametrize("how", ["reset", "silent"])
-def test_lost_connection_is_no_end(box: SshBox, tree: Path, work: Work, how: str) -> None:
+def test_lost_connection_is_no_end(sshd: SshBox, tree: Path, work: Work, how: str) -> None:
     """A line that is cut or falls silent ends nothing in order; the copy stays lost."""
     with open(tree / "large", "wb") as file:
         file.truncate(20_000_000)
-    with CountingProxy(box.port) as proxy, SshCopy(box.url(tree, port=proxy.port), timeout_s=2.0) as copy:
+    with CountingProxy(sshd.port) as proxy, SshCopy(sshd.url(tree, port=proxy.port), timeout_s=2.0) as copy:
         if how == "reset":
             proxy.rules = LineRules(cut_after=proxy.received + 140_000)
         else:
@@ -174,51 +159,51 @@ def test_lost_connection_is_no_end(box: SshBox, tree: Path, work: Work, how: str
             list(copy.list())
 
 
-def test_lost_connection_is_no_end_of_a_listing_by_sftp(box: SshBox, tree: Path) -> None:
+def test_lost_connection_is_no_end_of_a_listing_by_sftp(sshd: SshBox, tree: Path) -> None:
     """The same holds where there is no shell."""
-    box.restart(SFTP_ONLY)
-    with CountingProxy(box.port) as proxy, open_copy(box.url(tree, port=proxy.port)) as copy:
+    sshd.restart(SFTP_ONLY)
+    with CountingProxy(sshd.port) as proxy, open_copy(sshd.url(tree, port=proxy.port)) as copy:
         proxy.rules = LineRules(cut_after=proxy.received + 40_000)
         with pytest.raises(CopyUnreachable):
             list(copy.list())
 
 
-def test_killed_server_is_no_end(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_killed_server_is_no_end(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """When all that serves a connection is killed, what came until then is not all."""
     script = "printf '%s\\0' '{}'; exec {} 600"
     sleep = shutil.which("sleep")
     digest = "d41d8cd98f00b204e9800998ecf8427e  ./one"
-    box.restart(
+    sshd.restart(
         replace_programs(
             tmp_path / "bin", find=script.format("5 1.0 ./one", sleep), md5sum=script.format(digest, sleep)
         )
     )
     for work in (lambda copy: copy.list(), lambda copy: copy.digest([b"one", b"two"], Kind.MD5)):
-        with open_copy(box.url(tree)) as copy:
+        with open_copy(sshd.url(tree)) as copy:
             (tree / "one").touch()
             items = work(copy)
             assert b"one" == next(items)[0]
-            box.kill_connections()
+            sshd.kill_connections()
             with pytest.raises(CopyUnreachable, match=r"lost|early"):
                 next(items)
 
 
-def test_killed_sftp_server_is_no_end(box: SshBox, tree: Path) -> None:
+def test_killed_sftp_server_is_no_end(sshd: SshBox, tree: Path) -> None:
     """The same while bytes are read."""
     with open(tree / "large", "wb") as file:
         file.truncate(20_000_000)
-    with open_copy(box.url(tree)) as copy:
+    with open_copy(sshd.url(tree)) as copy:
         items = _read(copy)
         next(items)
-        box.kill_connections()
+        sshd.kill_connections()
         with pytest.raises(CopyUnreachable, match="lost"):
             list(items)
 
 
-def test_killed_find_leaves_a_trouble_of_all(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_killed_find_leaves_a_trouble_of_all(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """When find is killed over there, the listing was not whole, and says so of all that was asked for."""
-    box.restart(replace_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $$"))
-    with open_copy(box.url(tree)) as copy:
+    sshd.restart(replace_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $$"))
+    with open_copy(sshd.url(tree)) as copy:
         entry, *troubles = copy.list()
 
     assert CopyEntry(b"one", 5, 1_000_000_000) == entry
@@ -227,19 +212,19 @@ def test_killed_find_leaves_a_trouble_of_all(box: SshBox, tree: Path, tmp_path: 
     assert "137" in troubles[-1].message
 
 
-def test_killed_shell_makes_the_copy_unreachable(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_killed_shell_makes_the_copy_unreachable(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """When the shell itself is killed, all that came looks whole but for its end."""
-    box.restart(replace_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $PPID"))
-    with open_copy(box.url(tree)) as copy, pytest.raises(CopyUnreachable, match="early"):
+    sshd.restart(replace_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $PPID"))
+    with open_copy(sshd.url(tree)) as copy, pytest.raises(CopyUnreachable, match="early"):
         list(copy.list())
 
 
-def test_hostile_listing_is_refused_by_name(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_hostile_listing_is_refused_by_name(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """Paths that lead outside, or are none, come as troubles; nothing outside is touched."""
     names = ["../up", "/etc/passwd", "./a/../../b", "./", "./a//b", "./a/./b", "./good"]
     lines = "".join(f"printf '7 1.0 %s\\0' '{name}'; " for name in names)
-    box.restart(replace_programs(tmp_path / "bin", find=lines))
-    with open_copy(box.url(tree)) as copy:
+    sshd.restart(replace_programs(tmp_path / "bin", find=lines))
+    with open_copy(sshd.url(tree)) as copy:
         *troubles, entry = copy.list()
         (beside,) = [found for found in copy.list(b"good") if found.path == b"good"]
 
@@ -249,35 +234,38 @@ def test_hostile_listing_is_refused_by_name(box: SshBox, tree: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("noise", ["head -c 300000 /dev/zero | tr '\\0' x", "printf 'no listing\\0'"])
-def test_what_is_no_listing_is_not_waited_for(box: SshBox, tree: Path, tmp_path: Path, noise: str) -> None:
+def test_what_is_no_listing_is_not_waited_for(sshd: SshBox, tree: Path, tmp_path: Path, noise: str) -> None:
     """An answer without end or sense fills no memory and is no listing."""
-    box.restart(replace_programs(tmp_path / "bin", find=f"PATH=/usr/bin:/bin; {noise}"))
-    with open_copy(box.url(tree)) as copy, pytest.raises(CopyUnreachable, match=r"no answer to what was asked|no find"):
+    sshd.restart(replace_programs(tmp_path / "bin", find=f"PATH=/usr/bin:/bin; {noise}"))
+    with (
+        open_copy(sshd.url(tree)) as copy,
+        pytest.raises(CopyUnreachable, match=r"no answer to what was asked|no find"),
+    ):
         list(copy.list())
 
 
-def test_memory_does_not_grow_with_the_listing(box: SshBox, tree: Path, tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_listing(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """A listing without end is handed on as it comes."""
-    box.restart(replace_programs(tmp_path / "bin", find="while :; do printf '7 1.0 ./again\\0'; done"))
-    with open_copy(box.url(tree)) as copy:
+    sshd.restart(replace_programs(tmp_path / "bin", find="while :; do printf '7 1.0 ./again\\0'; done"))
+    with open_copy(sshd.url(tree)) as copy:
         listing = copy.list()
         for _ in range(20_000):
             assert CopyEntry(b"again", 7, 1_000_000_000) == next(listing)
-    wait_until(lambda: not box.find_connections(), "sshd has ended the session")
+    wait_until(lambda: not sshd.find_connections(), "sshd has ended the session")
 
 
 # -- what can't be looked at ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.root
-def test_folder_that_can_not_be_listed_is_a_trouble(either: SshBox, faulty: FaultFS, tmp_path: Path) -> None:
+def test_folder_that_can_not_be_listed_is_a_trouble(each_sshd: SshBox, faulty: FaultFS, tmp_path: Path) -> None:
     """A folder on a dying disk is a trouble with its path; what is beside it is listed."""
     for name in ("good", "b\xe4d\n"):
         (tmp_path / "source" / name).mkdir()
         (tmp_path / "source" / name / "file").write_bytes(b"x")
     # OpenSSH's SFTP server takes a folder that fails in the middle for one that ends there.
-    faulty.add(Rule("readdir" if not either.options else "opendir", path="*b*d*", errno="EIO"))
-    with open_copy(either.url(faulty.folder)) as copy:
+    faulty.add(Rule("readdir" if not each_sshd.options else "opendir", path="*b*d*", errno="EIO"))
+    with open_copy(each_sshd.url(faulty.folder)) as copy:
         found = {item.path: item for item in copy.list()}
 
     assert {b"good/file", "b\xe4d\n".encode()} == set(found)
@@ -285,12 +273,14 @@ def test_folder_that_can_not_be_listed_is_a_trouble(either: SshBox, faulty: Faul
 
 
 @pytest.mark.root
-def test_one_file_is_found_where_its_folder_can_not_be_listed(either: SshBox, faulty: FaultFS, tmp_path: Path) -> None:
+def test_one_file_is_found_where_its_folder_can_not_be_listed(
+    each_sshd: SshBox, faulty: FaultFS, tmp_path: Path
+) -> None:
     """Asked for by its path, a file is there although the listing of its folder has lost it."""
     (tmp_path / "source" / "bad").mkdir()
     (tmp_path / "source" / "bad" / "file").write_bytes(b"x")
     faulty.add(Rule("readdir", path="*bad*", errno="EIO"))
-    with open_copy(either.url(faulty.folder)) as copy:
+    with open_copy(each_sshd.url(faulty.folder)) as copy:
         (found,) = copy.list(b"bad/file")
 
     assert b"bad/file" == found.path

@@ -23,14 +23,6 @@ NEVER = 'scrub = "0 0 29 feb *"'
 MIB = 1 << 20
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Make an empty folder."""
-    folder = tmp_path / "root"
-    folder.mkdir()
-    return folder
-
-
 def configure(box: Box, *roots: Path, schedule: str = NEVER, more: str = "") -> None:
     """Have roots that settle soon."""
     text = "".join(f'[[root]]\npath = "{root}"\nsettle = "1s"\n' for root in roots)

@@ -23,14 +23,6 @@ NEVER = 'scrub = "0 0 29 feb *"'
 MIB = 1 << 20
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Make an empty folder."""
-    folder = tmp_path / "root"
-    folder.mkdir()
-    return folder
-
-
 def configure(box: Box, root: Path, schedule: str = NEVER, more: str = "") -> None:
     """Have one root that settles soon."""
     box.configure(f'[[root]]\npath = "{root}"\nsettle = "{SETTLE_S}s"\n\n[schedule]\n{schedule}\n{more}\n')

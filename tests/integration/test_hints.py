@@ -21,14 +21,7 @@ from support.planted import age, plant, plant_path
 from support.shapes import put
 
 COUNT = 70
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Plant 70 files in seven folders, old enough not to be racy."""
-    root = plant(tmp_path / "root", COUNT)
-    age(*root.rglob("*.txt"))
-    return root
+pytestmark = pytest.mark.files(COUNT, is_aged=True)
 
 
 @pytest.fixture

@@ -24,17 +24,13 @@ BERLIN = ZoneInfo("Europe/Berlin")
 BEGIN = datetime(2026, 10, 10, 8, tzinfo=BERLIN)  # clocks are put back on the 25th
 FILES = 84
 SIZE = 1000
+pytestmark = pytest.mark.files(FILES, size_bytes=SIZE)
 PER_WINDOW = 6  # files that the disk gives in two hours; three are needed
 HOUR_S = 3600
 TICK_S = 600
 OVERDUE = "SELECT count(*) FROM file WHERE coalesce(verified_at, recorded_at) < {} - 30 * 86400"
 
 MakeMachine = Callable[..., Machine]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return plant(tmp_path / "root", FILES, size_bytes=SIZE)
 
 
 @contextmanager

@@ -20,17 +20,16 @@ from integrity.service.inventory import KeptRoot, find_kept_roots
 from integrity.service.schedule.clock import parse_windows
 from integrity.service.schedule.scrub_window import ScrubWindow
 from support.jobs import open_context
-from support.planted import age, plant
+from support.planted import plant
 
 COUNT = 21
+pytestmark = pytest.mark.files(COUNT, size_bytes=2000, is_aged=True)
 NOON = 1_800_014_400  # 12:00 UTC on some day
 
 
 @pytest.fixture
-def context(tmp_path: Path) -> Iterator[Context]:
+def context(tmp_path: Path, root: Path) -> Iterator[Context]:
     """Record a root at noon."""
-    root = plant(tmp_path / "root", COUNT, size_bytes=2000)
-    age(*root.rglob("*.txt"))
     with open_context(tmp_path / "catalog.db") as context:
         context.clock = lambda: NOON
         scan(context, [os.fsencode(root)], ScanOptions())

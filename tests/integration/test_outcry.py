@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from integrity.alerts.channels import Channel, make_channels
 from integrity.service.alert_thread import AGAIN_S, LASTS_S, PAUSE_S, CatalogFailureAlert
 from support.alerting import HOST, mail_config
@@ -13,13 +9,6 @@ from support.catalogs import NOW
 from support.smtpsink import SmtpSink, free_port
 
 FULL = "/var/lib/integrity: no space is left: free space"
-
-
-@pytest.fixture
-def sink() -> Iterator[SmtpSink]:
-    """Give a mail server."""
-    with SmtpSink() as server:
-        yield server
 
 
 class Crier:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,9 @@ import pytest
 from support.cli import Box
 from support.planted import age
 from support.repairs import BLOCK, CONFIG, blocks, context_of, damage, leftovers, run_repair
-from support.sshbox import CountingProxy, LineRules, SshBox, make_sshbox
+from support.sshbox import CountingProxy, LineRules, SshBox
 
 GOOD = blocks(200)
-
-
-@pytest.fixture
-def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshBox]:
-    """Run sshd."""
-    with make_sshbox(tmp_path, monkeypatch) as box:
-        yield box
 
 
 @pytest.fixture
@@ -36,21 +28,21 @@ def root(integrity: Box, tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
-def test_only_the_needed_blocks_cross_the_wire_once(integrity: Box, root: Path, tmp_path: Path, ssh: SshBox) -> None:
+def test_only_the_needed_blocks_cross_the_wire_once(integrity: Box, root: Path, tmp_path: Path, sshd: SshBox) -> None:
     """Three blocks of 64 KiB of a file of 13 MB: with all that SSH adds less than half as much again."""
-    with CountingProxy(ssh.port) as proxy, context_of(integrity) as context:
-        result = run_repair(context, [root / "a"], [ssh.url(tmp_path / "copy", port=proxy.port)])
+    with CountingProxy(sshd.port) as proxy, context_of(integrity) as context:
+        result = run_repair(context, [root / "a"], [sshd.url(tmp_path / "copy", port=proxy.port)])
     assert result.done[0].is_repaired
     assert GOOD == (root / "a").read_bytes()
     assert proxy.received < 4.5 * BLOCK
 
 
-def test_line_that_is_cut_leaves_the_file_alone(integrity: Box, root: Path, tmp_path: Path, ssh: SshBox) -> None:
+def test_line_that_is_cut_leaves_the_file_alone(integrity: Box, root: Path, tmp_path: Path, sshd: SshBox) -> None:
     """What could not be fetched is not decided; with another copy the repair goes on."""
     before = (root / "a").read_bytes()
-    with CountingProxy(ssh.port) as proxy, context_of(integrity) as context:
+    with CountingProxy(sshd.port) as proxy, context_of(integrity) as context:
         proxy.rules = LineRules(cut_after=2 * BLOCK)
-        url = ssh.url(tmp_path / "copy", port=proxy.port)
+        url = sshd.url(tmp_path / "copy", port=proxy.port)
         alone = run_repair(context, [root / "a"], [url])
         assert (1, 0, []) == (alone.summary.incomplete, alone.summary.repaired, alone.done)
         assert before == (root / "a").read_bytes()

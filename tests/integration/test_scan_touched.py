@@ -11,18 +11,11 @@ from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
 from integrity.model import FindingKind
 from support.jobs import Told, open_context, tally
-from support.planted import age, plant, plant_path
+from support.planted import age, plant_path
 
 COUNT = 10
+pytestmark = pytest.mark.files(COUNT, is_aged=True)
 KIB = 1 << 10
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """Make a folder of which nothing is racy."""
-    folder = plant(tmp_path / "root", COUNT)
-    age(plant_path(folder, COUNT - 1))
-    return folder
 
 
 @pytest.mark.parametrize(("limit", "read"), [(0, 0), (512 * KIB, 1), (1536 * KIB + 1, 3), (1 << 30, COUNT)])

@@ -94,13 +94,6 @@ class Clock:
 
 
 @pytest.fixture
-def top(tmp_path: Path) -> bytes:
-    path = os.fsencode(tmp_path) + b"/root"
-    os.mkdir(path)
-    return path
-
-
-@pytest.fixture
 def heard() -> Heard:
     return Heard()
 

@@ -31,6 +31,9 @@ from support.waiting import wait_until
 _SSHD = "/usr/sbin/sshd"  # it must be called by its whole path
 _PORTS_TRIED = 5
 
+SFTP_ONLY = "ForceCommand internal-sftp"
+"""The line of sshd_config by which there is no shell."""
+
 
 class SshBox:
     """

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -58,13 +57,6 @@ def script(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return str(path)
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
-    """Give a catalog with one root."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
-        yield made
 
 
 # Words

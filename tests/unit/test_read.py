@@ -34,13 +34,6 @@ MODES = pytest.mark.parametrize("mode", list(ReadMode))
 GRANULE_NS = 20_000_000
 
 
-@pytest.fixture
-def buffers() -> Iterator[Buffers]:
-    """Two small buffers, so that small files have many segments."""
-    with Buffers(BUFFER_BYTES) as some:
-        yield some
-
-
 @contextmanager
 def as_somebody_else() -> Iterator[None]:
     """Drop root's rights for a while; nothing to drop for other users."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,12 +20,11 @@ LARGE = 3 * MIB + 5
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
+def box(box: CatalogBox) -> CatalogBox:
     """Make a catalog with a small file and a large one."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
-        box.record(b"small", make_reading("small"))
-        box.record(b"large", make_reading("large", size_bytes=LARGE, blocks=make_blocks("large", 4)))
-        yield box
+    box.record(b"small", make_reading("small"))
+    box.record(b"large", make_reading("large", size_bytes=LARGE, blocks=make_blocks("large", 4)))
+    return box
 
 
 def find(box: CatalogBox, path: bytes) -> FileRecord:

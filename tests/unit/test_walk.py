@@ -5,8 +5,6 @@ import socket
 import stat
 import subprocess
 import tracemalloc
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,22 +13,8 @@ from integrity.files.listing import FolderListing, Skip
 from integrity.files.walk import walk
 from integrity.model import SkipReason
 from support.privileges import as_nobody
-from support.reading import opened_root
 
 NOTHING = Excludes(builtin=False)
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> bytes:
-    path = os.path.join(os.fsencode(tmp_path), b"root")
-    os.mkdir(path)
-    return path
-
-
-@pytest.fixture
-def root(top: bytes) -> Iterator[int]:
-    with opened_root(top) as fd:
-        yield fd
 
 
 def write(path: bytes, *names: bytes, content: bytes = b"content") -> None:
@@ -48,7 +32,7 @@ def skips_of(listings: list[FolderListing]) -> dict[bytes, SkipReason]:
     return {skip.path: skip.reason for listing in listings for skip in listing.skips}
 
 
-def test_every_regular_file_is_seen_as_lstat_sees_it(root: int, top: bytes) -> None:
+def test_every_regular_file_is_seen_as_lstat_sees_it(root_fd: int, top: bytes) -> None:
     """Each file comes once, in the listing of its folder, with what lstat says of it."""
     names = [b"a", b"b/a", b"b/c/d", b"b/\xff\xfe", b"e/line\nfeed", b"e/" + b"x" * 255, b"b/..c"]
     for name in names:
@@ -57,7 +41,7 @@ def test_every_regular_file_is_seen_as_lstat_sees_it(root: int, top: bytes) -> N
     os.mkdir(os.path.join(top, b"empty"))
     os.utime(os.path.join(top, b"a"), ns=(1, -1))
 
-    listings = list(walk(root, excludes=NOTHING))
+    listings = list(walk(root_fd, excludes=NOTHING))
 
     assert [listing.folder for listing in listings] == [b"", b"b", b"b/c", b"e", b"empty"]
     assert all(listing.is_whole and listing.is_last and listing.error is None for listing in listings)
@@ -68,14 +52,14 @@ def test_every_regular_file_is_seen_as_lstat_sees_it(root: int, top: bytes) -> N
             assert seen[1:] == (lstat.st_size, lstat.st_mtime_ns, lstat.st_ctime_ns, lstat.st_ino, lstat.st_nlink)
 
 
-def test_empty_root_is_one_whole_listing(root: int) -> None:
+def test_empty_root_is_one_whole_listing(root_fd: int) -> None:
     """An empty folder is said to be empty."""
-    (listing,) = walk(root, excludes=NOTHING)
+    (listing,) = walk(root_fd, excludes=NOTHING)
 
     assert listing._replace(files=list(listing.files), fingerprint=None) == FolderListing(b"", [], True, True, [], None)
 
 
-def test_what_is_no_file_is_named_and_left(root: int, top: bytes) -> None:
+def test_what_is_no_file_is_named_and_left(root_fd: int, top: bytes) -> None:
     """Links (to nothing, in a circle, to a folder), FIFOs and sockets are skipped, each with its reason."""
     write(top, b"folder", b"file")
     os.symlink(b"nothing", os.path.join(top, b"broken"))
@@ -83,9 +67,9 @@ def test_what_is_no_file_is_named_and_left(root: int, top: bytes) -> None:
     os.symlink(b"/etc", os.path.join(top, b"away"))
     os.mkfifo(os.path.join(top, b"fifo"))
     with socket.socket(socket.AF_UNIX) as unix:
-        unix.bind(f"/proc/self/fd/{root}/socket")
+        unix.bind(f"/proc/self/fd/{root_fd}/socket")
 
-    listings = list(walk(root, excludes=NOTHING))
+    listings = list(walk(root_fd, excludes=NOTHING))
 
     assert skips_of(listings) == {
         b"broken": SkipReason.SYMLINK,
@@ -98,33 +82,33 @@ def test_what_is_no_file_is_named_and_left(root: int, top: bytes) -> None:
 
 
 @pytest.mark.root
-def test_device_is_named_and_left(root: int, top: bytes) -> None:
+def test_device_is_named_and_left(root_fd: int, top: bytes) -> None:
     """A device node is skipped, not opened."""
     os.mknod(os.path.join(top, b"zero"), stat.S_IFCHR | 0o600, os.makedev(1, 5))
 
-    (listing,) = walk(root, excludes=NOTHING)
+    (listing,) = walk(root_fd, excludes=NOTHING)
 
     assert listing.skips == [Skip(b"zero", SkipReason.SPECIAL, False)]
 
 
-def test_folders_come_in_the_order_of_their_names(root: int, top: bytes) -> None:
+def test_folders_come_in_the_order_of_their_names(root_fd: int, top: bytes) -> None:
     """The order of folders does not depend on the file system: by name, a folder before what is in it."""
     for name in (b"b/z", b"b/a", b"a/x", b"a.b/y", b"\xff/a", b"c"):
         write(top, name, b"file")
 
-    folders = [listing.folder for listing in walk(root, excludes=NOTHING)]
+    folders = [listing.folder for listing in walk(root_fd, excludes=NOTHING)]
 
     assert folders == [b"", b"a", b"a/x", b"a.b", b"a.b/y", b"b", b"b/a", b"b/z", b"c", b"\xff", b"\xff/a"]
 
 
-def test_excluded_folder_is_one_skip_and_not_entered(root: int, top: bytes) -> None:
+def test_excluded_folder_is_one_skip_and_not_entered(root_fd: int, top: bytes) -> None:
     """Of an excluded folder only itself is named; excluded files are named one by one."""
     write(top, b"sub/@eaDir/deep", b"thumbnail")
     write(top, b"sub", b"a.tmp")
     write(top, b"sub", b"a.txt")
     os.symlink(b"a.txt", os.path.join(top, b"sub/b.tmp"))
 
-    listings = list(walk(root, excludes=Excludes(["*.tmp"])))
+    listings = list(walk(root_fd, excludes=Excludes(["*.tmp"])))
 
     assert sorted(listings[1].skips, key=lambda skip: skip.path) == [
         Skip(b"sub/@eaDir", SkipReason.EXCLUDED, True),
@@ -135,26 +119,26 @@ def test_excluded_folder_is_one_skip_and_not_entered(root: int, top: bytes) -> N
     assert listings[1].is_whole
 
 
-def test_catalog_is_left_out_under_any_name(root: int, top: bytes) -> None:
+def test_catalog_is_left_out_under_any_name(root_fd: int, top: bytes) -> None:
     """The files that the caller names by device and inode are skipped, their hard links too."""
     write(top, b"catalog.db")
     write(top, b"other")
     os.link(os.path.join(top, b"catalog.db"), os.path.join(top, b"second"))
     catalog = os.lstat(os.path.join(top, b"catalog.db"))
 
-    listings = list(walk(root, excludes=NOTHING, leave_out=frozenset({(catalog.st_dev, catalog.st_ino)})))
+    listings = list(walk(root_fd, excludes=NOTHING, leave_out=frozenset({(catalog.st_dev, catalog.st_ino)})))
 
     assert skips_of(listings) == {b"catalog.db": SkipReason.CATALOG, b"second": SkipReason.CATALOG}
     assert files_of(listings) == {b"other"}
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(10, [4, 4, 2]), (8, [4, 4, 0]), (4, [4, 0]), (3, [3])])
-def test_huge_folder_comes_in_chunks(root: int, top: bytes, count: int, sizes: list[int]) -> None:
+def test_huge_folder_comes_in_chunks(root_fd: int, top: bytes, count: int, sizes: list[int]) -> None:
     """Listings of one folder follow each other; only the last is the last, none of several is whole."""
     for index in range(count):
         write(top, b"big", b"%d" % index)
 
-    listings = list(walk(root, excludes=NOTHING, chunk=4))[1:]
+    listings = list(walk(root_fd, excludes=NOTHING, chunk=4))[1:]
 
     assert [len(listing.files) for listing in listings] == sizes
     assert [listing.is_last for listing in listings] == [False] * (len(sizes) - 1) + [True]
@@ -162,14 +146,14 @@ def test_huge_folder_comes_in_chunks(root: int, top: bytes, count: int, sizes: l
     assert files_of(listings) == {b"big/%d" % index for index in range(count)}
 
 
-def test_memory_does_not_grow_with_a_folder(root: int, top: bytes) -> None:
+def test_memory_does_not_grow_with_a_folder(root_fd: int, top: bytes) -> None:
     """Of a huge folder only one chunk is held in memory."""
     for index in range(2500):
-        os.close(os.open(b"file-with-a-name-of-some-length-%d" % index, os.O_CREAT | os.O_WRONLY, dir_fd=root))
-    list(walk(root, excludes=NOTHING))  # the first walk of a process loads the C core
+        os.close(os.open(b"file-with-a-name-of-some-length-%d" % index, os.O_CREAT | os.O_WRONLY, dir_fd=root_fd))
+    list(walk(root_fd, excludes=NOTHING))  # the first walk of a process loads the C core
     tracemalloc.start()
     try:
-        seen = sum(len(listing.files) for listing in walk(root, excludes=NOTHING, chunk=50))
+        seen = sum(len(listing.files) for listing in walk(root_fd, excludes=NOTHING, chunk=50))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -178,11 +162,11 @@ def test_memory_does_not_grow_with_a_folder(root: int, top: bytes) -> None:
     assert peak < 150_000
 
 
-def test_tree_too_deep_for_recursion_and_path_max_is_walked(root: int, top: bytes) -> None:
+def test_tree_too_deep_for_recursion_and_path_max_is_walked(root_fd: int, top: bytes) -> None:
     """1,500 levels of names are walked with no more than a few descriptors open."""
     name = b"n" * 20
     levels = 400 if "INTEGRITY_TEST_SECCOMP" in os.environ else 1500  # without openat2 the time goes with the square
-    folder = os.dup(root)
+    folder = os.dup(root_fd)
     for _ in range(levels):
         os.mkdir(name, dir_fd=folder)
         deeper = os.open(name, os.O_RDONLY, dir_fd=folder)
@@ -194,7 +178,7 @@ def test_tree_too_deep_for_recursion_and_path_max_is_walked(root: int, top: byte
     most = 0
     try:
         listings = []
-        for listing in walk(root, excludes=NOTHING):
+        for listing in walk(root_fd, excludes=NOTHING):
             listings.append(listing)
             most = max(most, len(os.listdir("/proc/self/fd")))
     finally:
@@ -205,12 +189,12 @@ def test_tree_too_deep_for_recursion_and_path_max_is_walked(root: int, top: byte
     assert most <= before + 2 + 17
 
 
-def test_folder_that_vanishes_before_it_is_opened_is_no_error(root: int, top: bytes) -> None:
+def test_folder_that_vanishes_before_it_is_opened_is_no_error(root_fd: int, top: bytes) -> None:
     """What is removed during the walk is simply not there."""
     write(top, b"a/b", b"file")
     write(top, b"c", b"file")
     found = []
-    for listing in walk(root, excludes=NOTHING):
+    for listing in walk(root_fd, excludes=NOTHING):
         found.append(listing.folder)
         assert listing.error is None
         if listing.folder == b"":
@@ -219,12 +203,12 @@ def test_folder_that_vanishes_before_it_is_opened_is_no_error(root: int, top: by
     assert found == [b"", b"c"]
 
 
-def test_folder_that_is_removed_while_it_is_listed_is_no_error(root: int, top: bytes) -> None:
+def test_folder_that_is_removed_while_it_is_listed_is_no_error(root_fd: int, top: bytes) -> None:
     """A folder that goes away between two chunks ends there."""
     for index in range(8):
         write(top, b"a", b"%d" % index)
     listings = []
-    for listing in walk(root, excludes=NOTHING, chunk=4):
+    for listing in walk(root_fd, excludes=NOTHING, chunk=4):
         listings.append(listing)
         if listing.folder == b"a":
             shutil.rmtree(os.path.join(top, b"a"), ignore_errors=True)
@@ -233,12 +217,12 @@ def test_folder_that_is_removed_while_it_is_listed_is_no_error(root: int, top: b
     assert not any(listing.is_whole for listing in listings if listing.folder == b"a")
 
 
-def test_folder_that_becomes_a_link_is_not_followed(root: int, top: bytes) -> None:
+def test_folder_that_becomes_a_link_is_not_followed(root_fd: int, top: bytes) -> None:
     """A folder that is swapped for a link during the walk leads nowhere."""
     write(top, b"a", b"file")
     write(os.path.dirname(top), b"outside", b"secret")
     listings = []
-    for listing in walk(root, excludes=NOTHING):
+    for listing in walk(root_fd, excludes=NOTHING):
         listings.append(listing)
         if listing.folder == b"":
             shutil.rmtree(os.path.join(top, b"a"))
@@ -247,14 +231,14 @@ def test_folder_that_becomes_a_link_is_not_followed(root: int, top: bytes) -> No
     assert [listing.folder for listing in listings] == [b""]
 
 
-def test_folder_without_permission_is_an_error_with_a_remedy(root: int, top: bytes) -> None:
+def test_folder_without_permission_is_an_error_with_a_remedy(root_fd: int, top: bytes) -> None:
     """A folder that may not be listed is reported, the rest is walked."""
     write(top, b"closed/deeper", b"file")
     write(top, b"open", b"file")
     os.chmod(os.path.join(top, b"closed"), 0)
     try:
         with as_nobody():
-            listings = list(walk(root, excludes=NOTHING))
+            listings = list(walk(root_fd, excludes=NOTHING))
     finally:
         os.chmod(os.path.join(top, b"closed"), 0o755)
 
@@ -266,14 +250,14 @@ def test_folder_without_permission_is_an_error_with_a_remedy(root: int, top: byt
     assert files_of(listings) == {b"open/file"}
 
 
-def test_folder_that_may_be_listed_but_not_entered_reports_its_files(root: int, top: bytes) -> None:
+def test_folder_that_may_be_listed_but_not_entered_reports_its_files(root_fd: int, top: bytes) -> None:
     """Names that lstat may not look at are errors one by one, and their folder is not whole."""
     write(top, b"half", b"one")
     write(top, b"half", b"two")
     os.chmod(os.path.join(top, b"half"), 0o444)
     try:
         with as_nobody():
-            listings = [listing for listing in walk(root, excludes=NOTHING) if listing.folder]
+            listings = [listing for listing in walk(root_fd, excludes=NOTHING) if listing.folder]
     finally:
         os.chmod(os.path.join(top, b"half"), 0o755)
 
@@ -282,30 +266,30 @@ def test_folder_that_may_be_listed_but_not_entered_reports_its_files(root: int, 
     assert [listing.is_last for listing in listings] == [False, False, True]
 
 
-def test_start_limits_the_walk_to_a_part(root: int, top: bytes) -> None:
+def test_start_limits_the_walk_to_a_part(root_fd: int, top: bytes) -> None:
     """A walk from a folder inside sees that folder and what is below, with paths relative to the root."""
     write(top, b"a/b/c", b"file")
     write(top, b"a", b"other")
 
-    assert files_of(list(walk(root, b"a/b", excludes=NOTHING))) == {b"a/b/c/file"}
+    assert files_of(list(walk(root_fd, b"a/b", excludes=NOTHING))) == {b"a/b/c/file"}
 
 
 @pytest.mark.parametrize("start", [b"nothing", b"file", b"link"])
-def test_start_that_is_no_folder_lists_nothing(root: int, top: bytes, start: bytes) -> None:
+def test_start_that_is_no_folder_lists_nothing(root_fd: int, top: bytes, start: bytes) -> None:
     """A start that is gone, or no folder any more, has no listing."""
     write(top, b"file")
     os.symlink(b".", os.path.join(top, b"link"))
 
-    assert list(walk(root, start, excludes=NOTHING)) == []
+    assert list(walk(root_fd, start, excludes=NOTHING)) == []
 
 
-def test_abandoned_walk_closes_what_it_had_open(root: int, top: bytes) -> None:
+def test_abandoned_walk_closes_what_it_had_open(root_fd: int, top: bytes) -> None:
     """A walk that is not finished leaves no descriptor open."""
     for index in range(8):
         write(top, b"a", b"%d" % index)
     before = os.listdir("/proc/self/fd")
 
-    listings = walk(root, excludes=NOTHING, chunk=2)
+    listings = walk(root_fd, excludes=NOTHING, chunk=2)
     next(listings)
     next(listings)
     listings.close()  # type: ignore[attr-defined]
@@ -313,20 +297,20 @@ def test_abandoned_walk_closes_what_it_had_open(root: int, top: bytes) -> None:
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_walk_moves_no_atime(root: int, top: bytes) -> None:
+def test_walk_moves_no_atime(root_fd: int, top: bytes) -> None:
     """A walk leaves no trace: the times of folders and files stay as they were."""
     write(top, b"a", b"file")
     paths = [top, os.path.join(top, b"a"), os.path.join(top, b"a/file")]
     for path in reversed(paths):
         os.utime(path, ns=(10**18, 2 * 10**18))  # older than the mtime: relatime would move it
 
-    list(walk(root, excludes=NOTHING))
+    list(walk(root_fd, excludes=NOTHING))
 
     assert [os.lstat(path).st_atime_ns for path in paths] == [10**18] * 3
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_each_name_of_a_random_tree_is_accounted_for_once(root: int, top: bytes, seed: int) -> None:
+def test_each_name_of_a_random_tree_is_accounted_for_once(root_fd: int, top: bytes, seed: int) -> None:
     """Every name is a file, a skip or a folder of its own: exactly one of them (I1)."""
     dice = random.Random(seed)
     folders, expected = [b""], {"file": set[bytes](), "skip": set[bytes](), "folder": {b""}}
@@ -346,7 +330,7 @@ def test_each_name_of_a_random_tree_is_accounted_for_once(root: int, top: bytes,
             write(full)
         expected[kind if kind in expected and not path.endswith(b".tmp") else "skip"].add(path)
 
-    listings = list(walk(root, excludes=Excludes(["*.tmp"]), chunk=dice.choice([1, 3, 4096])))
+    listings = list(walk(root_fd, excludes=Excludes(["*.tmp"]), chunk=dice.choice([1, 3, 4096])))
 
     files = [os.path.join(listing.folder, seen.name) for listing in listings for seen in listing.files]
     skips = [skip.path for listing in listings for skip in listing.skips]
