@@ -19,8 +19,8 @@ from collections.abc import Callable
 from functools import cache
 
 from integrity.files.mounts import get_mount_id
+from integrity.files.syscalls import OPENAT2
 
-_OPENAT2 = 437  # equal on every architecture but Alpha
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
@@ -28,6 +28,9 @@ _RESOLVE_BENEATH = 0x08
 
 STAY_ON_MOUNT = 1 << 40
 """Flag for ``open_beneath``: fail with EXDEV if the path crosses into another mount."""
+
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""Errors of opening a path whose file or folder is gone, or was replaced by something else, also on the way there."""
 
 _LONGEST_PATH = 4095  # PATH_MAX without its NUL byte: the longest path for one system call
 _RENAME_RACES = 16  # retries after openat2's EAGAIN (a concurrent rename or mount)
@@ -148,7 +151,7 @@ def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
             resolve |= _RESOLVE_NO_XDEV
         how = _hows[flags] = _OpenHow(_complete(flags), 0, resolve)
     races = 0
-    while (fd := _syscall(_OPENAT2, folder_fd, path, how, _OPEN_HOW_BYTES)) < 0:
+    while (fd := _syscall(OPENAT2, folder_fd, path, how, _OPEN_HOW_BYTES)) < 0:
         code = ctypes.get_errno()
         # EINTR: Python runs signal handlers between iterations, as os.open does.
         if code == errno.EAGAIN and races < _RENAME_RACES:

@@ -14,12 +14,12 @@ import mmap
 import os
 from collections.abc import Iterator
 
+from integrity.files.syscalls import CACHESTAT
 from integrity.model import ByteRange
 
 _LITTLE = 16
 """At most 1/16 of a file may be missing from memory: the kernel also evicts a few pages of files in use."""
 
-_CACHESTAT = 451  # equal on every architecture but Alpha
 _PROT_NONE = 0
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _WINDOW_BYTES = 1 << 30  # mincore: a vector of 256 KiB per call
@@ -79,7 +79,7 @@ def resident_bytes(fd: int, size: int, start: int = 0) -> int | None:
     if size <= 0:
         return 0
     counts = _CacheCounts()
-    if _syscall(_CACHESTAT, fd, _Range(start, size), counts, 0) == 0:
+    if _syscall(CACHESTAT, fd, _Range(start, size), counts, 0) == 0:
         return int(counts.cache) * mmap.PAGESIZE
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EPERM):  # older container filters also answer EPERM to unknown calls

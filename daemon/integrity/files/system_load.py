@@ -20,6 +20,8 @@ import platform
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from integrity.files.syscalls import find_ioprio
+
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -39,11 +41,6 @@ _WHO_PROCESS = 1
 _CLASS_SHIFT = 13
 _CLASS_IDLE = 3
 
-# asm/unistd.h: ioprio_set, ioprio_get. The generic table serves all newer architectures.
-_CALLS = {"x86_64": (251, 252), "i686": (289, 290), "armv7l": (314, 315), "ppc64le": (273, 274), "s390x": (282, 283)}
-_GENERIC = frozenset({"aarch64", "riscv64", "loongarch64"})
-_GENERIC_CALLS = (30, 31)
-
 
 def be_idle() -> bool:
     """
@@ -60,7 +57,7 @@ def be_idle() -> bool:
 
 def get_io_class() -> int | None:
     """Return the calling thread's I/O class (0 none, 1 real time, 2 best effort, 3 idle); None if unknown."""
-    calls = _find_calls()
+    calls = find_ioprio()
     if calls is None:
         return None
     priority = ctypes.CDLL(None, use_errno=True).syscall(calls[1], _WHO_PROCESS, 0)
@@ -78,7 +75,7 @@ def _be_nice() -> bool:
 
 
 def _set_idle_class() -> bool:
-    calls = _find_calls()
+    calls = find_ioprio()
     if calls is None:
         _LOG.warning("io class unknown machine=%s", platform.machine())
         return False
@@ -88,14 +85,6 @@ def _set_idle_class() -> bool:
     number = ctypes.get_errno()
     _LOG.warning("io class refused class=idle error=%s", errno.errorcode.get(number, str(number)))
     return False
-
-
-def _find_calls() -> tuple[int, int] | None:
-    """Return the system call numbers; None if unknown, as for a process of another word size than the machine."""
-    machine = platform.machine()
-    if ctypes.sizeof(ctypes.c_void_p) != 8 and machine not in ("i686", "armv7l"):
-        return None
-    return _GENERIC_CALLS if machine in _GENERIC else _CALLS.get(machine)
 
 
 _NO_PRESSURE = frozenset(
