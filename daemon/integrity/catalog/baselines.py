@@ -23,15 +23,18 @@ from integrity.catalog.rows import FileRecord, Sighting, load_record, load_recor
 from integrity.catalog.schema import candidate, file, meta
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
+from integrity.hashing.algorithms import STORED
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Readings, Witness
 
 PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that override an open finding: explicit decisions of a user."""
 
-_SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "block_size_bytes")
 _CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
-_TAKEN = ("recorded_at", "reason", "read_how", "boot_id", "seal", "crc64nvme", "state_seal")
-_INSERT_NAMES = ("id", "folder_id", "name", *_SEALED, *_TAKEN)
+_INSERT_NAMES = (  # in the order of the columns, as CompiledInsert requires
+    *("id", "folder_id", "name", *Witness._fields, *(digest.name for digest in STORED if not digest.is_appended)),
+    *("block_size_bytes", "recorded_at", "reason", "read_how", "boot_id", "seal"),
+    *(*(digest.name for digest in STORED if digest.is_appended), "state_seal"),
+)
 _INSERT = CompiledInsert(
     sa.insert(file).values(
         {name: sa.bindparam(name) for name in _INSERT_NAMES}
@@ -67,7 +70,7 @@ _WRITTEN_ANEW = CompiledStatement(
     ),
     *("recorded_at", "read_how", "boot_id", "at_id"),
 )
-_WITNESS_NAMES = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "seal")
+_WITNESS_NAMES = (*Witness._fields, "seal")
 _SET_WITNESS = CompiledStatement(
     sa.update(file).where(_AT_ID).values({name: sa.bindparam(name) for name in _WITNESS_NAMES}),
     *_WITNESS_NAMES,
@@ -360,13 +363,13 @@ def put_baseline(
         drop_checkpoint(c, root.id, old.path, Purpose.VERIFY)
     version = old.version + 1
     seal = sealer.seal_file(root.token, old.path, witness, digests, block_size_bytes, version)
-    values = (*witness, digests.md5, digests.xxh3_128, digests.blake3, block_size_bytes)
     c.execute(
         sa.update(file)
         .where(file.c.id == old.id)
         .values(
-            **dict(zip(_SEALED, values, strict=True)),
-            crc64nvme=digests.crc64nvme,
+            **witness._asdict(),
+            **digests._asdict(),
+            block_size_bytes=block_size_bytes,
             version=version,
             recorded_at=now,
             reason=because.value,

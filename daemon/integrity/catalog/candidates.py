@@ -37,6 +37,7 @@ from integrity.catalog.schema import candidate, file, folder, run
 from integrity.catalog.seal import Sealer
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.errors import CatalogError
+from integrity.hashing.digests import have_equal_digests
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
 from integrity.verdict import Verdict
 
@@ -88,10 +89,7 @@ class CandidateRecord:
         """Return whether a reading has this content, according to size and whole-file digests."""
         if self.witness is None or self.witness.size_bytes != reading.witness.size_bytes:
             return False
-        ours, theirs = self.digests, reading.digests
-        pairs = [(ours.md5, theirs.md5), (ours.xxh3_128, theirs.xxh3_128), (ours.blake3, theirs.blake3)]
-        known = [(one, other) for one, other in pairs if one is not None and other is not None]
-        return bool(known) and all(one == other for one, other in known)
+        return have_equal_digests(self.digests, reading.digests)
 
 
 _QUERY = (
@@ -153,16 +151,13 @@ def stage_change(
     """
     require_current(c, record)
     drop_candidate(c, record.id)
-    digests, blocks = reading.digests, reading.blocks
+    blocks = reading.blocks
     values = {
         "file_id": record.id,
         "kind": CandidateKind.CHANGE.value,
         **reading.witness._asdict(),
         "is_racy": int(reading.witness.is_racy),
-        "md5": digests.md5,
-        "xxh3_128": digests.xxh3_128,
-        "blake3": digests.blake3,
-        "crc64nvme": digests.crc64nvme,
+        **reading.digests._asdict(),
         "block_size_bytes": None if blocks is None else blocks.block_size_bytes,
         "version": CANDIDATE_VERSION,
         "verdict": verdict,
@@ -433,7 +428,7 @@ def _to_record(c: sa.Connection, row: Any) -> CandidateRecord:
         verdict=row["verdict"],
         because=read_optional_word(BaselineReason, because),
         witness=_witness(row) if is_change else None,
-        digests=_digests(row) if is_change else Digests(),
+        digests=Digests(*(row[name] for name in Digests._fields)) if is_change else Digests(),
         block_size_bytes=row["block_size_bytes"] if is_change else None,
         version=CANDIDATE_VERSION,
         read_how=read_optional_word(ReadHow, how),
@@ -442,10 +437,6 @@ def _to_record(c: sa.Connection, row: Any) -> CandidateRecord:
         boot_id=row["boot_id"],
         is_sealed=is_sealed,
     )
-
-
-def _digests(row: Any) -> Digests:
-    return Digests(row["md5"], row["xxh3_128"], row["blake3"], row["crc64nvme"])
 
 
 def _witness(row: Any) -> Witness:
