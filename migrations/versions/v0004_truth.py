@@ -71,7 +71,7 @@ def _create_boot() -> None:
             "mount",
             sa.Text(),
             nullable=False,
-            comment="which mount of it in this boot, see mountstate.py; empty: not known, or the boot as a whole",
+            comment="which mount of it in this boot, see mount_state.py; empty: not known, or the boot as a whole",
         ),
         sa.Column(
             "mount_count",

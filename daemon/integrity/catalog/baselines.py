@@ -23,15 +23,18 @@ from integrity.catalog.rows import FileRecord, Sighting, load_record, load_recor
 from integrity.catalog.schema import candidate, file, meta
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, show_path
+from integrity.hashing.algorithms import STORED
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Readings, Witness
 
-PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
+USER_DECISIONS = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that override an open finding: explicit decisions of a user."""
 
-_SEALED = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "md5", "xxh3_128", "blake3", "block_size_bytes")
 _CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
-_TAKEN = ("recorded_at", "reason", "read_how", "boot_id", "seal", "crc64nvme", "state_seal")
-_INSERT_NAMES = ("id", "folder_id", "name", *_SEALED, *_TAKEN)
+_INSERT_NAMES = (  # in the order of the columns, as CompiledInsert requires
+    *("id", "folder_id", "name", *Witness._fields, *(digest.name for digest in STORED if not digest.is_appended)),
+    *("block_size_bytes", "recorded_at", "reason", "read_how", "boot_id", "seal"),
+    *(*(digest.name for digest in STORED if digest.is_appended), "state_seal"),
+)
 _INSERT = CompiledInsert(
     sa.insert(file).values(
         {name: sa.bindparam(name) for name in _INSERT_NAMES}
@@ -45,10 +48,7 @@ _AT_ID = file.c.id == sa.bindparam("at_id")
 _VERIFY_VALUES: dict[str, Any] = {name: sa.bindparam(name) for name in ("verified_at", "read_how", "boot_id")}
 _AT_SEAL = file.c.seal == sa.bindparam("at_seal")
 _VERIFY = CompiledStatement(
-    sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, **_FOUND),
-    *_VERIFY_VALUES,
-    "at_id",
-    "at_seal",
+    sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, **_FOUND), *_VERIFY_VALUES, "at_id", "at_seal"
 )
 # Writes the state seal itself, which costs half of what the trigger does; matches only rows that did not change.
 _VERIFY_SEALED = CompiledStatement(
@@ -58,7 +58,7 @@ _VERIFY_SEALED = CompiledStatement(
     *_VERIFY_VALUES,
     *("new_state_seal", "at_id", "at_seal", "at_state_seal"),
 )
-_WRITTEN_ANEW = CompiledStatement(
+_RERECORD = CompiledStatement(
     sa.update(file)
     .where(_AT_ID)
     .values(
@@ -67,7 +67,7 @@ _WRITTEN_ANEW = CompiledStatement(
     ),
     *("recorded_at", "read_how", "boot_id", "at_id"),
 )
-_WITNESS_NAMES = ("size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy", "seal")
+_WITNESS_NAMES = (*Witness._fields, "seal")
 _SET_WITNESS = CompiledStatement(
     sa.update(file).where(_AT_ID).values({name: sa.bindparam(name) for name in _WITNESS_NAMES}),
     *_WITNESS_NAMES,
@@ -313,7 +313,7 @@ def require_replaceable(
 ) -> FileRecord:
     """Return the record whose baseline may be replaced for this reason. Raises like ``replace_baseline``."""
     old = require_record(c, sealer, file_id)
-    if because in PERSONS_WORD:
+    if because in USER_DECISIONS:
         return old
     if not old.is_sealed:
         raise damaged_row(root, old)
@@ -360,13 +360,13 @@ def put_baseline(
         drop_checkpoint(c, root.id, old.path, Purpose.VERIFY)
     version = old.version + 1
     seal = sealer.seal_file(root.token, old.path, witness, digests, block_size_bytes, version)
-    values = (*witness, digests.md5, digests.xxh3_128, digests.blake3, block_size_bytes)
     c.execute(
         sa.update(file)
         .where(file.c.id == old.id)
         .values(
-            **dict(zip(_SEALED, values, strict=True)),
-            crc64nvme=digests.crc64nvme,
+            **witness._asdict(),
+            **digests._asdict(),
+            block_size_bytes=block_size_bytes,
             version=version,
             recorded_at=now,
             reason=because.value,
@@ -392,13 +392,7 @@ def has_whole_digests(record: FileRecord | HistoryRecord) -> bool:
 
 
 def mark_verified(
-    c: sa.Connection,
-    sealer: Sealer,
-    root: RootRecord,
-    rows: Sequence[Verified],
-    *,
-    now: int,
-    boot_id: int | None,
+    c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Sequence[Verified], *, now: int, boot_id: int | None
 ) -> None:
     """
     Record that files were verified, with their new witness where one is given.
@@ -457,7 +451,7 @@ def refresh_witnesses(
             or (has_stable_inodes and witnesses[old.id].inode != old.witness.inode)
         )
     ]
-    _WRITTEN_ANEW.run_many(c, anew)
+    _RERECORD.run_many(c, anew)
     set_witnesses(c, sealer, root, moved)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.baselines import PERSONS_WORD, drop_candidate, put_baseline, require_record
+from integrity.catalog.baselines import USER_DECISIONS, drop_candidate, put_baseline, require_record
 from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
 from integrity.catalog.compiled_sql import CompiledStatement, sealer_of
 from integrity.catalog.history import count_replaced
@@ -37,6 +37,7 @@ from integrity.catalog.schema import candidate, file, folder, run
 from integrity.catalog.seal import Sealer
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.errors import CatalogError
+from integrity.hashing.digests import have_equal_digests
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
 from integrity.verdict import Verdict
 
@@ -88,10 +89,7 @@ class CandidateRecord:
         """Return whether a reading has this content, according to size and whole-file digests."""
         if self.witness is None or self.witness.size_bytes != reading.witness.size_bytes:
             return False
-        ours, theirs = self.digests, reading.digests
-        pairs = [(ours.md5, theirs.md5), (ours.xxh3_128, theirs.xxh3_128), (ours.blake3, theirs.blake3)]
-        known = [(one, other) for one, other in pairs if one is not None and other is not None]
-        return bool(known) and all(one == other for one, other in known)
+        return have_equal_digests(self.digests, reading.digests)
 
 
 _QUERY = (
@@ -153,16 +151,13 @@ def stage_change(
     """
     require_current(c, record)
     drop_candidate(c, record.id)
-    digests, blocks = reading.digests, reading.blocks
+    blocks = reading.blocks
     values = {
         "file_id": record.id,
         "kind": CandidateKind.CHANGE.value,
         **reading.witness._asdict(),
         "is_racy": int(reading.witness.is_racy),
-        "md5": digests.md5,
-        "xxh3_128": digests.xxh3_128,
-        "blake3": digests.blake3,
-        "crc64nvme": digests.crc64nvme,
+        **reading.digests._asdict(),
         "block_size_bytes": None if blocks is None else blocks.block_size_bytes,
         "version": CANDIDATE_VERSION,
         "verdict": verdict,
@@ -211,12 +206,7 @@ def get_candidates(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, Cand
 
 
 def find_candidates(
-    c: sa.Connection,
-    root_id: RootId,
-    state: CandidateState | str | None = None,
-    *,
-    after: int = 0,
-    limit: int = 2000,
+    c: sa.Connection, root_id: RootId, state: CandidateState | str | None = None, *, after: int = 0, limit: int = 2000
 ) -> list[CandidateRecord]:
     """
     Return one page of a root's candidates in the order of their file ids.
@@ -333,14 +323,14 @@ def promote(
     if found is None:
         raise CatalogError(f"file {file_id}: nothing waits to be taken over; scan its root again")
     old = require_record(c, sealer, file_id)
-    is_persons_word = because in PERSONS_WORD
-    if not found.is_sealed or not (old.is_sealed or is_persons_word):
+    is_user_decision = because in USER_DECISIONS
+    if not found.is_sealed or not (old.is_sealed or is_user_decision):
         drop_candidate(c, file_id)
         return False
     if found.kind is CandidateKind.REMOVAL:
         remove_files(c, sealer, root, [file_id], because=because, now=now)
         return True
-    if old.is_frozen and not is_persons_word:
+    if old.is_frozen and not is_user_decision:
         c.execute(sa.update(candidate).where(candidate.c.file_id == file_id).values(state=CandidateState.FROZEN.value))
         return False
     if not move_runs(c, sealer, file_id, CANDIDATE_VERSION, old.version + 1):
@@ -387,9 +377,9 @@ def find_staged(c: sa.Connection, root_id: RootId, last_file_id: int | None = No
     """
     staged = [candidate.c.state == CandidateState.STAGED.value, _in_root(root_id)]
     if last_file_id is not None:
-        came_since = file.c.version == 1, file.c.id > last_file_id
-        has_come = sa.exists().where(file.c.id == candidate.c.file_id, *came_since)
-        staged.append(sa.or_(candidate.c.kind != CandidateKind.REMOVAL.value, ~has_come))
+        is_recorded_since = file.c.version == 1, file.c.id > last_file_id
+        is_new = sa.exists().where(file.c.id == candidate.c.file_id, *is_recorded_since)
+        staged.append(sa.or_(candidate.c.kind != CandidateKind.REMOVAL.value, ~is_new))
     query = sa.select(candidate.c.file_id).where(*staged).order_by(candidate.c.file_id)
     return [FileId(one) for one in c.execute(query).scalars()]
 
@@ -433,7 +423,7 @@ def _to_record(c: sa.Connection, row: Any) -> CandidateRecord:
         verdict=row["verdict"],
         because=read_optional_word(BaselineReason, because),
         witness=_witness(row) if is_change else None,
-        digests=_digests(row) if is_change else Digests(),
+        digests=Digests(*(row[name] for name in Digests._fields)) if is_change else Digests(),
         block_size_bytes=row["block_size_bytes"] if is_change else None,
         version=CANDIDATE_VERSION,
         read_how=read_optional_word(ReadHow, how),
@@ -442,10 +432,6 @@ def _to_record(c: sa.Connection, row: Any) -> CandidateRecord:
         boot_id=row["boot_id"],
         is_sealed=is_sealed,
     )
-
-
-def _digests(row: Any) -> Digests:
-    return Digests(row["md5"], row["xxh3_128"], row["blake3"], row["crc64nvme"])
 
 
 def _witness(row: Any) -> Witness:

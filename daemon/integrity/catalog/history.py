@@ -38,10 +38,10 @@ _BY_ITSELF = (
     BaselineReason.DELETED,
 )
 _DONE_AWAY_WITH = (BaselineReason.ACCEPTED, BaselineReason.FORGOTTEN)
-_NAMES = ("root_id", "file_id", "path", "size_bytes", "mtime_ns", "md5", "xxh3_128", "blake3", "version")
-_WHEN = ("recorded_at", "reason", "replaced_at", "replaced_because", "note", "crc64nvme", "block_size_bytes", "is_racy")
-_WHERE = ("ctime_ns", "inode")
-_ALL = _NAMES + _WHEN + _WHERE
+_ALL = (
+    *("root_id", "file_id", "path", *Witness._fields, *Digests._fields, "block_size_bytes", "version"),
+    *("recorded_at", "reason", "replaced_at", "replaced_because", "note"),
+)
 _INSERT = CompiledStatement(sa.insert(history).values({name: sa.bindparam(name) for name in _ALL}), *_ALL)
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")  # must match the text of the partial index
 _IS_BACK = sa.exists().where(file.c.id == history.c.file_id)
@@ -109,10 +109,8 @@ def add_history(
         c,
         (
             (
-                *(one.root_id, one.id, one.path, one.witness.size_bytes, one.witness.mtime_ns),
-                *(one.digests.md5, one.digests.xxh3_128, one.digests.blake3, one.version),
-                *(one.recorded_at, one.reason.value, now, because.value, note, one.digests.crc64nvme),
-                *(one.block_size_bytes, int(one.witness.is_racy), one.witness.ctime_ns, one.witness.inode),
+                *(one.root_id, one.id, one.path, *map(int, one.witness), *one.digests, one.block_size_bytes),
+                *(one.version, one.recorded_at, one.reason.value, now, because.value, note),
             )
             for one in records
         ),
@@ -260,7 +258,7 @@ def _to_record(row: Any) -> HistoryRecord:
         path=row.path,
         size_bytes=row.size_bytes,
         mtime_ns=row.mtime_ns,
-        digests=Digests(row.md5, row.xxh3_128, row.blake3, row.crc64nvme),
+        digests=Digests(*(getattr(row, name) for name in Digests._fields)),
         version=row.version,
         recorded_at=row.recorded_at,
         reason=read_word(BaselineReason, row.reason),

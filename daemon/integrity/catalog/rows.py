@@ -91,11 +91,11 @@ RECORD_COLUMNS: tuple[sa.ColumnElement[Any], ...] = (
     file.c.folder_id,
     root.c.token,
     folder.c.path,
-    *(file.c[name] for name in ("name", "size_bytes", "mtime_ns", "ctime_ns", "inode", "is_racy")),
-    *(file.c[name] for name in ("md5", "xxh3_128", "blake3", "block_size_bytes", "version", "recorded_at", "reason")),
-    *(file.c[name] for name in ("verified_at", "read_how", "boot_id", "is_suspect", "is_frozen", "seal")),
-    *(file.c.crc64nvme, file.c.state_seal, file.c.seen_inode, file.c.seen_ctime_ns),
+    *(file.c[name] for name in ("name", *Witness._fields, "block_size_bytes", "version", "recorded_at", "reason")),
+    *(file.c[name] for name in ("verified_at", "read_how", "boot_id", "is_suspect", "is_frozen")),
+    *(file.c[name] for name in ("seal", "state_seal", "seen_inode", "seen_ctime_ns", *Digests._fields)),
 )
+_RECORD_NAMES = tuple(column.key for column in RECORD_COLUMNS)
 FILE_JOIN = file.join(folder, file.c.folder_id == folder.c.id).join(root, folder.c.root_id == root.c.id)
 
 _BY_ID = CompiledStatement(
@@ -230,16 +230,16 @@ def to_records(sealer: Sealer, rows: sqlite3.Cursor | Sequence[Any]) -> list[Fil
 def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
     """Make a record from a row with RECORD_COLUMNS, and check its seals."""
     (file_id, root_id, folder_id, token, folder_path, name, size, mtime, ctime, inode, racy, *rest) = row
-    (md5, xxh3_128, blake3, block_size, version, recorded, reason, verified, how, boot, *rest) = rest
-    (suspect, frozen, seal, crc64nvme, state_seal, *seen) = rest
-    digests = Digests(md5, xxh3_128, blake3, crc64nvme)
+    (block_size, version, recorded, reason, verified, how, boot, suspect, frozen, *rest) = rest
+    (seal, state_seal, seen_inode, seen_ctime_ns, *stored) = rest
+    digests = Digests(*stored)
     try:
         path = join_path(folder_path, name)
         witness = Witness(size, mtime, ctime, inode, racy)
         sealed = sealer.seal_file(token, path, witness, digests, block_size, version)
         words = _WORDS[reason], _WORDS[how]
         state = sealer.seal_state(
-            *(file_id, seal, recorded, words[0], verified, words[1], boot, suspect, frozen), *seen
+            *(file_id, seal, recorded, words[0], verified, words[1], boot, suspect, frozen, seen_inode, seen_ctime_ns)
         )
         is_sealed = sealed == seal and state == state_seal
     except (TypeError, ValueError, KeyError, struct.error):
@@ -263,31 +263,35 @@ def to_record(sealer: Sealer, row: Sequence[Any]) -> FileRecord:
         is_sealed,
         _raw(seal),
         _raw(state_seal),
-        None if seen[0] is None else Sighting(*seen),
+        None if seen_inode is None else Sighting(seen_inode, seen_ctime_ns),
     )
 
 
 def _damaged(row: Sequence[Any]) -> FileRecord:
     """Make a record from a row with fields of wrong types: keeps the path, for the finding, and the numbers."""
+    stored = dict(zip(_RECORD_NAMES, row, strict=True))
     return FileRecord(
-        id=row[0],
-        root_id=row[1],
-        folder_id=row[2],
-        path=join_path(_raw(row[4]), _raw(row[5])),
-        witness=Witness(_number(row[6]), _number(row[7]), _number(row[8]), _number(row[9])),
+        id=stored["id"],
+        root_id=stored["root_id"],
+        folder_id=stored["folder_id"],
+        path=join_path(_raw(stored["path"]), _raw(stored["name"])),
+        witness=Witness(
+            *(_number(stored["size_bytes"]), _number(stored["mtime_ns"])),
+            *(_number(stored["ctime_ns"]), _number(stored["inode"])),
+        ),
         digests=Digests(),
         block_size_bytes=None,
-        version=_number(row[15]),
-        recorded_at=_number(row[16]),
+        version=_number(stored["version"]),
+        recorded_at=_number(stored["recorded_at"]),
         reason=BaselineReason.RECORDED,
         verified_at=None,
         read_how=None,
         boot_id=None,
         is_suspect=False,
-        is_frozen=bool(row[22]),
+        is_frozen=bool(stored["is_frozen"]),
         is_sealed=False,
-        seal=_raw(row[23]),
-        state_seal=_raw(row[25]),
+        seal=_raw(stored["seal"]),
+        state_seal=_raw(stored["state_seal"]),
     )
 
 
@@ -311,14 +315,14 @@ def unless_ahead(column: sa.ColumnElement[int], now: int) -> sa.ColumnElement[in
     return sa.case((column <= now + TOLERANCE_S, column))
 
 
-def looked_at(
+def select_last_check(
     verified_at: sa.ColumnElement[int], recorded_at: sa.ColumnElement[int], now: int
 ) -> sa.ColumnElement[int]:
     """Return, as SQL, when a file was last verified, or recorded if it never was."""
     return sa.func.coalesce(unless_ahead(verified_at, now), unless_ahead(recorded_at, now), NEVER_AT)
 
 
-def when_looked_at(verified_at: int | None, recorded_at: int, now: int) -> int:
+def get_last_check(verified_at: int | None, recorded_at: int, now: int) -> int:
     """Return the same for one file."""
     known = (at for at in (verified_at, recorded_at) if at is not None and at <= now + TOLERANCE_S)
     return next(known, NEVER_AT)

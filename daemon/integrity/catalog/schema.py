@@ -20,9 +20,12 @@ readable in the file. Flags are 0 or 1, which SQLite stores in the record header
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
+
+from integrity.hashing.algorithms import STORED
 
 SCHEMA_REVISION = "0008"
 """The newest migration: the revision that this program reads and writes."""
@@ -63,18 +66,11 @@ def _witness(*, null: bool = False) -> tuple[sa.Column[Any], ...]:
     )
 
 
-def _digests() -> tuple[sa.Column[Any], ...]:
-    return (
-        _blob("md5", "MD5 of the whole file; null for very sparse files", length=16, null=True),
-        _blob("xxh3_128", "XXH3-128 of the whole file; null if resumed in mid-file", length=16, null=True),
-        _blob("blake3", "BLAKE3 of the whole file; null unless configured", length=32, null=True),
-    )
-
-
-def _crc64nvme() -> sa.Column[Any]:
-    return _blob(
-        "crc64nvme", "CRC-64/NVME of the whole file; null if older than it, or not computed", length=8, null=True
-    )
+def _digests(*, is_appended: bool = False) -> Iterator[sa.Column[Any]]:
+    for digest in STORED:
+        if digest.is_appended == is_appended:
+            comment = f"{digest.title} of the whole file; null {digest.is_null_if}"
+            yield _blob(digest.name, comment, length=digest.algorithm.digest_bytes, null=True)
 
 
 def _crc64nvme_of_blocks() -> sa.Column[Any]:
@@ -96,7 +92,7 @@ def _seal() -> sa.Column[Any]:
         sa.CheckConstraint("length(seal) = 16"),
         nullable=False,
         server_default=sa.text(f"x'{bytes(16).hex()}'"),
-        comment="see rowseals.py",
+        comment="see row_seals.py",
     )
 
 
@@ -114,7 +110,7 @@ def _parity(*numbers: str) -> sa.Column[Any]:
 meta = sa.Table(
     "meta",
     metadata,
-    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; for import/... see imports.py"),
+    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; for import/... see history.py"),
     _text("value", "its value as text"),
     _seal(),
     sa.PrimaryKeyConstraint("key"),
@@ -174,7 +170,7 @@ boot = sa.Table(
     _id("id", "number of the boot or mount, in the order they were seen"),
     _text("uuid", "boot_id of the kernel"),
     _text("fs_id", "name of the file system that was mounted, as of a root; empty: the boot as a whole"),
-    _text("mount", "which mount of it in this boot, see mountstate.py; empty: not known, or the boot as a whole"),
+    _text("mount", "which mount of it in this boot, see mount_state.py; empty: not known, or the boot as a whole"),
     _int("mount_count", "how often it had been mounted for writing by then; null: not known", null=True),
     _int("first_seen_at", "when a program of ours first ran in it"),
     _int("stopped_cleanly_at", "when its clean end was marked; null: it may have crashed", null=True),
@@ -215,14 +211,14 @@ file = sa.Table(
     _int("is_suspect", "1: ctime or inode moved since; scrubs read it early (R2)"),
     _int("is_frozen", "1: a finding on its content is open; the baseline stays (R6)"),
     _blob("seal", "see seal.py (I1)", length=16),
-    _crc64nvme(),
+    *_digests(is_appended=True),
     sa.Column(
         "state_seal",
         sa.LargeBinary,
         sa.CheckConstraint("length(state_seal) = 16"),
         nullable=False,
         server_default=sa.text(f"x'{bytes(16).hex()}'"),
-        comment="of what is no part of the baseline, see rowseals.py",
+        comment="of what is no part of the baseline, see row_seals.py",
     ),
     _int("seen_inode", "of a suspect: its inode when it was last seen, unread; null: none, or unknown", null=True),
     _int("seen_ctime_ns", "of a suspect: the ctime of that", null=True),
@@ -321,7 +317,7 @@ candidate = sa.Table(
     _int("run_id", "run that saw it", sa.ForeignKey("run.id")),
     _text("state", "staged: its run decides; frozen: waits for a finding; held: waits for a person"),
     _blob("seal", "see seal.py", length=16),
-    _crc64nvme(),
+    *_digests(is_appended=True),
     _parity("file_id", "size_bytes?", "mtime_ns?", "ctime_ns?", "inode?", "version", "seen_at", "run_id"),
     sqlite_strict=True,
 )
@@ -343,7 +339,7 @@ history = sa.Table(
     _int("replaced_at", "when it was replaced or removed"),
     _text("replaced_because", "BaselineReason: why it was replaced or removed"),
     _text("note", "what a person said", null=True),
-    _crc64nvme(),
+    *_digests(is_appended=True),
     _int("block_size_bytes", "size of its blocks; null: it fitted one block, or they are not kept", null=True),
     _int("is_racy", "is_racy of the old baseline; null: older than this column", null=True),
     _int("ctime_ns", "ctime of the old content; null: older than this column", null=True),

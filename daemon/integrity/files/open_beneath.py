@@ -19,8 +19,8 @@ from collections.abc import Callable
 from functools import cache
 
 from integrity.files.mounts import get_mount_id
+from integrity.files.syscalls import OPENAT2
 
-_OPENAT2 = 437  # equal on every architecture but Alpha
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
@@ -28,6 +28,9 @@ _RESOLVE_BENEATH = 0x08
 
 STAY_ON_MOUNT = 1 << 40
 """Flag for ``open_beneath``: fail with EXDEV if the path crosses into another mount."""
+
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""Errors of opening a path whose file or folder is gone, or was replaced by something else, also on the way there."""
 
 _LONGEST_PATH = 4095  # PATH_MAX without its NUL byte: the longest path for one system call
 _RENAME_RACES = 16  # retries after openat2's EAGAIN (a concurrent rename or mount)
@@ -148,7 +151,7 @@ def _openat2(folder_fd: int, path: bytes, flags: int) -> int:
             resolve |= _RESOLVE_NO_XDEV
         how = _hows[flags] = _OpenHow(_complete(flags), 0, resolve)
     races = 0
-    while (fd := _syscall(_OPENAT2, folder_fd, path, how, _OPEN_HOW_BYTES)) < 0:
+    while (fd := _syscall(OPENAT2, folder_fd, path, how, _OPEN_HOW_BYTES)) < 0:
         code = ctypes.get_errno()
         # EINTR: Python runs signal handlers between iterations, as os.open does.
         if code == errno.EAGAIN and races < _RENAME_RACES:
@@ -255,18 +258,18 @@ class DeepFolders:
     def __init__(self, root_fd: int, flags: int) -> None:
         self._root_fd = root_fd
         self._flags = flags
-        self._on_the_way: list[tuple[bytes, int]] = []  # paths with a final slash, the outermost first
+        self._ancestors: list[tuple[bytes, int]] = []  # paths with a final slash, the outermost first
 
     def open(self, folder: bytes) -> int:
         """Open a folder as ``open_noatime`` does; the path in an error may be shortened to its last part."""
         if len(folder) <= _SHALLOW_BYTES:
             return open_noatime(self._root_fd, folder, self._flags)
-        while self._on_the_way and not folder.startswith(self._on_the_way[-1][0]):
-            os.close(self._on_the_way.pop()[1])
-        if len(self._on_the_way) >= _MOST_OPEN:
+        while self._ancestors and not folder.startswith(self._ancestors[-1][0]):
+            os.close(self._ancestors.pop()[1])
+        if len(self._ancestors) >= _MOST_OPEN:
             self.close()  # start over with fewer, farther apart
         step_bytes = max(_SHALLOW_BYTES, 2 * len(folder) // _MOST_OPEN)
-        above, above_fd = self._on_the_way[-1] if self._on_the_way else (b"", self._root_fd)
+        above, above_fd = self._ancestors[-1] if self._ancestors else (b"", self._root_fd)
         while len(folder) - len(above) > step_bytes:
             slash = folder.find(b"/", len(above) + step_bytes)
             if slash < 0:
@@ -274,13 +277,13 @@ class DeepFolders:
             passed = folder[len(above) : slash]
             above_fd = open_beneath(above_fd, passed, _PASS | self._flags & STAY_ON_MOUNT)
             above = folder[: slash + 1]
-            self._on_the_way.append((above, above_fd))
+            self._ancestors.append((above, above_fd))
         return open_noatime(above_fd, folder[len(above) :], self._flags)
 
     def close(self) -> None:
         """Close all descriptors."""
-        while self._on_the_way:
-            os.close(self._on_the_way.pop()[1])
+        while self._ancestors:
+            os.close(self._ancestors.pop()[1])
 
 
 _PRIVATE = 0o700

@@ -14,12 +14,12 @@ import mmap
 import os
 from collections.abc import Iterator
 
+from integrity.files.syscalls import CACHESTAT
 from integrity.model import ByteRange
 
 _LITTLE = 16
 """At most 1/16 of a file may be missing from memory: the kernel also evicts a few pages of files in use."""
 
-_CACHESTAT = 451  # equal on every architecture but Alpha
 _PROT_NONE = 0
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _WINDOW_BYTES = 1 << 30  # mincore: a vector of 256 KiB per call
@@ -47,13 +47,7 @@ class _CacheCounts(ctypes.Structure):
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
-_syscall.argtypes = (
-    ctypes.c_long,
-    ctypes.c_int,
-    ctypes.POINTER(_Range),
-    ctypes.POINTER(_CacheCounts),
-    ctypes.c_uint,
-)
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.POINTER(_Range), ctypes.POINTER(_CacheCounts), ctypes.c_uint)
 _mmap = _libc.mmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64)
@@ -79,7 +73,7 @@ def resident_bytes(fd: int, size: int, start: int = 0) -> int | None:
     if size <= 0:
         return 0
     counts = _CacheCounts()
-    if _syscall(_CACHESTAT, fd, _Range(start, size), counts, 0) == 0:
+    if _syscall(CACHESTAT, fd, _Range(start, size), counts, 0) == 0:
         return int(counts.cache) * mmap.PAGESIZE
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EPERM):  # older container filters also answer EPERM to unknown calls

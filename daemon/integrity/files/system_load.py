@@ -20,6 +20,8 @@ import platform
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from integrity.files.syscalls import find_ioprio
+
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -39,11 +41,6 @@ _WHO_PROCESS = 1
 _CLASS_SHIFT = 13
 _CLASS_IDLE = 3
 
-# asm/unistd.h: ioprio_set, ioprio_get. The generic table serves all newer architectures.
-_CALLS = {"x86_64": (251, 252), "i686": (289, 290), "armv7l": (314, 315), "ppc64le": (273, 274), "s390x": (282, 283)}
-_GENERIC = frozenset({"aarch64", "riscv64", "loongarch64"})
-_GENERIC_CALLS = (30, 31)
-
 
 def be_idle() -> bool:
     """
@@ -60,7 +57,7 @@ def be_idle() -> bool:
 
 def get_io_class() -> int | None:
     """Return the calling thread's I/O class (0 none, 1 real time, 2 best effort, 3 idle); None if unknown."""
-    calls = _find_calls()
+    calls = find_ioprio()
     if calls is None:
         return None
     priority = ctypes.CDLL(None, use_errno=True).syscall(calls[1], _WHO_PROCESS, 0)
@@ -78,7 +75,7 @@ def _be_nice() -> bool:
 
 
 def _set_idle_class() -> bool:
-    calls = _find_calls()
+    calls = find_ioprio()
     if calls is None:
         _LOG.warning("io class unknown machine=%s", platform.machine())
         return False
@@ -88,14 +85,6 @@ def _set_idle_class() -> bool:
     number = ctypes.get_errno()
     _LOG.warning("io class refused class=idle error=%s", errno.errorcode.get(number, str(number)))
     return False
-
-
-def _find_calls() -> tuple[int, int] | None:
-    """Return the system call numbers; None if unknown, as for a process of another word size than the machine."""
-    machine = platform.machine()
-    if ctypes.sizeof(ctypes.c_void_p) != 8 and machine not in ("i686", "armv7l"):
-        return None
-    return _GENERIC_CALLS if machine in _GENERIC else _CALLS.get(machine)
 
 
 _NO_PRESSURE = frozenset(
@@ -149,7 +138,7 @@ class Pressure:
             None if neither pressure nor device statistics are available.
         """
         stalled_us = read_stalled_us(self._pressure_file)
-        is_touched, busy_s = self._look_at_device()
+        is_touched, busy_s = self._sample_device()
         if stalled_us is None:
             if not self._work:
                 return None
@@ -165,7 +154,7 @@ class Pressure:
         """Return whether the kernel provides pressure stall information."""
         return read_stalled_us(self._pressure_file) is not None
 
-    def _look_at_device(self) -> tuple[bool, float]:
+    def _sample_device(self) -> tuple[bool, float]:
         """Return whether the device had any request since the last call, and how many seconds it was busy."""
         before, self._work = self._work, {path: work for path in self._stats if (work := _read_work(path)) is not None}
         busy_ms, is_touched = 0, not self._work

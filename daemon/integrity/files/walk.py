@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderError, FolderListing, Seen, Skip
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.open_beneath import STAY_ON_MOUNT, DeepFolders, open_beneath, stat_beneath, was_removed
+from integrity.files.open_beneath import GONE, STAY_ON_MOUNT, DeepFolders, open_beneath, stat_beneath, was_removed
 from integrity.files.stamps import MOST, witness_of
 from integrity.model import SkipReason
 
@@ -47,9 +47,6 @@ _ENCODING = sys.getfilesystemencoding()
 _ERRORS = sys.getfilesystemencodeerrors()
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-
-# The folder changed after its parent was listed: it is gone, which is no error.
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 _DAMAGED = "the file system is damaged or its disk fails: see the kernel's log, then check the file system"
 _REMEDIES = {
@@ -162,7 +159,7 @@ class _Tree:
         try:
             fd = self.folders.open(folder)
         except OSError as error:
-            if error.errno not in _GONE and not self._is_gone(folder, error):
+            if error.errno not in GONE and not self._is_gone(folder, error):
                 yield FolderListing(folder, [], False, True, [], _describe(folder, error))
             return []
         subfolders: list[bytes] = []

@@ -10,7 +10,9 @@ import hashlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from integrity.model import BLAKE3_BYTES, CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -75,7 +77,7 @@ class _Crc64Nvme:
         self._value = crc64(data, self._value)
 
     def digest(self) -> bytes:
-        return self._value.to_bytes(8, "big")
+        return self._value.to_bytes(CRC64NVME_BYTES, "big")
 
 
 class _Crc32c:
@@ -115,17 +117,17 @@ def _find_blake3() -> Callable[[], Hasher]:
     return blake3
 
 
-MD5 = Algorithm("md5", b"MD5", 16, _find_md5)
+MD5 = Algorithm("md5", b"MD5", MD5_BYTES, _find_md5)
 XXH3 = Algorithm("xxh3", b"XXH3", 8, lambda: _find_xxhash("xxh3_64"), b"XXH3_")
 XXH64 = Algorithm("xxh64", b"XXH64", 8, lambda: _find_xxhash("xxh64"))
-XXH128 = Algorithm("xxh128", b"XXH128", 16, lambda: _find_xxhash("xxh3_128"))
-BLAKE3 = Algorithm("blake3", b"BLAKE3", 32, _find_blake3)
+XXH128 = Algorithm("xxh128", b"XXH128", XXH3_128_BYTES, lambda: _find_xxhash("xxh3_128"))
+BLAKE3 = Algorithm("blake3", b"BLAKE3", BLAKE3_BYTES, _find_blake3)
 SHA1 = Algorithm("sha1", b"SHA1", 20, lambda: hashlib.sha1)
 SHA256 = Algorithm("sha256", b"SHA256", 32, lambda: hashlib.sha256)
 SHA512 = Algorithm("sha512", b"SHA512", 64, lambda: hashlib.sha512)
 CRC32 = Algorithm("crc32", b"CRC32", 4, lambda: _Crc32)
 CRC32C = Algorithm("crc32c", b"CRC32C", 4, lambda: _Crc32c)
-CRC64NVME = Algorithm("crc64nvme", b"CRC64NVME", 8, lambda: _Crc64Nvme)
+CRC64NVME = Algorithm("crc64nvme", b"CRC64NVME", CRC64NVME_BYTES, lambda: _Crc64Nvme)
 
 ALGORITHMS = (MD5, XXH3, XXH64, XXH128, BLAKE3, SHA1, SHA256, SHA512, CRC32)
 """Every algorithm that manifests may contain, in the order in which several are written; CRC32C and CRC64NVME occur in
@@ -135,3 +137,35 @@ CHOICES = tuple(algorithm for algorithm in ALGORITHMS if algorithm is not CRC32)
 """Algorithms with an option; CRC32 is only read, for SFV."""
 
 BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}
+
+
+class StoredDigest(NamedTuple):
+    """
+    A digest that the catalog stores of each file.
+
+    Attributes:
+        name: of the column in ``file``, ``candidate`` and ``history``, and of the field of ``Digests`` and ``Want``.
+        algorithm: computes it, and declares its length.
+        title: its name for people.
+        is_null_if: when it is not computed.
+        judges: whether it decides if a file is intact; False: copies only.
+        is_appended: added to the catalog later: its column and its bytes in a seal follow all others.
+    """
+
+    name: str
+    algorithm: Algorithm
+    title: str
+    is_null_if: str
+    judges: bool = True
+    is_appended: bool = False
+
+
+STORED = (
+    StoredDigest("md5", MD5, "MD5", "for very sparse files"),
+    StoredDigest("xxh3_128", XXH128, "XXH3-128", "if resumed in mid-file"),
+    StoredDigest("blake3", BLAKE3, "BLAKE3", "unless configured"),
+    StoredDigest(
+        *("crc64nvme", CRC64NVME, "CRC-64/NVME", "if older than it, or not computed"), judges=False, is_appended=True
+    ),
+)
+"""In the order of ``Digests``; ``want_to_record`` and its neighbors in ``digests.py`` decide when each is computed."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from integrity.hashing.crc64_standin import VALUE_BYTES
+from integrity.model import CRC64NVME_BYTES
 
-__all__ = ["VALUE_BYTES", "combine", "combine_blocks", "crc64", "digest_blocks", "find_path", "is_native", "pack"]
+__all__ = ["combine", "combine_blocks", "crc64", "digest_blocks", "find_path", "is_native", "pack"]
 
 
 def _find_native() -> bool:
@@ -45,7 +45,7 @@ else:
 
 def pack(value: int) -> bytes:
     """Return a value as 8 bytes, as the catalog and S3 store it."""
-    return value.to_bytes(VALUE_BYTES, "big")
+    return value.to_bytes(CRC64NVME_BYTES, "big")
 
 
 def find_path() -> str:

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from integrity._native import ffi, lib
-from integrity.hashing.crc64_standin import VALUE_BYTES, check_blocks
+from integrity.hashing.crc64_standin import check_blocks
+from integrity.model import CRC64NVME_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -80,7 +81,7 @@ def digest_blocks(data: Buffer, block_bytes: int) -> bytes:
     if block_bytes < 1:
         raise ValueError("a block has at least one byte")
     view = data if type(data) is bytes else ffi.from_buffer(data)
-    values = array("Q", bytes(VALUE_BYTES * -(-len(view) // block_bytes)))
+    values = array("Q", bytes(CRC64NVME_BYTES * -(-len(view) // block_bytes)))
     lib.crc64_blocks(view, len(view), block_bytes, ffi.from_buffer("uint64_t[]", values))
     return _order(values).tobytes()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from integrity.model import CRC64NVME_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-VALUE_BYTES: Final = 8
 
 _POLYNOMIAL = 0x9A6C9329AC4BC9B5  # the lowest power in the highest bit, without x^64
 _ALL_ONES = (1 << 64) - 1
@@ -47,18 +47,18 @@ def digest_blocks(data: Buffer, block_bytes: int) -> bytes:
         raise ValueError("a block has at least one byte")
     view = memoryview(data).cast("B")
     blocks = (view[at : at + block_bytes] for at in range(0, len(view), block_bytes))
-    return b"".join(crc64(block).to_bytes(VALUE_BYTES, "big") for block in blocks)
+    return b"".join(crc64(block).to_bytes(CRC64NVME_BYTES, "big") for block in blocks)
 
 
 def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
     """Return the value of a whole file from those of its blocks; raise ValueError if their number does not fit."""
     data = bytes(packed)
-    check_blocks(len(data) // VALUE_BYTES, block_bytes, size_bytes)
+    check_blocks(len(data) // CRC64NVME_BYTES, block_bytes, size_bytes)
     shift = _find_shift(block_bytes)
     whole = 0
     left_bytes = size_bytes
-    for at in range(0, len(data), VALUE_BYTES):
-        value = int.from_bytes(data[at : at + VALUE_BYTES], "big")
+    for at in range(0, len(data), CRC64NVME_BYTES):
+        value = int.from_bytes(data[at : at + CRC64NVME_BYTES], "big")
         whole = _multiply(shift, whole) ^ value if left_bytes >= block_bytes else combine(whole, value, left_bytes)
         left_bytes -= block_bytes
     return whole

@@ -24,10 +24,10 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from integrity.files.read import Segment
 from integrity.hashing import crc64
-from integrity.hashing.algorithms import Hasher
+from integrity.hashing.algorithms import STORED, Hasher
 from integrity.hashing.block_digests import BlockCutter, pieces
 from integrity.hashing.md5 import Md5, native_status
-from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests
+from integrity.model import CRC64NVME_BYTES, XXH3_128_BYTES, Blocks, ByteRange, Digests
 
 SPARSE_HOLES_BYTES = 1 << 30
 """Files with more holes than this, and more holes than data, get no whole-file digests: MD5 of 1 TiB of zeros takes 20
@@ -82,6 +82,16 @@ def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:
     return hole_bytes > SPARSE_HOLES_BYTES and hole_bytes * 2 > size_bytes
 
 
+def have_equal_digests(one: Digests, other: Digests) -> bool:
+    """Return whether two contents have a judging digest in common, and all that both have are equal."""
+    equal = [
+        mine == theirs
+        for mine, theirs, digest in zip(one, other, STORED, strict=True)
+        if digest.judges and mine is not None and theirs is not None
+    ]
+    return bool(equal) and all(equal)
+
+
 def digest_whole(data: memoryview, want: Want) -> Digests:
     """Digest a file that is in memory as one piece."""
     return Digests(
@@ -110,7 +120,7 @@ def _digest(hasher: Hasher, data: memoryview) -> bytes:
 def combine_crc64nvme(blocks: Blocks, size_bytes: int) -> bytes | None:
     """Combine a file's CRC from those of all its blocks; None if they are missing."""
     count = -(-size_bytes // blocks.block_size_bytes)
-    if not count or len(blocks.crc64nvme) != count * crc64.VALUE_BYTES:
+    if not count or len(blocks.crc64nvme) != count * CRC64NVME_BYTES:
         return None
     return crc64.pack(crc64.combine_blocks(blocks.crc64nvme, blocks.block_size_bytes, size_bytes))
 
@@ -141,12 +151,9 @@ class FileHasher:
     Digest one file, segment by segment, in order.
 
     Args:
-        want: which digests.
         size_bytes: of the file; decides whether blocks are digested.
-        block_size_bytes: of its blocks.
         start: offset of the first segment, a multiple of the block size; not 0 when resumed.
         md5_state: exported at ``start``. A resumed file gets no whole-file digests except an MD5 with this state.
-        probe: a range to digest as well.
     """
 
     def __init__(

@@ -13,7 +13,6 @@ change with every run. ``Wave`` decides whether too much changed at once to appl
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -42,7 +41,7 @@ from integrity.files.excludes import Excludes
 from integrity.files.mirrors import Mirror, find_mirror
 from integrity.files.mount_state import MountState, find_mount_state
 from integrity.files.mounts import find_mounts_beneath, get_mount
-from integrity.files.open_beneath import open_noatime, open_root
+from integrity.files.open_beneath import GONE, open_noatime, open_root
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Capability, FindingKind, RootIdentity
@@ -200,10 +199,6 @@ def _join(folder: bytes, name: bytes) -> bytes:
     return folder + b"/" + name if folder else name
 
 
-_NOT_HERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""Mounted on a file, or below something that hides it now."""
-
-
 class _RootSeen(NamedTuple):
     names: tuple[str, ...]  # of its file system, the most reliable first
     inode: int  # of the visible folder
@@ -302,7 +297,7 @@ def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _RootSeen]:
         try:
             fd = open_noatime(root_fd, path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            if error.errno not in _NOT_HERE:
+            if error.errno not in GONE:  # else mounted on a file, or below something that hides it now
                 present[path] = _RootSeen((f"can't be opened: {error.strerror}",), 0, is_empty=True)
             continue
         try:

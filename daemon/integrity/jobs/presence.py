@@ -14,13 +14,12 @@ import stat
 from typing import TYPE_CHECKING
 
 from integrity.files.mounts import find_mounts_beneath
-from integrity.files.open_beneath import stat_beneath
+from integrity.files.open_beneath import GONE, stat_beneath
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a folder",
@@ -48,7 +47,7 @@ def is_gone(root_fd: int, path: bytes, *, stay_on_mount: bool) -> bool:
             return False
         return not (stay_on_mount and _is_on_other_mount(root_fd, path))
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in GONE:
             return True
         raise
 
@@ -66,7 +65,7 @@ def describe_instead(root_fd: int, path: bytes) -> str:
     try:
         mode = stat_beneath(root_fd, path).st_mode
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in GONE:
             return ""
         return f"; what is in its place can't be looked at: {os.strerror(error.errno or 0)}"
     kind = _KINDS.get(stat.S_IFMT(mode))

@@ -1,0 +1,69 @@
+"""The digests of a file are declared in one table, and everything that stores or computes them follows it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.catalog import schema
+from integrity.catalog.rows import RECORD_COLUMNS
+from integrity.catalog.seal import Sealer
+from integrity.files.read import Segment
+from integrity.hashing.algorithms import STORED
+from integrity.hashing.digests import FileHasher, Want, digest_whole, want_to_confirm
+from integrity.model import Digests
+
+NAMES = [digest.name for digest in STORED]
+DATA = memoryview(b"content")
+EVERYTHING = Want(md5=True, xxh3_128=True, blake3=True, crc64nvme=True)
+
+
+def test_records_have_the_digests_of_the_table() -> None:
+    """A record of digests, a request for them, and a stored row of a file name the same digests."""
+    assert list(Digests._fields) == NAMES
+    assert set(NAMES) <= {field.name for field in fields(Want)}
+    assert [column.key for column in RECORD_COLUMNS][-len(NAMES) :] == NAMES
+
+
+@pytest.mark.parametrize("table", [schema.file, schema.candidate, schema.history], ids=lambda table: str(table.name))
+def test_columns_have_the_length_of_the_digest(table: sa.Table) -> None:
+    """Each table with digests has a column for each, which refuses any other length."""
+    for digest in STORED:
+        (check,) = table.c[digest.name].constraints
+        assert isinstance(check, sa.CheckConstraint)
+
+        assert str(check.sqltext) == f"length({digest.name}) = {digest.algorithm.digest_bytes}"
+
+
+def test_computed_digests_are_those_of_the_table() -> None:
+    """Each way to digest a file returns the value of the algorithm in the table."""
+    expected = []
+    for digest in STORED:
+        hasher = digest.algorithm.find_constructor()()
+        hasher.update(DATA)
+        expected.append(hasher.digest())
+    hasher_of_file = FileHasher(EVERYTHING, len(DATA), 1 << 20)
+    hasher_of_file.feed(Segment(0, len(DATA), DATA))
+
+    assert [digest.algorithm.digest_bytes for digest in STORED] == [len(value) for value in expected]
+    assert list(digest_whole(DATA, EVERYTHING)) == expected
+    assert list(hasher_of_file.digests()) == expected
+
+
+def test_seal_covers_each_digest() -> None:
+    """A row whose digest was exchanged for another of the same length, or lost, has another seal."""
+    digests = Digests(*(bytes(digest.algorithm.digest_bytes) for digest in STORED))
+    changed = [digests._replace(**{digest.name: b"\1" * digest.algorithm.digest_bytes}) for digest in STORED]
+    lost = [digests._replace(**{name: None}) for name in NAMES]
+    seals = {Sealer().seal_file(bytes(16), b"a", (1, 2, 3, 4, 0), one, None, 1) for one in (digests, *changed, *lost)}
+
+    assert len(seals) == 1 + 2 * len(NAMES)
+
+
+def test_verdicts_use_what_is_computed_again() -> None:
+    """A re-read that confirms damage computes every digest that judges, and no other."""
+    want = want_to_confirm(blake3=True)
+
+    assert [getattr(want, digest.name) for digest in STORED] == [digest.judges for digest in STORED]
