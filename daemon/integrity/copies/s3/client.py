@@ -252,11 +252,7 @@ class Store:
             ReadError: Vanished, Unreadable.
             CopyUnreachable: the store failed, not only the object.
         """
-        options: dict[str, str | int] = {
-            "Bucket": self._address.bucket,
-            "Key": key.decode(),
-            "ChecksumMode": "ENABLED",
-        }
+        options: dict[str, str | int] = {"Bucket": self._address.bucket, "Key": key.decode(), "ChecksumMode": "ENABLED"}
         if part is not None:
             options["PartNumber"] = part
         try:

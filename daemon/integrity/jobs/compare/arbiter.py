@@ -193,10 +193,7 @@ class CopyArbiter:
         if record.id in others and find_stand(judgement) is FileState.GOOD:
             doubt = _as_before_rename(doubt, others[record.id])
         arbitration = arbitrate(
-            judgement,
-            doubt.voice.vote,
-            are_equal=record.id in equal,
-            has_good_blocks=_has_good_blocks(standing, doubt),
+            judgement, doubt.voice.vote, are_equal=record.id in equal, has_good_blocks=_has_good_blocks(standing, doubt)
         )
         if arbitration.outcome in _BEHIND and self._may_be_behind(connection, doubt, standing, judgement):
             self._pass_over(connection, standing)

@@ -65,12 +65,7 @@ class Statements:
     """
 
     def __init__(
-        self,
-        run: RootRun,
-        copy: Copy,
-        listing: CopyListing,
-        *,
-        verify: Callable[[FileRecord, Reading], None],
+        self, run: RootRun, copy: Copy, listing: CopyListing, *, verify: Callable[[FileRecord, Reading], None]
     ) -> None:
         self._run = run
         self._listing = listing
