@@ -19,7 +19,7 @@ from integrity.catalog.runs import find_unfinished, last_started
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy, ConfiguredRoot
 from integrity.files.span import UNLIMITED
-from integrity.jobs.compare.promise import check_copies
+from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
 from integrity.model import Finding

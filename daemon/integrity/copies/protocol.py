@@ -23,6 +23,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
+from integrity.copies.part_digests import split_evenly
 from integrity.files.span import UNLIMITED, Pace
 
 if TYPE_CHECKING:
@@ -79,6 +80,19 @@ class Published(NamedTuple):
     value: bytes
     part_sizes: tuple[int, ...] = ()
     parts: int = 0
+
+    def list_parts(self, size_bytes: int) -> tuple[int, ...] | None:
+        """
+        Return the size of each part of a file of this size; None if it is unknown, or the sizes do not add up.
+
+        Only for an MD5 of parts.
+        """
+        sizes = self.part_sizes
+        if len(sizes) == 1 and self.parts > 1:
+            sizes = split_evenly(size_bytes, sizes[0])
+        if not sizes or len(sizes) != self.parts or sum(sizes) != size_bytes:
+            return None
+        return sizes
 
 
 class CopyEntry(NamedTuple):

@@ -160,15 +160,15 @@ def narrow(source: CopySource, paths: Sequence[bytes]) -> list[bytes]:
         ConfigError: the copy covers nothing of one of them.
     """
     base = source.base.rstrip(b"/") or b"/"
-    kept = []
+    covered = []
     for path in paths or [base]:
         if is_inside(path, base.rstrip(b"/")):
-            kept.append(path)
+            covered.append(path)
         elif is_inside(base, path.rstrip(b"/")):
-            kept.append(base)
+            covered.append(base)
         else:
             raise ConfigError(f"{show_path(path)}: {source.name} is a copy of {show_path(base)}, which this is not in")
-    return kept
+    return covered
 
 
 def _with_endpoint(url: str, endpoint: str | None) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import findings, runs
 from integrity.catalog.findings import NewFinding
 from integrity.errors import AppError, CatalogError, CatalogLocked
-from integrity.jobs.compare.promise import find_copy_facts
+from integrity.jobs.compare.deadline import find_copy_facts
 from integrity.jobs.options import CompareOptions
 from integrity.model import FindingKind, Outcome
 from integrity.service.dispatch import ComparePlan

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import runs
 from integrity.errors import AppError
-from integrity.jobs.compare.promise import check_copies
+from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check
 from integrity.model import Job
