@@ -228,11 +228,11 @@ class Copy(Protocol):
     def folder(self) -> LocalFolder | None:
         """Return the open folder of a copy that is mounted here."""
 
-    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+    def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """
-        End all waiting with ReadInterrupted as soon as ``is_asked`` returns true.
+        End all waiting with ReadInterrupted as soon as ``must_stop`` returns true.
 
-        Called before entering. ``is_asked`` is called several times a second by whatever waits for another machine or
+        Called before entering. ``must_stop`` is called several times a second by whatever waits for another machine or
         program; work that needs no waiting continues.
         """
 

@@ -53,20 +53,20 @@ class CopySource:
         """Name the folder or file on this machine that it is; None for other kinds."""
         return find_local_path(self.url)
 
-    def open(self, excludes: Excludes | None = None, is_asked: Callable[[], bool] | None = None) -> Copy:
+    def open(self, excludes: Excludes | None = None, must_stop: Callable[[], bool] | None = None) -> Copy:
         """
         Create the copy; entering it connects.
 
         Args:
             excludes: of the root; also left out of a mounted copy.
-            is_asked: returns whether waiting for the copy must end with ReadInterrupted.
+            must_stop: returns whether waiting for the copy must end with ReadInterrupted.
 
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
         copy = open_copy(self.url, root=self.base, excludes=excludes)
-        if is_asked is not None:
-            copy.interrupt_when(is_asked)
+        if must_stop is not None:
+            copy.interrupt_when(must_stop)
         return copy
 
 
