@@ -20,8 +20,8 @@ from awscrt import checksums
 from contract.copysuite import CopySuite, MakeCopy, list_entries
 from integrity.copies.filenames import find_fault
 from integrity.copies.opening import open_copy
+from integrity.copies.part_digests import PartsHasher
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
-from integrity.copies.s3.checksums import PartsHasher, list_parts
 from integrity.copies.s3.copy import S3Copy
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished
 from support.lyingproxy import Lie, LyingProxy
@@ -181,13 +181,13 @@ def test_upload_in_parts_is_told_without_reading_it(s3_server: S3Box, sizes: lis
 
     (tag,) = listed.published
     assert (Kind.MD5_OF_PARTS, len(sizes)) == (tag.kind, tag.parts)
-    parts = list_parts(len(data), find(closest, Kind.MD5_OF_PARTS))
+    parts = find(closest, Kind.MD5_OF_PARTS).list_parts(len(data))
     assert tuple(sizes) == parts
     hasher = PartsHasher(sizes)
     hasher.update(data)
     assert tag.value == hasher.digest()
     if len(set(sizes[:-1])) <= 1:
-        assert list_parts(len(data), find(closer, Kind.MD5_OF_PARTS)) == parts
+        assert find(closer, Kind.MD5_OF_PARTS).list_parts(len(data)) == parts
     assert s3_server.find_reads(bucket) == []
 
 

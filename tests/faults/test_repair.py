@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.span import Pace
-from integrity.jobs.repair.plan import FindingCheck
+from integrity.jobs.repair.plan import PlanOutcome
 from integrity.jobs.repair.run import RepairOptions
 from integrity.jobs.report import Stop
 from support.bitrot import find_extents, flip_bit
@@ -477,7 +477,7 @@ def test_copy_that_says_something_else_the_second_time(integrity: Box, tmp_path:
     with faulty_copy(tmp_path, data) as copy, context_of(integrity) as context:
         copy.add(Rule("read", path="/a", flip=77, skip=1))
         alone = run_repair(context, [root / "a"], [copy.folder], RepairOptions(applies=True, hold_bytes=0))
-        assert FindingCheck.REPAIRABLE is alone.plans[0].standing
+        assert PlanOutcome.REPAIRABLE is alone.plans[0].outcome
         assert not alone.done[0].is_repaired
         assert "is not any more" in alone.done[0].message
         assert bad == (root / "a").read_bytes()

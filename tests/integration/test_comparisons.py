@@ -19,12 +19,12 @@ from integrity.catalog.runs import find_unfinished, last_started
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy, ConfiguredRoot
 from integrity.files.span import UNLIMITED
-from integrity.jobs.compare.promise import check_copies
+from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
 from integrity.model import Finding
 from integrity.service.dispatch import Dispatcher, ServiceContext
-from integrity.service.inventory import KeptCopy, find_disks, find_kept_copies, find_kept_roots
+from integrity.service.inventory import MonitoredCopy, find_disks, find_monitored_copies, find_monitored_roots
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
 from support.faultfs import FaultFS, Rule
 from support.jobs import open_context
@@ -59,12 +59,12 @@ class Parts:
         self.clock = Clock()
         self.set_url(url)
         Catalog.create(bytes(self.path)).close()
-        grounds = ServiceContext(
+        service = ServiceContext(
             self.open_catalog, lambda: self.config, lambda _: UNLIMITED, "", clock=self.clock, monotonic=self.clock
         )
-        self.dispatcher = Dispatcher(grounds, lambda _: None)
+        self.dispatcher = Dispatcher(service, lambda _: None)
         self.ended = 0
-        self.comparisons = Comparisons(grounds, self.dispatcher, self.copies, self.count)
+        self.comparisons = Comparisons(service, self.dispatcher, self.copies, self.count)
 
     def set_url(self, url: str, *, read_percent: int = 0) -> None:
         self.config = Config(
@@ -75,9 +75,9 @@ class Parts:
     def open_catalog(self) -> Catalog:
         return Catalog.open(bytes(self.path), writes=True)
 
-    def copies(self) -> list[KeptCopy]:
+    def copies(self) -> list[MonitoredCopy]:
         with self.open_catalog() as catalog:
-            return find_kept_copies(self.config, find_kept_roots(catalog, self.config))
+            return find_monitored_copies(self.config, find_monitored_roots(catalog, self.config))
 
     def count(self) -> None:
         self.ended += 1

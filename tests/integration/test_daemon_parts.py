@@ -18,7 +18,7 @@ from integrity.hashing.engine import STALL_S
 from integrity.jobs.report import Summary
 from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
-from integrity.service.inventory import KeptRoot, find_kept_roots
+from integrity.service.inventory import MonitoredRoot, find_monitored_roots
 from integrity.service.watch_thread import LASTS_S, WatchThread
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
@@ -51,9 +51,9 @@ class Parts:
     def open_catalog(self) -> Catalog:
         return Catalog.open(bytes(self.box.catalog), writes=True)
 
-    def find_roots(self) -> list[KeptRoot]:
+    def find_roots(self) -> list[MonitoredRoot]:
         with self.open_catalog() as catalog:
-            return find_kept_roots(catalog, self.config)
+            return find_monitored_roots(catalog, self.config)
 
     def open_kinds(self) -> list[object]:
         return [one["kind"] for one in self.box.findings("findings")]
@@ -71,8 +71,8 @@ def hung(faulty: FaultFS) -> Iterator[FaultFS]:
 def test_hanging_disk_is_told_and_the_others_go_on(integrity: Box, hung: FaultFS, tmp_path: Path, op: str) -> None:
     """A read that hangs is a finding after five minutes; a call before it is listed as stuck. Others are scanned."""
     parts = Parts(integrity, plant(hung.folder, 5), plant(tmp_path / "well", 7))
-    grounds = ServiceContext(parts.open_catalog, lambda: parts.config, lambda _: UNLIMITED, "", monotonic=parts.clock)
-    dispatcher = Dispatcher(grounds, lambda _: None)
+    service = ServiceContext(parts.open_catalog, lambda: parts.config, lambda _: UNLIMITED, "", monotonic=parts.clock)
+    dispatcher = Dispatcher(service, lambda _: None)
     ended: dict[bytes, Summary | AppError] = {}
     bad, well = parts.find_roots()
     dispatcher.set_roots([bad, well])
@@ -102,24 +102,26 @@ def test_blindness_that_lasts_is_a_finding_until_it_is_over(integrity: Box, tmp_
     integrity.run("scan", expect=0)
     roots = parts.find_roots()
     away = root.rename(tmp_path / "away")
-    hints, watched = DirtyPaths(lambda _: 0.0), []
-    lookout = WatchThread(hints, parts.open_catalog, bytes(integrity.catalog), watched.append, monotonic=parts.clock)
-    lookout.start(roots)
+    dirty_paths, watched = DirtyPaths(lambda _: 0.0), []
+    watch_thread = WatchThread(
+        dirty_paths, parts.open_catalog, bytes(integrity.catalog), watched.append, monotonic=parts.clock
+    )
+    watch_thread.start(roots)
     try:
-        wait_until(lambda: any(state.blind for state in lookout.states()), "blindness")
-        assert hints.take(os.fsencode(root)) == ()
+        wait_until(lambda: any(state.blind for state in watch_thread.states()), "blindness")
+        assert dirty_paths.take(os.fsencode(root)) == ()
         assert [] == parts.open_kinds()
 
         parts.clock.ahead_s += LASTS_S + 1
-        lookout.set_roots(roots)
+        watch_thread.set_roots(roots)
         wait_until(lambda: parts.open_kinds() == ["watch_blind"], "a finding")
         away.rename(root)
-        lookout.set_roots(roots)
+        watch_thread.set_roots(roots)
         wait_until(lambda: parts.open_kinds() == [], "its end")
-        assert not any(state.blind for state in lookout.states())
+        assert not any(state.blind for state in watch_thread.states())
     finally:
-        lookout.end()
-        assert lookout.join(10)
+        watch_thread.end()
+        assert watch_thread.join(10)
     assert roots == watched
 
 
@@ -128,25 +130,25 @@ def test_roots_are_told_once_they_are_watched(integrity: Box, tmp_path: Path) ->
     first, second = plant(tmp_path / "first", 1), plant(tmp_path / "second", 1)
     parts = Parts(integrity, first, second)
     one, other = parts.find_roots()
-    watched: list[KeptRoot] = []
-    hints = DirtyPaths(lambda _: 0.0)
-    lookout = WatchThread(hints, parts.open_catalog, bytes(integrity.catalog), watched.append)
-    lookout.start([one])
+    watched: list[MonitoredRoot] = []
+    dirty_paths = DirtyPaths(lambda _: 0.0)
+    watch_thread = WatchThread(dirty_paths, parts.open_catalog, bytes(integrity.catalog), watched.append)
+    watch_thread.start([one])
     try:
         wait_until(lambda: watched == [one], "the first")
-        assert 2 == lookout.states()[0].folders
-        lookout.set_roots([one, other])
+        assert 2 == watch_thread.states()[0].folders
+        watch_thread.set_roots([one, other])
         wait_until(lambda: watched == [one, other], "the second")
-        assert hints.take(one.path) is None
+        assert dirty_paths.take(one.path) is None
     finally:
-        lookout.end()
-        assert lookout.join(10)
+        watch_thread.end()
+        assert watch_thread.join(10)
 
 
-def test_lookout_that_never_began_has_ended(integrity: Box, tmp_path: Path) -> None:
+def test_watch_thread_that_never_began_has_ended(integrity: Box, tmp_path: Path) -> None:
     """A service that can't begin ends with the reason, not with a bug of its end."""
     parts = Parts(integrity, plant(tmp_path / "root", 1))
-    lookout = WatchThread(DirtyPaths(lambda _: 0.0), parts.open_catalog, bytes(integrity.catalog), lambda _: None)
-    lookout.end()
+    watch_thread = WatchThread(DirtyPaths(lambda _: 0.0), parts.open_catalog, bytes(integrity.catalog), lambda _: None)
+    watch_thread.end()
 
-    assert lookout.join(1)
+    assert watch_thread.join(1)

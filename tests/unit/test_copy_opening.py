@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
+from integrity.config.copy_urls import Scheme
 from integrity.copies.folder import TreeCopy
 from integrity.copies.manifest import ManifestCopy
-from integrity.copies.opening import open_copy
+from integrity.copies.opening import _SCHEMES, open_copy
 from integrity.copies.rclone.copy import RcloneCopy
 from integrity.errors import ConfigError
 
@@ -19,6 +20,11 @@ def test_path_is_a_folder_or_a_manifest(tmp_path):
     assert isinstance(open_copy(str(tmp_path / "sums")), ManifestCopy)
     assert isinstance(open_copy(str(tmp_path)), TreeCopy)
     assert isinstance(open_copy(str(tmp_path / "not" / "there")), TreeCopy)
+
+
+def test_every_scheme_has_a_kind_of_copy():
+    """The configuration accepts the schemes that can be opened, and no others."""
+    assert set(Scheme) == set(_SCHEMES)
 
 
 def test_path_may_be_any_bytes(tmp_path):

@@ -9,19 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.copies.protocol import Kind, Published
-from integrity.copies.s3.checksums import (
+from integrity.copies.part_digests import (
     MIB,
     PartsHasher,
-    StatedChecksums,
     derive_from_blocks,
     guess_part_bytes,
     join_parts,
-    list_parts,
-    read_etag,
-    read_stated,
     split_evenly,
 )
+from integrity.copies.protocol import Kind, Published
+from integrity.copies.s3.checksums import StatedChecksums, read_etag, read_stated
 
 DATA = random.Random(1).randbytes(5000)
 DIGITS = "0123456789abcdef0123456789abcdef"
@@ -126,7 +123,7 @@ def test_sizes_of_parts_that_do_not_add_up_are_none(
     size_bytes: int, published: Published, expected: tuple[int, ...] | None
 ) -> None:
     """A store may say anything."""
-    assert list_parts(size_bytes, published) == expected
+    assert published.list_parts(size_bytes) == expected
 
 
 @given(part_mib=st.sampled_from([5, 8, 15, 16, 50, 64, 100]), size_bytes=st.integers(5 * MIB + 1, 10**13))

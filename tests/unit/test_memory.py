@@ -15,13 +15,13 @@ from integrity.service.startup import MemoryTrimmer
 
 _PROGRAM = """
 import threading
-from integrity.service.startup import MemoryTrimmer, be_small
+from integrity.service.startup import MemoryTrimmer, limit_memory_use
 
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4 // 1024
 
-be_small()
+limit_memory_use()
 trimmer = MemoryTrimmer()
 before = resident()
 kept = []

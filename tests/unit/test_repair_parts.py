@@ -11,7 +11,7 @@ from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair, 
 from integrity.files.excludes import Excludes
 from integrity.jobs.repair.inspect import Expected, Inspection
 from integrity.jobs.repair.plan import find_refusal
-from integrity.jobs.repair.targets import MADE_SUFFIX, make_id, name_kept
+from integrity.jobs.repair.targets import MADE_SUFFIX, make_id, name_backup
 from integrity.kinds import CONTENT_FINDINGS
 from integrity.model import Capability, Digests, Finding, FindingId, FindingKind, FindingState, ReadHow
 from support.catalogs import NOW, CatalogBox, make_reading
@@ -23,8 +23,8 @@ KEPT = b".a.integrity-0123456789abcdef"
 @pytest.mark.parametrize("name", [b"a", b".a", b"x" * 255, "ü".encode() * 127, b"\xff" * 255, b"\xa0" * 250, b"a\nb"])
 def test_names_that_a_repair_gives(name: bytes) -> None:
     """They fit, are left out of everything, are no part of a character, and differ from one repair to the next."""
-    kept = name_kept(name, make_id())
-    assert kept != name_kept(name, make_id())
+    kept = name_backup(name, make_id())
+    assert kept != name_backup(name, make_id())
     for one in (kept, kept + MADE_SUFFIX):
         assert len(one) <= 255
         assert Excludes(builtin=False).covers(one)

@@ -35,9 +35,9 @@ def daemon(session: Session, is_self_test: bool) -> int:
     It watches, scans, scrubs, and sends alerts. SIGHUP reloads the configuration, SIGTERM stops. To run it under
     systemd: integrity service install.
     """
-    from integrity.service.startup import keep_capabilities_to_ourselves
+    from integrity.service.startup import drop_inheritable_capabilities
 
-    keep_capabilities_to_ourselves()
+    drop_inheritable_capabilities()
     if is_self_test:
         return self_test(session)
     return _serve(session)
@@ -52,10 +52,10 @@ def _serve(session: Session) -> int:
     from integrity.service.control.socket import default_socket_path
     from integrity.service.daemon import Daemon
     from integrity.service.sd_notify import Notifier
-    from integrity.service.startup import be_small
+    from integrity.service.startup import limit_memory_use
 
     _set_up_logging(session.output.verbosity)
-    be_small()
+    limit_memory_use()
     be_idle()
     service = Daemon(
         lambda: load_config(session.config_path),

@@ -104,7 +104,7 @@ def _find_code(summary: RepairSummary) -> ExitCode:
 
 
 def _tell_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
-    tell = output.say if plan.standing in ("whole", "repairable") else output.tell
+    tell = output.say if plan.outcome in ("whole", "repairable") else output.tell
     for line in _describe(plan, output, applies=applies):
         tell(line)
     tell()
@@ -119,43 +119,43 @@ def _describe(plan: FilePlan, output: Output, *, applies: bool) -> Iterator[str]
         "refused": ("is NOT repaired", "red"),
         "unreadable": ("can't be looked at", "yellow"),
     }
-    words, color = heads[plan.standing.value]
+    words, color = heads[plan.outcome.value]
     yield f"{show_path(absolute(plan.root, plan.path))}: {output.style(words, color)}"
     if plan.reason:
         yield f"  because    {printable(plan.reason)}"
-    if plan.standing.value == "whole" and plan.kinds:
+    if plan.outcome.value == "whole" and plan.kinds:
         yield "             the finding on it ends with: integrity scrub FILE"
     expected = plan.expected
-    if plan.standing.value == "whole" or expected is None:
+    if plan.outcome.value == "whole" or expected is None:
         return
     yield f"  damaged    {_describe_damage(plan, expected)}"
-    for mend in plan.mends:
-        yield f"  good       {_blocks(mend.blocks, expected)} in {printable(mend.copy)}"
+    for supply in plan.supplies:
+        yield f"  good       {_blocks(supply.blocks, expected)} in {printable(supply.copy)}"
     if plan.missing:
         yield f"  lacking    {_blocks(plan.missing, expected)}: no copy has that good"
     for copy, trouble in plan.troubles:
         yield f"  copy       {printable(copy)}: {printable(trouble)}"
-    if plan.is_newer and plan.standing.value == "repairable":
+    if plan.is_newer and plan.outcome.value == "repairable":
         yield "  newer      somebody wrote to it since it was recorded, and may have meant it; to keep what is in it:"
         yield "             integrity accept FILE --reason WHY"
     for other in plan.others:
         yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are exchanged together"
-    if plan.standing.value == "repairable":
+    if plan.outcome.value == "repairable":
         yield from _describe_deed(plan, applies=applies)
 
 
 def _describe_damage(plan: FilePlan, expected: Expected) -> str:
     from integrity.config import format_size
 
-    if plan.look is None:
+    if plan.inspection is None:
         return f"the file is gone: all of it, {format_size(expected.size_bytes)}, comes from the copy"
     parts = []
-    if plan.look.bad:
-        parts.append(f"{_blocks(plan.look.bad, expected)} ({format_size(plan.damaged_bytes)})")
-    unreadable = sum(length for _, length in plan.look.unreadable)
+    if plan.inspection.bad:
+        parts.append(f"{_blocks(plan.inspection.bad, expected)} ({format_size(plan.damaged_bytes)})")
+    unreadable = sum(length for _, length in plan.inspection.unreadable)
     if unreadable:
         parts.append(f"{unreadable:,} bytes can't be read")
-    found = plan.look.stat.st_size
+    found = plan.inspection.stat.st_size
     if found != expected.size_bytes:
         parts.append(f"its size is {found:,} bytes and was {expected.size_bytes:,}")
     return "; ".join(parts)
@@ -193,12 +193,12 @@ def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
     proof = f"{what} those recorded {local_time(record.recorded_at)}{verified}"
     yield (
         f"  proof      what the copy has was read: {proof}"
-        if plan.mends
+        if plan.supplies
         else f"  proof      {proof}; no copy is needed"
     )
     if applies:
         return
-    if plan.look is None:
+    if plan.inspection is None:
         yield "  --apply    makes the whole file, verifies all of it from the disk, then gives it its name"
         whose = "owner of its folder" if plan.owner is None else "owner and group of its copy, which not all may read,"
         yield f"             it gets the {whose} and its recorded time of modification"
@@ -207,29 +207,29 @@ def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
         return
     yield "  --apply    makes the whole file beside this one, verifies all of it from the disk, then exchanges the two"
     yield "             owner, mode, ACL, extended attributes and times stay as they are"
-    from integrity.jobs.repair.targets import name_kept
+    from integrity.jobs.repair.targets import name_backup
 
     folder, _, name = plan.path.rpartition(b"/")
-    kept = name_kept(name, "ID")
+    kept = name_backup(name, "ID")
     path = absolute(plan.root, folder + b"/" + kept if folder else kept)
     yield f"             the damaged file is kept as {show_path(path)} (--discard removes it afterwards)"
 
 
 def _plan_object(plan: FilePlan) -> JsonObject:
-    expected, record, look = plan.expected, plan.record, plan.look
+    expected, record, inspection = plan.expected, plan.record, plan.inspection
     return {
         **path_fields("path", absolute(plan.root, plan.path)),
         **path_fields("root", plan.root),
-        "standing": plan.standing.value,
+        "standing": plan.outcome.value,
         "reason": plan.reason,
         "findings": [kind.value for kind in plan.kinds],
         "size_bytes": None if expected is None else expected.size_bytes,
-        "found_size_bytes": None if look is None else look.stat.st_size,
+        "found_size_bytes": None if inspection is None else inspection.stat.st_size,
         "block_size_bytes": None if expected is None else expected.block_size_bytes,
         "blocks": None if expected is None else expected.count,
-        "damaged_blocks": list(plan.damaged) if expected is not None and plan.standing.value != "unreadable" else [],
-        "unreadable_ranges": [] if look is None else [list(each) for each in look.unreadable],
-        "mends": [{"copy": mend.copy, "blocks": list(mend.blocks)} for mend in plan.mends],
+        "damaged_blocks": list(plan.damaged) if expected is not None and plan.outcome.value != "unreadable" else [],
+        "unreadable_ranges": [] if inspection is None else [list(each) for each in inspection.unreadable],
+        "mends": [{"copy": supply.copy, "blocks": list(supply.blocks)} for supply in plan.supplies],
         "missing_blocks": list(plan.missing),
         "copies_asked": list(plan.asked),
         "troubles": [{"copy": copy, "message": message} for copy, message in plan.troubles],
@@ -262,7 +262,7 @@ def _done_object(done: RepairedFile) -> JsonObject:
         **path_fields("root", done.plan.root),
         "is_repaired": done.is_repaired,
         **kept,
-        "mends": [{"copy": mend.copy, "blocks": list(mend.blocks)} for mend in done.plan.mends],
+        "mends": [{"copy": supply.copy, "blocks": list(supply.blocks)} for supply in done.plan.supplies],
         "message": done.message,
     }
 

@@ -25,7 +25,7 @@ from integrity.paths import absolute, path_fields
 if TYPE_CHECKING:
     from integrity.alerts.status import AlertStatus
     from integrity.catalog.outbox import ChannelState
-    from integrity.jobs.compare.promise import CopyStatus
+    from integrity.jobs.compare.deadline import CopyStatus
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
 
 

@@ -37,7 +37,7 @@ class BaseCopy:
         """Return None: no folder on this machine."""
         return None
 
-    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+    def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """Do nothing: there is nothing to wait for."""
 
     def __exit__(

@@ -23,6 +23,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
+from integrity.copies.part_digests import split_evenly
 from integrity.files.span import UNLIMITED, Pace
 
 if TYPE_CHECKING:
@@ -79,6 +80,19 @@ class Published(NamedTuple):
     value: bytes
     part_sizes: tuple[int, ...] = ()
     parts: int = 0
+
+    def list_parts(self, size_bytes: int) -> tuple[int, ...] | None:
+        """
+        Return the size of each part of a file of this size; None if it is unknown, or the sizes do not add up.
+
+        Only for an MD5 of parts.
+        """
+        sizes = self.part_sizes
+        if len(sizes) == 1 and self.parts > 1:
+            sizes = split_evenly(size_bytes, sizes[0])
+        if not sizes or len(sizes) != self.parts or sum(sizes) != size_bytes:
+            return None
+        return sizes
 
 
 class CopyEntry(NamedTuple):
@@ -214,11 +228,11 @@ class Copy(Protocol):
     def folder(self) -> LocalFolder | None:
         """Return the open folder of a copy that is mounted here."""
 
-    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+    def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """
-        End all waiting with ReadInterrupted as soon as ``is_asked`` returns true.
+        End all waiting with ReadInterrupted as soon as ``must_stop`` returns true.
 
-        Called before entering. ``is_asked`` is called several times a second by whatever waits for another machine or
+        Called before entering. ``must_stop`` is called several times a second by whatever waits for another machine or
         program; work that needs no waiting continues.
         """
 

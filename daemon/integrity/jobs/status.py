@@ -16,7 +16,7 @@ from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
-from integrity.jobs.compare.promise import CopyStatus, find_copy_status
+from integrity.jobs.compare.deadline import CopyStatus, find_copy_status
 from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate

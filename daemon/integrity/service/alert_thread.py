@@ -22,6 +22,7 @@ from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
     from integrity.config import Config
+    from integrity.service.dispatch import ServiceContext
 
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class CatalogFailureAlert:
         self._clock = clock
         self._monotonic = monotonic
         self._since: float | None = None
-        self._told_at: float | None = None
+        self._sent_at: float | None = None
         self._next_at = 0.0
 
     def look(self, trouble: str, channels: Callable[[], Sequence[Channel]]) -> None:
@@ -58,15 +59,15 @@ class CatalogFailureAlert:
         now = self._monotonic()
         if not trouble:
             self._since = None
-            if self._told_at is not None:
-                self._next_at = self._told_at + PAUSE_S
+            if self._sent_at is not None:
+                self._next_at = self._sent_at + PAUSE_S
             return
         if self._since is None:
             self._since = now
         if now - self._since < LASTS_S or now < self._next_at:
             return
         if self._send(trouble, channels()):
-            self._told_at, self._next_at = now, now + AGAIN_S
+            self._sent_at, self._next_at = now, now + AGAIN_S
         else:
             self._next_at = now + LASTS_S
 
@@ -92,32 +93,21 @@ class AlertThread(RoundThread):
     Send alerts until ``end`` is called.
 
     Args:
-        open_catalog: opens the catalog for this thread alone.
-        config: returns the current configuration.
+        service: opens the catalog, for this thread alone, and returns the current configuration.
         beat: called each round and before each send, for the watchdog.
         trouble: returns the catalog's current error, or an empty text.
         hostname: of this machine, for mails.
-        clock: seconds UTC.
     """
 
     def __init__(
-        self,
-        open_catalog: Callable[[], Catalog],
-        config: Callable[[], Config],
-        beat: Callable[[], None],
-        trouble: Callable[[], str],
-        *,
-        hostname: str,
-        clock: Callable[[], float],
+        self, service: ServiceContext, beat: Callable[[], None], trouble: Callable[[], str], *, hostname: str
     ) -> None:
         super().__init__("alerts")
-        self._open_catalog = open_catalog
-        self._config = config
+        self._service = service
         self._beat = beat
         self._trouble = trouble
-        self._outcry = CatalogFailureAlert(hostname, clock)
+        self._failure_alert = CatalogFailureAlert(hostname, service.clock)
         self._hostname = hostname
-        self._clock = clock
         self._catalog: Catalog | None = None
         self._delivery: AlertDelivery | None = None
         self._used: Config | None = None  # by the delivery
@@ -126,7 +116,9 @@ class AlertThread(RoundThread):
         """Deliver what is due; return how long nothing will be."""
         self._beat()
         try:
-            self._outcry.look(self._trouble(), lambda: make_channels(self._config(), hostname=self._hostname))
+            self._failure_alert.look(
+                self._trouble(), lambda: make_channels(self._service.config(), hostname=self._hostname)
+            )
             return min(self._find_delivery().tick(), LONGEST_WAIT_S)
         except AppError as error:
             _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
@@ -140,13 +132,13 @@ class AlertThread(RoundThread):
 
     def _find_delivery(self) -> AlertDelivery:
         """Return the delivery. Make it on first use, and again when the configuration has changed."""
-        config = self._config()
+        config = self._service.config()
         if self._catalog is None:
-            self._catalog = self._open_catalog()
+            self._catalog = self._service.open_catalog()
         if self._delivery is None or config is not self._used:
             channels = make_channels(config, hostname=self._hostname)
             self._delivery = AlertDelivery(
-                self._catalog, config, channels, clock=self._clock, hostname=self._hostname, beat=self._beat
+                self._catalog, config, channels, clock=self._service.clock, hostname=self._hostname, beat=self._beat
             )
             if config is not self._used and not find_recipients(config):
                 _log.warning("no_channel: %s; %s", NOBODY, HOW_TO_TELL)

@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from integrity import __version__
@@ -30,17 +26,24 @@ from integrity.hashing.engine import STALL_S
 from integrity.jobs import messages
 from integrity.jobs.admin.roots import follow_config
 from integrity.jobs.pace.throttle import DevicePace, pace_device
-from integrity.jobs.report import Stop, Summary
+from integrity.jobs.report import Summary
 from integrity.model import FindingKind
 from integrity.service.alert_thread import AlertThread
 from integrity.service.control.requests import Done, JobRequest, Returned, Ticket
 from integrity.service.control.server import ControlServer
 from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
-from integrity.service.inventory import KeptCopy, KeptRoot, MountWatch, find_kept_copies, find_kept_roots
+from integrity.service.inventory import (
+    MonitoredCopy,
+    MonitoredRoot,
+    MountWatch,
+    find_monitored_copies,
+    find_monitored_roots,
+)
 from integrity.service.schedule.timetable import Timetable
-from integrity.service.sd_notify import Notifier, watchdog_interval_s
-from integrity.service.startup import GOES_DOWN, MemoryTrimmer, make_folder, mark_clean_stop, prepare_catalog
+from integrity.service.sd_notify import Notifier
+from integrity.service.signals import SignalFlags
+from integrity.service.startup import MemoryTrimmer, make_folder, mark_clean_stop, prepare_catalog
 from integrity.service.states import BusyRoot, DaemonState
 from integrity.service.watch_thread import WatchThread
 from integrity.service.watchdog import Watchdog
@@ -70,8 +73,6 @@ class Daemon:
         socket_path: of the control socket.
         notifier: reports the state to systemd.
         hostname: of this machine, for mails.
-        clock: seconds UTC.
-        monotonic: seconds.
     """
 
     def __init__(
@@ -82,62 +83,43 @@ class Daemon:
         *,
         notifier: Notifier,
         hostname: str,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read_config = read_config
         self._config = read_config()
         self._catalog_path = catalog_path
         self._notifier = notifier
-        self._clock = clock
-        self._monotonic = monotonic
-        self._started_at = int(clock())
-        self._stop = Stop()
-        self._wants_reload = False
-        self._is_machine_ending = False
+        self._signals = SignalFlags()
+        self._service = ServiceContext(
+            self._open_catalog, lambda: self._config, self._pace_of, os.fsdecode(socket_path)
+        )
+        self._started_at = int(self._service.clock())
         self._has_new_roots = False
-        self._trimmer = MemoryTrimmer(monotonic)
-        self._roots: list[KeptRoot] = []
-        self._copies: list[KeptCopy] = []
+        self._trimmer = MemoryTrimmer(self._service.monotonic)
+        self._roots: list[MonitoredRoot] = []
+        self._copies: list[MonitoredCopy] = []
         self._idle_copies: set[str] = set()
         self._mounts = MountWatch()
         self._paces: dict[str, DevicePace] = {}
         self._status = ""
         self._trouble = ""  # the catalog's current error; work that needs it is retried
         self._stuck: set[bytes] = set()
-        self._heart = Watchdog({"scheduler": _PATIENCE_S, "mailman": _PATIENCE_S}, monotonic=monotonic)
-        self._fed_at = monotonic()
-        self._hints = DirtyPaths(self._settle_s, monotonic=monotonic)
-        grounds = ServiceContext(
-            self._open_catalog, lambda: self._config, self._pace_of, os.fsdecode(socket_path), clock, monotonic
+        self._watchdog = Watchdog({"scheduler": _PATIENCE_S, "alerts": _PATIENCE_S}, notifier)
+        self._dirty_paths = DirtyPaths(self._settle_s)
+        self._dispatcher = Dispatcher(self._service, self._work_ended)
+        self._alerts = AlertThread(
+            self._service, lambda: self._watchdog.beat("alerts"), lambda: self._trouble, hostname=hostname
         )
-        self._dispatcher = Dispatcher(grounds, self._work_ended)
         self._timetable = Timetable(
-            grounds,
+            self._service,
             self._dispatcher,
             lambda: self._roots,
             lambda: self._copies,
             scan=self._scan,
             beat=self._scheduler_beats,
-            has_news=lambda: self._mailman.call(),
+            has_news=self._alerts.call,
         )
-        self._mailman = AlertThread(
-            self._open_catalog,
-            lambda: self._config,
-            lambda: self._heart.beat("mailman"),
-            lambda: self._trouble,
-            hostname=hostname,
-            clock=clock,
-        )
-        self._lookout = WatchThread(
-            self._hints,
-            self._open_catalog,
-            catalog_path,
-            lambda root: self._scan(root, "what happened while nobody watched"),
-            clock=clock,
-            monotonic=monotonic,
-        )
-        self._control = ControlServer(socket_path, self, catalog=catalog_path, monotonic=monotonic)
+        self._watch = WatchThread(self._dirty_paths, self._open_catalog, catalog_path, self._scan_unwatched)
+        self._control = ControlServer(socket_path, self, catalog=catalog_path)
 
     def run(self) -> None:
         """
@@ -146,14 +128,14 @@ class Daemon:
         Raises:
             AppError: the service can't start.
         """
-        with self._handling_signals():
+        with self._signals.handled():
             make_folder(self._catalog_path)
             self._control.start()  # first, so that no second service restores the catalog in use
             try:
-                prepare_catalog(self._catalog_path, self._config, clock=self._clock)
+                prepare_catalog(self._catalog_path, self._config, clock=self._service.clock)
                 with shared_lock(self._catalog_path):  # a restore is refused while the service runs
                     self._begin()
-                    while not self._stop.wait(TICK_S):
+                    while not self._signals.stop.wait(TICK_S):
                         self._tick()
             finally:
                 self._end()
@@ -175,7 +157,7 @@ class Daemon:
             self._dispatcher.busy(),
             self._dispatcher.queued(),
             self._timetable.next_runs(),
-            self._lookout.states(),
+            self._watch.states(),
             self._timetable.waiting_copies(),
             self._trouble,
         )
@@ -188,68 +170,71 @@ class Daemon:
         with self._open_catalog() as catalog:
             self._find_roots(catalog)
             with catalog.transaction() as connection:
-                runs.ensure_boot(connection, read_boot_uuid(), int(self._clock()))
-        self._mailman.start()
+                runs.ensure_boot(connection, read_boot_uuid(), int(self._service.clock()))
+        self._alerts.start()
         self._timetable.start()
         self._notifier.ready()
         _log.info(
             "started version=%s roots=%d catalog=%s", __version__, len(self._roots), show_path(self._catalog_path)
         )
-        self._lookout.start(self._roots)
+        self._watch.start(self._roots)
 
     def _end(self) -> None:
         """Stop all threads, and wait for those that can end. Jobs save their own cursors."""
-        deadline = self._monotonic() + _STOP_S
+        deadline = self._service.monotonic() + _STOP_S
         self._notifier.stopping()
         self._timetable.stop()
         self._dispatcher.end()
-        self._lookout.end()
-        self._mailman.end()
+        self._watch.end()
+        self._alerts.end()
         hanging = self._dispatcher.join(deadline)
-        for name, thread in (("watch", self._lookout), ("alerts", self._mailman)):
-            if not thread.join(max(0.1, deadline - self._monotonic())):
+        for name, thread in (("watch", self._watch), ("alerts", self._alerts)):
+            if not thread.join(max(0.1, deadline - self._service.monotonic())):
                 hanging.append(name)
         self._control.close()
         self._mounts.close()
         if hanging:
             _log.warning("stopped although these hang in the system: %s", ", ".join(hanging))
-        elif self._is_machine_ending:  # a machine with a hanging disk will hardly shut down cleanly
-            mark_clean_stop(self._open_catalog, int(self._clock()))
+        elif self._signals.is_machine_ending:  # a machine with a hanging disk will hardly shut down cleanly
+            mark_clean_stop(self._open_catalog, int(self._service.clock()))
 
     def _tick(self) -> None:
-        if self._wants_reload:
-            self._wants_reload = False
+        if self._signals.wants_reload:
+            self._signals.wants_reload = False
             self._reload()
         if self._has_new_roots:
             self._has_new_roots = False
             self._refresh_roots()
         for root in self._roots:
-            names = self._hints.take(root.path)
+            names = self._dirty_paths.take(root.path)
             if names is not None:
                 self._look(root, names)
         if self._mounts.has_changed():
             self._timetable.mounts_changed()
         self._dispatcher.make_room()
         self._trimmer.trim(is_busy=bool(self._dispatcher.busy()))
-        self._tell_stuck()
-        self._feed_watchdog()
-        self._tell_status()
+        self._report_stuck()
+        self._watchdog.feed()
+        self._report_status()
 
-    def _scan(self, root: KeptRoot, reason: str) -> None:
+    def _scan(self, root: MonitoredRoot, reason: str) -> None:
         """Queue a scan of a whole root. Mark the root as dirty again if the catalog can't record the result."""
 
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, CatalogError):
-                self._hints.add_whole(root.path)
+                self._dirty_paths.add_whole(root.path)
             elif isinstance(result, Summary) and result.counts.new:
                 self._timetable.verify_new(root)
 
         self._dispatcher.scan(root, reason, ended)
 
-    def _look(self, root: KeptRoot, names: tuple[bytes, ...]) -> None:
+    def _scan_unwatched(self, root: MonitoredRoot) -> None:
+        self._scan(root, "what happened while nobody watched")
+
+    def _look(self, root: MonitoredRoot, names: tuple[bytes, ...]) -> None:
         def ended(result: Summary | AppError) -> None:
             if isinstance(result, AppError):
-                self._hints.give_back(root.path, names)
+                self._dirty_paths.give_back(root.path, names)
             elif result.counts.new:
                 self._timetable.verify_new(root)
 
@@ -259,7 +244,7 @@ class Daemon:
             self._scan(root, "something may have happened anywhere")
 
     def _scheduler_beats(self) -> None:
-        self._heart.beat("scheduler")
+        self._watchdog.beat("scheduler")
         self._has_new_roots = True  # a command may have paused or added a root
 
     def _work_ended(self, result: Summary | AppError) -> None:
@@ -268,7 +253,7 @@ class Daemon:
         self._trouble = str(result) if is_trouble else ""
         self._has_new_roots = True
         self._trimmer.job_ended()
-        self._mailman.call()
+        self._alerts.call()
 
     def _refresh_roots(self) -> None:
         try:
@@ -279,22 +264,25 @@ class Daemon:
             _log.error("roots_not_read: %s", error)
             return
         if self._roots != before:
-            self._lookout.set_roots(self._roots)
+            self._watch.set_roots(self._roots)
 
     def _find_roots(self, catalog: Catalog) -> None:
         follow_config(catalog, frozenset(root.path for root in self._config.roots))
-        self._roots = find_kept_roots(catalog, self._config, self._roots)
+        self._roots = find_monitored_roots(catalog, self._config, self._roots)
         self._find_copies()
         self._dispatcher.set_roots(self._roots)
-        self._hints.keep_only(frozenset(root.path for root in self._roots))
+        self._dirty_paths.keep_only(frozenset(root.path for root in self._roots))
         for root in self._roots:
             if root.lane not in self._paces:
                 self._paces[root.lane] = pace_device(
-                    root.device, self._config.pace, self._stop, needed_bytes_per_s=self._timetable.needs(root.lane)
+                    root.device,
+                    self._config.pace,
+                    self._signals.stop,
+                    needed_bytes_per_s=self._timetable.needs(root.lane),
                 )
 
     def _find_copies(self) -> None:
-        self._copies = find_kept_copies(self._config, self._roots)
+        self._copies = find_monitored_copies(self._config, self._roots)
         idle = {copy.name for copy in self._config.copies} - {copy.name for copy in self._copies}
         for name in sorted(idle - self._idle_copies):
             _log.warning("copy_idle name=%s: it is a copy of nothing that is watched, so it is not compared", name)
@@ -317,14 +305,14 @@ class Daemon:
             with self._open_catalog() as catalog:
                 self._find_roots(catalog)
             self._timetable.reload()
-            self._lookout.set_roots(self._roots)
-            self._mailman.call()
+            self._watch.set_roots(self._roots)
+            self._alerts.call()
             _log.info("reloaded roots=%d", len(self._roots))
         except AppError as error:
             _log.error("reload_refused, the former configuration stays: %s", error)
         self._notifier.ready()
 
-    def _tell_stuck(self) -> None:
+    def _report_stuck(self) -> None:
         """Open a finding for each root whose job hangs in the kernel. Stalled reads open their own findings."""
         stuck = {work.root for work in self._dispatcher.stuck(_STUCK_S)}
         for root in self._roots:
@@ -333,26 +321,13 @@ class Daemon:
                 new = NewFinding(FindingKind.DEVICE_STALLED, root.id, None, None, messages.DEVICE_STALLED)
                 try:
                     with self._open_catalog() as catalog, catalog.transaction() as connection:
-                        findings.open_finding(connection, new, now=int(self._clock()), run_id=None)
+                        findings.open_finding(connection, new, now=int(self._service.clock()), run_id=None)
                 except AppError as error:
                     _log.error("device_stalled could not be written down: %s", error)
-                self._mailman.call()
+                self._alerts.call()
         self._stuck = stuck
 
-    def _feed_watchdog(self) -> None:
-        """Notify systemd's watchdog if all threads are alive. Without it, systemd restarts the service."""
-        interval_s = watchdog_interval_s()
-        now = self._monotonic()
-        if interval_s is None or now - self._fed_at < interval_s / 4:
-            return
-        self._fed_at = now
-        silent = self._heart.find_silent()
-        if silent:
-            _log.error("hangs: %s; systemd will start the service anew", ", ".join(silent))
-        else:
-            self._notifier.watchdog()
-
-    def _tell_status(self) -> None:
+    def _report_status(self) -> None:
         busy, queued = self._dispatcher.busy(), self._dispatcher.queued()
         text = "; ".join(_describe(one) for one in busy)
         text = text or f"idle; {len(self._roots)} roots"
@@ -364,30 +339,6 @@ class Daemon:
 
     def _open_catalog(self) -> Catalog:
         return Catalog.open(self._catalog_path, writes=True, seal_key=read_seal_key(self._config), quick_check=False)
-
-    @contextmanager
-    def _handling_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM and SIGINT, at once on the second one; reload the configuration on SIGHUP."""
-        handlers = {signal.SIGTERM: self._on_stop, signal.SIGINT: self._on_stop, signal.SIGHUP: self._on_reload}
-        handlers[GOES_DOWN] = self._on_machine_end  # SIGTERM follows
-        former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        try:
-            yield
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
-
-    def _on_stop(self, number: int, _: FrameType | None) -> None:
-        if self._stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        self._stop.set()
-
-    def _on_reload(self, _: int, __: FrameType | None) -> None:
-        self._wants_reload = True
-
-    def _on_machine_end(self, _: int, __: FrameType | None) -> None:
-        self._is_machine_ending = True
 
 
 def _describe(one: BusyRoot) -> str:

@@ -64,7 +64,7 @@ class Work:
         rest: makes a scrub or comparison pause as at a limit, to be resumed later.
 
     Attributes:
-        began_at, told_at: start and last progress, on the monotonic clock; None before the start.
+        began_at, progress_at: start and last progress, on the monotonic clock; None before the start.
         steady_s: for this long after the start, only user requests interrupt the work.
     """
 
@@ -82,7 +82,7 @@ class Work:
     rest: Stop = field(default_factory=Stop)
     progress: Progress | None = None
     began_at: float | None = None
-    told_at: float | None = None
+    progress_at: float | None = None
     steady_s: float = 0.0
 
     def is_same(self, other: Work) -> bool:
@@ -122,11 +122,11 @@ class WorkReport:
         self._work = work
         self._monotonic = monotonic
         self._logged = LogReport()
-        work.told_at = work.began_at = monotonic()
+        work.progress_at = work.began_at = monotonic()
 
     def progress(self, progress: Progress) -> None:
         """Record progress for ``state``, and pass it on."""
-        self._work.progress, self._work.told_at = progress, self._monotonic()
+        self._work.progress, self._work.progress_at = progress, self._monotonic()
         if self._work.listener is not None:
             self._work.listener.progress(progress)
 

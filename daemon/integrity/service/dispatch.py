@@ -36,7 +36,7 @@ from integrity.service.control.requests import (
 )
 from integrity.service.control.server import Gathered
 from integrity.service.device_queue import DeviceQueue, Urgency, Work, WorkReport
-from integrity.service.inventory import KeptRoot, lane_of
+from integrity.service.inventory import MonitoredRoot, lane_of
 from integrity.service.log_backoff import LogBackoff
 from integrity.service.states import BusyRoot, JobAhead, QueuedJob
 
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.files.span import Pace
     from integrity.jobs.options import CompareOptions, ScrubOptions
-    from integrity.service.inventory import KeptCopy
+    from integrity.service.inventory import MonitoredCopy
 
 
-_GLANCE_S = 0.2
+_POLL_S = 0.2
 
 
 class DeviceHold:
@@ -58,13 +58,13 @@ class DeviceHold:
         self._waiting = threading.Lock()
 
     @contextmanager
-    def hold(self, lane: DeviceQueue, whose: Work, monotonic: Callable[[], float]) -> Iterator[bool]:
+    def hold(self, lane: DeviceQueue, holder: Work, monotonic: Callable[[], float]) -> Iterator[bool]:
         """
         Hold a queue for the duration of the context.
 
         Args:
             lane: not the one that runs the work.
-            whose: the work that needs it; it is asked to pause when more urgent work is queued on ``lane``.
+            holder: the work that needs it; it is asked to pause when more urgent work is queued on ``lane``.
             monotonic: seconds.
 
         Returns:
@@ -73,7 +73,7 @@ class DeviceHold:
         if not self._waiting.acquire(blocking=False):
             yield False
             return
-        hold = _Hold(lane, whose)
+        hold = _Hold(lane, holder)
         try:
             is_held = hold.wait(monotonic)
         finally:
@@ -85,23 +85,30 @@ class DeviceHold:
 
 
 class _Hold:
-    def __init__(self, lane: DeviceQueue, whose: Work) -> None:
+    def __init__(self, lane: DeviceQueue, holder: Work) -> None:
         self._lane = lane
-        self._whose = whose
-        self._begun = threading.Event()
+        self._holder = holder
+        self._held = threading.Event()
         self._over = threading.Event()
         self._work = Work(
-            whose.job, whose.root, whose.urgency, whose.reason, self._run, self._ended, copy=whose.copy, is_hold=True
+            holder.job,
+            holder.root,
+            holder.urgency,
+            holder.reason,
+            self._run,
+            self._ended,
+            copy=holder.copy,
+            is_hold=True,
         )
         if not lane.give(self._work):
             self._over.set()
 
     def wait(self, monotonic: Callable[[], float]) -> bool:
         """Wait until the queue is held. Return whether it is."""
-        whose = self._whose
-        while not self._begun.wait(_GLANCE_S):
-            whose.told_at = monotonic()
-            if self._over.is_set() or whose.stop.is_set() or whose.rest.is_set():
+        holder = self._holder
+        while not self._held.wait(_POLL_S):
+            holder.progress_at = monotonic()
+            if self._over.is_set() or holder.stop.is_set() or holder.rest.is_set():
                 return False
         return not self._over.is_set()
 
@@ -110,18 +117,18 @@ class _Hold:
         self._lane.cancel(self._work)
 
     def _run(self, context: Context, work: Work) -> Summary:
-        work.steady_s = self._whose.steady_s
-        self._begun.set()
-        while not self._over.wait(_GLANCE_S):
-            work.steady_s = self._whose.steady_s
+        work.steady_s = self._holder.steady_s
+        self._held.set()
+        while not self._over.wait(_POLL_S):
+            work.steady_s = self._holder.steady_s
             if work.rest.is_set() or work.stop.is_set():
-                self._whose.rest.set()
+                self._holder.rest.set()
         return nothing_done(work.job, context.now())
 
     def _ended(self, _: Summary | AppError) -> None:
         """Record that the hold ended or could not start."""
         self._over.set()
-        self._begun.set()
+        self._held.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,30 +173,30 @@ class Dispatcher:
         ended: called with the result of each work, after its own callback.
     """
 
-    def __init__(self, grounds: ServiceContext, ended: Ended) -> None:
-        self._grounds = grounds
+    def __init__(self, service: ServiceContext, ended: Ended) -> None:
+        self._service = service
         self._ended = ended
         self._lock = threading.Lock()
         self._lanes: dict[str, DeviceQueue] = {}
-        self._roots: Sequence[KeptRoot] = ()
+        self._roots: Sequence[MonitoredRoot] = ()
         self._is_over = False
         self._holder = DeviceHold()
-        self._backoff = LogBackoff(grounds.monotonic)
+        self._backoff = LogBackoff(service.monotonic)
 
-    def set_roots(self, roots: Sequence[KeptRoot]) -> None:
+    def set_roots(self, roots: Sequence[MonitoredRoot]) -> None:
         """Replace the known roots. Existing queues stay, because they may have work."""
         self._roots = roots
 
-    def scan(self, root: KeptRoot, reason: str, ended: Ended | None = None) -> None:
+    def scan(self, root: MonitoredRoot, reason: str, ended: Ended | None = None) -> None:
         """Queue a scan of a whole root."""
 
         def run(context: Context, _: Work) -> Summary:
-            with _telling_heartbeat(context, self._backoff) as tell:
-                return tell(runner.scan(context, [root.path], ScanOptions()))
+            with _ping_heartbeat(context, self._backoff) as record:
+                return record(runner.scan(context, [root.path], ScanOptions()))
 
         self._give(root.lane, Work(Job.SCAN, root.path, Urgency.SCAN, reason, run, self._then(ended)))
 
-    def look(self, root: KeptRoot, names: tuple[bytes, ...], ended: Ended) -> None:
+    def look(self, root: MonitoredRoot, names: tuple[bytes, ...], ended: Ended) -> None:
         """Queue a scan of some names of a root."""
 
         def run(context: Context, _: Work) -> Summary:
@@ -201,7 +208,7 @@ class Dispatcher:
 
     def scrub(
         self,
-        root: KeptRoot,
+        root: MonitoredRoot,
         reason: str,
         plan: Callable[[Context], ScrubOptions | None],
         ended: Callable[[Summary | AppError, bool], None],
@@ -220,8 +227,8 @@ class Dispatcher:
             options = plan(context)
             if options is None:
                 return nothing_done(Job.SCRUB, context.now())
-            with _telling_heartbeat(context, self._backoff) as tell:
-                return tell(runner.scrub(context, [root.path], options))
+            with _ping_heartbeat(context, self._backoff) as record:
+                return record(runner.scrub(context, [root.path], options))
 
         def then(result: Summary | AppError) -> None:
             ended(result, work.rest.is_set() and not work.stop.is_set())
@@ -231,7 +238,7 @@ class Dispatcher:
 
     def compare(
         self,
-        copy: KeptCopy,
+        copy: MonitoredCopy,
         reason: str,
         plan: Callable[[Context], ComparePlan | None],
         ended: Callable[[Summary | AppError, bool], None],
@@ -253,9 +260,9 @@ class Dispatcher:
             with self._hold_disks_of(copy, work) as are_held:
                 if not are_held:
                     return nothing_done(Job.COMPARE, context.now())
-                work.began_at, work.steady_s = self._grounds.monotonic(), planned.steady_s
-                with _telling_heartbeat(context, self._backoff) as tell:
-                    return tell(runner.compare(context, (copy.settings.of,), planned.options))
+                work.began_at, work.steady_s = self._service.monotonic(), planned.steady_s
+                with _ping_heartbeat(context, self._backoff) as record:
+                    return record(runner.compare(context, (copy.settings.of,), planned.options))
 
         def then(result: Summary | AppError) -> None:
             ended(result, work.rest.is_set() and not work.stop.is_set())
@@ -264,13 +271,13 @@ class Dispatcher:
         self._give(copy.root.lane, work)
 
     @contextmanager
-    def _hold_disks_of(self, copy: KeptCopy, work: Work) -> Iterator[bool]:
+    def _hold_disks_of(self, copy: MonitoredCopy, work: Work) -> Iterator[bool]:
         """Hold the queue of a mounted copy's disks, unless it is the one that runs the comparison."""
         name = copy.root.lane if copy.path is None else lane_of(self._roots, copy.path)
         if name == copy.root.lane:
             yield True
             return
-        with self._holder.hold(self._find_lane(name), work, self._grounds.monotonic) as is_held:
+        with self._holder.hold(self._find_lane(name), work, self._service.monotonic) as is_held:
             yield is_held
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
@@ -333,9 +340,9 @@ class Dispatcher:
 
         Comparisons are excluded: another machine may compute for hours, and copies have their own timeouts.
         """
-        now = self._grounds.monotonic()
+        now = self._service.monotonic()
         works = [work for work in self._current() if work.job is not Job.COMPARE]
-        return [work for work in works if work.told_at is not None and now - work.told_at > silent_s]
+        return [work for work in works if work.progress_at is not None and now - work.progress_at > silent_s]
 
     def make_room(self) -> None:
         """Ask jobs whose steady time is over to pause if more urgent work is queued."""
@@ -357,7 +364,7 @@ class Dispatcher:
 
     def join(self, deadline: float) -> list[str]:
         """Wait for the threads until ``deadline`` on the monotonic clock. Return the names of those that hang."""
-        monotonic = self._grounds.monotonic
+        monotonic = self._service.monotonic
         return [lane.name for lane in self._all_lanes() if not lane.join(max(0.0, deadline - monotonic()))]
 
     def _find_ahead(self, works: Sequence[tuple[DeviceQueue, Work]]) -> tuple[JobAhead, ...]:
@@ -369,9 +376,9 @@ class Dispatcher:
         return tuple(sorted(ahead, key=lambda one: one.began_at is None))
 
     def _describe_ahead(self, work: Work) -> JobAhead:
-        grounds, began_at = self._grounds, None
+        service, began_at = self._service, None
         if work.began_at is not None:
-            began_at = int(grounds.clock() - (grounds.monotonic() - work.began_at))
+            began_at = int(service.clock() - (service.monotonic() - work.began_at))
         return JobAhead(work.root, work.job.value, began_at, work.copy)
 
     def _current(self) -> list[Work]:
@@ -386,8 +393,8 @@ class Dispatcher:
         with self._lock:
             lane = self._lanes.get(name)
             if lane is None:
-                grounds = self._grounds
-                lane = DeviceQueue(name, self._surround(name), clock=grounds.clock, monotonic=grounds.monotonic)
+                service = self._service
+                lane = DeviceQueue(name, self._surround(name), clock=service.clock, monotonic=service.monotonic)
                 self._lanes[name] = lane
                 if self._is_over:
                     lane.end()
@@ -405,22 +412,22 @@ class Dispatcher:
         return call
 
     def _surround(self, name: str) -> Callable[[Work], AbstractContextManager[Context]]:
-        grounds = self._grounds
+        service = self._service
 
         @contextmanager
         def surround(work: Work) -> Iterator[Context]:
-            with grounds.open_catalog() as catalog:
+            with service.open_catalog() as catalog:
                 yield Context(
                     catalog,
-                    grounds.config(),
-                    WorkReport(work, grounds.monotonic),
+                    service.config(),
+                    WorkReport(work, service.monotonic),
                     jobs=work.jobs,
                     stop=work.stop,
-                    clock=grounds.clock,
-                    monotonic=grounds.monotonic,
-                    pace=grounds.pace_of(name),
+                    clock=service.clock,
+                    monotonic=service.monotonic,
+                    pace=service.pace_of(name),
                     rest=work.rest,
-                    socket=grounds.socket,
+                    socket=service.socket,
                 )
 
         return surround
@@ -437,36 +444,36 @@ class Dispatcher:
 
 
 @contextmanager
-def _telling_heartbeat(context: Context, backoff: LogBackoff) -> Iterator[Callable[[Summary], Summary]]:
+def _ping_heartbeat(context: Context, backoff: LogBackoff) -> Iterator[Callable[[Summary], Summary]]:
     """
     Ping the heartbeat when a run starts, and when it succeeds or fails.
 
     A run that ends in an error is retried soon; its pings back off.
     """
-    heart = Heartbeat(context.config.alerts.heartbeat_url, context.catalog, clock=context.clock)
+    heartbeat = Heartbeat(context.config.alerts.heartbeat_url, context.catalog, clock=context.clock)
     is_good, has_ended, is_silent = False, False, backoff.is_silent()
 
-    def tell(summary: Summary) -> Summary:
+    def record(summary: Summary) -> Summary:
         nonlocal is_good, has_ended
         is_good, has_ended = summary.outcome is Outcome.CLEAN, True
         backoff.reset()
         return summary
 
     if not is_silent:
-        heart.started()
+        heartbeat.started()
     try:
-        yield tell
+        yield record
     finally:
         if has_ended or not is_silent:
-            (heart.good if is_good else heart.bad)()
+            (heartbeat.good if is_good else heartbeat.bad)()
         if not has_ended:
             backoff.record_failure()
 
 
 def _describe_busy(work: Work) -> BusyRoot:
-    progress, began_at, told_at = work.progress, work.began_at, work.told_at
-    if progress is None or began_at is None or told_at is None:
+    progress, began_at, progress_at = work.progress, work.began_at, work.progress_at
+    if progress is None or began_at is None or progress_at is None:
         return BusyRoot(work.root, work.job.value, "begins", 0, 0, None, None, work.copy)
-    rate = progress.bytes_done / (told_at - began_at) if told_at > began_at else None
+    rate = progress.bytes_done / (progress_at - began_at) if progress_at > began_at else None
     done, total = progress.bytes_done, progress.bytes_total
     return BusyRoot(progress.root, work.job.value, progress.phase, progress.files_done, done, total, rate, work.copy)

@@ -37,7 +37,7 @@ PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class KeptCopy:
+class MonitoredCopy:
     """
     A configured copy of a root that the service handles.
 
@@ -47,7 +47,7 @@ class KeptCopy:
     """
 
     settings: ConfiguredCopy
-    root: KeptRoot
+    root: MonitoredRoot
 
     @property
     def name(self) -> str:
@@ -60,10 +60,10 @@ class KeptCopy:
         return find_local_path(self.settings.url)
 
 
-def find_kept_copies(config: Config, roots: Sequence[KeptRoot]) -> list[KeptCopy]:
+def find_monitored_copies(config: Config, roots: Sequence[MonitoredRoot]) -> list[MonitoredCopy]:
     """Return the configured copies whose root is in ``roots``."""
     found = ((copy, _find_root(roots, copy.of)) for copy in config.copies)
-    return [KeptCopy(copy, root) for copy, root in found if root is not None]
+    return [MonitoredCopy(copy, root) for copy, root in found if root is not None]
 
 
 def find_disks(path: bytes) -> list[str]:
@@ -128,7 +128,7 @@ def _find_absence(path: bytes) -> str:
         return str(error)
 
 
-def _find_root(roots: Sequence[KeptRoot], path: bytes) -> KeptRoot | None:
+def _find_root(roots: Sequence[MonitoredRoot], path: bytes) -> MonitoredRoot | None:
     return next((root for root in roots if covers((root.path,), path)), None)
 
 
@@ -157,7 +157,7 @@ _ABSENT = Device(is_rotational=False, name="absent", key="absent")
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRoot:
+class MonitoredRoot:
     """
     A root that the service handles.
 
@@ -203,7 +203,7 @@ def may_read(disks: Iterable[str], pace: PaceConfig, *, must: bool) -> bool:
     return not most or all((temperature(disk) or 0) <= most for disk in named)
 
 
-def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] = ()) -> list[KeptRoot]:
+def find_monitored_roots(catalog: Catalog, config: Config, known: Sequence[MonitoredRoot] = ()) -> list[MonitoredRoot]:
     """
     Return the roots that are recorded or configured and not paused.
 
@@ -221,7 +221,7 @@ def find_kept_roots(catalog: Catalog, config: Config, known: Sequence[KeptRoot] 
     seen = [_see(path, former.get(path)) for path in paths]
     lanes = name_lanes([one.device for one in seen])
     return [
-        KeptRoot(path, ids.get(path), config.settings_for(path), one.device, one.is_remote, lane, one.look)
+        MonitoredRoot(path, ids.get(path), config.settings_for(path), one.device, one.is_remote, lane, one.look)
         for path, one, lane in zip(paths, seen, lanes, strict=True)
     ]
 
@@ -248,7 +248,7 @@ class _Look:
         return _Seen(_hanging(self._path), is_remote=False, look=self)
 
 
-def _see(path: bytes, former: KeptRoot | None) -> _Seen:
+def _see(path: bytes, former: MonitoredRoot | None) -> _Seen:
     if former is not None and former.look is not None:
         return former.look.result()
     if former is not None and former.device is not _ABSENT:
@@ -289,7 +289,7 @@ def _disks_of(device: Device) -> set[str]:
     return set(device.name.split("+")) if device.key.startswith("disk:") else {device.key}
 
 
-def lane_of(roots: Iterable[KeptRoot], path: bytes) -> str:
+def lane_of(roots: Iterable[MonitoredRoot], path: bytes) -> str:
     """Return the queue name of any path, inside a root or not."""
     for root in roots:
         if path == root.path or path.startswith(root.path.rstrip(b"/") + b"/"):

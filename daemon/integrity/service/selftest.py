@@ -186,7 +186,7 @@ def run_self_test(
             Stage.PLANT, True, f"a canary and a file to be left alone, of random bytes, in {show_path(root)}"
         )
         with Catalog.create(own.catalog, clock=clock) as catalog:
-            test = _SelfTest(Context(catalog, own, _Heard(), stop=stop, clock=clock), root, hostname)
+            test = _SelfTest(Context(catalog, own, _FindingCollector(), stop=stop, clock=clock), root, hostname)
             for take in (test.record, lambda: test.damage(damages=damages), test.scrub):
                 step = take()
                 if stop.is_set():
@@ -197,7 +197,7 @@ def run_self_test(
             yield from test.alert()
 
 
-class _Heard:
+class _FindingCollector:
     """Collect the findings of jobs."""
 
     def __init__(self) -> None:
@@ -260,13 +260,13 @@ class _SelfTest:
 
     def scrub(self) -> SelfTestStep:
         """Run a scrub. It must find the damage and nothing else."""
-        heard = self._context.report = _Heard()
+        collector = self._context.report = _FindingCollector()
         summary = runner.scrub(self._context, [self._root], ScrubOptions())
-        if not _is_just_the_canary(heard.findings, summary):
-            told = ", ".join(f"{one.kind.value} in {show_path(one.path or b'.')}" for one in heard.findings)
-            text = f"a scrub did NOT find just the damage: {_describe(summary)}; it told of {told or 'nothing'}"
+        if not _is_just_the_canary(collector.findings, summary):
+            found = ", ".join(f"{one.kind.value} in {show_path(one.path or b'.')}" for one in collector.findings)
+            text = f"a scrub did NOT find just the damage: {_describe(summary)}; it told of {found or 'nothing'}"
             return SelfTestStep(Stage.SCRUB, False, text)
-        (rot,) = heard.findings
+        (rot,) = collector.findings
         certainty = f" ({rot.certainty.value})" if rot.certainty else ""
         path = show_path(rot.root + b"/" + (rot.path or b""))
         return SelfTestStep(
@@ -285,9 +285,9 @@ class _SelfTest:
         AlertDelivery(self._catalog, config, channels, clock=clock, hostname=host).tick()
         with self._catalog.read() as connection:
             states = {state.name: state for state in outbox.channel_states(connection)}
-            is_told = bool(outbox.created_times(connection, [AlertKind.INCIDENT], 1))
+            is_alerted = bool(outbox.created_times(connection, [AlertKind.INCIDENT], 1))
         for channel in channels:
-            yield _describe_sent(channel.name, states[channel.name], host, is_told=is_told)
+            yield _describe_sent(channel.name, states[channel.name], host, is_alerted=is_alerted)
         if config.alerts.heartbeat_url:
             yield _ping(config.alerts.heartbeat_url)
 
@@ -306,11 +306,11 @@ class _SelfTest:
         return _HOW[how or ReadHow.CACHE_POSSIBLE]
 
 
-def _is_just_the_canary(told: list[Finding], summary: Summary) -> bool:
+def _is_just_the_canary(found: list[Finding], summary: Summary) -> bool:
     """Return whether the scrub found the damage, in the right block, re-read it, and verified the other file."""
-    if len(told) != 1 or (summary.counts.damaged, summary.counts.verified) != (1, 1):
+    if len(found) != 1 or (summary.counts.damaged, summary.counts.verified) != (1, 1):
         return False
-    (rot,) = told
+    (rot,) = found
     is_there = (rot.kind, rot.path, rot.blocks) == (FindingKind.ROT, CANARY, (BAD_BLOCK,))
     return is_there and rot.confirmed_reads >= _REREADS and summary.has_integrity_problem
 
@@ -322,11 +322,11 @@ def _describe(summary: Summary) -> str:
     return f"{summary.outcome.value}, {', '.join(parts) or 'no files'}"
 
 
-def _describe_sent(name: str, state: ChannelState, host: str, *, is_told: bool) -> SelfTestStep:
+def _describe_sent(name: str, state: ChannelState, host: str, *, is_alerted: bool) -> SelfTestStep:
     """Return whether a channel accepted the alert. A channel that was not tried counts as failed."""
     if state.last_error is not None:
         return SelfTestStep(Stage.ALERT, False, state.last_error, name)
-    if not is_told or state.good_at is None or state.waiting:
+    if not is_alerted or state.good_at is None or state.waiting:
         return SelfTestStep(Stage.ALERT, False, "no alert about the finding left", name)
     return SelfTestStep(Stage.ALERT, True, f'took the alert; its subject begins with "[integrity] {host}:"', name)
 

@@ -16,7 +16,6 @@ import ctypes
 import gc
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -51,7 +50,7 @@ _BUSY_S = 60.0
 _libc = ctypes.CDLL(None)
 
 
-def be_small() -> None:
+def limit_memory_use() -> None:
     """Limit the number of malloc arenas, and free large buffers at once. Call this before threads are started."""
     if hasattr(_libc, "mallopt"):
         _libc.mallopt(_M_ARENA_MAX, _ARENAS)
@@ -88,8 +87,6 @@ class MemoryTrimmer:
 
 
 _log = logging.getLogger(__name__)
-
-GOES_DOWN = signal.SIGPWR
 
 
 def mark_clean_stop(open_catalog: Callable[[], Catalog], now: int) -> None:
@@ -148,7 +145,7 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
             if rows:
                 message = f"the catalog is damaged: {list_damage(rows)}; run: integrity catalog check"
                 _log.warning("catalog_damaged: %s", message)
-                _tell(catalog, message, int(clock()))
+                _open_findings(catalog, message, int(clock()))
     except CatalogCorrupt as error:
         _log.error("catalog_damaged: %s", error)
         taken, aside = restore(path, folder, seal_key=key)
@@ -159,10 +156,10 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         )
         _log.error("catalog_restored: %s", message)
         with Catalog.open(path, writes=True, seal_key=key) as catalog:
-            _tell(catalog, message, int(clock()))
+            _open_findings(catalog, message, int(clock()))
 
 
-def _tell(catalog: Catalog, message: str, now: int) -> None:
+def _open_findings(catalog: Catalog, message: str, now: int) -> None:
     with catalog.transaction() as connection:
         for root in roots.find_roots(connection):
             new = NewFinding(FindingKind.CATALOG_DAMAGED, root.id, None, None, message)
@@ -174,15 +171,15 @@ _PR_GET_NO_NEW_PRIVS = 39
 _VERSION_3 = 0x20080522  # linux/capability.h: two words of 32 bits for each set
 
 
-class _Header(ctypes.Structure):
+class _CapabilityHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
 
 
-class _Words(ctypes.Structure):
+class _CapabilitySets(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def keep_capabilities_to_ourselves() -> None:
+def drop_inheritable_capabilities() -> None:
     """
     Clear the ambient set and, unless no_new_privs is set, the inheritable set.
 
@@ -196,7 +193,7 @@ def keep_capabilities_to_ourselves() -> None:
     _require(libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl")
     if libc.prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1:
         return
-    header, sets = _Header(_VERSION_3, 0), (_Words * 2)()
+    header, sets = _CapabilityHeader(_VERSION_3, 0), (_CapabilitySets * 2)()
     _require(libc.capget(ctypes.byref(header), ctypes.byref(sets)), "capget")
     for words in sets:
         words.inheritable = 0

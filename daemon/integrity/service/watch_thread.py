@@ -25,7 +25,7 @@ from integrity.threads import RoundThread
 if TYPE_CHECKING:
     from integrity.config import RootSettings
     from integrity.service.dirty_paths import DirtyPaths
-    from integrity.service.inventory import KeptRoot
+    from integrity.service.inventory import MonitoredRoot
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class WatchThread(RoundThread):
     Watch roots, and pass events to ``DirtyPaths``.
 
     Args:
-        hints: collects the events.
+        dirty_paths: collects the events.
         open_catalog: opens the catalog, for this thread alone.
         catalog_path: its own files are not watched.
         watched: called for each root when its watch begins or can't begin: earlier changes went unseen.
@@ -50,17 +50,17 @@ class WatchThread(RoundThread):
 
     def __init__(
         self,
-        hints: DirtyPaths,
+        dirty_paths: DirtyPaths,
         open_catalog: Callable[[], Catalog],
         catalog_path: bytes,
-        watched: Callable[[KeptRoot], None],
+        watched: Callable[[MonitoredRoot], None],
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         lasts_s: float = LASTS_S,
     ) -> None:
         super().__init__("watch")
-        self._hints = hints
+        self._dirty_paths = dirty_paths
         self._open_catalog = open_catalog
         self._catalog_path = catalog_path
         self._watched = watched
@@ -68,19 +68,19 @@ class WatchThread(RoundThread):
         self._monotonic = monotonic
         self._lasts_s = lasts_s
         self._watcher = Watcher(self, monotonic=monotonic)
-        self._roots: tuple[KeptRoot, ...] = ()
+        self._roots: tuple[MonitoredRoot, ...] = ()
         self._blind_since: dict[bytes, float] = {}
         self._described: dict[bytes, tuple[RootSettings, bool, WatchedRoot]] = {}
         self._begun: set[tuple[bytes, bool]] = set()
-        self._said: set[bytes] | None = None  # roots with a finding; None: not known yet
-        self._handled: tuple[KeptRoot, ...] | None = None  # roots of the last round
+        self._reported: set[bytes] | None = None  # roots with a finding; None: not known yet
+        self._handled: tuple[MonitoredRoot, ...] | None = None  # roots of the last round
 
-    def start(self, roots: Sequence[KeptRoot] = ()) -> None:
+    def start(self, roots: Sequence[MonitoredRoot] = ()) -> None:
         """Begin to watch roots. Returns at once: the watches of a large tree take seconds."""
         self._roots = tuple(roots)
         super().start()
 
-    def set_roots(self, roots: Sequence[KeptRoot]) -> None:
+    def set_roots(self, roots: Sequence[MonitoredRoot]) -> None:
         """Replace the watched roots. Returns at once."""
         self._roots = tuple(roots)
         self.call()
@@ -99,13 +99,13 @@ class WatchThread(RoundThread):
 
     def touched(self, root: bytes, path: bytes) -> None:
         """Mark a path as dirty; see ``WatchSink``."""
-        self._hints.add(root, path)
+        self._dirty_paths.add(root, path)
 
     def went_blind(self, root: bytes, blindness: Blindness) -> None:
         """Log a blind spot, and mark the whole root as dirty; see ``WatchSink``."""
         level = logging.INFO if blindness.reason is BlindReason.REMOTE else logging.WARNING
         _log.log(level, "watch_blind root=%s reason=%s: %s", show_path(root), blindness.reason, blindness.message)
-        self._hints.add_whole(root)
+        self._dirty_paths.add_whole(root)
 
     def _round(self) -> float:
         roots = self._roots
@@ -114,7 +114,7 @@ class WatchThread(RoundThread):
             self._watch(roots)
         self._watcher.tend()
         try:
-            self._say(roots)
+            self._update_findings(roots)
         except AppError as error:
             _log.error("watch_blind could not be written down: %s", error)
         return TEND_S
@@ -122,7 +122,7 @@ class WatchThread(RoundThread):
     def _finish(self) -> None:
         self._watcher.close()
 
-    def _watch(self, roots: Sequence[KeptRoot]) -> None:
+    def _watch(self, roots: Sequence[MonitoredRoot]) -> None:
         # A hanging root would block this thread. When it answers, these are called again.
         self._watcher.watch([self._describe(root) for root in roots if not root.is_hanging])
         for root in roots:
@@ -130,7 +130,7 @@ class WatchThread(RoundThread):
                 self._watched(root)
         self._begun = {(root.path, root.is_hanging) for root in roots}
 
-    def _describe(self, root: KeptRoot) -> WatchedRoot:
+    def _describe(self, root: MonitoredRoot) -> WatchedRoot:
         """Return a root's description for the watcher; the same object if unchanged, to keep its watches."""
         settings, former = root.settings, self._described.get(root.path)
         if former is not None and former[:2] == (settings, root.is_remote):
@@ -140,14 +140,14 @@ class WatchThread(RoundThread):
         self._described[root.path] = (settings, root.is_remote, described)
         return described
 
-    def _say(self, roots: Sequence[KeptRoot]) -> None:
+    def _update_findings(self, roots: Sequence[MonitoredRoot]) -> None:
         """Open a finding for each root with a lasting blind spot, and resolve those that are over."""
         now = self._monotonic()
         watched = [root for root in roots if self._watcher.is_watching(root.path)]
         blind = {root.path: blindness for root in watched if (blindness := self._find_faults(root.path))}
         self._blind_since = {path: self._blind_since.get(path, now) for path in blind}
         lasting = {path for path, since in self._blind_since.items() if now - since >= self._lasts_s}
-        if lasting == self._said:
+        if lasting == self._reported:
             return
         with self._open_catalog() as catalog, catalog.transaction() as connection:
             for root in roots:
@@ -164,7 +164,7 @@ class WatchThread(RoundThread):
                         resolution="all of the root is watched again",
                         now=int(self._clock()),
                     )
-        self._said = lasting
+        self._reported = lasting
 
     def _find_faults(self, root: bytes) -> tuple[Blindness, ...]:
         return tuple(one for one in self._watcher.blindness(root) if one.reason is not BlindReason.REMOTE)

@@ -7,21 +7,31 @@ restarted service would hang again.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 
+from integrity.service.sd_notify import Notifier, watchdog_interval_s
+
+_log = logging.getLogger(__name__)
+
 
 class Watchdog:
     """
-    Keep the time of each thread's last beat. Any thread may use it.
+    Keep the time of each thread's last beat. Any thread may use it; ``feed`` belongs to one.
 
     Args:
         patience_s: longest silence in seconds, by thread name.
+        notifier: reports to systemd.
         monotonic: seconds.
     """
 
-    def __init__(self, patience_s: dict[str, float], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, patience_s: dict[str, float], notifier: Notifier, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._notifier = notifier
+        self._fed_at = monotonic()
         self._patience_s = patience_s
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -31,6 +41,19 @@ class Watchdog:
         """Record a beat of a thread."""
         with self._lock:
             self._last_at[name] = self._monotonic()
+
+    def feed(self) -> None:
+        """Notify systemd if all threads are alive and a quarter of its interval has passed; else it restarts us."""
+        interval_s = watchdog_interval_s()
+        now = self._monotonic()
+        if interval_s is None or now - self._fed_at < interval_s / 4:
+            return
+        self._fed_at = now
+        silent = self.find_silent()
+        if silent:
+            _log.error("hangs: %s; systemd will start the service anew", ", ".join(silent))
+        else:
+            self._notifier.watchdog()
 
     def find_silent(self) -> list[str]:
         """Return the names of threads that have been silent for too long."""

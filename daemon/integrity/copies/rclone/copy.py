@@ -181,9 +181,9 @@ class RcloneCopy(BaseCopy):
         super().__init__(self._remote.shown, self._remote.shown)
         self._listing_flags: tuple[str, ...] = ("--recursive", "--files-only", "--no-mimetype")
 
-    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+    def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """See ``Copy``."""
-        self._remote.is_asked = self._computing.is_asked = is_asked
+        self._remote.must_stop = self._computing.must_stop = must_stop
 
     def __enter__(self) -> Self:
         """Ask rclone for the abilities of the store; see ``Copy``."""

@@ -96,13 +96,13 @@ class Remote:
         idle_s: how long rclone itself may be silent; a folder of a million names takes it minutes.
 
     Attributes:
-        is_asked: ends all waiting for rclone when it returns true.
+        must_stop: ends all waiting for rclone when it returns true.
     """
 
     def __init__(self, spec: str, *, program: str, timeout_s: float, idle_s: float) -> None:
         self._invocation = hide_options(spec)
         self.idle_s = idle_s
-        self.is_asked: Callable[[], bool] = lambda: False
+        self.must_stop: Callable[[], bool] = lambda: False
         self._program = program
         self._timeout_s = timeout_s
         options, is_hiding = _find_options(spec)
@@ -206,13 +206,13 @@ class Running:
 
         Raises:
             CopyUnreachable: it printed nothing for too long.
-            ReadInterrupted: ``is_asked`` returned true.
+            ReadInterrupted: ``must_stop`` returned true.
         """
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         until = time.monotonic() + self._remote.idle_s
         while not poll.poll(max(0.0, min(_LOOK_S, until - time.monotonic())) * 1000):
-            if self._remote.is_asked():
+            if self._remote.must_stop():
                 raise ReadInterrupted("waiting for rclone was interrupted")
             if time.monotonic() >= until:
                 raise self._remote.failed(f"rclone has said nothing for {self._remote.idle_s:g} s, and was ended")

@@ -181,7 +181,7 @@ class Store:
         address: of the bucket.
         timeout_s: how long the store may be silent.
         attempts: how often a request is sent if the store is overloaded or a connection breaks.
-        is_asked: ends all waiting when it returns true; every request then raises ReadInterrupted.
+        must_stop: ends all waiting when it returns true; every request then raises ReadInterrupted.
 
     Attributes:
         encodes_keys: listings can contain all keys. Some stores ignore the request to encode them, and replace what XML
@@ -194,7 +194,7 @@ class Store:
         *,
         timeout_s: float = TIMEOUT_S,
         attempts: int = ATTEMPTS,
-        is_asked: Callable[[], bool] = lambda: False,
+        must_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self._address = address
         self._shown = address.shown
@@ -209,7 +209,7 @@ class Store:
             raise CopyUnreachable(f"{self._shown}: the AWS configuration has no such profile; correct it") from error
         except (BotoCoreError, ValueError) as error:
             raise CopyUnreachable(f"{self._shown}: {_say(error)}; correct the URL or the AWS configuration") from error
-        self._is_asked = is_asked
+        self._must_stop = must_stop
 
     def close(self) -> None:
         """Close all connections; may be called twice."""
@@ -217,7 +217,7 @@ class Store:
 
     def _ask(self, question: Callable[[], _T]) -> _T:
         """Call botocore, which can't be interrupted, in a thread; one request at a time."""
-        return BackgroundCall("s3", question).result(self._is_asked)
+        return BackgroundCall("s3", question).result(self._must_stop)
 
     def list_page(self, prefix: bytes, token: str | None = None, *, most: int = PAGE_KEYS) -> Page:
         """
@@ -252,11 +252,7 @@ class Store:
             ReadError: Vanished, Unreadable.
             CopyUnreachable: the store failed, not only the object.
         """
-        options: dict[str, str | int] = {
-            "Bucket": self._address.bucket,
-            "Key": key.decode(),
-            "ChecksumMode": "ENABLED",
-        }
+        options: dict[str, str | int] = {"Bucket": self._address.bucket, "Key": key.decode(), "ChecksumMode": "ENABLED"}
         if part is not None:
             options["PartNumber"] = part
         try:

@@ -52,16 +52,16 @@ class S3Copy(BaseCopy):
         super().__init__(url, self._address.shown)
         self._timeout_s = timeout_s
         self._attempts = attempts
-        self._is_asked: Callable[[], bool] = lambda: False
+        self._must_stop: Callable[[], bool] = lambda: False
         self._entered: Store | None = None
 
-    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+    def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """See ``Copy``."""
-        self._is_asked = is_asked
+        self._must_stop = must_stop
 
     def __enter__(self) -> Self:
         """Connect; refuse a prefix without objects: it is probably the wrong one, like an empty folder (R5)."""
-        store = Store(self._address, timeout_s=self._timeout_s, attempts=self._attempts, is_asked=self._is_asked)
+        store = Store(self._address, timeout_s=self._timeout_s, attempts=self._attempts, must_stop=self._must_stop)
         try:
             self._refuse_empty(store)
         except BaseException:

@@ -107,7 +107,7 @@ class Line:
         timeout_s: how long the other side may be silent.
 
     Attributes:
-        is_asked: ends all waiting when it returns true.
+        must_stop: ends all waiting when it returns true.
     """
 
     def __init__(self, address: SshAddress, timeout_s: float) -> None:
@@ -116,7 +116,7 @@ class Line:
         self._known = asyncssh.SSHKnownHosts()
         self._host, self._port = address.host, address.port or asyncssh.DEFAULT_PORT  # until the ssh config is read
         self._thread: LoopThread | None = None
-        self.is_asked: Callable[[], bool] | None = None
+        self.must_stop: Callable[[], bool] | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
 
     @property
@@ -162,13 +162,13 @@ class Line:
 
         Raises:
             CopyUnreachable: the connection failed, or the coroutine took too long.
-            ReadInterrupted: ``is_asked`` returned true.
+            ReadInterrupted: ``must_stop`` returned true.
             asyncssh.SFTPError: the other side refused a request; the connection is intact.
             asyncssh.ChannelOpenError: the other side does not offer that service.
         """
         assert self._thread is not None, "not connected"
         try:
-            return self._thread.run(_limit(work, patience_s or self.timeout_s), self.is_asked)
+            return self._thread.run(_limit(work, patience_s or self.timeout_s), self.must_stop)
         except (OSError, asyncssh.Error) as error:
             is_answer = isinstance(error, _ANSWERS) and not isinstance(error, _LOST)
             if is_answer and self._connection is not None and not self._connection.is_closed():

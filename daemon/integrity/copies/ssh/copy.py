@@ -69,9 +69,9 @@ class SshCopy(BaseCopy):
         self._abilities: Abilities | None = None
         self._sftp: SftpFolder | None = None
 
-    def interrupt_when(self, is_asked: Callable[[], bool], /) -> None:
+    def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """See ``Copy``."""
-        self._line.is_asked = is_asked
+        self._line.must_stop = must_stop
 
     def __enter__(self) -> Self:
         self._line.open()

@@ -19,19 +19,19 @@ class LoopThread(DaemonThread):
         self._loop = asyncio.new_event_loop()
         self.start()
 
-    def run(self, work: Coroutine[Any, Any, T], is_asked: Callable[[], bool] | None = None) -> T:
+    def run(self, work: Coroutine[Any, Any, T], must_stop: Callable[[], bool] | None = None) -> T:
         """
         Run one coroutine to its end, and return its result or raise its error.
 
-        ``is_asked`` is called several times a second; true ends the wait. Whatever interrupts the wait, also a signal,
+        ``must_stop`` is called several times a second; true ends the wait. Whatever interrupts the wait, also a signal,
         cancels the coroutine.
 
         Raises:
-            ReadInterrupted: ``is_asked`` returned true.
+            ReadInterrupted: ``must_stop`` returned true.
         """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result() if is_asked is None else wait_for(future, is_asked)
+            return future.result() if must_stop is None else wait_for(future, must_stop)
         finally:
             future.cancel()
 

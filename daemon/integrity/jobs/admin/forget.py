@@ -27,7 +27,7 @@ from integrity.catalog.roots import (
 from integrity.config.copy_urls import is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path
-from integrity.jobs.compare.promise import is_name
+from integrity.jobs.compare.deadline import is_name
 from integrity.jobs.lock import lock_root
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.model import BaselineReason, FileId, Finding, FindingId, Job, RootId

@@ -27,7 +27,7 @@ from integrity.hashing.digests import is_blank
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
-from integrity.jobs.compare.local_digests import Asked, FileMatch, LocalPass
+from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequest
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 FINDINGS_AT_MOST = 1000
 
-_AT_ONCE = 500  # disagreements per transaction: one commit for each would take longer than reading the file
+_DECIDED_AT_ONCE = 500  # disagreements per transaction: one commit for each would take longer than reading the file
 
 
 _REPAIRABLE = frozenset({ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.BOTH_DAMAGED})
@@ -99,7 +99,7 @@ class Disagreement(NamedTuple):
     """A file whose copy may not be in order, and the copy's answer; ``state``, if any, is saved after the decision."""
 
     record: FileRecord
-    voice: CopyAnswer
+    answer: CopyAnswer
     state: CopyState | None
 
 
@@ -128,8 +128,7 @@ class CopyArbiter:
             about_files = findings.find_findings(connection, root_id=run.root.id, copy="")
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
             held = candidates.find_held_paths(connection, run.root.id)
-        kinds = REPAIRABLE
-        self.doubted = {one.path for one in about_files if one.path is not None and one.kind in kinds} | set(held)
+        self.open_about_file = {*held, *(one.path for one in about_files if one.path and one.kind in REPAIRABLE)}
         self._open_about_copy = {one.path for one in about_copy if one.path is not None}
 
     def is_open(self, path: bytes) -> bool:
@@ -150,68 +149,66 @@ class CopyArbiter:
             )
         )
 
-    def settle(self, doubts: Sequence[Disagreement]) -> None:
+    def decide(self, disagreements: Sequence[Disagreement]) -> None:
         """Re-read the files whose own state matters, decide each disagreement, and record the outcome."""
-        asked = [one for one in doubts if one.voice.doubts_file or one.voice.vote in _OTHER_CONTENT]
-        unread = [one.record for one in asked if one.record.path not in self.doubted]
+        asked = [one for one in disagreements if one.answer.is_file_suspect or one.answer.vote in _OTHER_CONTENT]
+        unread = [one.record for one in asked if one.record.path not in self.open_about_file]
         if unread:
             self._check.check(unread)
-        others = self._find_others(doubts)
-        for start in range(0, len(doubts), _AT_ONCE):
-            some = doubts[start : start + _AT_ONCE]
+        others = self._find_others(disagreements)
+        for start in range(0, len(disagreements), _DECIDED_AT_ONCE):
+            some = disagreements[start : start + _DECIDED_AT_ONCE]
             equal = self._find_equal(some)
             if self._run.context.stop.is_set():
                 return
             with self._run.writing() as connection:
-                standings = look_up(self._run, connection, [one.record.id for one in some], self._compared.copy)
-                settled = [
+                rechecks = look_up(self._run, connection, [one.record.id for one in some], self._compared.copy)
+                decided = [
                     known
                     for one in some
-                    if (known := self._settle(connection, one, standings[one.record.id], equal, others)) is not None
+                    if (known := self._decide(connection, one, rechecks[one.record.id], equal, others)) is not None
                 ]
-                copies.save_states(connection, self._copy_id, [one.state for one in settled if one.state is not None])
+                copies.save_states(connection, self._copy_id, [one.state for one in decided if one.state is not None])
 
-    def _settle(
+    def _decide(
         self,
         connection: Connection,
-        doubt: Disagreement,
-        standing: FileRecheck,
+        disagreement: Disagreement,
+        recheck: FileRecheck,
         equal: IdSet,
         others: Mapping[FileId, bytes],
     ) -> Disagreement | None:
         """Decide one disagreement and return it as decided; None if the file changed or its copy may be behind."""
-        run, record = self._run, doubt.record
-        if record.id in self._check.moved or not standing.is_still(record):
+        run, record = self._run, disagreement.record
+        if record.id in self._check.moved or not recheck.is_still(record):
             run.counts.add(Tally.UNSTABLE)
             run.note(NoteKind.UNSTABLE, record.path, messages.MOVED_MEANWHILE)
             return None
-        judgement = standing.judge()
+        judgement = recheck.judge()
         if judgement is None:
-            voice = CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.RECORD_CONTRADICTS)
-            doubt = doubt._replace(voice=voice)
+            answer = CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.RECORD_CONTRADICTS)
+            disagreement = disagreement._replace(answer=answer)
         judgement = judgement or Judgement(Verdict.INTACT)
         if record.id in others and find_stand(judgement) is FileState.GOOD:
-            doubt = _as_before_rename(doubt, others[record.id])
+            disagreement = _as_before_rename(disagreement, others[record.id])
         arbitration = arbitrate(
             judgement,
-            doubt.voice.vote,
+            disagreement.answer.vote,
             are_equal=record.id in equal,
-            has_good_blocks=_has_good_blocks(standing, doubt),
+            has_good_blocks=_has_good_blocks(recheck, disagreement),
         )
-        if arbitration.outcome in _BEHIND and self._may_be_behind(connection, doubt, standing, judgement):
-            self._pass_over(connection, standing)
+        if arbitration.outcome in _BEHIND and self._may_be_behind(connection, disagreement, recheck, judgement):
+            self._record_behind(connection, recheck)
             return None
         run.counts.add(_TALLIES[arbitration.outcome])
         if arbitration.outcome is ArbitrationOutcome.REPAIRABLE and not self._has_bytes:
-            arbitration = replace(
-                arbitration, words="", command=None
-            )  # the copy proves what is right but has no bytes to repair from
+            arbitration = replace(arbitration, words="", command=None)  # the copy has no bytes to repair from
         self._count(arbitration.outcome)
-        self._tell(connection, doubt, standing, find_stand(judgement), arbitration)
-        return doubt
+        self._record(connection, disagreement, recheck, find_stand(judgement), arbitration)
+        return disagreement
 
     def _may_be_behind(
-        self, connection: Connection, doubt: Disagreement, standing: FileRecheck, judgement: Judgement
+        self, connection: Connection, disagreement: Disagreement, recheck: FileRecheck, judgement: Judgement
     ) -> bool:
         """
         Return whether a backup within its allowed lag would look like this copy: the file as of then, or no file.
@@ -219,48 +216,47 @@ class CopyArbiter:
         A missing file must be new since then: first recorded since, and also created or written since, because a first
         scan records all files.
         """
-        since, record = self._behind_at, doubt.record
+        since, record = self._behind_at, disagreement.record
         if since is None or find_stand(judgement) not in (FileState.GOOD, FileState.WRITTEN):
             return False
         former = history.history_of(connection, self._run.root.id, record.id)
-        if doubt.voice.vote is CopyVote.MISSING:
+        if disagreement.answer.vote is CopyVote.MISSING:
             first_at = min((one.recorded_at for one in former), default=record.recorded_at)
             return min(first_at, max(record.witness.mtime_ns, record.witness.ctime_ns) // 10**9) >= since
-        if doubt.voice.vote is CopyVote.SAME:  # the copy matches the record, and the file was written since
-            return standing.candidate is not None and standing.candidate.seen_at >= since
+        if disagreement.answer.vote is CopyVote.SAME:  # the copy matches the record, and the file was written since
+            return recheck.candidate is not None and recheck.candidate.seen_at >= since
         recent = [one for one in former if one.replaced_at >= since]
-        return is_older(recent, doubt.voice.size_bytes, doubt.voice.stated)
+        return is_older(recent, disagreement.answer.size_bytes, disagreement.answer.stated)
 
-    def _pass_over(self, connection: Connection, standing: FileRecheck) -> None:
+    def _record_behind(self, connection: Connection, recheck: FileRecheck) -> None:
         """Count a file that is newer than the backup has to be, and resolve the findings about its copy."""
         self._run.counts.add(Tally.NOT_DUE)
         self._compared.behind += 1
-        over = [one.id for one in standing.about_copy if one.kind in ENDED_BY_COMPARE]
-        resolution = messages.BEHIND
-        self._run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=self._run.now()))
+        over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE]
+        self._run.note_over(findings.resolve_ids(connection, over, resolution=messages.BEHIND, now=self._run.now()))
 
-    def _find_equal(self, doubts: Sequence[Disagreement]) -> IdSet:
+    def _find_equal(self, disagreements: Sequence[Disagreement]) -> IdSet:
         """Return the files whose content equals their copy's, where neither is what was recorded."""
-        others = [one for one in doubts if one.voice.stated and one.voice.vote in _OTHER_CONTENT]
+        others = [one for one in disagreements if one.answer.stated and one.answer.vote in _OTHER_CONTENT]
         with self._run.catalog.read() as connection:
-            standings = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
-        asked = [one for one in others if _has_other_content(standings[one.record.id])]
+            rechecks = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
+        asked = [one for one in others if _has_other_content(rechecks[one.record.id])]
         equal = IdSet()
         matching = LocalPass(self._run, is_unnamed=not self._has_bytes)
-        for doubt, found in matching.match(Asked(one, one.record, one.voice.stated) for one in asked):
+        for disagreement, found in matching.match(MatchRequest(one, one.record, one.answer.stated) for one in asked):
             # An unreadable file equals nothing; it has its own finding.
             if isinstance(found, FileMatch) and found.is_match:
-                equal.add(doubt.record.id)
+                equal.add(disagreement.record.id)
         return equal
 
-    def _find_others(self, doubts: Sequence[Disagreement]) -> dict[FileId, bytes]:
+    def _find_others(self, disagreements: Sequence[Disagreement]) -> dict[FileId, bytes]:
         """
         Find copies that have the recorded content of another file of the root, and return the path of that file.
 
         Names that were swapped since the backup are not damage: no flipped bit produces the content of another file.
         Blank content is ignored: it is what a disk returns for data that it lost.
         """
-        asked = [(one.record, content) for one in doubts if (content := _find_content(one.voice)) is not None]
+        asked = [(one.record, content) for one in disagreements if (content := _find_content(one.answer)) is not None]
         if not asked:
             return {}
         with self._run.catalog.read() as connection:
@@ -281,76 +277,82 @@ class CopyArbiter:
         self._compared.repairable += outcome is ArbitrationOutcome.REPAIRABLE and self._has_bytes
         self._compared.not_comparable += outcome is ArbitrationOutcome.NOT_COMPARABLE
 
-    def _tell(
+    def _record(
         self,
         connection: Connection,
-        doubt: Disagreement,
-        standing: FileRecheck,
-        stand: FileState,
+        disagreement: Disagreement,
+        recheck: FileRecheck,
+        state: FileState,
         arbitration: Arbitration,
     ) -> None:
         """Open, keep or resolve findings, and attach the next step to them."""
-        run, record, copy = self._run, doubt.record, self._compared.copy
+        run, record, copy = self._run, disagreement.record, self._compared.copy
         kind, command = arbitration.finding, self._command(record.path, arbitration)
         if arbitration.outcome not in _REPAIRABLE:
-            self._take_back_advice(connection, record.path, standing)
+            self._withdraw_advice(connection, record.path, recheck)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
-            self._count_reason(doubt.voice)
+            self._count_reason(disagreement.answer)
             run.is_incomplete = True
-            run.note(NoteKind.NOT_COMPARABLE, record.path, doubt.voice.reason)
+            run.note(NoteKind.NOT_COMPARABLE, record.path, disagreement.answer.reason)
             return
-        if doubt.voice.found_as is not None:
-            mark_renamed(connection, record.witness.size_bytes, doubt.voice.found_as)
+        if disagreement.answer.found_as is not None:
+            mark_renamed(connection, record.witness.size_bytes, disagreement.answer.found_as)
             run.note(
                 NoteKind.MOVED,
                 record.path,
-                messages.renamed_in_copy(absolute(run.root.path, doubt.voice.found_as), copy),
+                messages.renamed_in_copy(absolute(run.root.path, disagreement.answer.found_as), copy),
             )
         if kind is not None:
-            text = messages.describe_arbitration(arbitration.outcome, stand, doubt.voice, copy)
-            assert standing.record is not None  # is_still() was checked, so the record exists
-            self._open(connection, kind, doubt._replace(record=standing.record), text, arbitration.words, command)
+            text = messages.describe_arbitration(arbitration.outcome, state, disagreement.answer, copy)
+            assert recheck.record is not None  # is_still() was checked, so the record exists
+            self._open(connection, kind, disagreement._replace(record=recheck.record), text, arbitration.words, command)
             resolution = "it is something else now"
         else:
             self._open_about_copy.discard(record.path)
             resolution = "the copy is what was recorded" if arbitration.outcome in _GOOD_COPIES else "it is the file's"
         if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
-            self._advise(connection, record, standing, arbitration, command)
+            self._advise(connection, record, recheck, arbitration, command)
         elif kind is None:
-            for finding in standing.own:
+            for finding in recheck.own:
                 run.meet(finding)
-        over = [one.id for one in standing.about_copy if one.kind in ENDED_BY_COMPARE and one.kind is not kind]
+        over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE and one.kind is not kind]
         run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
 
-    def _count_reason(self, voice: CopyAnswer) -> None:
-        is_known = voice.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
-        self.reasons[voice.reason if is_known else messages.OTHER_REASONS] += 1
-        self._wants_read |= voice.wants_read
+    def _count_reason(self, answer: CopyAnswer) -> None:
+        is_known = answer.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
+        self.reasons[answer.reason if is_known else messages.OTHER_REASONS] += 1
+        self._wants_read |= answer.wants_read
 
-    def _take_back_advice(self, connection: Connection, path: bytes, standing: FileRecheck) -> None:
+    def _withdraw_advice(self, connection: Connection, path: bytes, recheck: FileRecheck) -> None:
         """Withdraw repair advice that names a copy which is no longer good."""
         former = self._make_command(path, REPAIR_FROM_COPY)
-        ids = [one.id for one in standing.own if one.command == former]
+        ids = [one.id for one in recheck.own if one.command == former]
         findings.set_step(connection, ids, None, None)
 
     def _open(
-        self, connection: Connection, kind: FindingKind, doubt: Disagreement, text: str, step: str, command: str | None
+        self,
+        connection: Connection,
+        kind: FindingKind,
+        disagreement: Disagreement,
+        text: str,
+        step: str,
+        command: str | None,
     ) -> None:
-        run, record, voice = self._run, doubt.record, doubt.voice
+        run, record, answer = self._run, disagreement.record, disagreement.answer
         self._opened[kind] += 1
         if self._opened[kind] > FINDINGS_AT_MOST and not self.is_open(record.path):
             run.kinds_met.add(kind)
             return
         self._open_about_copy.add(record.path)
-        has_place = bool(voice.bad_blocks) and voice.size_bytes == record.witness.size_bytes
+        has_place = bool(answer.bad_blocks) and answer.size_bytes == record.witness.size_bytes
         run.open_finding(
             connection,
             kind,
             text,
             record=record,
-            blocks=voice.bad_blocks,
+            blocks=answer.bad_blocks,
             block_size_bytes=record.block_size_bytes,
-            ranges=block_ranges(record, voice.bad_blocks) if has_place else (),
+            ranges=block_ranges(record, answer.bad_blocks) if has_place else (),
             copy=self._compared.copy,
             step=step,
             command=command,
@@ -360,12 +362,12 @@ class CopyArbiter:
         self,
         connection: Connection,
         record: FileRecord,
-        standing: FileRecheck,
+        recheck: FileRecheck,
         arbitration: Arbitration,
         command: str | None,
     ) -> None:
         """Attach the next step to the open findings about the file itself, and report them again."""
-        run, ids = self._run, [one.id for one in standing.own]
+        run, ids = self._run, [one.id for one in recheck.own]
         findings.set_step(connection, ids, arbitration.words, command)
         for finding in findings.get_findings(connection, ids):
             run.meet(finding)
@@ -396,16 +398,16 @@ class CopyArbiter:
             texts[FindingKind.COPY_NOT_COMPARABLE] = messages.not_comparable(self.reasons, copy)
         with run.writing() as connection:
             about = findings.find_findings(connection, root_id=run.root.id, copy=copy)
-            standing = {one.kind: one for one in about if one.path is None}
+            open_by_kind = {one.kind: one for one in about if one.path is None}
             for kind, text in texts.items():
-                if kind in standing and kind not in over:
-                    run.meet(standing[kind])
+                if kind in open_by_kind and kind not in over:
+                    run.meet(open_by_kind[kind])
                     continue
                 step, command = self._find_step(kind)
                 run.open_finding(
                     connection, kind, text, copy=copy, step=step, command=self._make_command(run.prefix, command)
                 )
-            ids = [one.id for one in standing.values() if one.kind in over - texts.keys()]
+            ids = [one.id for one in open_by_kind.values() if one.kind in over - texts.keys()]
             run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
 
     def _find_step(self, kind: FindingKind) -> tuple[str, str]:
@@ -417,32 +419,34 @@ class CopyArbiter:
         return "once the reason is gone, compare again", COMPARE
 
 
-def _find_content(voice: CopyAnswer) -> FileContent | None:
+def _find_content(answer: CopyAnswer) -> FileContent | None:
     """Return the content that the copy has instead, as a key for looking up files; None if unknown."""
-    if voice.vote is not CopyVote.DIFFERS or not voice.size_bytes:
+    if answer.vote is not CopyVote.DIFFERS or not answer.size_bytes:
         return None
-    stated = {one.kind: one.value for one in voice.stated}
-    content = FileContent(voice.size_bytes, Digests(stated.get(Kind.MD5), stated.get(Kind.XXH3_128)), None)
+    stated = {one.kind: one.value for one in answer.stated}
+    content = FileContent(answer.size_bytes, Digests(stated.get(Kind.MD5), stated.get(Kind.XXH3_128)), None)
     return content if content.whole_digests else None
 
 
-def _as_before_rename(doubt: Disagreement, other: bytes) -> Disagreement:
+def _as_before_rename(disagreement: Disagreement, other: bytes) -> Disagreement:
     """Treat the copy as older: it has under this name what the root now has under another one."""
-    voice = doubt.voice._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=other)
-    return doubt._replace(voice=voice, state=doubt.state and doubt.state._replace(vote=CopyVote.OLDER))
+    answer = disagreement.answer._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=other)
+    return disagreement._replace(
+        answer=answer, state=disagreement.state and disagreement.state._replace(vote=CopyVote.OLDER)
+    )
 
 
-def _has_good_blocks(standing: FileRecheck, doubt: Disagreement) -> bool:
+def _has_good_blocks(recheck: FileRecheck, disagreement: Disagreement) -> bool:
     """Return whether every range that is damaged in the file is good in the copy."""
-    record, voice = doubt.record, doubt.voice
-    here = [place for finding in standing.own for place in finding.ranges]
-    if not here or not voice.bad_blocks or voice.size_bytes != record.witness.size_bytes:
+    record, answer = disagreement.record, disagreement.answer
+    here = [place for finding in recheck.own for place in finding.ranges]
+    if not here or not answer.bad_blocks or answer.size_bytes != record.witness.size_bytes:
         return False
-    there = block_ranges(record, voice.bad_blocks)
+    there = block_ranges(record, answer.bad_blocks)
     return not any(a < d + m and d < a + n for a, n in here for d, m in there)
 
 
-def _has_other_content(standing: FileRecheck) -> bool:
+def _has_other_content(recheck: FileRecheck) -> bool:
     """Return whether the file has content, and that content is not what was recorded."""
-    judgement = standing.judge()
+    judgement = recheck.judge()
     return judgement is not None and find_stand(judgement) in _HAS_OTHER_CONTENT

@@ -32,7 +32,7 @@ from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
 from integrity.jobs.compare.copy_answer import CopyAnswer, Level
 from integrity.jobs.compare.evidence import CopyEvidence
-from integrity.jobs.compare.listing import Below, CopyListing
+from integrity.jobs.compare.listing import CopyListing, FolderExcludes
 from integrity.jobs.compare.local_digests import LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.source import CopySource, is_same_place
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _PAGE = 1000
-_DOUBTS_AT_ONCE = 1000
+_DECIDED_AT_ONCE = 1000
 
 
 def compare_root(
@@ -70,7 +70,7 @@ def compare_root(
     limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
     try:
         base = _find_base(run, source)
-        excludes = Below(run.excludes, base) if base else run.excludes
+        excludes = FolderExcludes(run.excludes, base) if base else run.excludes
         # Also stop for ``rest``: another job may be waiting for the root.
         with source.open(excludes, lambda: run.context.stop.is_set() or run.context.rest.is_set()) as copy:
             _refuse(run, copy, base, options)
@@ -81,7 +81,7 @@ def compare_root(
                 run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.ANOTHER_PLACE}")
             known = _remember(run, source, copy, base, is_other=is_other)
             if not run.context.stop.is_set():
-                _tell_reached(run, known)
+                _resolve_unreachable(run, known)
             Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s).run()
     except ReadInterrupted:
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
@@ -209,7 +209,7 @@ def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) ->
     run.write_in_pages(compared, drop)
 
 
-def _tell_reached(run: RootRun, known: CopyRecord) -> None:
+def _resolve_unreachable(run: RootRun, known: CopyRecord) -> None:
     """Resolve the finding that the copy can't be reached."""
     with run.writing() as connection:
         about = findings.find_findings(connection, root_id=run.root.id, copy=known.name)
@@ -250,8 +250,8 @@ class Comparer:
         self._listing = listing
         self._arbiter = CopyArbiter(run, known.id, compared, has_bytes=copy.has_bytes, behind_s=behind_s)
         self._states: list[CopyState] = []
-        self._doubts: list[Disagreement] = []
-        self._settled: list[FileRecord] = []
+        self._disagreements: list[Disagreement] = []
+        self._matched: list[FileRecord] = []
         self._damaged: list[FileRecord] = []
         self._verified: list[Verified] = []
         self._commits = Commits(run.context.monotonic, waiting=self._count_waiting, write=self._write)
@@ -266,23 +266,23 @@ class Comparer:
             left_out = 0 if after is None else copy_listing.count_compared(connection, *where, after)
         if not run.context.stop.is_set():
             try:
-                self._hear_all()
+                self._query_all()
             except CopyUnreachable:
-                self._keep()  # answers received so far stand
+                self._commit()  # answers received so far stand
                 raise
             except ReadInterrupted:
                 pass  # stopped while waiting for the copy
-            self._keep()
+            self._commit()
         run.counts.add(Tally.NOT_DUE, self._files - run.counts.known + left_out)
         self._end()
 
-    def _keep(self) -> None:
-        self._settle_doubts()
+    def _commit(self) -> None:
+        self._decide_disagreements()
         self._commits.write()
 
-    def _hear_all(self) -> None:
+    def _query_all(self) -> None:
         """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""
-        hearing = CopyEvidence(
+        evidence = CopyEvidence(
             self._run,
             self._copy,
             self._listing,
@@ -294,22 +294,22 @@ class Comparer:
             verify=self._verify,
         )
         if self._copy.folder is not None:
-            self._read_tree(self._copy.folder, hearing)
+            self._read_tree(self._copy.folder, evidence)
             return
         local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
-        for stated, match in local.match(hearing.hear_all(self._rows()), tick=self._look):
-            hearing.take_match(stated, match)
+        for stated, match in local.match(evidence.query_all(self._rows()), tick=self._tick):
+            evidence.take_match(stated, match)
 
-    def _look(self) -> None:
+    def _tick(self) -> None:
         """Write pending rows and report progress, also while a large file is being read."""
         self._commits.write_if_due()
-        self._tell(self._run.counts.bytes_read)
+        self._report_progress(self._run.counts.bytes_read)
 
-    def _read_tree(self, folder: LocalFolder, hearing: CopyEvidence) -> None:
+    def _read_tree(self, folder: LocalFolder, evidence: CopyEvidence) -> None:
         reading = TreeReading(
-            self._run, self._known, folder, self._copy.shown, self._listing, hearing, self._limit, take=self._take
+            self._run, self._known, folder, self._copy.shown, self._listing, evidence, self._limit, take=self._take
         )
-        reading.read(self._rows(), self._commits, tell=self._tell)
+        reading.read(self._rows(), self._commits, tell=self._report_progress)
 
     def _rows(self) -> Iterator[CompareRow]:
         """Iterate over the recorded files in comparison order, until a limit is reached."""
@@ -328,57 +328,57 @@ class Comparer:
                     self._done += 1
                 else:
                     yield row
-            if len(self._doubts) >= _DOUBTS_AT_ONCE:
-                self._settle_doubts()
+            if len(self._disagreements) >= _DECIDED_AT_ONCE:
+                self._decide_disagreements()
 
-    def _take(self, row: CompareRow, voice: CopyAnswer | None) -> None:
+    def _take(self, row: CompareRow, answer: CopyAnswer | None) -> None:
         """Record the copy's answer for a file; None if the copy was not queried."""
         run, record = self._run, row.record
         self._done += 1
         if self._copy.folder is None:
             self._commits.write_if_due()
-            self._tell(run.counts.bytes_read)
-        if voice is None:
+            self._report_progress(run.counts.bytes_read)
+        if answer is None:
             run.counts.add(Tally.NOT_DUE)
             return
         if not record.is_sealed:
             run.counts.add(Tally.SKIPPED)
             self._damaged.append(record)
             return
-        self._compared.published += voice.level is Level.PUBLISHED
-        self._compared.read += voice.level is Level.READ
-        state = self._make_state(row, voice)
-        if voice.vote is not CopyVote.SAME or record.path in self._arbiter.doubted:
-            self._doubts.append(Disagreement(record, voice, state))
+        self._compared.published += answer.level is Level.PUBLISHED
+        self._compared.read += answer.level is Level.READ
+        state = self._make_state(row, answer)
+        if answer.vote is not CopyVote.SAME or record.path in self._arbiter.open_about_file:
+            self._disagreements.append(Disagreement(record, answer, state))
             return
         if state is not None:
             self._states.append(state)
         run.counts.add(Tally.VERIFIED)
         if self._arbiter.is_open(record.path):
-            self._settled.append(record)
+            self._matched.append(record)
 
-    def _make_state(self, row: CompareRow, voice: CopyAnswer) -> CopyState | None:
+    def _make_state(self, row: CompareRow, answer: CopyAnswer) -> CopyState | None:
         """Return the state to save for an answer; None to keep an earlier reading that proves more."""
         record, now = row.record, self._run.now()
-        if voice.wants_read and row.read_at is not None:
+        if answer.wants_read and row.read_at is not None:
             return None
         read_at = None
-        if voice.level is Level.READ:
+        if answer.level is Level.READ:
             read_at = now
-        elif voice.vote is CopyVote.SAME or (row.was_found_bad and voice.vote is CopyVote.UNREADABLE):
+        elif answer.vote is CopyVote.SAME or (row.was_found_bad and answer.vote is CopyVote.UNREADABLE):
             read_at = row.read_at
-        stated = digest_stated(row.listed) if voice.is_proven and row.listed is not None else None
-        return CopyState(record.id, record.version, voice.vote, now, read_at, stated)
+        stated = digest_stated(row.listed) if answer.is_proven and row.listed is not None else None
+        return CopyState(record.id, record.version, answer.vote, now, read_at, stated)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
         """Mark a file as verified that was read here for its copy's sake and is what was recorded."""
-        if record.path not in self._arbiter.doubted:
+        if record.path not in self._arbiter.open_about_file:
             witness = reading.witness if reading.witness != record.witness else None
             self._verified.append(Verified(record, witness, reading.how))
 
-    def _settle_doubts(self) -> None:
-        doubts, self._doubts = self._doubts, []
-        self._arbiter.settle(doubts)
+    def _decide_disagreements(self) -> None:
+        disagreements, self._disagreements = self._disagreements, []
+        self._arbiter.decide(disagreements)
 
     def _count_waiting(self) -> int:
         return len(self._states) + len(self._verified) + len(self._damaged)
@@ -387,7 +387,7 @@ class Comparer:
         run = self._run
         with run.writing() as connection:
             copies.save_states(connection, self._known.id, self._states)
-            for record in self._settled:
+            for record in self._matched:
                 self._arbiter.end(connection, record)
             if self._verified:
                 sealer, boot_id = run.catalog.sealer, run.boot_id
@@ -395,15 +395,15 @@ class Comparer:
             for record in self._damaged:
                 if is_current(connection, record):
                     run.open_finding(connection, FindingKind.CATALOG_DAMAGED, CATALOG_DAMAGED, record=record)
-        self._states, self._settled, self._verified, self._damaged = [], [], [], []
+        self._states, self._matched, self._verified, self._damaged = [], [], [], []
 
-    def _tell(self, bytes_done: int) -> None:
+    def _report_progress(self, bytes_done: int) -> None:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)
 
     def _end(self) -> None:
         """Record the results for the copy as a whole."""
         run = self._run
-        self._compared.extra += self._listing.tell_extra()
+        self._compared.extra += self._listing.report_extra()
         is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
         self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
         if is_whole:

@@ -15,8 +15,8 @@ from integrity.catalog.copy_listing import CompareRow
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.seal import Sealer
+from integrity.copies.part_digests import derive_from_blocks, split_evenly
 from integrity.copies.protocol import Kind, Published
-from integrity.copies.s3.checksums import derive_from_blocks, list_parts, split_evenly
 from integrity.jobs.judge.content_diff import Difference
 from integrity.model import Digests, Reading
 from integrity.verdict import CopyVote
@@ -48,8 +48,8 @@ class CopyAnswer(NamedTuple):
         bad_blocks: blocks that differ, if the bytes were read and have the recorded size.
         size_bytes: size of the copy's file, if known.
         is_proven: the stated digests were proved right by reading the local file, now or in an earlier comparison.
-        doubts_file: the local file was read for this answer and is unreadable or not what was recorded.
-        wants_read: the answer is open, but reading the copy's bytes would settle it.
+        is_file_suspect: the local file was read for this answer and is unreadable or not what was recorded.
+        wants_read: the answer is open, but reading the copy's bytes would decide it.
         found_as: path in the root of the file's content under another name in the copy.
         content_of: path in the root of the file whose content the copy has under this name.
     """
@@ -61,7 +61,7 @@ class CopyAnswer(NamedTuple):
     bad_blocks: tuple[int, ...] = ()
     size_bytes: int | None = None
     is_proven: bool = False
-    doubts_file: bool = False
+    is_file_suspect: bool = False
     wants_read: bool = False
     found_as: bytes | None = None
     content_of: bytes | None = None
@@ -115,7 +115,7 @@ def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, p
     if published.kind is not Kind.MD5_OF_PARTS:
         return whole_digest(record.digests, published.kind)
     size, block_bytes = record.witness.size_bytes, record.block_size_bytes
-    parts = list_parts(size, published)
+    parts = published.list_parts(size)
     if parts is None and block_bytes is not None:
         # Part sizes are unknown yet. Try the block size: a match needs no query, a mismatch proves nothing.
         expected = _expect_parts(connection, sealer, record, split_evenly(size, block_bytes))
@@ -135,8 +135,8 @@ def _expect_parts(
     if parts[0] != block_bytes:
         return None
     assert connection is not None
-    kept = block_store.load_blocks(connection, sealer, record.id, record.version, block_bytes)
-    return None if kept is None else derive_from_blocks(parts, md5, block_bytes, kept.md5)
+    blocks = block_store.load_blocks(connection, sealer, record.id, record.version, block_bytes)
+    return None if blocks is None else derive_from_blocks(parts, md5, block_bytes, blocks.md5)
 
 
 def pick_checksums(published: Iterable[Published]) -> tuple[Published, ...]:
@@ -164,12 +164,12 @@ def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: S
     )
 
 
-def hear_reading(difference: Difference, reading: Reading, history: Iterable[HistoryRecord]) -> CopyAnswer:
+def answer_by_reading(difference: Difference, reading: Reading, history: Iterable[HistoryRecord]) -> CopyAnswer:
     """Turn a reading of the copy's file, and its difference from the record, into an answer."""
     size = reading.witness.size_bytes
     if difference.is_catalog_damaged:
         reason = "what is recorded of the file is damaged; see integrity catalog check"
-        return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, doubts_file=True)
+        return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, is_file_suspect=True)
     if difference.is_same:
         return CopyAnswer(CopyVote.SAME, Level.READ, size_bytes=size)
     whole = reading.digests.xxh3_128

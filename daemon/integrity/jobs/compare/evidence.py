@@ -20,7 +20,6 @@ from integrity.catalog import history
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy, Kind, Published, Trouble
-from integrity.copies.s3.checksums import list_parts
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs import messages
 from integrity.jobs.compare.copy_answer import (
@@ -34,7 +33,7 @@ from integrity.jobs.compare.copy_answer import (
     whole_digest,
 )
 from integrity.jobs.compare.listing import CopyListing, unpack_published
-from integrity.jobs.compare.local_digests import Asked, FileMatch, match_file
+from integrity.jobs.compare.local_digests import FileMatch, MatchRequest, match_file
 from integrity.jobs.compare.read_back import ReadBack
 from integrity.jobs.compare.renamed import RenamedFiles
 from integrity.jobs.context import RunLimit
@@ -65,24 +64,19 @@ class Statements:
     """
 
     def __init__(
-        self,
-        run: RootRun,
-        copy: Copy,
-        listing: CopyListing,
-        *,
-        verify: Callable[[FileRecord, Reading], None],
+        self, run: RootRun, copy: Copy, listing: CopyListing, *, verify: Callable[[FileRecord, Reading], None]
     ) -> None:
         self._run = run
         self._listing = listing
         self._copy = copy
         self._verify = verify
 
-    def hear(self, stated: StatedDigests, size_bytes: int | None) -> CopyAnswer | None:
+    def query(self, stated: StatedDigests, size_bytes: int | None) -> CopyAnswer | None:
         """
         Compare stated digests with the record. ``size_bytes`` is that of the copy's file, if known.
 
         Returns:
-            None if the local file must be read; then ``hear_match`` decides.
+            None if the local file must be read; then ``answer_by_match`` decides.
 
         Raises:
             ReadInterrupted: the run was stopped.
@@ -92,15 +86,15 @@ class Statements:
         record = row.record
         proven = CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
         if not self._copy.has_details:
-            voice = self._derive(record, published, size_bytes, level)
-            return proven if voice is None and level is Level.PUBLISHED and _is_proven(row) else voice
+            answer = self._derive(record, published, size_bytes, level)
+            return proven if answer is None and level is Level.PUBLISHED and _is_proven(row) else answer
         if self._vote(record, published, size_bytes) is CopyVote.SAME:
             return CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes)
-        return proven if _is_proven(row) else self._hear_closely(record, size_bytes)
+        return proven if _is_proven(row) else self._query_details(record, size_bytes)
 
-    def _hear_closely(self, record: FileRecord, listed_bytes: int | None) -> CopyAnswer:
+    def _query_details(self, record: FileRecord, listed_bytes: int | None) -> CopyAnswer:
         """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
-        voice, parts = None, None
+        answer, parts = None, None
         for every_part in (False, True):
             closer = self._copy.look_closer(self._listing.place(record.path), every_part=every_part)
             if isinstance(closer, Trouble):
@@ -108,30 +102,24 @@ class Statements:
             if listed_bytes not in (None, closer.size_bytes):
                 return CopyAnswer(CopyVote.UNREADABLE, reason=messages.WRITTEN_MEANWHILE)
             published = closer.published
-            found = [list_parts(record.witness.size_bytes, one) for one in published if one.kind is Kind.MD5_OF_PARTS]
-            if voice is not None and found == parts:
+            found = [one.list_parts(record.witness.size_bytes) for one in published if one.kind is Kind.MD5_OF_PARTS]
+            if answer is not None and found == parts:
                 break  # the parts are of equal size
-            voice, parts = self._weigh(record, published, closer.size_bytes, Level.PUBLISHED), found
-            is_settled = voice.vote not in (CopyVote.DIFFERS, CopyVote.OLDER) or pick_checksums(published)
+            answer, parts = self._weigh(record, published, closer.size_bytes, Level.PUBLISHED), found
+            is_settled = answer.vote not in (CopyVote.DIFFERS, CopyVote.OLDER) or pick_checksums(published)
             if is_settled or not found or closer.size_bytes != record.witness.size_bytes:
                 break
-        assert voice is not None
-        return voice
+        assert answer is not None
+        return answer
 
     def _weigh(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
     ) -> CopyAnswer:
         """Decide by everything stated; read the local file if the record is not enough."""
-        voice = self._derive(record, published, size_bytes, level)
-        if voice is not None:
-            return voice
-        try:
-            found: FileMatch | ReadError = match_file(self._run, record, published)
-        except ReadInterrupted:
-            raise
-        except ReadError as error:
-            found = error
-        return self.hear_match(record, published, level, found)
+        answer = self._derive(record, published, size_bytes, level)
+        if answer is not None:
+            return answer
+        return self.answer_by_match(record, published, level, match_file(self._run, record, published))
 
     def _derive(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
@@ -147,7 +135,7 @@ class Statements:
             return None if published else cannot(messages.NOTHING_STATED, wants_read=self._copy.has_bytes)
         if vote is CopyVote.SAME:
             return CopyAnswer(vote, level, size_bytes=size_bytes)
-        return self._hear_other(record, published, size_bytes, level)
+        return self._describe_mismatch(record, published, size_bytes, level)
 
     def _vote(self, record: FileRecord, published: Sequence[Published], size_bytes: int | None) -> CopyVote | None:
         if size_bytes is not None and size_bytes != record.witness.size_bytes:
@@ -157,7 +145,7 @@ class Statements:
         with self._run.catalog.read() as connection:
             return vote_by_digests(connection, self._run.catalog.sealer, record, published)
 
-    def _hear_other(
+    def _describe_mismatch(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
     ) -> CopyAnswer:
         """Tell an older version from content that was never recorded."""
@@ -166,22 +154,22 @@ class Statements:
         vote = CopyVote.OLDER if is_older(former, size_bytes, published) else CopyVote.DIFFERS
         return CopyAnswer(vote, level, stated=tuple(published), size_bytes=size_bytes)
 
-    def hear_match(
+    def answer_by_match(
         self, record: FileRecord, published: Sequence[Published], level: Level, found: FileMatch | ReadError
     ) -> CopyAnswer:
         """Turn a comparison of the local file with stated digests into an answer."""
         if isinstance(found, ReadError):
-            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.file_not_read(str(found)), doubts_file=True)
+            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.file_not_read(str(found)), is_file_suspect=True)
         if not found.is_recorded and found.is_match:
             return CopyAnswer(CopyVote.DIFFERS, level, stated=tuple(published))
         if not found.is_recorded:
-            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.FILE_DIFFERS, doubts_file=True)
+            return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.FILE_DIFFERS, is_file_suspect=True)
         self._verify(record, found.reading)
         if found.is_match is None:
-            return cannot(_say_uncomputable(published), wants_read=self._copy.has_bytes)
+            return cannot(_describe_uncomputable(published), wants_read=self._copy.has_bytes)
         if found.is_match:
             return CopyAnswer(CopyVote.SAME, level, is_proven=level is Level.PUBLISHED)
-        return self._hear_other(record, published, None, level)
+        return self._describe_mismatch(record, published, None, level)
 
 
 def _is_proven(row: CompareRow) -> bool:
@@ -192,14 +180,14 @@ def _is_proven(row: CompareRow) -> bool:
     return row.stated == digest_stated(listed)
 
 
-def _say_uncomputable(published: Sequence[Published]) -> str:
+def _describe_uncomputable(published: Sequence[Published]) -> str:
     kinds = dict.fromkeys(one.kind for one in published)
     hint = "; for crc32c: pip install 'integrity[s3]'" if Kind.CRC32C in kinds else ""
     return f"the copy states only what can't be computed here ({', '.join(kinds)}{hint}); --read has it read"
 
 
 _DIGESTS_AT_ONCE = 2000  # paths per request: starting a remote program costs as much as thousands of digests
-_ABSENCES_ASKED = 50
+_ABSENCES_QUERIED = 50
 _PREFERRED = (Kind.XXH3_128, Kind.MD5, Kind.BLAKE3, Kind.SHA256, Kind.SHA1, Kind.XXH64, Kind.SHA512, Kind.CRC32)
 
 
@@ -243,45 +231,45 @@ class CopyEvidence:
         self._statements = Statements(run, copy, listing, verify=verify)
         self.read_back = ReadBack(run, copy, listing, compared.copy, take=take)
         self._renamed = RenamedFiles(run, copy, listing, reads=options.read or self._folder is not None)
-        self._asked: list[Asked[StatedDigests]] = []
+        self._requests: list[MatchRequest[StatedDigests]] = []
         self._take = take
         self._remote: dict[Kind, list[CompareRow]] = {}
         self._absences = 0
 
-    def hear_all(self, rows: Iterable[CompareRow]) -> Iterator[Asked[StatedDigests]]:
+    def query_all(self, rows: Iterable[CompareRow]) -> Iterator[MatchRequest[StatedDigests]]:
         """Answer for all rows, reading the copy's bytes where needed; yield the files that must be read here."""
         for row in rows:
-            if self.hear(row):
+            if self.query(row):
                 self.read_back.read(row)
-            yield from self._take_asked()
+            yield from self._take_requests()
         self._finish()
-        yield from self._take_asked()
+        yield from self._take_requests()
 
-    def _take_asked(self) -> list[Asked[StatedDigests]]:
-        asked, self._asked = self._asked, []
-        return asked
+    def _take_requests(self) -> list[MatchRequest[StatedDigests]]:
+        requests, self._requests = self._requests, []
+        return requests
 
-    def hear(self, row: CompareRow) -> bool:
+    def query(self, row: CompareRow) -> bool:
         """Answer for one file without its bytes if possible; return whether the copy's bytes must be read."""
         record, listed = row.record, row.listed
         if not record.is_sealed:
             self._take(row, CopyAnswer(CopyVote.NOT_COMPARABLE))
         elif listed is None:
-            self._take(row, self._hear_absence(record))
+            self._take(row, self._check_absence(record))
         elif listed.is_contradictory:
             self._take(row, cannot(messages.LISTED_TWICE))
         elif self._is_part_folded:
             self._take(row, cannot(messages.SPELLING))
         elif self._is_chosen(row):
-            return not self._ask_remote(row)
+            return not self._queue_remote(row)
         elif row.was_found_bad:
             self._take(row, None)  # the share is used up, and weaker evidence can't overrule bytes
         elif listed.published:
             self._take_stated(StatedDigests(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
         elif self._has_share:
             self._take(row, None)
-        elif not self._ask_remote(row):
-            self._take(row, self._hear_size(row))
+        elif not self._queue_remote(row):
+            self._take(row, self._compare_size(row))
         return False
 
     def _is_chosen(self, row: CompareRow) -> bool:
@@ -307,7 +295,7 @@ class CopyEvidence:
         except OSError:
             return False  # it was listed a moment ago: reading its files will show the error
 
-    def _hear_absence(self, record: FileRecord) -> CopyAnswer:
+    def _check_absence(self, record: FileRecord) -> CopyAnswer:
         place = self._listing.place(record.path)
         trouble = self._listing.find_trouble(place)
         if trouble is not None:
@@ -316,16 +304,16 @@ class CopyEvidence:
         if fault is not None:
             return cannot(f"its name {fault}")
         self._absences += 1
-        if self._copy.has_bytes and (self._folder is not None or self._absences <= _ABSENCES_ASKED):
+        if self._copy.has_bytes and (self._folder is not None or self._absences <= _ABSENCES_QUERIED):
             for found in self._copy.list(place):  # it may have come meanwhile, or be something that can't be looked at
                 if isinstance(found, Trouble):
                     return CopyAnswer(CopyVote.UNREADABLE, reason=found.message)
                 if found.path == place:
-                    return self._hear_unlisted(place)
+                    return self._explain_unlisted(place)
                 break  # the copy has a folder of this name
         return self._renamed.find(record) or CopyAnswer(CopyVote.MISSING)
 
-    def _hear_unlisted(self, place: bytes) -> CopyAnswer:
+    def _explain_unlisted(self, place: bytes) -> CopyAnswer:
         """Return why a file is in the copy although it was not listed."""
         try:
             is_exact = self._folder is None or self._folder.is_exact(place)
@@ -335,7 +323,7 @@ class CopyEvidence:
             CopyAnswer(CopyVote.UNREADABLE, reason=messages.CAME_MEANWHILE) if is_exact else cannot(messages.SPELLING)
         )
 
-    def _hear_size(self, row: CompareRow) -> CopyAnswer:
+    def _compare_size(self, row: CompareRow) -> CopyAnswer:
         """Answer by size alone: different sizes prove a difference, equal ones nothing."""
         assert row.listed is not None
         size = row.listed.size_bytes
@@ -348,37 +336,37 @@ class CopyEvidence:
     def _take_stated(self, stated: StatedDigests, size_bytes: int | None) -> None:
         """Answer by what the copy states of a file, or queue the local file for reading."""
         try:
-            voice = self._statements.hear(stated, size_bytes)
+            answer = self._statements.query(stated, size_bytes)
         except ReadInterrupted:
             return  # counted as not due
-        if voice is None:
-            self._asked.append(Asked(stated, stated.row.record, stated.published))
+        if answer is None:
+            self._requests.append(MatchRequest(stated, stated.row.record, stated.published))
         else:
-            self._take(stated.row, voice)
+            self._take(stated.row, answer)
 
     def take_match(self, stated: StatedDigests, match: FileMatch | ReadError) -> None:
         """Answer by the comparison of the local file with the copy's stated digests."""
         if not isinstance(match, ReadInterrupted):
             record = stated.row.record
-            self._take(stated.row, self._statements.hear_match(record, stated.published, stated.level, match))
+            self._take(stated.row, self._statements.answer_by_match(record, stated.published, stated.level, match))
 
-    def _ask_remote(self, row: CompareRow) -> bool:
+    def _queue_remote(self, row: CompareRow) -> bool:
         """Queue a file for a digest computed remotely; return whether the copy can compute one."""
         kinds = self._copy.remote_kinds
         if not kinds:
             return False
         able = [kind for kind in _PREFERRED if kind in kinds]
-        kept = (kind for kind in able if whole_digest(row.record.digests, kind) is not None)
-        kind = next(kept, able[0] if able else None)
+        recorded = (kind for kind in able if whole_digest(row.record.digests, kind) is not None)
+        kind = next(recorded, able[0] if able else None)
         if kind is None:
             return False
         waiting = self._remote.setdefault(kind, [])
         waiting.append(row)
         if len(waiting) >= _DIGESTS_AT_ONCE:
-            self._hear_remote(kind)
+            self._query_remote(kind)
         return True
 
-    def _hear_remote(self, kind: Kind) -> None:
+    def _query_remote(self, kind: Kind) -> None:
         rows = self._remote.pop(kind, [])
         places = [self._listing.place(row.record.path) for row in rows]
         for row, (_, answer) in zip(rows, self._copy.digest(places, kind), strict=True):
@@ -394,4 +382,4 @@ class CopyEvidence:
         """Query the remaining files, unless a limit is reached."""
         for kind in list(self._remote):
             if not self._limit.is_set():
-                self._hear_remote(kind)
+                self._query_remote(kind)

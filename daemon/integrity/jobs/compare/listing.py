@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 
-class Below(Excludes):
+class FolderExcludes(Excludes):
     """
     A root's excludes, for paths relative to one of its folders.
 
@@ -60,8 +60,8 @@ class Below(Excludes):
 
 _AT_ONCE = 1000
 _NAMES_BYTES_AT_ONCE = 4 << 20
-_TROUBLES_BYTES_KEPT = 16 << 20  # beyond this, the places of errors are not kept
-_TROUBLES_TOLD = 1000
+_TROUBLES_BYTES_STORED = 16 << 20  # beyond this, the places of errors are not stored
+_TROUBLES_REPORTED = 1000
 _OBJECTS_BYTES = 200  # overhead of a name and a message, beside their length
 
 
@@ -96,17 +96,17 @@ class CopyListing:
         """
         run = self._run
         with run.catalog.snapshot() as connection:
-            kept = StoredListing(connection, run.root.id)
+            stored = StoredListing(connection, run.root.id)
         found = self._entries(self.part)
         for entries in _into_portions(found):
             if run.context.stop.is_set():
                 return
             with run.catalog.snapshot() as connection:
-                kept.add(connection, entries)
+                stored.add(connection, entries)
             self.files += len(entries)
             run.progress("list the copy", self.files, 0, files=None, size=None)
-        if self._trouble_count > _TROUBLES_TOLD:
-            run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_TOLD))
+        if self._trouble_count > _TROUBLES_REPORTED:
+            run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_REPORTED))
         self._refuse_strange()
 
     def _refuse_strange(self) -> None:
@@ -162,24 +162,24 @@ class CopyListing:
     def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, ListedFile]]:
         for found in self._copy.list(prefix):
             if isinstance(found, Trouble):
-                self._take_trouble(found)
+                self._record_trouble(found)
             else:
                 yield self._base + found.path, pack_entry(found)
 
-    def _take_trouble(self, trouble: Trouble) -> None:
+    def _record_trouble(self, trouble: Trouble) -> None:
         self._run.is_incomplete = True
         self._trouble_count += 1
         self._trouble_bytes += len(trouble.path) + len(trouble.message) + _OBJECTS_BYTES
-        if self._trouble_bytes > _TROUBLES_BYTES_KEPT:
+        if self._trouble_bytes > _TROUBLES_BYTES_STORED:
             self._troubles[b""] = messages.TOO_MANY_TROUBLES
         else:
             self._troubles.setdefault(trouble.path, trouble.message)
-        if self._trouble_count > _TROUBLES_TOLD:
+        if self._trouble_count > _TROUBLES_REPORTED:
             return
         place = f"{show_path(trouble.path)}: " if trouble.path else ""
         self._run.note(NoteKind.WARNING, None, f"in the copy: {place}{trouble.message}")
 
-    def tell_extra(self) -> int:
+    def report_extra(self) -> int:
         """Report the files that only the copy has, and return how many; call it after the comparison."""
         count = 0
         with self._run.catalog.read() as connection:

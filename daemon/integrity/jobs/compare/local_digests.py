@@ -11,9 +11,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from integrity.catalog.rows import FileRecord
+from integrity.copies.part_digests import PartsHasher, guess_part_bytes, split_evenly
 from integrity.copies.protocol import Kind, Published
-from integrity.copies.s3.checksums import PartsHasher, guess_part_bytes, list_parts, split_evenly
-from integrity.errors import ReadError
+from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.span import ReadMode
 from integrity.hashing.algorithms import (
     BLAKE3,
@@ -76,7 +76,7 @@ class FileMatch(NamedTuple):
         return all(known) if known else None
 
 
-class Asked(NamedTuple, Generic[T]):
+class MatchRequest(NamedTuple, Generic[T]):
     """A file to read for the digests stated of its copy; ``tag`` is returned with the answer."""
 
     tag: T
@@ -84,7 +84,7 @@ class Asked(NamedTuple, Generic[T]):
     published: tuple[Published, ...]
 
 
-class _Order(NamedTuple):
+class _MatchTask(NamedTuple):
     """What to compute for one file: for each stated digest the candidates, one of which should match."""
 
     tag: object
@@ -109,21 +109,21 @@ class LocalPass:
         self._bad: dict[bytes, list[int] | None] = {}  # of large files in progress; None: their record is damaged
 
     def match(
-        self, asked: Iterable[Asked[T]], *, tick: Callable[[], None] = lambda: None
+        self, requests: Iterable[MatchRequest[T]], *, tick: Callable[[], None] = lambda: None
     ) -> Iterator[tuple[T, FileMatch | ReadError]]:
         """
         Read files and yield the answer for each, in any order.
 
         Args:
-            asked: consumed as workers become free, in the caller's thread.
+            requests: consumed as workers become free, in the caller's thread.
             tick: called in the caller's thread now and then, also while a large file is being read.
 
         Returns:
             Pairs of tag and answer; a ReadInterrupted for files the stopped run did not finish.
         """
-        for result in self._engine.run(map(self._make_task, asked), tick=tick):
+        for result in self._engine.run(map(self._make_task, requests), tick=tick):
             order = result.task.tag
-            assert isinstance(order, _Order)
+            assert isinstance(order, _MatchTask)
             tag: T = order.tag  # type: ignore[assignment]  # the caller's tag
             if isinstance(result, Partial):
                 self._take_part(order.record, result)
@@ -133,14 +133,14 @@ class LocalPass:
             else:
                 yield tag, self._conclude(order, result)
 
-    def _make_task(self, asked: Asked[T]) -> Task:
-        record = asked.record
+    def _make_task(self, request: MatchRequest[T]) -> Task:
+        record = request.record
         size = record.witness.size_bytes
-        makes = tuple(tuple(_find_makers(one, size, is_unnamed=self._is_unnamed)) for one in asked.published)
+        makes = tuple(tuple(_find_makers(one, size, is_unnamed=self._is_unnamed)) for one in request.published)
         others = tuple(make for some in makes for make in some)
         want = Want(xxh3_128=True, block_xxh3_128=True, others=others)
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
-        return Task(record.path, size, want, block_bytes, _Order(asked.tag, record, asked.published, makes))
+        return Task(record.path, size, want, block_bytes, _MatchTask(request.tag, record, request.published, makes))
 
     def _take_part(self, record: FileRecord, part: Partial) -> None:
         with self._run.catalog.read() as connection:
@@ -148,7 +148,7 @@ class LocalPass:
         known = self._bad.setdefault(record.path, [])
         self._bad[record.path] = None if bad is None or known is None else known + bad
 
-    def _conclude(self, order: _Order, done: Done) -> FileMatch:
+    def _conclude(self, order: _MatchTask, done: Done) -> FileMatch:
         run, record, published = self._run, order.record, order.published
         run.counts.bytes_read += done.reading.bytes_read
         with run.catalog.read() as connection:
@@ -168,7 +168,7 @@ class LocalPass:
 def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> Iterator[_Make]:
     """Yield constructors for a digest; several if its algorithm, or a store's part sizes, are unknown."""
     if published.kind is Kind.MD5_OF_PARTS:
-        parts = list_parts(size_bytes, published)
+        parts = published.list_parts(size_bytes)
         if parts is not None:
             yield partial(PartsHasher, parts)
         else:
@@ -198,7 +198,7 @@ def _is_match(published: Published, values: Sequence[bytes], *, has_size: bool, 
         return None  # part boundaries are unknown
     if published.value in values:
         return True
-    is_guess = is_of_parts and list_parts(size_bytes, published) is None
+    is_guess = is_of_parts and published.list_parts(size_bytes) is None
     return None if is_guess or not values else False
 
 
@@ -211,15 +211,15 @@ def _weigh(published: Sequence[Published], matches: Sequence[bool | None]) -> tu
     return tuple(match if one in checksums else None for one, match in zip(published, matches, strict=True))
 
 
-def match_file(run: RootRun, record: FileRecord, published: Sequence[Published]) -> FileMatch:
+def match_file(run: RootRun, record: FileRecord, published: Sequence[Published]) -> FileMatch | ReadError:
     """
-    Read one file and compare it with stated digests.
+    Read one file and compare it with stated digests; return the error if it can't be read.
 
     Raises:
-        ReadError: it can't be read.
+        ReadInterrupted: the run was stopped.
     """
-    asked = Asked(None, record, tuple(published))
-    ((_, found),) = LocalPass(run, jobs=1).match([asked])
-    if isinstance(found, ReadError):
+    request = MatchRequest(None, record, tuple(published))
+    ((_, found),) = LocalPass(run, jobs=1).match([request])
+    if isinstance(found, ReadInterrupted):
         raise found
     return found

@@ -19,7 +19,7 @@ from integrity.files.span import Pace
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
 from integrity.jobs import messages
-from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take, hear_reading
+from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take, answer_by_reading
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.judge.content_diff import Difference, compare_content
 from integrity.model import FindingKind, ReadHow, Reading, Witness
@@ -119,7 +119,7 @@ class ReadBack:
             return
         with run.catalog.read() as connection:
             former = history.history_of(connection, run.root.id, record.path) if not difference.is_same else []
-        self._take(row, hear_reading(difference, reading, former))
+        self._take(row, answer_by_reading(difference, reading, former))
 
     def _read_again(self, record: FileRecord) -> tuple[Reading, Difference] | None:
         try:

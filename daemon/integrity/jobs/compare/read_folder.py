@@ -42,7 +42,7 @@ class TreeReading:
         folder: of the copy.
         shown: the copy's URL, for people.
         listing: what it has.
-        hearing: hears what needs no reading, and takes what was read.
+        evidence: hears what needs no reading, and takes what was read.
         limit: when to stop.
         take: receives the answer for files that could not be read.
     """
@@ -54,7 +54,7 @@ class TreeReading:
         folder: LocalFolder,
         shown: str,
         listing: CopyListing,
-        hearing: CopyEvidence,
+        evidence: CopyEvidence,
         limit: RunLimit,
         *,
         take: Take,
@@ -64,7 +64,7 @@ class TreeReading:
         self._root_fd = folder.root_fd
         self._shown = shown
         self._listing = listing
-        self._hearing = hearing
+        self._evidence = evidence
         self._take = take
         self._bad: dict[bytes, list[int]] = {}  # of large files under way
         self._parts_read: dict[FileId, int] = {}  # bytes of large files under way, counted already
@@ -81,7 +81,7 @@ class TreeReading:
     def _tasks(self, rows: Iterable[CompareRow]) -> Iterator[Task]:
         default = self._run.settings.block_size_bytes
         for row in rows:
-            if self._hearing.hear(row):
+            if self._evidence.query(row):
                 record = row.record
                 size = record.witness.size_bytes
                 place = self._listing.place(record.path)
@@ -145,7 +145,7 @@ class TreeReading:
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
                 checkpoints.drop_reading(connection, self._copy_id, record.id)
-        self._hearing.read_back.take_reading(row, done.reading, found)
+        self._evidence.read_back.take_reading(row, done.reading, found)
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
         """Return whether the file that was read is the recorded file itself, not a copy."""

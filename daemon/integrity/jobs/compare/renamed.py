@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _OF_ONE_SIZE = 64
 """Files of one size that are compared: thousands of thumbnails of equal size are not all read for each other."""
 
-_KEPT = 100_000
+_MOST_CACHED = 100_000
 """Digests of files of the copy that are cached; beyond this no more files are read."""
 
 
@@ -73,7 +73,7 @@ class RenamedFiles:
     def _read(self, path: bytes) -> Digests | None:
         """Return the digests of a file of the copy; None if it can't be read or the cache is full."""
         if path not in self._digests:
-            if len(self._digests) >= _KEPT:
+            if len(self._digests) >= _MOST_CACHED:
                 return None
             block_bytes, stop = self._run.settings.block_size_bytes, self._run.context.stop
             try:

@@ -53,20 +53,20 @@ class CopySource:
         """Name the folder or file on this machine that it is; None for other kinds."""
         return find_local_path(self.url)
 
-    def open(self, excludes: Excludes | None = None, is_asked: Callable[[], bool] | None = None) -> Copy:
+    def open(self, excludes: Excludes | None = None, must_stop: Callable[[], bool] | None = None) -> Copy:
         """
         Create the copy; entering it connects.
 
         Args:
             excludes: of the root; also left out of a mounted copy.
-            is_asked: returns whether waiting for the copy must end with ReadInterrupted.
+            must_stop: returns whether waiting for the copy must end with ReadInterrupted.
 
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
         copy = open_copy(self.url, root=self.base, excludes=excludes)
-        if is_asked is not None:
-            copy.interrupt_when(is_asked)
+        if must_stop is not None:
+            copy.interrupt_when(must_stop)
         return copy
 
 
@@ -160,15 +160,15 @@ def narrow(source: CopySource, paths: Sequence[bytes]) -> list[bytes]:
         ConfigError: the copy covers nothing of one of them.
     """
     base = source.base.rstrip(b"/") or b"/"
-    kept = []
+    covered = []
     for path in paths or [base]:
         if is_inside(path, base.rstrip(b"/")):
-            kept.append(path)
+            covered.append(path)
         elif is_inside(base, path.rstrip(b"/")):
-            kept.append(base)
+            covered.append(base)
         else:
             raise ConfigError(f"{show_path(path)}: {source.name} is a copy of {show_path(base)}, which this is not in")
-    return kept
+    return covered
 
 
 def _with_endpoint(url: str, endpoint: str | None) -> str:

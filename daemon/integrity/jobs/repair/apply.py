@@ -20,10 +20,10 @@ from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed,
 from integrity.files.open_beneath import open_noatime, stat_beneath
 from integrity.files.replace_file import detecting_writers, is_open_for_writing, is_there
 from integrity.files.stamps import witness_of
-from integrity.jobs.repair.build import Made, Maker, explaining, require_same
-from integrity.jobs.repair.exchange import ParentFolders, Placer, explaining_swap, making_folders
+from integrity.jobs.repair.build import BuiltFile, FileBuilder, explain_errors, require_same
+from integrity.jobs.repair.exchange import ParentFolders, Placer, explain_swap_errors, making_folders
 from integrity.jobs.repair.inspect import describe_move, require_unmoved
-from integrity.jobs.repair.recover import MEDDLED, after_renaming, record_repaired
+from integrity.jobs.repair.recover import MEDDLED, record_repaired, stat_after_rename
 from integrity.jobs.repair.targets import make_id, make_place
 from integrity.paths import absolute
 from integrity.verdict import compare_witness
@@ -60,7 +60,7 @@ class Application:
 
     Args:
         plan: a repairable one.
-        lenders: the copies of the file.
+        source: the copies of the file.
         tick: called with the number of bytes processed; returns whether to continue.
         discards: remove the damaged file in the end.
     """
@@ -70,7 +70,7 @@ class Application:
         run: RootRun,
         buffers: Buffers,
         plan: FilePlan,
-        lenders: BlockSource,
+        source: BlockSource,
         tick: Callable[[int], bool],
         *,
         discards: bool,
@@ -78,8 +78,8 @@ class Application:
         self._run = run
         self._discards = discards
         self._plan = plan
-        self._lenders = lenders
-        self._maker = Maker(run, buffers, tick)
+        self._source = source
+        self._builder = FileBuilder(run, buffers, tick)
         self._id = make_id()
 
     def run(self) -> RepairedFile:
@@ -92,7 +92,7 @@ class Application:
         """
         with ExitStack() as staying_open:
             with ExitStack() as undoing:
-                with explaining(self._plan.path, "begun"):
+                with explain_errors(self._plan.path, "begun"):
                     undoing.enter_context(making_folders(self._run.root_fd, self._plan.folders))
                     repair = self._describe()
                     folders = staying_open.enter_context(ParentFolders(self._run.root_fd, repair.places))
@@ -109,18 +109,18 @@ class Application:
                 f" {error.strerror}; the next run on this root ends it"
             ) from error
 
-    def _make(self, repair: Repair, folders: ParentFolders) -> tuple[Made, Witness]:
+    def _make(self, repair: Repair, folders: ParentFolders) -> tuple[BuiltFile, Witness]:
         """Build the new file and put it in its place; return it, and the witness of its verified bytes there."""
         with self._run.writing() as connection:
             save_repair(connection, self._run.root, repair)
         try:
-            made = self._maker.make(self._plan, repair.places[0], folders[repair.places[0]], self._lenders)
+            made = self._builder.make(self._plan, repair.places[0], folders[repair.places[0]], self._source)
             self._require_current()
             return made, self._place(repair.places, made, folders)
         except AppError:
             # The next run removes what remains. On a disk that became read-only nothing can be removed.
             with suppress(OSError):
-                self._take_away(folders, repair.places)
+                self._remove_files(folders, repair.places)
             with suppress(OSError):
                 self._forget(repair, folders)
             raise
@@ -138,22 +138,22 @@ class Application:
         plan = self._plan
         places = tuple(make_place(self._run.root_fd, path, self._id) for path in plan.names)
         judged = None
-        if plan.look is not None:
-            witness = plan.look.witness
+        if plan.inspection is not None:
+            witness = plan.inspection.witness
             judged = (witness.size_bytes, witness.mtime_ns, witness.inode)
         resolution = _describe_resolution(plan)
-        if plan.look is not None and not self._discards:
+        if plan.inspection is not None and not self._discards:
             resolution += f"; the damaged file was kept as {show_path(places[0].kept)}"
         return Repair(self._id, places, resolution, judged)
 
-    def _place(self, places: Sequence[JournalPlace], made: Made, folders: ParentFolders) -> Witness:
+    def _place(self, places: Sequence[JournalPlace], made: BuiltFile, folders: ParentFolders) -> Witness:
         """Put the new file in its place if nothing changed meanwhile."""
-        with explaining_swap(self._plan.path), self._guarding(places[0], made) as was_written:
+        with explain_swap_errors(self._plan.path), self._watch_for_writers(places[0], made) as was_written:
             self._rename(folders, Placer(folders, self._run.capability), places)
-            return self._see_renamed(places[0], made, was_written())
+            return self._stat_renamed(places[0], made, was_written())
 
     @contextmanager
-    def _guarding(self, place: JournalPlace, made: Made) -> Iterator[Callable[[], bool]]:
+    def _watch_for_writers(self, place: JournalPlace, made: BuiltFile) -> Iterator[Callable[[], bool]]:
         """Open the new file, check that it is unchanged since its verification, and detect writers from now on."""
         fd = open_noatime(self._run.root_fd, place.beside(place.made), os.O_RDONLY)
         try:
@@ -167,7 +167,7 @@ class Application:
             os.close(fd)
 
     def _rename(self, folders: ParentFolders, placer: Placer, places: Sequence[JournalPlace]) -> None:
-        if self._plan.look is None:
+        if self._plan.inspection is None:
             folders.require_same()
             placer.take_free_name(places[0])
             return
@@ -176,10 +176,10 @@ class Application:
         self._require_still(places)
         placer.swap(places)
 
-    def _see_renamed(self, place: JournalPlace, made: Made, was_written: bool) -> Witness:
+    def _stat_renamed(self, place: JournalPlace, made: BuiltFile, was_written: bool) -> Witness:
         """Return the witness that the verified bytes have now; the one they had if the name is gone again."""
         try:
-            return after_renaming(self._run, place, made.reading.witness, was_written=was_written)
+            return stat_after_rename(self._run, place, made.reading.witness, was_written=was_written)
         except OSError:
             return made.reading.witness
 
@@ -191,10 +191,10 @@ class Application:
             RepairFailed: something changed, or a program has the file open for writing.
         """
         plan, root_fd = self._plan, self._run.root_fd
-        assert plan.look is not None
+        assert plan.inspection is not None
         try:
             for place in places:
-                require_unmoved(root_fd, place.path, plan.look)
+                require_unmoved(root_fd, place.path, plan.inspection)
         except ReadError as error:
             raise RepairFailed(f"{error}; it was left as it is. Have it judged again: integrity scrub FILE") from error
         there = stat_beneath(root_fd, plan.path)
@@ -210,23 +210,23 @@ class Application:
     def _verify_in_place(self) -> str:
         """Verify the new file again; return why the damaged one is kept, or an empty string."""
         try:
-            self._maker.verify(self._plan.path, self._plan)
+            self._builder.verify(self._plan.path, self._plan)
         except ReadInterrupted:
             return "the damaged file is kept, for this was interrupted before the new one was verified again"
         except RepairFailed as error:
             return f"the damaged file is kept, for the new one could not be verified in its place: {error}"
         return ""
 
-    def _say_written(self, kept: bytes) -> str:
+    def _describe_written(self, kept: bytes) -> str:
         """
         Return how the damaged file was written to before it was moved away; empty if it is what was judged.
 
         No name leads to it any more, so nobody opens it anew. Programs that have it open are checked before its stat.
         """
-        look = self._plan.look
-        assert look is not None
+        inspection = self._plan.inspection
+        assert inspection is not None
         is_open = self._is_being_written(kept)
-        seen, judged = witness_of(stat_beneath(self._run.root_fd, kept)), look.witness
+        seen, judged = witness_of(stat_beneath(self._run.root_fd, kept)), inspection.witness
         renamed = judged._replace(ctime_ns=seen.ctime_ns)
         if seen.stamps == renamed.stamps and not is_open:
             return ""
@@ -243,23 +243,23 @@ class Application:
         finally:
             os.close(fd)
 
-    def _take_away(self, folders: ParentFolders, places: Sequence[JournalPlace]) -> None:
+    def _remove_files(self, folders: ParentFolders, places: Sequence[JournalPlace]) -> None:
         """
         Remove the new file and its extra names, but no name that may be the only one of the damaged file.
 
         Works on the open folders: their paths may lead elsewhere by now.
         """
         plan, placer = self._plan, Placer(folders, self._run.capability)
-        placer.take_away(places, "made")
-        if plan.look is None:
+        placer.remove(places, "made")
+        if plan.inspection is None:
             return
         for place in places:
             try:
                 inode = witness_of(stat_beneath(folders[place], place.name)).inode
             except OSError:
                 continue
-            if inode == plan.look.witness.inode:
-                placer.take_away((place,), "kept")
+            if inode == plan.inspection.witness.inode:
+                placer.remove((place,), "kept")
 
     def _forget(self, repair: Repair, folders: ParentFolders) -> None:
         """
@@ -276,16 +276,16 @@ class Application:
     def _finish(self, repair: Repair, folders: ParentFolders, verified: Witness, how: ReadHow) -> RepairedFile:
         """Verify the new file if the damaged one is to be removed, and record the repair; not interruptible."""
         run, plan, first = self._run, self._plan, repair.places[0]
-        kept = None if plan.look is None else absolute(run.root.path, first.beside(first.kept))
+        kept = None if plan.inspection is None else absolute(run.root.path, first.beside(first.kept))
         message = ""
         placer = Placer(folders, run.capability)
         if len(repair.places) > 1:
-            placer.take_away(repair.places[1:], "kept")  # one name is enough to keep the file
+            placer.remove(repair.places[1:], "kept")  # one name is enough to keep the file
         if kept is not None:
-            doubt = self._verify_in_place() if self._discards else ""
-            message = doubt or self._say_written(first.beside(first.kept))
+            problem = self._verify_in_place() if self._discards else ""
+            message = problem or self._describe_written(first.beside(first.kept))
             if self._discards and not message:
-                placer.take_away((first,), "kept")
+                placer.remove((first,), "kept")
                 kept = None
         recorded = record_repaired(run, repair, verified, how, plan.records)
         run.note_over(recorded.ended)
@@ -296,17 +296,17 @@ class Application:
 
 def _describe_resolution(plan: FilePlan) -> str:
     """Describe the repair of a file for its findings and its history."""
-    if plan.look is None:
+    if plan.inspection is None:
         what = "the file was gone and was made anew"
     elif plan.expected is not None and len(plan.damaged) == plan.expected.count:
         what = "all of it was put back"
     else:
         what = ""
     parts = []
-    for mend in plan.mends:
-        shown = ", ".join(map(str, mend.blocks[:20])) + (", ..." if len(mend.blocks) > 20 else "")
-        noun = "block" if len(mend.blocks) == 1 else "blocks"
-        parts.append(mend.copy if what else f"{mend.copy} ({noun} {shown})")
+    for supply in plan.supplies:
+        shown = ", ".join(map(str, supply.blocks[:20])) + (", ..." if len(supply.blocks) > 20 else "")
+        noun = "block" if len(supply.blocks) == 1 else "blocks"
+        parts.append(supply.copy if what else f"{supply.copy} ({noun} {shown})")
     source = " and ".join(parts)
     if not source:
         return "repaired: it was cut to its recorded size, all blocks were good"

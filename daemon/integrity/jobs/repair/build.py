@@ -41,14 +41,14 @@ _NOT_FOR_OTHERS = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltFile:
     """A complete new file. ``reading`` is its verification."""
 
     reading: Reading
     is_clone: bool
 
 
-class Maker:
+class FileBuilder:
     """
     Build new files in one root.
 
@@ -62,7 +62,7 @@ class Maker:
         self._tick = tick
         self._reader: Reader = run.reader(ReadMode.DISK)
 
-    def make(self, plan: FilePlan, place: JournalPlace, folder_fd: int, lenders: BlockSource) -> Made:
+    def make(self, plan: FilePlan, place: JournalPlace, folder_fd: int, source: BlockSource) -> BuiltFile:
         """
         Build the new file under ``place.made``, in the open folder of the place.
 
@@ -71,15 +71,15 @@ class Maker:
             ReadInterrupted: stopped; nothing of it remains.
         """
         with self._created(folder_fd, place) as fd:
-            is_clone = self._fill(fd, plan, lenders)
-            with explaining(place.path, "written"):
-                self._dress(fd, folder_fd, plan)
+            is_clone = self._fill(fd, plan, source)
+            with explain_errors(place.path, "written"):
+                self._set_metadata(fd, folder_fd, plan)
                 os.fsync(fd)
                 os.fsync(folder_fd)
             reading = self.verify(place.beside(place.made), plan)
             if witness_of(os.fstat(fd)).stamps != reading.witness.stamps:
                 raise RepairFailed(f"{show_path(place.path)}: the new file was meddled with; nothing was changed")
-            return Made(reading, is_clone)
+            return BuiltFile(reading, is_clone)
 
     def verify(self, path: bytes, plan: FilePlan) -> Reading:
         """
@@ -106,7 +106,7 @@ class Maker:
     @contextmanager
     def _created(self, folder_fd: int, place: JournalPlace) -> Iterator[int]:
         """Create the new file; remove it if the body fails."""
-        with explaining(place.path, "begun"):
+        with explain_errors(place.path, "begun"):
             fd = os.open(place.made, _NEW_FILE, _NOT_FOR_OTHERS, dir_fd=folder_fd)
         try:
             yield fd
@@ -117,31 +117,31 @@ class Maker:
         finally:
             os.close(fd)
 
-    def _fill(self, fd: int, plan: FilePlan, lenders: BlockSource) -> bool:
+    def _fill(self, fd: int, plan: FilePlan, source: BlockSource) -> bool:
         expected = plan.expected
         assert expected is not None
         is_clone = False
-        with explaining(plan.path, "written"):
-            if plan.look is not None:
+        with explain_errors(plan.path, "written"):
+            if plan.inspection is not None:
                 is_clone = self._begin(fd, plan)
             lacking = set(plan.damaged)
             if is_clone and expected.count - 1 in lacking:
                 # Writing or cutting a partial last page reads that page first, which a bad disk may refuse.
                 os.ftruncate(fd, (expected.count - 1) * expected.block_size_bytes)
             os.ftruncate(fd, expected.size_bytes)
-        if plan.look is not None and not is_clone:
+        if plan.inspection is not None and not is_clone:
             lacking = self._copy_good(fd, plan, expected)
         for index in sorted(lacking):
             data = plan.held.get(index)
             if data is None:
-                lent = lenders.fetch(index, expected)
-                if lent is None:
+                fetched = source.fetch(index, expected)
+                if fetched is None:
                     raise RepairFailed(
                         f"{show_path(plan.path)}: block {index} was good in a copy and is not any more; nothing was"
                         " changed. Compare the copies, then try again"
                     )
-                data = lent[1]
-            with explaining(plan.path, "written"):
+                _, data = fetched
+            with explain_errors(plan.path, "written"):
                 # A new file is all zeros already; a clone contains the damaged bytes.
                 if is_clone or data.count(0) != len(data):
                     _write(fd, data, index * expected.block_size_bytes)
@@ -162,7 +162,7 @@ class Maker:
     @contextmanager
     def _old(self, plan: FilePlan) -> Iterator[int]:
         """Open the damaged file and check that it is the inspected one; as O_PATH if the disk refuses reading."""
-        assert plan.look is not None
+        assert plan.inspection is not None
         try:
             fd = open_noatime(self._run.root_fd, plan.path, os.O_RDONLY)
         except OSError as error:
@@ -186,7 +186,7 @@ class Maker:
                         continue
                     lacking.discard(block.number)
                     if block.data is not None:
-                        with explaining(plan.path, "written"):
+                        with explain_errors(plan.path, "written"):
                             _write(fd, block.data, block.number * expected.block_size_bytes)
         except (ReadInterrupted, Vanished):
             raise
@@ -194,11 +194,11 @@ class Maker:
             pass  # unread blocks count as lacking and are fetched from the copies
         return lacking
 
-    def _dress(self, fd: int, folder_fd: int, plan: FilePlan) -> None:
+    def _set_metadata(self, fd: int, folder_fd: int, plan: FilePlan) -> None:
         """Set the new file's owner, mode, times and attributes: the old file's, or for a lost file the planned ones."""
         assert plan.record is not None
         recorded = plan.record.witness
-        if plan.look is None:
+        if plan.inspection is None:
             folder = os.fstat(folder_fd)
             mode = folder.st_mode & 0o666 if plan.mode is None else plan.mode
             owner = (folder.st_uid, folder.st_gid) if plan.owner is None else plan.owner
@@ -209,7 +209,7 @@ class Maker:
             return
         with self._old(plan) as old_fd:
             attributes = read_attributes(old_fd)
-        write_attributes(fd, self._with_recorded_time(attributes, plan.look.witness, recorded))
+        write_attributes(fd, self._with_recorded_time(attributes, plan.inspection.witness, recorded))
 
     def _with_recorded_time(self, attributes: Attributes, seen: Witness, recorded: Witness) -> Attributes:
         """Replace the time of modification by the recorded one if it was changed since."""
@@ -240,11 +240,12 @@ def require_same(plan: FilePlan, witness: Witness) -> None:
     Raises:
         RepairFailed: its witness changed.
     """
-    assert plan.look is not None
-    if witness != plan.look.witness:
+    assert plan.inspection is not None
+    judged = plan.inspection.witness
+    if witness != judged:
         raise RepairFailed(
-            f"{show_path(plan.path)}: {describe_move(plan.look.witness, witness)} while it was being repaired: it was"
-            " left as it is. See that nobody writes to it, have it judged again: integrity scrub FILE"
+            f"{show_path(plan.path)}: {describe_move(judged, witness)} while it was being repaired: it was left as it"
+            " is. See that nobody writes to it, have it judged again: integrity scrub FILE"
         )
 
 
@@ -266,7 +267,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def explaining(path: bytes, what: str) -> Iterator[None]:
+def explain_errors(path: bytes, what: str) -> Iterator[None]:
     """Turn an OSError into a RepairFailed with its remedy."""
     try:
         yield

@@ -68,7 +68,7 @@ def making_folders(root_fd: int, folders: Sequence[NewFolder]) -> Iterator[None]
     with ExitStack() as undoing:
         for one in folders:
             if _make(root_fd, one):
-                undoing.callback(_take_away, root_fd, one.path)
+                undoing.callback(_remove_files, root_fd, one.path)
         yield
         undoing.pop_all()
 
@@ -82,7 +82,7 @@ def _make(root_fd: int, new: NewFolder) -> bool:
         os.close(above_fd)
 
 
-def _take_away(root_fd: int, path: bytes) -> None:
+def _remove_files(root_fd: int, path: bytes) -> None:
     above, _, name = path.rpartition(b"/")
     with suppress(OSError):  # an empty folder left behind does no harm
         above_fd = open_beneath(root_fd, above, _FOLDER)
@@ -259,7 +259,7 @@ class Placer:
             self._rename(place, place.made, place.kept)
             raise
 
-    def take_away(self, places: Sequence[JournalPlace], names: str) -> None:
+    def remove(self, places: Sequence[JournalPlace], names: str) -> None:
         """Remove the files under their ``made`` or ``kept`` names, if they exist."""
         for place in places:
             with suppress(FileNotFoundError):
@@ -271,7 +271,7 @@ class Placer:
 
 
 @contextmanager
-def explaining_swap(path: bytes) -> Iterator[None]:
+def explain_swap_errors(path: bytes) -> Iterator[None]:
     """Turn an OSError of a rename into a RepairFailed with its remedy."""
     try:
         yield

@@ -32,14 +32,14 @@ class GoodCopy:
     """
 
     def __init__(
-        self, source: CopySource, stack: ExitStack, warn: Callable[[str], None], is_asked: Callable[[], bool]
+        self, source: CopySource, stack: ExitStack, warn: Callable[[str], None], must_stop: Callable[[], bool]
     ) -> None:
         self.source = source
         self.name = source.name
         self.trouble: str | None = None
         self._stack = stack
         self._warn = warn
-        self._is_asked = is_asked
+        self._must_stop = must_stop
         self._copy: Copy | None = None
 
     def covers(self, path: bytes) -> bool:
@@ -80,7 +80,7 @@ class GoodCopy:
             raise CopyUnreachable(self.trouble)
         if self._copy is None:
             try:
-                self._copy = self._stack.enter_context(self.source.open(is_asked=self._is_asked))
+                self._copy = self._stack.enter_context(self.source.open(must_stop=self._must_stop))
             except (CopyUnreachable, ConfigError) as error:
                 self.lost(error)
                 raise CopyUnreachable(str(error)) from error
@@ -94,14 +94,14 @@ class GoodBlocks:
     Args:
         sources: in order of preference.
         warn: receives a message for each copy that can't be reached.
-        is_asked: returns whether all waiting must end with ReadInterrupted.
+        must_stop: returns whether all waiting must end with ReadInterrupted.
     """
 
     def __init__(
-        self, sources: Sequence[CopySource], warn: Callable[[str], None], is_asked: Callable[[], bool]
+        self, sources: Sequence[CopySource], warn: Callable[[str], None], must_stop: Callable[[], bool]
     ) -> None:
         self._stack = ExitStack()
-        self._all = {source: GoodCopy(source, self._stack, warn, is_asked) for source in sources}
+        self._all = {source: GoodCopy(source, self._stack, warn, must_stop) for source in sources}
 
     def for_file(self, path: bytes, sources: Sequence[CopySource]) -> BlockSource:
         """Return the block source for the file of this absolute path; the caller closes it."""
@@ -124,8 +124,8 @@ class BlockSource:
         troubles: by name of a copy, why it could not be read. Copies that returned wrong bytes have no entry.
     """
 
-    def __init__(self, lenders: Sequence[GoodCopy], path: bytes) -> None:
-        self._lenders = list(lenders)
+    def __init__(self, copies: Sequence[GoodCopy], path: bytes) -> None:
+        self._copies = list(copies)
         self._path = path
         self._files: dict[str, CopyFile] = {}
         self._closed: set[str] = set()  # could not be opened; not retried for every block
@@ -134,19 +134,19 @@ class BlockSource:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the copies."""
-        return tuple(lender.name for lender in self._lenders)
+        return tuple(copy.name for copy in self._copies)
 
     @property
     def has_unreachable(self) -> bool:
         """Return whether one of the copies could not be reached."""
-        return any(lender.trouble is not None for lender in self._lenders)
+        return any(copy.trouble is not None for copy in self._copies)
 
     def fetch(self, index: int, expected: Expected) -> tuple[str, bytes] | None:
         """Return one verified block and the name of its copy; None if no copy has it good."""
-        for lender in self._lenders:
-            data = self._read(lender, index, expected)
+        for copy in self._copies:
+            data = self._read(copy, index, expected)
             if data is not None and expected.matches(index, data):
-                return lender.name, data
+                return copy.name, data
         return None
 
     def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
@@ -156,7 +156,7 @@ class BlockSource:
 
     def find_mode(self, name: str, path: bytes) -> int | None:
         """Return the permission bits of an absolute path in the named copy; None if unknown."""
-        return next((lender.find_mode(path) for lender in self._lenders if lender.name == name), None)
+        return next((copy.find_mode(path) for copy in self._copies if copy.name == name), None)
 
     def close(self) -> None:
         """Close the files; the copies stay open."""
@@ -170,11 +170,11 @@ class BlockSource:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, lender: GoodCopy, index: int, expected: Expected) -> bytes | None:
-        if lender.trouble is not None:
-            self.troubles[lender.name] = lender.trouble
+    def _read(self, copy: GoodCopy, index: int, expected: Expected) -> bytes | None:
+        if copy.trouble is not None:
+            self.troubles[copy.name] = copy.trouble
             return None
-        file = self._open(lender)
+        file = self._open(copy)
         if file is None:
             return None
         try:
@@ -182,23 +182,23 @@ class BlockSource:
         except ReadInterrupted:
             raise
         except ReadError as error:
-            self.troubles[lender.name] = str(error)
+            self.troubles[copy.name] = str(error)
         except CopyUnreachable as error:
-            lender.lost(error)
-            self.troubles[lender.name] = str(error)
+            copy.lost(error)
+            self.troubles[copy.name] = str(error)
         return None
 
-    def _open(self, lender: GoodCopy) -> CopyFile | None:
-        file = self._files.get(lender.name)
-        if file is not None or lender.name in self._closed:
+    def _open(self, copy: GoodCopy) -> CopyFile | None:
+        file = self._files.get(copy.name)
+        if file is not None or copy.name in self._closed:
             return file
         try:
-            file = self._files[lender.name] = lender.open(self._path)
+            file = self._files[copy.name] = copy.open(self._path)
         except ReadInterrupted:
             raise
         except (ReadError, CopyUnreachable) as error:
             if isinstance(error, CopyUnreachable):
-                lender.lost(error)  # some kinds of copy notice only when a file is opened
-            self._closed.add(lender.name)
-            self.troubles[lender.name] = str(error)
+                copy.lost(error)  # some kinds of copy notice only when a file is opened
+            self._closed.add(copy.name)
+            self.troubles[copy.name] = str(error)
         return file

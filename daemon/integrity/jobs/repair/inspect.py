@@ -161,7 +161,9 @@ class BlockRead(NamedTuple):
     data: bytes | None
 
 
-def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffers: Buffers, tick: Tick) -> Inspection:
+def inspect_file(
+    reader: Reader, path: bytes, root_fd: int, expected: Expected, buffers: Buffers, tick: Tick
+) -> Inspection:
     """
     Read a file past the cache and compare its blocks with the record.
 
@@ -173,7 +175,7 @@ def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffe
     """
     try:
         with reader.open(path) as file:
-            return _look(file, expected, buffers, tick)
+            return _inspect(file, expected, buffers, tick)
     except Unreadable as error:
         if not _is_of_disk(error):
             raise
@@ -185,7 +187,7 @@ def look_at(reader: Reader, path: bytes, root_fd: int, expected: Expected, buffe
         return Inspection(stat, every, ((0, stat.st_size),) if stat.st_size else (), ReadHow.CACHE_POSSIBLE)
 
 
-def _look(file: OpenFile, expected: Expected, buffers: Buffers, tick: Tick) -> Inspection:
+def _inspect(file: OpenFile, expected: Expected, buffers: Buffers, tick: Tick) -> Inspection:
     good = bytearray(expected.count)
     for block in read_blocks(file, buffers, expected, tick):
         good[block.number] = expected.matches_block(block.number, block.data)
@@ -209,7 +211,7 @@ def read_blocks(file: OpenFile, buffers: Buffers, expected: Expected, tick: Tick
 
     Raises:
         Unreadable: for example for lack of permission. A failing disk only ends the blocks early.
-        Unstable: the file is shorter than its stat said.
+        Unstable: the file is shorter than its stat text.
         ReadInterrupted: ``tick`` returned False.
     """
     cutter = _Cutter(expected)
@@ -260,7 +262,7 @@ class _Cutter:
             yield BlockRead(index, data)
 
 
-def require_unmoved(root_fd: int, path: bytes, look: Inspection) -> None:
+def require_unmoved(root_fd: int, path: bytes, inspection: Inspection) -> None:
     """
     Check that a name still leads to the inspected file, unchanged.
 
@@ -271,8 +273,8 @@ def require_unmoved(root_fd: int, path: bytes, look: Inspection) -> None:
         witness = witness_of(stat_beneath(root_fd, path))
     except OSError as error:
         raise Unstable(f"{show_path(path)}: {os.strerror(error.errno or 0)}: it is not there as it was") from error
-    if witness != look.witness:
-        raise Unstable(f"{show_path(path)}: {describe_move(look.witness, witness)} since it was looked at")
+    if witness != inspection.witness:
+        raise Unstable(f"{show_path(path)}: {describe_move(inspection.witness, witness)} since it was looked at")
 
 
 def describe_move(before: Witness, after: Witness) -> str:

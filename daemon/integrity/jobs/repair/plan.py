@@ -23,7 +23,7 @@ from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs.judge.confirm import find_doubtful_blocks
 from integrity.jobs.repair.exchange import NewFolder, find_gone_folders
-from integrity.jobs.repair.inspect import Expected, Inspection, describe_move, load_expected, look_at
+from integrity.jobs.repair.inspect import Expected, Inspection, describe_move, inspect_file, load_expected
 from integrity.jobs.repair.rights import find_conflict, find_model, find_owner
 from integrity.jobs.repair.targets import find_names
 from integrity.kinds import CONTENT_FINDINGS, REPAIRABLE
@@ -53,7 +53,7 @@ NEWER = (
 def find_refusal(
     capability: Capability,
     record: FileRecord,
-    look: Inspection,
+    inspection: Inspection,
     open_findings: Sequence[Finding],
     candidate: CandidateRecord | None,
 ) -> str | None:
@@ -63,7 +63,7 @@ def find_refusal(
     Args:
         capability: of the file system.
         record: of the file.
-        look: its current state.
+        inspection: its current state.
         open_findings: about the file.
         candidate: newer content of the file that awaits a decision.
     """
@@ -73,31 +73,31 @@ def find_refusal(
             "it is not what was recorded, but no finding says whether it was damaged or changed; have it judged first:"
             " integrity scrub FILE"
         )
-    seen = look.witness
+    seen = inspection.witness
     if candidate is not None and candidate.witness is not None:
         if candidate.witness.stamps == seen.stamps:
             return None
-        return _say_moved(candidate.witness, seen)
+        return _describe_moved(candidate.witness, seen)
     shift = compare_witness(capability, record.witness, seen)
     if shift.is_nothing:
         return None
     is_ctime_trusted = capability.has_ctime and shift.is_ctime_equal
     if shift.mtime is not Shift.EQUAL and not is_ctime_trusted:
-        return _say_moved(record.witness, seen)
+        return _describe_moved(record.witness, seen)
     judged_at = max(one.updated_at for one in judged)
     if capability.has_ctime and seen.ctime_ns >= judged_at * 10**9:
-        return _say_moved(record.witness, seen)
+        return _describe_moved(record.witness, seen)
     return None
 
 
-def _say_moved(before: Witness, after: Witness) -> str:
+def _describe_moved(before: Witness, after: Witness) -> str:
     return (
         f"{describe_move(before, after)} since it was judged, so what is in it now may be meant; have it judged again:"
         " integrity scrub FILE; and if it is right as it is: integrity accept FILE --reason WHY"
     )
 
 
-class FindingCheck(StrEnum):
+class PlanOutcome(StrEnum):
     """Outcome of planning the repair of one file."""
 
     WHOLE = "whole"  # the file is what was recorded: nothing to do
@@ -109,7 +109,7 @@ class FindingCheck(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class BlockSupply:
     """The blocks that one copy supplies."""
 
     copy: str
@@ -126,9 +126,9 @@ class FilePlan:
         path: relative to the root.
         reason: for people; empty if the file is repairable or whole.
         expected: recorded content; None if unknown.
-        look: current state; None if the file is gone or was not inspected.
+        inspection: current state; None if the file is gone or was not inspected.
         kinds: of the open findings about it.
-        mends: which blocks come from which copy.
+        supplies: which blocks come from which copy.
         missing: the blocks that no copy has good.
         troubles: name of a copy, and why it could not supply blocks.
         others: records of its other names.
@@ -142,13 +142,13 @@ class FilePlan:
 
     root: bytes
     path: bytes
-    standing: FindingCheck
+    outcome: PlanOutcome
     reason: str = ""
     record: FileRecord | None = None
     expected: Expected | None = None
-    look: Inspection | None = None
+    inspection: Inspection | None = None
     kinds: tuple[FindingKind, ...] = ()
-    mends: tuple[Mend, ...] = ()
+    supplies: tuple[BlockSupply, ...] = ()
     missing: tuple[int, ...] = ()
     troubles: tuple[tuple[str, str], ...] = ()
     others: tuple[FileRecord, ...] = ()
@@ -164,7 +164,7 @@ class FilePlan:
         """Return the numbers of the blocks that must come from copies."""
         if self.expected is None:
             return ()
-        return tuple(range(self.expected.count)) if self.look is None else self.look.bad
+        return tuple(range(self.expected.count)) if self.inspection is None else self.inspection.bad
 
     @property
     def damaged_bytes(self) -> int:
@@ -175,7 +175,7 @@ class FilePlan:
     @property
     def is_gone(self) -> bool:
         """Return whether no file was inspected under the name."""
-        return self.look is None
+        return self.inspection is None
 
     @property
     def names(self) -> tuple[bytes, ...]:
@@ -204,13 +204,13 @@ class RepairPlanner:
         self._tick = tick
         self._reader = run.reader(ReadMode.DISK)
 
-    def plan(self, path: bytes, lenders: BlockSource, *, is_named: bool) -> FilePlan:
+    def plan(self, path: bytes, source: BlockSource, *, is_named: bool) -> FilePlan:
         """
         Plan the repair of one file.
 
         Args:
             path: relative to the root.
-            lenders: the copies of the file.
+            source: the copies of the file.
             is_named: the user named this file, not only its folder.
 
         Raises:
@@ -221,12 +221,12 @@ class RepairPlanner:
             record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
             if record is None:
                 reason = "it is not recorded, so there is nothing it could be made into"
-                return FilePlan(run.root.path, path, FindingCheck.REFUSED, reason)
+                return FilePlan(run.root.path, path, PlanOutcome.REFUSED, reason)
             found = findings.find_findings(connection, root_id=run.root.id, prefix=path)
             open_findings = [one for one in found if one.path == path and one.copy is None]
             expected = load_expected(connection, run.catalog.sealer, record)
         kinds = tuple(one.kind for one in open_findings)
-        draft = FilePlan(run.root.path, path, FindingCheck.REFUSED, "", record, expected, kinds=kinds)
+        draft = FilePlan(run.root.path, path, PlanOutcome.REFUSED, "", record, expected, kinds=kinds)
         if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
             reason = (
                 "its record in the catalog is damaged, so nothing can be proved; see how much of it is:"
@@ -234,32 +234,32 @@ class RepairPlanner:
             )
             return replace(draft, reason=reason, expected=None)
         try:
-            look = look_at(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
+            inspection = inspect_file(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
         except Vanished as error:
-            return self._plan_gone(draft, expected, lenders, error)
+            return self._plan_gone(draft, expected, source, error)
         except ReadInterrupted:
             raise
         except ReadError as error:
-            return replace(draft, standing=FindingCheck.UNREADABLE, reason=str(error))
-        return self._plan_damaged(draft, expected, look, open_findings, lenders, is_named=is_named)
+            return replace(draft, outcome=PlanOutcome.UNREADABLE, reason=str(error))
+        return self._plan_damaged(draft, expected, inspection, open_findings, source, is_named=is_named)
 
     def _plan_damaged(
         self,
         draft: FilePlan,
         expected: Expected,
-        look: Inspection,
+        inspection: Inspection,
         open_findings: Sequence[Finding],
-        lenders: BlockSource,
+        source: BlockSource,
         *,
         is_named: bool,
     ) -> FilePlan:
         run, record = self._run, draft.record
         assert record is not None
-        doubtful = find_doubtful_blocks(run, record, look.witness)
-        look = replace(look, bad=tuple(sorted({*look.bad, *doubtful})))
-        draft = replace(draft, look=look)
-        if look.is_whole(expected):
-            return replace(draft, standing=FindingCheck.WHOLE)
+        doubtful = find_doubtful_blocks(run, record, inspection.witness)
+        inspection = replace(inspection, bad=tuple(sorted({*inspection.bad, *doubtful})))
+        draft = replace(draft, inspection=inspection)
+        if inspection.is_whole(expected):
+            return replace(draft, outcome=PlanOutcome.WHOLE)
         if not is_named and set(draft.kinds) & CONTESTED:
             reason = (
                 "somebody changed it, and may have meant it: to have the recorded bytes put back, name the file itself"
@@ -267,8 +267,8 @@ class RepairPlanner:
             return replace(draft, reason=reason)
         with run.catalog.read() as connection:
             candidate = candidates.get_candidate(connection, record.id)
-            reason_moved = find_refusal(run.capability, record, look, open_findings, candidate)
-            names, reason_names = find_names(run, connection, record, look.stat, expected)
+            reason_moved = find_refusal(run.capability, record, inspection, open_findings, candidate)
+            names, reason_names = find_names(run, connection, record, inspection.stat, expected)
             newer = candidates.get_candidates(connection, [one.id for one in names])
         is_newer = any(one.kind is CandidateKind.CHANGE and not one.is_damage for one in newer.values())
         draft = replace(draft, others=tuple(names[1:]), is_newer=is_newer)
@@ -276,20 +276,22 @@ class RepairPlanner:
             return replace(draft, reason=NEWER)
         if reason_moved or reason_names:
             return replace(draft, reason=reason_moved or reason_names or "")
-        return self._refuse_conflict(self._ask(draft, expected, lenders), record, look, lenders)
+        return self._refuse_conflict(self._fetch_blocks(draft, expected, source), record, inspection, source)
 
-    def _refuse_conflict(self, plan: FilePlan, record: FileRecord, look: Inspection, lenders: BlockSource) -> FilePlan:
+    def _refuse_conflict(
+        self, plan: FilePlan, record: FileRecord, inspection: Inspection, source: BlockSource
+    ) -> FilePlan:
         """Refuse the plan if the recorded bytes would get the rights of another file in this place."""
-        if plan.standing is not FindingCheck.REPAIRABLE:
+        if plan.outcome is not PlanOutcome.REPAIRABLE:
             return plan
-        run, copies = self._run, lenders.find_stats(one.copy for one in plan.mends)
+        run, copies = self._run, source.find_stats(one.copy for one in plan.supplies)
         try:
-            reason = find_conflict(run.root_fd, run.capability, record, look, copies)
+            reason = find_conflict(run.root_fd, run.capability, record, inspection, copies)
         except OSError as error:
             reason = f"it is not there as it was: {error.strerror}; have it judged again: integrity scrub FILE"
-        return plan if reason is None else replace(plan, standing=FindingCheck.REFUSED, reason=reason)
+        return plan if reason is None else replace(plan, outcome=PlanOutcome.REFUSED, reason=reason)
 
-    def _plan_gone(self, draft: FilePlan, expected: Expected, lenders: BlockSource, error: Vanished) -> FilePlan:
+    def _plan_gone(self, draft: FilePlan, expected: Expected, source: BlockSource, error: Vanished) -> FilePlan:
         """Plan for a lost file: it is recreated if a finding says that it should exist."""
         root_fd, path = self._run.root_fd, draft.path
         try:
@@ -306,51 +308,51 @@ class RepairPlanner:
             gone = find_gone_folders(root_fd, path)
         except OSError as failure:
             return replace(draft, reason=f"its folder is gone, and something else stands there: {failure.strerror}")
-        plan = self._ask(draft, expected, lenders)
-        folders = tuple(NewFolder(folder, self._find_mode(plan, lenders, folder)) for folder in gone)
-        model = find_model(lenders.find_stats(one.copy for one in plan.mends))
+        plan = self._fetch_blocks(draft, expected, source)
+        folders = tuple(NewFolder(folder, self._find_mode(plan, source, folder)) for folder in gone)
+        model = find_model(source.find_stats(one.copy for one in plan.supplies))
         mode = None if model is None else model.st_mode & 0o777
         return replace(plan, mode=mode, owner=find_owner(model), folders=folders)
 
-    def _find_mode(self, plan: FilePlan, lenders: BlockSource, path: bytes) -> int | None:
+    def _find_mode(self, plan: FilePlan, source: BlockSource, path: bytes) -> int | None:
         """Return the permission bits of a folder in the copies that supply blocks."""
         whole = absolute(self._run.root.path, path)
-        return next((mode for one in plan.mends if (mode := lenders.find_mode(one.copy, whole)) is not None), None)
+        return next((mode for one in plan.supplies if (mode := source.find_mode(one.copy, whole)) is not None), None)
 
-    def _ask(self, draft: FilePlan, expected: Expected, lenders: BlockSource) -> FilePlan:
+    def _fetch_blocks(self, draft: FilePlan, expected: Expected, source: BlockSource) -> FilePlan:
         """Fetch and verify each block that is needed."""
         found: dict[str, list[int]] = {}
         missing: list[int] = []
         held: dict[int, bytes] = {}
         room = self._hold_bytes
         for index in draft.damaged:
-            lent = lenders.fetch(index, expected)
+            fetched = source.fetch(index, expected)
             if not self._tick(expected.length(index)):
                 raise ReadInterrupted("interrupted")
-            if lent is None:
+            if fetched is None:
                 missing.append(index)
                 continue
-            name, data = lent
+            name, data = fetched
             found.setdefault(name, []).append(index)
             if len(data) <= room:
                 held[index] = data
                 room -= len(data)
         plan = replace(
             draft,
-            standing=FindingCheck.REPAIRABLE,
-            mends=tuple(Mend(name, tuple(blocks)) for name, blocks in found.items()),
+            outcome=PlanOutcome.REPAIRABLE,
+            supplies=tuple(BlockSupply(name, tuple(blocks)) for name, blocks in found.items()),
             missing=tuple(missing),
-            troubles=tuple(lenders.troubles.items()),
-            asked=lenders.names,
+            troubles=tuple(source.troubles.items()),
+            asked=source.names,
             held=held,
         )
         if not missing:
             return plan
-        if not lenders.names:
+        if not source.names:
             reason = "no copy of it is known; say where one is: --from COPY"
-            return replace(plan, standing=FindingCheck.NO_GOOD_COPY, reason=reason)
-        if lenders.has_unreachable:
+            return replace(plan, outcome=PlanOutcome.NO_GOOD_COPY, reason=reason)
+        if source.has_unreachable:
             reason = "the copies that could be reached do not have all of it good"
-            return replace(plan, standing=FindingCheck.UNREACHABLE, reason=reason)
+            return replace(plan, outcome=PlanOutcome.UNREACHABLE, reason=reason)
         reason = "no copy has all of it good; give another one, too: --from COPY --from OTHER"
-        return replace(plan, standing=FindingCheck.NO_GOOD_COPY, reason=reason)
+        return replace(plan, outcome=PlanOutcome.NO_GOOD_COPY, reason=reason)

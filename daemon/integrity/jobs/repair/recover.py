@@ -25,7 +25,7 @@ from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
 from integrity.jobs.judge.repair_advice import renew_copy_advice
 from integrity.jobs.repair.exchange import ParentFolders, Placer
-from integrity.jobs.repair.inspect import describe_move, load_expected, look_at
+from integrity.jobs.repair.inspect import describe_move, inspect_file, load_expected
 from integrity.jobs.report import NoteKind
 from integrity.kinds import ENDED_BY_REPAIR
 from integrity.model import BaselineReason, Finding, ReadHow
@@ -102,7 +102,7 @@ def record_repaired(
     return Recorded(ended, moved)
 
 
-def after_renaming(run: RootRun, place: JournalPlace, verified: Witness, *, was_written: bool = False) -> Witness:
+def stat_after_rename(run: RootRun, place: JournalPlace, verified: Witness, *, was_written: bool = False) -> Witness:
     """
     Return the current witness of a verified file, whose ctime the renaming changed.
 
@@ -150,7 +150,7 @@ class _Recovery:
         except FileNotFoundError:
             self._forget("its folder is gone")
         except OSError as error:
-            self._could_not(error)
+            self._report_failure(error)
 
     def _end(self, folders: ParentFolders) -> None:
         places = self._repair.places
@@ -161,7 +161,7 @@ class _Recovery:
         others = [place for place in places if place not in good]
         end = self._go_forward if good else self._go_back
         are_ended = [end(folders[place], placer, place) for place in others]
-        placer.take_away(places, "made")
+        placer.remove(places, "made")
         if not all(are_ended):
             kept = ", ".join(show_path(absolute(self._run.root.path, place.beside(place.kept))) for place in others)
             self._forget(f"something was written to it since; what the repair made or kept is left as {kept}")
@@ -193,7 +193,7 @@ class _Recovery:
             return True
         if not self._is_whole(place.beside(place.kept)):
             return False
-        placer.take_away((place,), "kept")
+        placer.remove((place,), "kept")
         return True
 
     def _complete(self, folders: ParentFolders, placer: Placer) -> None:
@@ -202,11 +202,11 @@ class _Recovery:
         first = places[0]
         is_kept = is_there(folders[first], first.kept)
         if is_kept:
-            placer.take_away(places[1:], "kept")
+            placer.remove(places[1:], "kept")
         folders.sync()
         assert self._verified is not None
         # A single name is not renamed after its verification: a later change of ctime was made by somebody else.
-        verified = self._verified if len(places) == 1 else after_renaming(self._run, first, self._verified)
+        verified = self._verified if len(places) == 1 else stat_after_rename(self._run, first, self._verified)
         recorded = record_repaired(self._run, self._repair, verified, self._how)
         text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
         if is_kept:
@@ -232,12 +232,12 @@ class _Recovery:
         if expected is None:
             return False
         try:
-            look = look_at(self._reader, path, run.root_fd, expected, self._buffers, lambda _: True)
+            inspection = inspect_file(self._reader, path, run.root_fd, expected, self._buffers, lambda _: True)
         except ReadError:
             return False
-        if not look.is_whole(expected):
+        if not inspection.is_whole(expected):
             return False
-        self._how, self._verified = look.how, look.witness
+        self._how, self._verified = inspection.how, inspection.witness
         return True
 
     def _forget(self, text: str) -> None:
@@ -245,12 +245,12 @@ class _Recovery:
             drop_repair(connection, self._run.root.id, self._repair.id)
         self._run.note(NoteKind.WARNING, self._repair.places[0].path, f"a repair of it was interrupted: {text}")
 
-    def _could_not(self, error: OSError) -> None:
+    def _report_failure(self, error: OSError) -> None:
         """Report that recovery must wait; raise if a file is out of its place."""
         for place in self._repair.places:
             path = show_path(absolute(self._run.root.path, place.path))
-            said = error.strerror or os.strerror(error.errno or 0)
-            reason = f"a repair of {path} was interrupted and can't be ended: {said}"
+            text = error.strerror or os.strerror(error.errno or 0)
+            reason = f"a repair of {path} was interrupted and can't be ended: {text}"
             try:
                 stat_beneath(self._run.root_fd, place.path)
             except FileNotFoundError:

@@ -45,7 +45,7 @@ def find_owner(model: os.stat_result | None) -> tuple[int, int] | None:
 
 
 def find_conflict(
-    root_fd: int, capability: Capability, record: FileRecord, look: Inspection, copies: Sequence[os.stat_result]
+    root_fd: int, capability: Capability, record: FileRecord, inspection: Inspection, copies: Sequence[os.stat_result]
 ) -> str | None:
     """
     Return why the recorded bytes must not get owner, mode and attributes of the present file; None if they may.
@@ -54,7 +54,7 @@ def find_conflict(
         root_fd: of the root.
         capability: of the file system.
         record: of the file.
-        look: the present file.
+        inspection: the present file.
         copies: stat results of the copies that supply blocks, if known.
 
     Raises:
@@ -62,12 +62,12 @@ def find_conflict(
     """
     if os.geteuid() != 0:
         return None
-    shown = any(_shows_more(look.stat, copy) for copy in copies)
+    shown = any(_shows_more(inspection.stat, copy) for copy in copies)
     fd = open_beneath(root_fd, record.path, os.O_PATH)
     try:
-        is_judged = witness_of(os.fstat(fd)) == look.witness  # otherwise it is not exchanged anyway
-        runs = bool(look.stat.st_mode & _SET_ID) or _CAPABILITY in read_attributes(fd).xattrs
-        if not is_judged or not (shown or runs) or _is_recorded(fd, capability, record, look):
+        is_judged = witness_of(os.fstat(fd)) == inspection.witness  # otherwise it is not exchanged anyway
+        runs = bool(inspection.stat.st_mode & _SET_ID) or _CAPABILITY in read_attributes(fd).xattrs
+        if not is_judged or not (shown or runs) or _is_recorded(fd, capability, record, inspection):
             return None
     finally:
         os.close(fd)
@@ -78,11 +78,11 @@ def find_conflict(
     )
 
 
-def _is_recorded(fd: int, capability: Capability, record: FileRecord, look: Inspection) -> bool:
+def _is_recorded(fd: int, capability: Capability, record: FileRecord, inspection: Inspection) -> bool:
     """Return whether a file is the recorded one itself, not another under its name: then its rights are its own."""
-    if look.witness.inode != record.witness.inode:
+    if inspection.witness.inode != record.witness.inode:
         return False
-    if capability.has_ctime and look.witness.ctime_ns == record.witness.ctime_ns:
+    if capability.has_ctime and inspection.witness.ctime_ns == record.witness.ctime_ns:
         return True
     birth_ns = get_birth_ns(fd)
     return birth_ns is not None and is_born_before(birth_ns, record.witness)

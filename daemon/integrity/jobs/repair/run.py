@@ -16,7 +16,7 @@ from integrity.files.buffers import Buffers
 from integrity.jobs import runner
 from integrity.jobs.repair.apply import Application, RepairedFile
 from integrity.jobs.repair.good_blocks import BlockSource, GoodBlocks
-from integrity.jobs.repair.plan import FilePlan, FindingCheck, RepairPlanner
+from integrity.jobs.repair.plan import FilePlan, PlanOutcome, RepairPlanner
 from integrity.jobs.report import Note, NoteKind
 from integrity.kinds import REPAIRABLE
 from integrity.model import Job, Tally
@@ -46,8 +46,8 @@ class RepairOptions:
     hold_bytes: int = HOLD_BYTES
 
 
-Tell = Callable[[FilePlan], None]
-TellDone = Callable[[RepairedFile], None]
+OnPlan = Callable[[FilePlan], None]
+OnDone = Callable[[RepairedFile], None]
 
 
 @dataclass(slots=True)
@@ -65,49 +65,37 @@ class RepairSummary:
 
 
 def repair(
-    context: Context, wanted: Sequence[Wanted], options: RepairOptions, tell: Tell, tell_done: TellDone
+    context: Context, wanted: Sequence[Wanted], options: RepairOptions, on_plan: OnPlan, on_done: OnDone
 ) -> RepairSummary:
     """
     Plan the repair of files and, on request, carry it out.
 
-    Args:
-        context: of the job.
-        wanted: what to repair, and from which copies.
-        options: how.
-        tell: receives each plan.
-        tell_done: receives the result for each file whose repair was attempted.
+    ``on_plan`` receives each plan, ``on_done`` the result for each file whose repair was attempted.
 
     Raises:
         CatalogLocked: another job is running on one of the roots.
     """
+
+    def warn(text: str) -> None:
+        context.report.note(Note(NoteKind.WARNING, b"", None, text))
+
     summary = RepairSummary()
-    warn = _Warner(context)
     sources = dict.fromkeys(source for one in wanted for source in one.sources)
-    with GoodBlocks(list(sources), warn, context.stop.is_set) as lenders:
+    with GoodBlocks(list(sources), warn, context.stop.is_set) as good_blocks:
         for root_path in dict.fromkeys(one.target.root.path for one in wanted):
-            mine = [one for one in wanted if one.target.root.path == root_path]
+            chosen = [one for one in wanted if one.target.root.path == root_path]
             was_run = False
 
-            def work(run: RootRun, mine: Sequence[Wanted] = mine) -> None:
+            def work(run: RootRun, chosen: Sequence[Wanted] = chosen) -> None:
                 nonlocal was_run
                 was_run = True
                 with Buffers() as buffers:
-                    _Repairer(run, lenders, options, buffers, summary, tell, tell_done).run(mine)
+                    _Repairer(run, good_blocks, options, buffers, summary, on_plan, on_done).run(chosen)
 
             runner.run_on(context, root_path, Job.REPAIR, work)
             summary.is_suspended |= not was_run
     summary.is_interrupted = context.stop.is_set()
     return summary
-
-
-class _Warner:
-    """Report copies that can't be reached."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def __call__(self, text: str) -> None:
-        self._context.report.note(Note(NoteKind.WARNING, b"", None, text))
 
 
 class _Repairer:
@@ -116,20 +104,20 @@ class _Repairer:
     def __init__(
         self,
         run: RootRun,
-        lenders: GoodBlocks,
+        good_blocks: GoodBlocks,
         options: RepairOptions,
         buffers: Buffers,
         summary: RepairSummary,
-        tell: Tell,
-        tell_done: TellDone,
+        on_plan: OnPlan,
+        on_done: OnDone,
     ) -> None:
         self._run = run
-        self._lenders = lenders
+        self._good_blocks = good_blocks
         self._options = options
         self._buffers = buffers
         self._summary = summary
-        self._tell = tell
-        self._tell_done = tell_done
+        self._on_plan = on_plan
+        self._on_done = on_done
         self._seen: set[bytes] = set()
         self._bytes_done = 0
 
@@ -148,34 +136,31 @@ class _Repairer:
             return
         with self._run.catalog.read() as connection:
             found = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
-        kinds = REPAIRABLE
-        yield from dict.fromkeys(
-            one.path for one in found if one.path is not None and one.copy is None and one.kind in kinds
-        )
+        own = (one for one in found if one.copy is None and one.kind in REPAIRABLE)
+        yield from dict.fromkeys(one.path for one in own if one.path is not None)
 
     def _repair(self, path: bytes, wanted: Wanted) -> None:
         run, options = self._run, self._options
         hold_bytes = options.hold_bytes if options.applies else 0
         planner = RepairPlanner(run, self._buffers, hold_bytes=hold_bytes, tick=self._tick)
-        with self._lenders.for_file(absolute(run.root.path, path), wanted.sources) as lenders:
+        with self._good_blocks.for_file(absolute(run.root.path, path), wanted.sources) as source:
             try:
-                plan = planner.plan(path, lenders, is_named=not wanted.is_folder)
+                plan = planner.plan(path, source, is_named=not wanted.is_folder)
                 self._seen.update(plan.names)
-                self._tell(plan)
-                done = (
-                    self._apply(plan, lenders) if options.applies and plan.standing is FindingCheck.REPAIRABLE else None
-                )
+                self._on_plan(plan)
+                is_applied = options.applies and plan.outcome is PlanOutcome.REPAIRABLE
+                done = self._apply(plan, source) if is_applied else None
             except ReadInterrupted:
                 return
         plan.held.clear()  # callers keep the plans of many files
         self._count(plan, done)
         if done is not None:
-            self._tell_done(done)
+            self._on_done(done)
 
-    def _apply(self, plan: FilePlan, lenders: BlockSource) -> RepairedFile:
+    def _apply(self, plan: FilePlan, source: BlockSource) -> RepairedFile:
         options = self._options
         try:
-            return Application(self._run, self._buffers, plan, lenders, self._tick, discards=options.discards).run()
+            return Application(self._run, self._buffers, plan, source, self._tick, discards=options.discards).run()
         except ReadInterrupted:
             raise
         except (RepairFailed, ReadError) as error:
@@ -185,7 +170,7 @@ class _Repairer:
         """Count a file once for the caller and once for the record of the run (R8)."""
         summary, run = self._summary, self._run
         summary.plans += 1
-        if plan.standing is FindingCheck.WHOLE:
+        if plan.outcome is PlanOutcome.WHOLE:
             summary.whole += 1
             run.counts.add(Tally.VERIFIED)
             return
@@ -196,9 +181,9 @@ class _Repairer:
         run.counts.add(Tally.MISSING if plan.is_gone else Tally.DAMAGED)
         if done is not None:
             summary.failed += 1
-        elif plan.standing in (FindingCheck.UNREACHABLE, FindingCheck.UNREADABLE):
+        elif plan.outcome in (PlanOutcome.UNREACHABLE, PlanOutcome.UNREADABLE):
             summary.incomplete += 1
-        elif plan.standing is not FindingCheck.REPAIRABLE:
+        elif plan.outcome is not PlanOutcome.REPAIRABLE:
             summary.not_repairable += 1
 
     def _tick(self, size_bytes: int) -> bool:

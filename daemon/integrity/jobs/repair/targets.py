@@ -91,11 +91,11 @@ def make_place(root_fd: int, path: bytes, repair_id: str) -> JournalPlace:
         most = _USUAL_NAME_MAX
     finally:
         os.close(fd)
-    kept = name_kept(name, repair_id, most)
+    kept = name_backup(name, repair_id, most)
     return JournalPlace(folder, name, kept + MADE_SUFFIX, kept)
 
 
-def name_kept(name: bytes, repair_id: str, most: int = _USUAL_NAME_MAX) -> bytes:
+def name_backup(name: bytes, repair_id: str, most: int = _USUAL_NAME_MAX) -> bytes:
     """
     Return the name under which a damaged file is kept; a long name is cut between two UTF-8 characters.
 

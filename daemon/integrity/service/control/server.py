@@ -326,7 +326,9 @@ class ControlServer(DaemonThread):
             connection.follow_job(ticket if is_awaited else None)
 
     def _begin_job(self, connection: Connection, question: Submit, may_add: bool, end: Callable[[], None]) -> Ticket:
-        report, done = (connection, connection.done) if question.waits else (_Unheard(), _Unheard().done)
+        report, done = (
+            (connection, connection.done) if question.waits else (_UnattendedReport(), _UnattendedReport().done)
+        )
 
         def ended(result: Summary | AppError) -> None:
             end()
@@ -378,7 +380,7 @@ def _explain(error: WireError) -> AppError:
     )
 
 
-class _Unheard:
+class _UnattendedReport:
     """Discard the reports of a job without a waiting client. The catalog keeps them, and alerts report them."""
 
     def progress(self, progress: Progress) -> None:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from integrity.catalog import findings, runs
 from integrity.catalog.findings import NewFinding
 from integrity.errors import AppError, CatalogError, CatalogLocked
-from integrity.jobs.compare.promise import find_copy_facts
+from integrity.jobs.compare.deadline import find_copy_facts
 from integrity.jobs.options import CompareOptions
 from integrity.model import FindingKind, Outcome
 from integrity.service.dispatch import ComparePlan
-from integrity.service.inventory import KeptCopy, PresenceProbe, find_disks, may_read
+from integrity.service.inventory import MonitoredCopy, PresenceProbe, find_disks, may_read
 from integrity.service.states import CopyWait
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def schedule_name(copy: str) -> str:
 class _Wanted:
     """A comparison that is due."""
 
-    is_given: bool = False  # queued with the dispatcher
+    is_queued: bool = False  # queued with the dispatcher
     has_begun: bool = False  # started in the current turn
     waits: str = ""  # why it has not started, for people
     is_away: bool = False  # waits for its disk to be attached
@@ -64,7 +64,7 @@ class _Wanted:
     again_at: float = 0.0  # earliest retry, on the monotonic clock
     failures: int = 0
     turns: int = 0  # that ended because it paused
-    glance: PresenceProbe | None = None
+    probe: PresenceProbe | None = None
 
 
 class Comparisons:
@@ -78,15 +78,15 @@ class Comparisons:
 
     def __init__(
         self,
-        grounds: ServiceContext,
+        service: ServiceContext,
         dispatcher: Dispatcher,
-        copies: Callable[[], Sequence[KeptCopy]],
+        copies: Callable[[], Sequence[MonitoredCopy]],
         ended: Callable[[], None],
     ) -> None:
-        self._grounds = grounds
+        self._service = service
         self._dispatcher = dispatcher
         self._copies = copies
-        self._tell_ended = ended
+        self._on_ended = ended
         self._lock = threading.Lock()
         self._wanted: dict[str, _Wanted] = {}
         self._is_over = False
@@ -95,7 +95,7 @@ class Comparisons:
         """Mark a copy's comparison as due, and queue it."""
         with self._lock:
             self._wanted.setdefault(name, _Wanted())
-        self._give_present(name)
+        self._queue_current(name)
 
     def forget(self, name: str) -> None:
         """Drop a copy: it was compared, or is no longer configured."""
@@ -113,16 +113,16 @@ class Comparisons:
 
     def turn(self) -> None:
         """Retry waiting comparisons; call this every minute."""
-        now = self._grounds.monotonic()
+        now = self._service.monotonic()
         for copy in self._copies():
             one = self._wanted.get(copy.name)
-            if one is None or one.is_given or now < one.again_at or self._is_asleep(one):
+            if one is None or one.is_queued or now < one.again_at or self._is_asleep(one):
                 continue
             if one.is_away:
                 one.again_at = now + _LOOK_AGAIN_S
                 self._look(copy, one)
             else:
-                self._give(copy)
+                self._queue(copy)
 
     def try_again(self) -> None:
         """Retry postponed comparisons at once, after a change of the configuration."""
@@ -134,51 +134,51 @@ class Comparisons:
         """Check whether a disk that a copy waits for has been mounted."""
         for copy in self._copies():
             one = self._wanted.get(copy.name)
-            if one is not None and one.is_away and not one.is_given:
+            if one is not None and one.is_away and not one.is_queued:
                 self._look(copy, one)
 
-    def _find(self, name: str) -> KeptCopy | None:
+    def _find(self, name: str) -> MonitoredCopy | None:
         return next((copy for copy in self._copies() if copy.name == name), None)
 
-    def _is_another(self, copy: KeptCopy) -> bool:
+    def _is_another(self, copy: MonitoredCopy) -> bool:
         """Return whether a copy was removed or changed since its turn was queued."""
         present = self._find(copy.name)
         return present is None or (present.settings, present.root.lane) != (copy.settings, copy.root.lane)
 
-    def _look(self, copy: KeptCopy, one: _Wanted) -> None:
+    def _look(self, copy: MonitoredCopy, one: _Wanted) -> None:
         """Check in a separate thread whether a copy is present, and queue its comparison if so."""
 
         def seen(absence: str) -> None:
             if not absence:
-                self._give(copy)
+                self._queue(copy)
 
-        if copy.path is not None and (one.glance is None or one.glance.is_over):
-            one.glance = PresenceProbe(copy.path, seen)
+        if copy.path is not None and (one.probe is None or one.probe.is_over):
+            one.probe = PresenceProbe(copy.path, seen)
 
     def _is_asleep(self, one: _Wanted) -> bool:
         """Return whether it still waits for sleeping disks. Called often, so it touches no disk."""
-        is_forced = self._grounds.clock() >= one.forced_at
-        return bool(one.disks) and not may_read(one.disks, self._grounds.config().pace, must=is_forced)
+        is_forced = self._service.clock() >= one.forced_at
+        return bool(one.disks) and not may_read(one.disks, self._service.config().pace, must=is_forced)
 
-    def _give_present(self, name: str) -> None:
+    def _queue_current(self, name: str) -> None:
         copy = self._find(name)
         if copy is not None:
-            self._give(copy)
+            self._queue(copy)
 
-    def _give(self, copy: KeptCopy) -> None:
+    def _queue(self, copy: MonitoredCopy) -> None:
         with self._lock:
             one = self._wanted.get(copy.name)
-            if one is None or one.is_given or self._is_over:
+            if one is None or one.is_queued or self._is_over:
                 return
-            one.is_given, one.has_begun = True, False
+            one.is_queued, one.has_begun = True, False
         self._dispatcher.compare(
             copy,
             "the schedule",
             lambda context: self._plan(context, copy, one),
-            lambda result, has_rested: self._ended(copy, one, result, has_rested=has_rested),
+            lambda result, is_paused: self._ended(copy, one, result, is_paused=is_paused),
         )
 
-    def _plan(self, context: Context, copy: KeptCopy, one: _Wanted) -> ComparePlan | None:
+    def _plan(self, context: Context, copy: MonitoredCopy, one: _Wanted) -> ComparePlan | None:
         """Return how to compare in this turn; None if the comparison can't start, or the copy has changed."""
         if self._is_over or self._is_another(copy):
             return None
@@ -199,7 +199,7 @@ class Comparisons:
             return None
         if copy.path is None and (up_s := time.clock_gettime(time.CLOCK_BOOTTIME)) < _NETWORK_S:
             one.waits = "waits for the network, as the machine has just started"
-            one.again_at = self._grounds.monotonic() + _NETWORK_S - up_s
+            one.again_at = self._service.monotonic() + _NETWORK_S - up_s
             return None
         one.has_begun = True
         after = self._begin(context, copy)
@@ -207,7 +207,7 @@ class Comparisons:
         options = CompareOptions(copy.name, read_percent=share, after=after, scan_first=after is None)
         return ComparePlan(options, min(_STEADY_S * 2**one.turns, _LONGEST_STEADY_S))
 
-    def _begin(self, context: Context, copy: KeptCopy) -> int | None:
+    def _begin(self, context: Context, copy: MonitoredCopy) -> int | None:
         """Record the start. When resuming, return the time after which compared files count; else None."""
         now, name = context.now(), schedule_name(copy.name)
         with context.catalog.read() as connection:
@@ -219,21 +219,21 @@ class Comparisons:
             runs.note_started(connection, name, None, due_at=now, now=now)
         return None
 
-    def _ended(self, copy: KeptCopy, one: _Wanted, result: Summary | AppError, *, has_rested: bool) -> None:
-        one.is_given = False
+    def _ended(self, copy: MonitoredCopy, one: _Wanted, result: Summary | AppError, *, is_paused: bool) -> None:
+        one.is_queued = False
         if self._is_over:
             return
-        now = self._grounds.monotonic()
+        now = self._service.monotonic()
         try:
             if isinstance(result, AppError):
                 self._fail(copy, one, result)
             elif self._is_another(copy):
-                self._give_present(copy.name)
+                self._queue_current(copy.name)
             elif not one.has_begun or result.compared is None:
                 one.again_at = max(one.again_at, now + (0.0 if one.waits else _SOON_S))
-            elif has_rested:
+            elif is_paused:
                 one.turns += 1
-                self._give(copy)
+                self._queue(copy)
             elif result.compared.is_unreachable:
                 self._miss(copy, one)
             elif _is_nothing_compared(result):
@@ -243,17 +243,17 @@ class Comparisons:
         except CatalogError as error:
             _log.error("comparison_not_noted copy=%s: %s", copy.name, error)
             one.again_at = now + _SOON_S
-        self._tell_ended()
+        self._on_ended()
 
-    def _finish(self, copy: KeptCopy, result: Summary) -> None:
-        now = int(self._grounds.clock())
-        with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
+    def _finish(self, copy: MonitoredCopy, result: Summary) -> None:
+        now = int(self._service.clock())
+        with self._service.open_catalog() as catalog, catalog.transaction() as connection:
             unfinished = runs.find_unfinished(connection, schedule_name(copy.name))
             if unfinished is not None:
                 runs.note_finished(connection, unfinished.id, result.outcome.value, now=now)
         self.forget(copy.name)
 
-    def _miss(self, copy: KeptCopy, one: _Wanted) -> None:
+    def _miss(self, copy: MonitoredCopy, one: _Wanted) -> None:
         """
         Handle an unreachable copy, which its comparison has reported.
 
@@ -264,28 +264,28 @@ class Comparisons:
             self._put_off(one, "could not be reached")
             return
         one.waits, one.is_away = f"waits for its disk: {absence}", True
-        now, root_id = int(self._grounds.clock()), copy.root.id
-        with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
+        now, root_id = int(self._service.clock()), copy.root.id
+        with self._service.open_catalog() as catalog, catalog.transaction() as connection:
             about = findings.find_findings(connection, root_id=root_id, copy=copy.name)
             ids = [each.id for each in about if each.kind is FindingKind.COPY_UNREADABLE and each.path is None]
             findings.resolve_ids(connection, ids, resolution="its disk was taken away, and is waited for", now=now)
 
-    def _fail(self, copy: KeptCopy, one: _Wanted, error: AppError) -> None:
+    def _fail(self, copy: MonitoredCopy, one: _Wanted, error: AppError) -> None:
         """Handle a comparison that ended in an error: postpone it, and open a finding if the copy can't be compared."""
         if isinstance(error, CatalogLocked):
-            one.again_at = self._grounds.monotonic() + _SOON_S
+            one.again_at = self._service.monotonic() + _SOON_S
             return
         self._put_off(one, str(error))
         if isinstance(error, CatalogError) or copy.root.id is None:
             return
         new = NewFinding(FindingKind.COPY_UNREADABLE, copy.root.id, None, None, str(error), copy=copy.name)
-        with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
-            findings.open_finding(connection, new, now=int(self._grounds.clock()), run_id=None)
+        with self._service.open_catalog() as catalog, catalog.transaction() as connection:
+            findings.open_finding(connection, new, now=int(self._service.clock()), run_id=None)
 
     def _put_off(self, one: _Wanted, reason: str) -> None:
         wait_s = min(_TRY_AGAIN_S * 2**one.failures, _LONGEST_S)
         one.failures += 1
-        one.again_at = self._grounds.monotonic() + wait_s
+        one.again_at = self._service.monotonic() + wait_s
         one.waits, one.is_away = f"is tried again: {reason}", False
 
 

@@ -65,8 +65,8 @@ class Scheduled:
         self._call = call
         self._clock = clock
         now = int(clock())
-        self._told_at = now if last_at is None else min(last_at, now)  # it may come from a wrong clock
-        self._due_at = now if last_at is None else max(now, moments.next_after(self._told_at))
+        self._reported_at = now if last_at is None else min(last_at, now)  # it may come from a wrong clock
+        self._due_at = now if last_at is None else max(now, moments.next_after(self._reported_at))
 
     def wait_s(self) -> float:
         """See ScheduleEntry."""
@@ -74,16 +74,16 @@ class Scheduled:
 
     def fire(self) -> None:
         """See ScheduleEntry."""
-        self._told_at = int(self._clock())
-        self._due_at = self._moments.next_after(self._told_at)
+        self._reported_at = int(self._clock())
+        self._due_at = self._moments.next_after(self._reported_at)
         self._call()
 
     def rewind(self) -> None:
         """See ScheduleEntry."""
         now = int(self._clock())
-        if self._told_at > now + _REPEAT_S:
-            self._told_at = now
-        self._due_at = min(self._due_at, self._moments.next_after(max(now, self._told_at)))
+        if self._reported_at > now + _REPEAT_S:
+            self._reported_at = now
+        self._due_at = min(self._due_at, self._moments.next_after(max(now, self._reported_at)))
 
     def next_at(self) -> int:
         """See ScheduleEntry."""
@@ -281,10 +281,10 @@ class Scheduler(RoundThread):
                 if isinstance(old, WindowEntry):
                     old.shut()
             else:
-                door = WindowEntry(windows, opened, closed, self._clock)
+                entry = WindowEntry(windows, opened, closed, self._clock)
                 if isinstance(old, WindowEntry):
-                    door.follow(old)
-                self._entries[name] = door
+                    entry.follow(old)
+                self._entries[name] = entry
         self.call()
 
     def every(self, name: str, seconds: float, call: Callable[[], None]) -> None:

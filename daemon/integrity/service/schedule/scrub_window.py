@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.jobs.context import Context
     from integrity.jobs.report import Summary
-    from integrity.service.inventory import KeptRoot
+    from integrity.service.inventory import MonitoredRoot
     from integrity.service.schedule.clock import Windows
 
 
@@ -71,7 +71,7 @@ class ScrubWindow:
         with self._lock:
             return sum(self._needed.get(lane, {}).values())
 
-    def plan(self, context: Context, root: KeptRoot) -> ScrubOptions | None:
+    def plan(self, context: Context, root: MonitoredRoot) -> ScrubOptions | None:
         """Return how much a root's turn reads; None if its disk must not be read now, or nothing is left to do."""
         now, windows = context.now(), self._windows
         if self.is_over:
@@ -99,7 +99,7 @@ class ScrubWindow:
             share.left_bytes = options.at_least_bytes or 0
         return replace(options, at_least_bytes=max(share.left_bytes, 0))
 
-    def take_ready(self, roots: Sequence[KeptRoot]) -> list[KeptRoot]:
+    def take_ready(self, roots: Sequence[MonitoredRoot]) -> list[MonitoredRoot]:
         """Remove and return the roots whose disks were asleep or hot at their turn, and no longer are."""
         with self._lock:
             ready = [
@@ -110,14 +110,14 @@ class ScrubWindow:
             self._put_off -= {root.path for root in ready}
         return ready
 
-    def wants(self, root: KeptRoot) -> None:
+    def mark_new(self, root: MonitoredRoot) -> None:
         """Record that a root has new files to verify in this window."""
         with self._lock:
             share = self._shares.get(root.path)
             if share is not None:
                 share.has_new = True
 
-    def take(self, root: KeptRoot, summary: Summary, *, has_rested: bool) -> bool:
+    def record_turn(self, root: MonitoredRoot, summary: Summary, *, is_paused: bool) -> bool:
         """
         Record the result of a turn.
 
@@ -129,13 +129,13 @@ class ScrubWindow:
         share = self._share_of(root)
         if share.left_bytes is not None:
             share.left_bytes -= summary.counts.bytes_read
-        if has_rested:
+        if is_paused:
             return True
         if share.left_bytes is None:
             return False
         share.is_planned_done = True
         return share.has_new
 
-    def _share_of(self, root: KeptRoot) -> _Share:
+    def _share_of(self, root: MonitoredRoot) -> _Share:
         with self._lock:
             return self._shares.setdefault(root.path, _Share())

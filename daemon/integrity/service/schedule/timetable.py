@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import runs
 from integrity.errors import AppError
-from integrity.jobs.compare.promise import check_copies
+from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.context import Context
-from integrity.jobs.scrub.promise import check
+from integrity.jobs.scrub.promise import check as check_scrub_promise
 from integrity.model import Job
 from integrity.service.device_queue import LogReport
 from integrity.service.schedule.clock import Windows, parse_windows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from integrity.jobs.options import ScrubOptions
     from integrity.jobs.report import Summary
     from integrity.service.dispatch import Dispatcher, ServiceContext
-    from integrity.service.inventory import KeptCopy, KeptRoot
+    from integrity.service.inventory import MonitoredCopy, MonitoredRoot
 
 _log = logging.getLogger(__name__)
 
@@ -52,25 +52,25 @@ class Timetable:
 
     def __init__(
         self,
-        grounds: ServiceContext,
+        service: ServiceContext,
         dispatcher: Dispatcher,
-        roots: Callable[[], Sequence[KeptRoot]],
-        copies: Callable[[], Sequence[KeptCopy]],
+        roots: Callable[[], Sequence[MonitoredRoot]],
+        copies: Callable[[], Sequence[MonitoredCopy]],
         *,
-        scan: Callable[[KeptRoot, str], None],
+        scan: Callable[[MonitoredRoot, str], None],
         beat: Callable[[], None],
         has_news: Callable[[], None],
     ) -> None:
-        self._grounds = grounds
+        self._service = service
         self._dispatcher = dispatcher
         self._roots = roots
         self._scan_root = scan
         self._beat = beat
         self._has_news = has_news
-        self._scheduler = Scheduler(clock=grounds.clock, monotonic=grounds.monotonic)
-        self._night: ScrubWindow | None = None
-        self._put_off: list[KeptRoot] = []  # scans that wait until something else wakes their disks
-        self._comparisons = Comparisons(grounds, dispatcher, copies, self.check_promise)
+        self._scheduler = Scheduler(clock=service.clock, monotonic=service.monotonic)
+        self._window: ScrubWindow | None = None
+        self._put_off: list[MonitoredRoot] = []  # scans that wait until something else wakes their disks
+        self._comparisons = Comparisons(service, dispatcher, copies, self.check_promise)
         self._compared: set[str] = set()  # names of the copies with a schedule
 
     def start(self) -> None:
@@ -80,8 +80,8 @@ class Timetable:
         Raises:
             CatalogError: the catalog can't be read.
         """
-        schedule, now = self._grounds.config().schedule, int(self._grounds.clock())
-        with self._grounds.open_catalog() as catalog, catalog.read() as connection:
+        schedule, now = self._service.config().schedule, int(self._service.clock())
+        with self._service.open_catalog() as catalog, catalog.read() as connection:
             last_scan, last_scrub = (runs.last_started(connection, name) for name in ("scan", "scrub"))
         # Without an earlier scheduled scan, nothing is due now: the start of the service scans anyway, and what it
         # records needs no verification yet.
@@ -99,7 +99,7 @@ class Timetable:
         Raises:
             CatalogError: the catalog can't be read.
         """
-        self._scheduler.replace("scan", self._grounds.config().schedule.scan, self._scan_all)
+        self._scheduler.replace("scan", self._service.config().schedule.scan, self._scan_all)
         self._scheduler.add_window("scrub", self._windows(), self._open, self._close)
         self._schedule_comparisons()
         self._comparisons.try_again()
@@ -122,36 +122,36 @@ class Timetable:
         """Return what is scheduled next."""
         return tuple(NextRun(name, at) for name, at in self._scheduler.next_runs())
 
-    def verify_new(self, root: KeptRoot) -> None:
+    def verify_new(self, root: MonitoredRoot) -> None:
         """Scrub a root's new files if a window is open: data that is right only in memory proves nothing."""
-        night = self._night
-        if night is not None:
-            night.wants(root)
-            self._scrub(night, root)
+        window = self._window
+        if window is not None:
+            window.mark_new(root)
+            self._scrub(window, root)
 
     def needs(self, lane: str) -> Callable[[], float]:
         """Return a function that gives the read rate a device's roots need in the open window, in bytes per second."""
 
         def needed() -> float:
-            night = self._night
-            return 0.0 if night is None else night.needed_bytes_per_s(lane)
+            window = self._window
+            return 0.0 if window is None else window.needed_bytes_per_s(lane)
 
         return needed
 
     def check_promise(self) -> None:
         """Check which promises are broken or kept again, and trigger alerts."""
-        grounds = self._grounds
+        service = self._service
         try:
-            with grounds.open_catalog() as catalog:
-                context = Context(catalog, grounds.config(), LogReport(), clock=grounds.clock)
-                check(context, self._windows())
+            with service.open_catalog() as catalog:
+                context = Context(catalog, service.config(), LogReport(), clock=service.clock)
+                check_scrub_promise(context, self._windows())
                 check_copies(context)
         except AppError as error:
             _log.error("promise_not_checked: %s", error)
         self._has_news()
 
     def _windows(self) -> Windows:
-        return parse_windows(self._grounds.config().schedule.scrub, self._scheduler.zone)
+        return parse_windows(self._service.config().schedule.scrub, self._scheduler.zone)
 
     def _turn(self) -> None:
         """Beat, and retry what waits. If the window never closes, start a new one each day."""
@@ -159,18 +159,18 @@ class Timetable:
         if any(not root.is_asleep() for root in self._put_off):
             self._scan(self._put_off)
         self._comparisons.turn()
-        night = self._night
-        if night is None:
+        window = self._window
+        if window is None:
             return
-        for root in night.take_ready(self._roots()):
-            self._scrub(night, root)
-        if night.never_closes and self._grounds.clock() - night.began_at >= _DAY_S:
+        for root in window.take_ready(self._roots()):
+            self._scrub(window, root)
+        if window.never_closes and self._service.clock() - window.began_at >= _DAY_S:
             self._close()
             self._open()
 
     def _schedule_comparisons(self) -> None:
         """Schedule the comparison of each copy. A copy that was never compared, or not completely, is due now."""
-        schedule, names = self._grounds.config().schedule.compare, {copy.name for copy in self._grounds.config().copies}
+        schedule, names = self._service.config().schedule.compare, {copy.name for copy in self._service.config().copies}
         for name in self._compared - names:
             self._scheduler.remove(schedule_name(name))
             self._comparisons.forget(name)
@@ -183,54 +183,54 @@ class Timetable:
         self._compared = names
 
     def _last_compared(self, name: str) -> int | None:
-        with self._grounds.open_catalog() as catalog, catalog.read() as connection:
+        with self._service.open_catalog() as catalog, catalog.read() as connection:
             if runs.find_unfinished(connection, schedule_name(name)) is not None:
                 return None
             return runs.last_started(connection, schedule_name(name))
 
     def _scan_all(self) -> None:
-        self._note_started("scan")
+        self._record_start("scan")
         self._scan(self._roots())
 
-    def _scan(self, roots: Sequence[KeptRoot]) -> None:
+    def _scan(self, roots: Sequence[MonitoredRoot]) -> None:
         """Queue scans. Roots on sleeping disks wait: a scan would wake them, and the watcher reports changes."""
-        wakes = self._grounds.config().pace.wake
+        wakes = self._service.config().pace.wake
         self._put_off = [root for root in roots if root.is_asleep() and not wakes]
         for root in roots:
             if root not in self._put_off:
                 self._scan_root(root, "the schedule")
 
     def _open(self) -> None:
-        night = self._night = ScrubWindow(self._windows(), self._grounds.config(), self._grounds.clock())
+        window = self._window = ScrubWindow(self._windows(), self._service.config(), self._service.clock())
         for root in self._roots():
-            self._scrub(night, root)
+            self._scrub(window, root)
 
     def _close(self) -> None:
-        if self._night is not None:
-            self._night.is_over = True
-            self._night = None
+        if self._window is not None:
+            self._window.is_over = True
+            self._window = None
         self._dispatcher.rest(Job.SCRUB)
 
-    def _scrub(self, night: ScrubWindow, root: KeptRoot) -> None:
-        def ended(result: Summary | AppError, has_rested: bool) -> None:
-            if not isinstance(result, AppError) and night.take(root, result, has_rested=has_rested):
-                self._scrub(night, root)
+    def _scrub(self, window: ScrubWindow, root: MonitoredRoot) -> None:
+        def ended(result: Summary | AppError, is_paused: bool) -> None:
+            if not isinstance(result, AppError) and window.record_turn(root, result, is_paused=is_paused):
+                self._scrub(window, root)
             else:
                 self.check_promise()
 
         def plan(context: Context) -> ScrubOptions | None:
-            options = night.plan(context, root)
-            if options is not None and not night.has_begun:
-                night.has_begun = True  # not earlier: the write would wake the catalog's disk
-                self._note_started("scrub")
+            options = window.plan(context, root)
+            if options is not None and not window.has_begun:
+                window.has_begun = True  # not earlier: the write would wake the catalog's disk
+                self._record_start("scrub")
             return options
 
         self._dispatcher.scrub(root, "a window is open", plan, ended)
 
-    def _note_started(self, name: str) -> None:
-        now = int(self._grounds.clock())
+    def _record_start(self, name: str) -> None:
+        now = int(self._service.clock())
         try:
-            with self._grounds.open_catalog() as catalog, catalog.transaction() as connection:
+            with self._service.open_catalog() as catalog, catalog.transaction() as connection:
                 runs.note_started(connection, name, None, due_at=now, now=now)
         except AppError as error:
             _log.error("schedule_not_noted name=%s: %s", name, error)  # after a restart it runs once more

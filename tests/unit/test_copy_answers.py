@@ -8,9 +8,9 @@ import pytest
 
 from integrity.catalog import files, history
 from integrity.catalog.rows import FileRecord
+from integrity.copies.part_digests import join_parts
 from integrity.copies.protocol import Kind, Published
-from integrity.copies.s3.checksums import join_parts
-from integrity.jobs.compare.copy_answer import Level, hear_reading, is_older, vote_by_digests
+from integrity.jobs.compare.copy_answer import Level, answer_by_reading, is_older, vote_by_digests
 from integrity.jobs.judge.content_diff import Difference
 from integrity.model import BaselineReason, Digests
 from integrity.verdict import CopyVote
@@ -116,18 +116,18 @@ def test_older_version(box: CatalogBox) -> None:
 def test_what_was_read(box: CatalogBox) -> None:
     """The same bytes are the same; others differ, or are an older version; a damaged record says nothing."""
     reading = make_reading("small")
-    same = hear_reading(Difference(is_same=True), reading, [])
+    same = answer_by_reading(Difference(is_same=True), reading, [])
     assert (CopyVote.SAME, Level.READ, 5000) == (same.vote, same.level, same.size_bytes)
     edit(box, b"small", "new")
     with box.catalog.read() as c:
         known = history.history_of(c, box.root.id, b"small")
     other = Difference(is_same=False, bad_blocks=(1, 2))
-    older = hear_reading(other, reading, known)
+    older = answer_by_reading(other, reading, known)
     assert CopyVote.OLDER is older.vote
-    differs = hear_reading(other, make_reading("else"), known)
+    differs = answer_by_reading(other, make_reading("else"), known)
     assert (CopyVote.DIFFERS, (1, 2)) == (differs.vote, differs.bad_blocks)
-    damaged = hear_reading(Difference(is_same=False, is_catalog_damaged=True), reading, known)
-    assert (CopyVote.NOT_COMPARABLE, True) == (damaged.vote, damaged.doubts_file)
+    damaged = answer_by_reading(Difference(is_same=False, is_catalog_damaged=True), reading, known)
+    assert (CopyVote.NOT_COMPARABLE, True) == (damaged.vote, damaged.is_file_suspect)
 
 
 def test_file_without_digests_of_the_whole(box: CatalogBox) -> None:

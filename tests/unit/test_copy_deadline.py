@@ -13,7 +13,7 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import set_root_state
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy
-from integrity.jobs.compare.promise import check_copies, find_copy_facts
+from integrity.jobs.compare.deadline import check_copies, find_copy_facts
 from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check
 from integrity.model import Finding, FindingKind, RootState

@@ -16,7 +16,7 @@ from integrity.jobs.admin.roots import set_paused
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan, scrub
-from integrity.service.inventory import KeptRoot, find_kept_roots
+from integrity.service.inventory import MonitoredRoot, find_monitored_roots
 from integrity.service.schedule.clock import parse_windows
 from integrity.service.schedule.scrub_window import ScrubWindow
 from support.jobs import open_context
@@ -37,87 +37,87 @@ def context(tmp_path: Path, root: Path) -> Iterator[Context]:
 
 
 @pytest.fixture
-def kept(context: Context) -> KeptRoot:
+def root(context: Context) -> MonitoredRoot:
     """Find the root as the service does."""
-    (root,) = find_kept_roots(context.catalog, context.config)
+    (root,) = find_monitored_roots(context.catalog, context.config)
     return root
 
 
-def make_night(windows: str = "00:00-24:00") -> ScrubWindow:
+def make_window(windows: str = "00:00-24:00") -> ScrubWindow:
     return ScrubWindow(parse_windows(windows, ZoneInfo("UTC")), Config(), NOON)
 
 
-def turn(night: ScrubWindow, context: Context, kept: KeptRoot) -> tuple[int, bool]:
+def turn(window: ScrubWindow, context: Context, root: MonitoredRoot) -> tuple[int, bool]:
     """Let a root have its turn; tell how many files were verified, and whether it wants another one."""
-    options = night.plan(context, kept)
+    options = window.plan(context, root)
     if options is None:
         return 0, False
-    summary = scrub(context, [kept.path], options)
-    return summary.counts.verified, night.take(kept, summary, has_rested=False)
+    summary = scrub(context, [root.path], options)
+    return summary.counts.verified, window.record_turn(root, summary, is_paused=False)
 
 
-def test_new_files_are_all_verified(context: Context, kept: KeptRoot) -> None:
+def test_new_files_are_all_verified(context: Context, root: MonitoredRoot) -> None:
     """First the share that the promise asks for, then the rest of what is new; after that there is nothing to do."""
-    night = make_night()
-    share, wants_more = turn(night, context, kept)
+    window = make_window()
+    share, wants_more = turn(window, context, root)
     assert 0 < share < COUNT
     assert wants_more
-    rest, wants_more = turn(night, context, kept)
+    rest, wants_more = turn(window, context, root)
     assert COUNT == share + rest
     assert not wants_more
 
 
-def test_new_files_that_come_later_are_verified_too(context: Context, kept: KeptRoot) -> None:
+def test_new_files_that_come_later_are_verified_too(context: Context, root: MonitoredRoot) -> None:
     """The window is still open when something is added."""
-    night = make_night()
-    while turn(night, context, kept)[1]:
+    window = make_window()
+    while turn(window, context, root)[1]:
         pass
-    plant(Path(os.fsdecode(kept.path)) / "more", 7)
-    scan(context, [kept.path], ScanOptions())
-    night.wants(kept)
-    assert (7, False) == turn(night, context, kept)
+    plant(Path(os.fsdecode(root.path)) / "more", 7)
+    scan(context, [root.path], ScanOptions())
+    window.mark_new(root)
+    assert (7, False) == turn(window, context, root)
 
 
-def test_turn_that_made_room_goes_on(context: Context, kept: KeptRoot) -> None:
+def test_turn_that_made_room_goes_on(context: Context, root: MonitoredRoot) -> None:
     """What it has read counts; it has another turn however much that was."""
-    night = make_night()
-    options = night.plan(context, kept)
+    window = make_window()
+    options = window.plan(context, root)
     assert options is not None
     context.rest.set()
-    summary = scrub(context, [kept.path], options)
+    summary = scrub(context, [root.path], options)
     assert 0 == summary.counts.verified
-    assert night.take(kept, summary, has_rested=True)
+    assert window.record_turn(root, summary, is_paused=True)
 
 
-def test_nothing_begins_after_the_window(context: Context, kept: KeptRoot) -> None:
+def test_nothing_begins_after_the_window(context: Context, root: MonitoredRoot) -> None:
     """Nor for a root that was paused meanwhile."""
-    night = make_night()
-    set_paused(context.catalog, kept.path, is_paused=True)
-    assert night.plan(context, kept) is None
-    set_paused(context.catalog, kept.path, is_paused=False)
-    night.is_over = True
-    assert night.plan(context, kept) is None
+    window = make_window()
+    set_paused(context.catalog, root.path, is_paused=True)
+    assert window.plan(context, root) is None
+    set_paused(context.catalog, root.path, is_paused=False)
+    window.is_over = True
+    assert window.plan(context, root) is None
 
 
 def test_sleeping_disk_is_not_woken_before_it_must_be(
-    context: Context, kept: KeptRoot, monkeypatch: pytest.MonkeyPatch
+    context: Context, root: MonitoredRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A month later the promise forces it. What a disk says of itself is the one thing that can't be had here."""
     sleeps = {"sdz"}
     monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk: disk in sleeps)
-    root = replace(kept, device=Device(is_rotational=True, name="sdz", key="disk:sdz"))
-    night = make_night("11:00-13:00")
-    assert night.plan(context, root) is None
-    assert [] == night.take_ready([root])
+    root = replace(root, device=Device(is_rotational=True, name="sdz", key="disk:sdz"))
+    window = make_window("11:00-13:00")
+    assert window.plan(context, root) is None
+    assert [] == window.take_ready([root])
     context.clock = lambda: NOON + 31 * 86_400
-    assert night.plan(context, root) is not None
+    assert window.plan(context, root) is not None
     sleeps.clear()
-    assert [root] == night.take_ready([root])
-    assert [] == night.take_ready([root])
+    assert [root] == window.take_ready([root])
+    assert [] == window.take_ready([root])
 
 
 def test_window_that_never_closes_is_known(context: Context) -> None:
-    """It gets a new night every day."""
-    assert make_night("00:00-24:00").never_closes
-    assert not make_night("11:00-13:00").never_closes
-    assert not make_night("30 11 * * *").never_closes
+    """It gets a new one every day."""
+    assert make_window("00:00-24:00").never_closes
+    assert not make_window("11:00-13:00").never_closes
+    assert not make_window("30 11 * * *").never_closes
