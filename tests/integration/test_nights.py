@@ -84,7 +84,7 @@ def test_turn_that_made_room_goes_on(context: Context, kept: KeptRoot) -> None:
     night = make_night()
     options = night.plan(context, kept)
     assert options is not None
-    context.rest.set()
+    context.preempted.set()
     summary = scrub(context, [kept.path], options)
     assert 0 == summary.counts.verified
     assert night.take(kept, summary, has_rested=True)

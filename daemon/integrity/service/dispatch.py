@@ -419,7 +419,7 @@ class Dispatcher:
                     clock=grounds.clock,
                     monotonic=grounds.monotonic,
                     pace=grounds.pace_of(name),
-                    rest=work.rest,
+                    preempted=work.rest,
                     socket=grounds.socket,
                 )
 
