@@ -297,8 +297,8 @@ def test_rename_between_a_refusal_and_its_judgement(btrfs: LoopFS, was_renamed_b
             assert record is not None
             refusal = refuse(run, name)
             exchange(root / "a", root / "b")
-            assessor.failed(record, refusal)
-            assert [record.id] * was_renamed_before == [one.id for one in assessor.account.take_incomplete()]
+            assessor.count_failed(record, refusal)
+            assert [record.id] * was_renamed_before == [one.id for one in assessor.account.take_rereads()]
 
         run_on(context, os.fsencode(root), Job.SCRUB, work)
         with catalog.read() as connection:

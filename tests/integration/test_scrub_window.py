@@ -83,7 +83,7 @@ def test_turn_that_made_room_goes_on(context: Context, root: MonitoredRoot) -> N
     window = make_window()
     options = window.plan(context, root)
     assert options is not None
-    context.rest.set()
+    context.preempted.set()
     summary = scrub(context, [root.path], options)
     assert 0 == summary.counts.verified
     assert window.record_turn(root, summary, is_paused=True)

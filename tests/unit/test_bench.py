@@ -13,8 +13,8 @@ import pytest
 from integrity.errors import ConfigError
 from integrity.jobs.bench.measure import (
     Contender,
-    ContenderFailed,
     Cost,
+    ProgramResult,
     Row,
     Table,
     Turn,
@@ -106,7 +106,7 @@ def test_figures_follow_from_cost_and_size() -> None:
 
 def test_cost_of_a_program_is_its_own() -> None:
     """CPU time of a child counts for the child, and not for this process."""
-    ends: list[ContenderFailed] = []
+    ends: list[ProgramResult] = []
 
     own = measure(lambda: ends.append(run_program([sys.executable, "-I", "-S", "-c", BURN])))
 
@@ -124,11 +124,11 @@ def test_grandchildren_count() -> None:
 
 
 def test_end_of_a_program_is_told() -> None:
-    """Exit code, death by a signal, and the first line of complaint."""
+    """Exit code, death by a signal, and the first line of error."""
     program = "import os, sys; print('one\\ntwo', file=sys.stderr); sys.stderr.flush(); {}"
     ends = [run_program([sys.executable, "-I", "-c", program.format(end)]) for end in ("sys.exit(5)", "os.abort()")]
 
-    assert [(5, "one"), (-6, "one")] == [(end.code, end.complaint) for end in ends]
+    assert [(5, "one"), (-6, "one")] == [(end.code, end.error) for end in ends]
 
 
 def test_short_work_is_measured_by_repeating() -> None:

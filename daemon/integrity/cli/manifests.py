@@ -26,7 +26,7 @@ from integrity.paths import path_fields
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
-    from integrity.jobs.manifests.entries import ImportCounts, Told
+    from integrity.jobs.manifests.entries import ImportCounts, ReportedEntry
     from integrity.jobs.manifests.exporting import ExportCounts, ExportPlan
     from integrity.jobs.manifests.importing import ImportSummary
 
@@ -95,7 +95,7 @@ def _write(output: Output, catalog: Catalog, plan: ExportPlan, places: list[byte
 
     shown = 0
 
-    def tell_damaged(path: bytes) -> None:
+    def report_damaged(path: bytes) -> None:
         nonlocal shown
         shown += 1
         if shown <= _DAMAGED_SHOWN:
@@ -104,8 +104,8 @@ def _write(output: Output, catalog: Catalog, plan: ExportPlan, places: list[byte
     with ExitStack() as stack:
         sinks = [stack.enter_context(Replacement(place)) for place in places]
         if not sinks:
-            return export(catalog, plan, stack.enter_context(Lines()), tell_damaged=tell_damaged)
-        return export(catalog, plan, sinks[0], tags=sinks[1] if len(sinks) > 1 else None, tell_damaged=tell_damaged)
+            return export(catalog, plan, stack.enter_context(Lines()), report_damaged=report_damaged)
+        return export(catalog, plan, sinks[0], tags=sinks[1] if len(sinks) > 1 else None, report_damaged=report_damaged)
 
 
 def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCode:
@@ -219,10 +219,10 @@ class _ImportReport(ConsoleReport):
 
     def __init__(self, output: Output, progress: ProgressLine) -> None:
         super().__init__(output, progress)
-        self._told: dict[str, list[Told]] = {name: [] for name in _ORDER}
+        self._told: dict[str, list[ReportedEntry]] = {name: [] for name in _ORDER}
         self._told_counts = dict.fromkeys(_ORDER, 0)
 
-    def entry(self, told: Told) -> None:
+    def entry(self, told: ReportedEntry) -> None:
         """Print or keep what became of an entry."""
         kind = told.verdict.value
         path = {} if told.path is None else path_fields("path", told.path)
@@ -251,7 +251,7 @@ class _ImportReport(ConsoleReport):
         return code
 
 
-def _describe(told: Told) -> str:
+def _describe(told: ReportedEntry) -> str:
     place = f"line {told.line:,}" if told.path is None else f"{show_path(told.path)} (line {told.line:,})"
     return f"{_word(told.verdict.value)}: {place}: {printable(told.message)}"
 

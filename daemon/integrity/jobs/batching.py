@@ -3,8 +3,7 @@ Write the results of readings in batches, and iterate over recorded files in pag
 
 ``Commits`` writes queued results together with what they cover, at most about once a second (R7, R9), in the owner's
 thread. The owner, a scan or a scrub, decides what is queued and how it is written. ``IdSet`` keeps file ids as a
-bitmap:
-a million ids in 125 KB. ``iterate_files`` reads a page at a time, so that rows can be written in between.
+bitmap: a million ids in 125 KB. ``iterate_files`` reads a page at a time, so that rows can be written in between.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ class Commits:
         engine: Engine,
         tasks: Iterable[Work],
         *,
-        take: Callable[[Result], None],
-        tell: Callable[[], None],
-        take_batch: Callable[[DoneBatch], None] | None = None,
+        handle: Callable[[Result], None],
+        report_progress: Callable[[], None],
+        handle_batch: Callable[[DoneBatch], None] | None = None,
     ) -> None:
         """
         Run tasks; write their results periodically and at the end.
@@ -59,21 +58,21 @@ class Commits:
         Args:
             engine: runs the tasks.
             tasks: what to read.
-            take: handles each result and may queue rows.
-            tell: reports the progress; also called during the reading of a large file.
-            take_batch: handles batches of results; None: ``take`` handles their results one by one.
+            handle: handles each result and may queue rows.
+            report_progress: reports the progress; also called during the reading of a large file.
+            handle_batch: handles batches of results; None: ``handle`` handles their results one by one.
         """
 
-        def look() -> None:
-            tell()
+        def tick() -> None:
+            report_progress()
             self.write_if_due()
 
-        for answer in engine.run_batches(tasks, tick=look):
-            if isinstance(answer, DoneBatch) and take_batch is not None:
-                take_batch(answer)
+        for answer in engine.run_batches(tasks, tick=tick):
+            if isinstance(answer, DoneBatch) and handle_batch is not None:
+                handle_batch(answer)
             else:
                 for result in singly(answer):
-                    take(result)
+                    handle(result)
         self.write()
 
     def write(self) -> None:

@@ -1,8 +1,8 @@
 """
 Store where the reading of a large file stopped, so that the next run resumes there (R7).
 
-While a file is recorded, its block digests and its MD5 state are stored; while it is verified, the mismatched blocks.
-A checkpoint is void if the file's witness changed: the engine then starts over, visible in ``first_block``.
+While a file is recorded, its block digests and its MD5 state are stored; while it is verified, the mismatched blocks. A
+checkpoint is void if the file's witness changed: the engine then starts over, visible in ``first_block``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Checkpoints:
         self._run = run
         self._purpose = Purpose.VERIFY if is_verifying else Purpose.RECORD
         self._parts: dict[bytes, list[Blocks]] = {}
-        self._bad: dict[bytes, tuple[int, ...]] = {}
-        self._kept: list[tuple[Partial, tuple[int, ...]]] = []
+        self._bad_blocks: dict[bytes, tuple[int, ...]] = {}
+        self._queued: list[tuple[Partial, tuple[int, ...]]] = []
         self._saved: set[bytes] = set()
-        self._over: list[bytes] = []
+        self._finished: list[bytes] = []
 
     def resume(self, task: Task) -> Task:
         """Let a task resume where an earlier run stopped, if one did."""
@@ -54,14 +54,14 @@ class Checkpoints:
         if found is None or found.block_size_bytes != task.block_size_bytes:
             return task
         self._saved.add(task.path)
-        self._bad[task.path] = found.bad_blocks
+        self._bad_blocks[task.path] = found.bad_blocks
         if self._purpose is Purpose.RECORD:
             if task.want.md5 and found.md5_state is None:
                 return task
             self._parts[task.path] = [store.load_checkpoint_blocks(connection, found)]
         return task._replace(resume=Resume(found.offset_bytes, found.md5_state, found.witness))
 
-    def keep(self, partial: Partial, new_bad: tuple[int, ...] = ()) -> None:
+    def save(self, partial: Partial, new_bad: tuple[int, ...] = ()) -> None:
         """
         Store how far a file was read.
 
@@ -71,18 +71,18 @@ class Checkpoints:
         path = partial.task.path
         if partial.first_block == 0:  # a new start makes earlier parts void
             self._parts.pop(path, None)
-            self._bad.pop(path, None)
+            self._bad_blocks.pop(path, None)
         if self._purpose is Purpose.RECORD:
             self._parts.setdefault(path, []).append(partial.blocks)
-        self._bad[path] = self._bad.get(path, ()) + new_bad
-        self._kept.append((partial, self._bad[path]))
+        self._bad_blocks[path] = self._bad_blocks.get(path, ()) + new_bad
+        self._queued.append((partial, self._bad_blocks[path]))
         with self._run.writing() as connection:
             self.flush(connection)
 
     def complete(self, done: Done) -> Done:
         """Join the digests of a file that was recorded in parts, and drop its checkpoint."""
         path = done.task.path
-        if self._bad.pop(path, None) is None:
+        if self._bad_blocks.pop(path, None) is None:
             return done  # read in one go, like nearly all files
         parts = self._parts.pop(path, [])
         self._end(path)
@@ -97,19 +97,19 @@ class Checkpoints:
     @property
     def has_parts(self) -> bool:
         """Whether parts of an unfinished file are stored."""
-        return bool(self._bad)
+        return bool(self._bad_blocks)
 
     def bad_before(self, done: Done) -> tuple[int, ...]:
         """Return the mismatched blocks before ``done.first_block``, and drop the file's checkpoint."""
-        bad = self._bad.pop(done.task.path, ())
+        bad = self._bad_blocks.pop(done.task.path, ())
         self._end(done.task.path)
         return bad if done.first_block else ()
 
     def _end(self, path: bytes) -> None:
-        self._kept = [(partial, bad) for partial, bad in self._kept if partial.task.path != path]
+        self._queued = [(partial, bad) for partial, bad in self._queued if partial.task.path != path]
         if path in self._saved:
             self._saved.discard(path)
-            self._over.append(path)
+            self._finished.append(path)
             # At once: after a power failure the file is read again, but a checkpoint left behind would belong to a
             # reading that was never finished.
             with self._run.writing() as connection:
@@ -123,12 +123,12 @@ class Checkpoints:
     @property
     def waiting(self) -> int:
         """The number of rows queued for ``flush``."""
-        return len(self._kept) + len(self._over)
+        return len(self._queued) + len(self._finished)
 
     def flush(self, connection: Connection) -> None:
         """Write the queued checkpoints and delete the finished ones."""
         root_id, sealer = self._run.root.id, self._run.catalog.sealer
-        for partial, bad in self._kept:
+        for partial, bad in self._queued:
             path = partial.task.path
             if self._purpose is Purpose.VERIFY and not self._is_current(connection, partial):
                 continue  # it was compared with blocks that are no longer recorded
@@ -149,6 +149,6 @@ class Checkpoints:
             if self._purpose is Purpose.RECORD:
                 store.append_runs(connection, sealer, checkpoint_id, partial.blocks)
             self._saved.add(path)
-        for path in self._over:
+        for path in self._finished:
             store.drop_checkpoint(connection, root_id, path, self._purpose)
-        self._kept, self._over = [], []
+        self._queued, self._finished = [], []

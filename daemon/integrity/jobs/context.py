@@ -75,7 +75,7 @@ class Context:
         boot_uuid: of the running kernel.
         may_add_roots: a named folder outside all roots becomes a root.
         pace: throttles jobs without a rate of their own.
-        rest: set to end a scrub as at a limit, to be resumed later.
+        preempted: set to end a scrub as at a limit, to be resumed later.
         socket: where the service accepts requests; None for a command.
     """
 
@@ -90,7 +90,7 @@ class Context:
     boot_uuid: str = field(default_factory=read_boot_uuid)
     may_add_roots: bool = True
     pace: Pace = UNLIMITED
-    rest: Stop = field(default_factory=Stop)
+    preempted: Stop = field(default_factory=Stop)
     socket: str | None = None
 
     def now(self) -> int:
@@ -146,7 +146,7 @@ class RootRun:
     unrecorded: int = 0
     counts_unrecorded: bool = True
     budget: ErrorBudget = field(default_factory=ErrorBudget)
-    _told_at: float = 0.0
+    _progress_at: float = 0.0
     _to_report: dict[FindingId, Finding] = field(default_factory=dict)  # of one incident
 
     @property
@@ -223,7 +223,7 @@ class RootRun:
             stall_s=stall_s,
         )
 
-    def let_clock_tick(self) -> bool:
+    def wait_for_clock_tick(self) -> bool:
         """Wait until a new write gets a new timestamp (R1); return whether the job was asked to stop."""
         return self.context.pause(self.capability.granularity_ns / 1e9 + 0.02)
 
@@ -280,21 +280,21 @@ class RootRun:
         )
         finding, is_new = findings.open_finding(connection, new, now=self.now(), run_id=self.run_id)
         self.counts.findings_opened += is_new and finding.incident is None
-        self.meet(finding)
+        self.queue_finding(finding)
 
-    def meet_open_findings(self, connection: Connection, path: bytes) -> None:
+    def report_open_findings(self, connection: Connection, path: bytes) -> None:
         """Report the open findings on a path that this run met again."""
         for finding in findings.find_findings_at(connection, self.root.id, path, copy=""):
-            self.meet(finding)
+            self.queue_finding(finding)
 
-    def meet(self, finding: Finding) -> None:
+    def queue_finding(self, finding: Finding) -> None:
         """Queue an open finding that this run met. Those of one incident (names of one file) are reported together."""
         self.kinds_met.add(finding.kind)
         if any(one.incident_id != finding.incident_id for one in islice(self._to_report.values(), 1)):
-            self.report_met()
+            self.report_queued()
         self._to_report[finding.id] = finding
 
-    def report_met(self) -> None:
+    def report_queued(self) -> None:
         """Report the queued incident."""
         found, self._to_report = list(self._to_report.values()), {}
         if found:
@@ -309,7 +309,7 @@ class RootRun:
         ):
             self.note(NoteKind.RESOLVED, path, "is back")
 
-    def note_over(self, ended: Iterable[Finding]) -> None:
+    def note_resolved(self, ended: Iterable[Finding]) -> None:
         """Note the findings that this run resolved, with the reason."""
         for one in ended:
             self.note(NoteKind.RESOLVED, one.path, f"{one.kind.value} {one.id} is over: {one.resolution}")
@@ -320,7 +320,7 @@ class RootRun:
             self.counts.add(tally)
             self.unrecorded += 1
 
-    def is_recorded(self, tally: Tally) -> None:
+    def uncount_unrecorded(self, tally: Tally) -> None:
         """Uncount a name that was counted as unrecorded, because it is counted by its record."""
         if self.counts_unrecorded:
             self.counts.add(tally, -1)
@@ -334,15 +334,15 @@ class RootRun:
 
     def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:
         """Report something worth listing."""
-        self.report_met()
+        self.report_queued()
         self.context.report.note(Note(kind, self.root.path, path, message))
 
     def progress(self, phase: str, files_done: int, bytes_done: int, *, files: int | None, size: int | None) -> None:
         """Report the progress, at most every ``PROGRESS_INTERVAL_S``."""
         now = self.context.monotonic()
-        if now - self._told_at >= PROGRESS_INTERVAL_S:
-            self._told_at = now
-            self.report_met()
+        if now - self._progress_at >= PROGRESS_INTERVAL_S:
+            self._progress_at = now
+            self.report_queued()
             self.context.report.progress(Progress(self.job, self.root.path, phase, files_done, files, bytes_done, size))
 
     def note_device(self, connection: Connection, kind: FindingKind) -> None:
@@ -379,7 +379,7 @@ class RunLimit:
     def is_set(self) -> bool:
         """Return whether no more work should begin."""
         run = self._run
-        if run.context.stop.is_set() or run.context.rest.is_set():
+        if run.context.stop.is_set() or run.context.preempted.is_set():
             return True
         if self._until is not None and run.context.monotonic() >= self._until:
             return True

@@ -67,7 +67,7 @@ def lock_root(
     except OSError as error:
         raise _explain(path, error) from error
     try:
-        if not _take(fd, wait):
+        if not _acquire(fd, wait):
             raise CatalogLocked(_describe(root, _read_holder(fd)))
         try:
             os.ftruncate(fd, 0)
@@ -81,7 +81,7 @@ def lock_root(
         os.close(fd)
 
 
-def _take(fd: int, wait: Callable[[float], None]) -> bool:
+def _acquire(fd: int, wait: Callable[[float], None]) -> bool:
     """Acquire the lock. Retry, because ``find_holder`` locks the file for a moment as well."""
     for _ in range(_TRIES):
         try:

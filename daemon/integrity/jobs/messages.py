@@ -280,11 +280,7 @@ VERIFIED_IN_TIME = "everything is verified in time again"
 
 # Backup copies
 
-_LEVELS = {
-    Level.PUBLISHED: " (by the checksum the copy stores)",
-    Level.READ: " (by reading the data back)",
-    None: "",
-}
+_LEVELS = {Level.PUBLISHED: " (by the checksum the copy stores)", Level.READ: " (by reading the data back)", None: ""}
 _ARBITRATIONS = {
     ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
     ArbitrationOutcome.COPY_DIFFERS: "The backup in {copy} is not the recorded content{how}{file}.",

@@ -3,12 +3,11 @@ Open a root for a run, if it is the recorded one (R5).
 
 An unmounted disk looks like an empty folder, without any error. So the root is recognized by its file system and folder
 before its files are read, and it may be empty only if every recorded file is already known to be missing. In a root
-that
-crosses mounts, the file system at each inner mount is recorded as well; where it is absent or replaced, the run skips
-the place, keeps its records and reports it.
+that crosses mounts, the file system at each inner mount is recorded as well; where it is absent or replaced, the run
+skips the place, keeps its records and reports it.
 
 Also decides what a run excludes besides the user's patterns: absent inner mounts, and the catalog's own files, which
-change with every run. ``Wave`` decides whether too much changed at once to apply it.
+change with every run. ``ChangeCounts`` decides whether too much changed at once to apply it.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def _is_empty(root_fd: int, path: bytes, out_of_place: Collection[bytes]) -> boo
 
 
 @dataclass(frozen=True, slots=True)
-class Wave:
+class ChangeCounts:
     """The changes and removals in a root, with the number of files they are compared with."""
 
     changed: int
@@ -135,7 +134,7 @@ class Wave:
         return is_many and count * 100 > settings.mass_change_percent * self.looked_at
 
 
-class LeftOut(Excludes):
+class InternalExcludes(Excludes):
     """
     Decide what of a root is excluded.
 
@@ -146,7 +145,7 @@ class LeftOut(Excludes):
         absent: folders, relative to the root, whose file system is absent or replaced.
     """
 
-    __slots__ = ("_absent", "_own_folder", "_own_names")
+    __slots__ = ("_absent", "_catalog_folder", "_catalog_names")
 
     def __init__(
         self,
@@ -157,15 +156,19 @@ class LeftOut(Excludes):
         absent: Iterable[bytes] = (),
     ) -> None:
         super().__init__(patterns, builtin=builtin)
-        self._own_folder = b"" if own is None else own[0]
-        self._own_names = None if own is None else own[1]
+        self._catalog_folder = b"" if own is None else own[0]
+        self._catalog_names = None if own is None else own[1]
         self._absent = frozenset(absent)
 
     def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
         """Return whether an entry is excluded; none of its parent folders is."""
         if path in self._absent:
             return True
-        if self._own_names is not None and path == _join(self._own_folder, name) and self._own_names.fullmatch(name):
+        if (
+            self._catalog_names is not None
+            and path == _join(self._catalog_folder, name)
+            and self._catalog_names.fullmatch(name)
+        ):
             return True
         return super().matches(path, name, is_folder)
 
@@ -180,13 +183,13 @@ def make_excludes(settings: RootSettings, root: bytes, catalog_path: bytes, abse
         catalog_path: path of the catalog's file.
         absent: folders, relative to the root, whose file system is absent or replaced.
     """
-    own, places = _find_own(root, catalog_path), tuple(absent)
+    own, places = _find_catalog_names(root, catalog_path), tuple(absent)
     if own is None and not places:
         return Excludes(settings.exclude, builtin=settings.builtin_excludes)
-    return LeftOut(settings.exclude, builtin=settings.builtin_excludes, own=own, absent=places)
+    return InternalExcludes(settings.exclude, builtin=settings.builtin_excludes, own=own, absent=places)
 
 
-def _find_own(root: bytes, catalog_path: bytes) -> tuple[bytes, re.Pattern[bytes]] | None:
+def _find_catalog_names(root: bytes, catalog_path: bytes) -> tuple[bytes, re.Pattern[bytes]] | None:
     """Return the catalog's folder relative to a root and the pattern of its file names; None if it lies outside."""
     top = root.rstrip(b"/") + b"/"
     path = os.path.realpath(catalog_path)
@@ -232,7 +235,7 @@ def find_absent(
                     keep_nested(connection, root.id, path, recognised)
                     rename_file_system(connection, get_fs_name(known[path]), get_fs_name(recognised))
                 continue
-            why = _why_absent(seen, path in known) if _has_files(connection, root, path) else None
+            why = _explain_absent(seen, path in known) if _has_files(connection, root, path) else None
             if why is not None:
                 absent[path] = why
             elif seen is not None:
@@ -247,7 +250,7 @@ def find_absent(
     return absent, mounts
 
 
-def _why_absent(seen: _RootSeen | None, was_mounted: bool) -> str | None:
+def _explain_absent(seen: _RootSeen | None, was_mounted: bool) -> str | None:
     """Return why the files recorded below a place can't be those that are there now; None if they can."""
     if seen is None:
         return "what was mounted here is not mounted"
@@ -256,28 +259,28 @@ def _why_absent(seen: _RootSeen | None, was_mounted: bool) -> str | None:
     return "an empty file system was mounted over recorded files" if seen.is_empty else None
 
 
-def tell_absent(run: RootRun, absent: dict[bytes, str]) -> None:
+def report_absent(run: RootRun, absent: dict[bytes, str]) -> None:
     """Open a finding for each absent place in the run's part of the root; resolve those that are over."""
-    concerned = {
+    in_scope = {
         path: why
         for path, why in absent.items()
         if any(is_inside(path, part) or is_inside(part, path) for part in run.parts)
     }
     with run.catalog.read() as connection:
         found = findings.find_findings(connection, root_id=run.root.id)
-    said = [one for one in found if one.kind is FindingKind.ROOT_SUSPENDED and one.path is not None]
-    over = [one for one in said if one.path not in absent]
-    if not concerned and not over:
+    reported = [one for one in found if one.kind is FindingKind.ROOT_SUSPENDED and one.path is not None]
+    over = [one for one in reported if one.path not in absent]
+    if not in_scope and not over:
         return
     resolution = "what was recorded there is mounted again"
     with run.writing() as connection:
         ended = findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
-        for path, why in concerned.items():
+        for path, why in in_scope.items():
             if run.settings.presence == "sometimes":
                 run.note(NoteKind.WARNING, path, f"{why}; it is allowed to be absent, so that is no finding")
             else:
                 run.open_finding(connection, FindingKind.ROOT_SUSPENDED, _describe(why), path=path)
-    run.note_over(ended)
+    run.note_resolved(ended)
 
 
 def _describe(why: str) -> str:
@@ -329,8 +332,8 @@ class Opened:
     """
     An open root. If it is not the recorded one, ``fd`` is -1 and ``suspension`` is the reason.
 
-    ``mounts``: the root's own mount, at the empty path, and those inside it, by path.
-    ``absent``: places inside it whose recorded files are out of sight, with the reason.
+    ``mounts``: the root's own mount, at the empty path, and those inside it, by path. ``absent``: places inside it
+    whose recorded files are out of sight, with the reason.
     """
 
     fd: int
@@ -355,7 +358,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
             mounts |= nested
         found = find_capability(fd, root.path), find_device(fd), find_mirror(fd)
         if identity != root.identity:
-            _take_over(catalog, root, identity)
+            _save_identity(catalog, root, identity)
         return Opened(fd, *found, mounts, absent)
     except (RootSuspended, OSError) as error:  # also a disk that dies right after it was recognized
         if fd >= 0:
@@ -366,7 +369,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
         return Opened(-1, suspension=reason)
 
 
-def _take_over(catalog: Catalog, root: RootRecord, identity: RootIdentity) -> None:
+def _save_identity(catalog: Catalog, root: RootRecord, identity: RootIdentity) -> None:
     """Record the identity of a root: a more reliable name, or what a person or the first run established."""
     with catalog.transaction() as connection:
         set_root_identity(connection, root.id, identity)

@@ -40,8 +40,7 @@ class ScrubOptions:
         scan_missing: if recorded files were not found, scan at the end to learn whether they were moved or deleted;
             otherwise the run is incomplete.
         large_bytes: larger files get half of a limited scrub, and what the others leave. The next scrub resumes a file
-            that
-            was begun too late, so it must be worth a checkpoint.
+            that was begun too late, so it must be worth a checkpoint.
     """
 
     due: bool = False

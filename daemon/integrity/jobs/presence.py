@@ -82,14 +82,14 @@ def _is_on_other_mount(root_fd: int, path: bytes) -> bool:
     return False
 
 
-def find_overmounts(run: RootRun) -> list[bytes]:
+def find_hidden_mounts(run: RootRun) -> list[bytes]:
     """Return the names in a root hidden by another file system; none if such file systems belong to the root."""
     if run.settings.cross_mounts:
         return []
-    return [point for point in sorted(find_mounts_beneath(run.root_fd)) if _is_barred(run.root_fd, point)]
+    return [point for point in sorted(find_mounts_beneath(run.root_fd)) if _is_hidden(run.root_fd, point)]
 
 
-def _is_barred(root_fd: int, point: bytes) -> bool:
+def _is_hidden(root_fd: int, point: bytes) -> bool:
     try:
         stat_beneath(root_fd, point, stay_on_mount=True)
     except OSError as error:

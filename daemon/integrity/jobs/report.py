@@ -117,8 +117,7 @@ class Report(Protocol):
     Receive what a job reports.
 
     All methods are called from the job's thread, one at a time, and must return soon, because the disk is idle
-    meanwhile.
-    They may raise only to end the job.
+    meanwhile. They may raise only to end the job.
     """
 
     def progress(self, progress: Progress) -> None:

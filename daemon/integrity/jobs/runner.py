@@ -29,7 +29,7 @@ from integrity.jobs import messages
 from integrity.jobs.batching import iterate_files
 from integrity.jobs.context import Context, RootRun
 from integrity.jobs.lock import lock_root
-from integrity.jobs.open_root import RELEASED, Opened, make_excludes, open_disk, tell_absent
+from integrity.jobs.open_root import RELEASED, Opened, make_excludes, open_disk, report_absent
 from integrity.jobs.options import CompareOptions, ScanOptions, ScrubOptions
 from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Stop, Summary
@@ -76,10 +76,10 @@ def scan_hints(context: Context, root: bytes, hints: Sequence[bytes]) -> Summary
     Raises:
         CatalogLocked: another job works on the root.
     """
-    kept = tuple(_without_inner(hints))
+    names = tuple(_without_inner(hints))
 
     def work(run: RootRun) -> None:
-        run.hints = kept
+        run.hints = names
         Scanner(run, ScanOptions()).run()
 
     return _run_all(context, (root,), Job.SCAN, context.pace, work)
@@ -200,7 +200,7 @@ def _run_all(
         counts += run.counts
         findings_open[run.root.id] = run.counts.findings_open
         has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
-        is_incomplete |= _could_not_cover(run)
+        is_incomplete |= _has_gaps(run)
     counts.findings_open = sum(findings_open.values())
     _back_up(context)
     return Summary(
@@ -231,15 +231,13 @@ def _run_one(
                     _end_repairs(run)
                     work(run)
                 outcome = _outcome(
-                    context,
-                    has_problem=bool(run.kinds_met & INTEGRITY_PROBLEMS),
-                    is_incomplete=_could_not_cover(run),
+                    context, has_problem=bool(run.kinds_met & INTEGRITY_PROBLEMS), is_incomplete=_has_gaps(run)
                 )
             except AppError as failure:
                 error = str(failure)
                 raise
             finally:
-                run.report_met()
+                run.report_queued()
                 _end(run, outcome, error, context.monotonic() - began_at)
     return run
 
@@ -290,7 +288,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             _suspend(run, opened.suspension, is_named=target.is_named)
         else:
             _resume(run)
-            tell_absent(run, opened.absent)
+            report_absent(run, opened.absent)
         yield run
     finally:
         if opened.fd >= 0:
@@ -333,11 +331,7 @@ def _resume(run: RootRun) -> None:
     with run.writing() as connection:
         roots.set_root_state(connection, root.id, RootState.ACTIVE, None)
         findings.resolve_findings(
-            connection,
-            root_id=root.id,
-            kinds={FindingKind.ROOT_SUSPENDED},
-            resolution=resolution,
-            now=run.now(),
+            connection, root_id=root.id, kinds={FindingKind.ROOT_SUSPENDED}, resolution=resolution, now=run.now()
         )
     run.note(NoteKind.RESOLVED, None, resolution)
 
@@ -374,7 +368,7 @@ def _end(run: RootRun, outcome: Outcome, error: str | None, duration_s: float) -
         runs.finish_run(connection, run.run_id, outcome, run.counts, now=run.now(), duration_s=duration_s, error=error)
 
 
-def _could_not_cover(run: RootRun) -> bool:
+def _has_gaps(run: RootRun) -> bool:
     is_short = run.counts.unreadable or run.counts.unstable
     return run.is_incomplete or bool(is_short) or bool(run.kinds_met & COVERAGE_PROBLEMS)
 

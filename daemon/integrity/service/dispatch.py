@@ -426,7 +426,7 @@ class Dispatcher:
                     clock=service.clock,
                     monotonic=service.monotonic,
                     pace=service.pace_of(name),
-                    rest=work.rest,
+                    preempted=work.rest,
                     socket=service.socket,
                 )
 

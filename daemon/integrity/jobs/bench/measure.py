@@ -53,12 +53,12 @@ class Cost(NamedTuple):
         return Cost(self.wall_s / count, self.user_s / count, self.system_s / count)
 
 
-class ContenderFailed(NamedTuple):
+class ProgramResult(NamedTuple):
     """Result of a program: cost, exit code (negative for a signal), first line of stderr."""
 
     cost: Cost
     code: int
-    complaint: str
+    error: str
 
 
 def pick_median(costs: Sequence[Cost]) -> Cost:
@@ -91,7 +91,7 @@ def repeat_short(work: Callable[[], object]) -> Callable[[], Cost]:
     return lambda: _measure_loop(work, count).per(count)
 
 
-def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> ContenderFailed:
+def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> ProgramResult:
     """
     Run a program to its end and discard its output.
 
@@ -100,7 +100,7 @@ def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] |
     Raises:
         OSError: it can't be started.
     """
-    with tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as stderr:
         began = time.perf_counter()
         # Block signals until the process is known: an interruption after fork would leave the child behind.
         # The child inherits the mask; this is harmless, because SIGKILL ends it.
@@ -111,7 +111,7 @@ def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] |
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=complaints,
+                stderr=stderr,
                 process_group=0,
             )
         except BaseException:
@@ -127,9 +127,9 @@ def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] |
             raise
         wall_s = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
-        complaints.seek(0)
-        first = complaints.readline(500).decode("utf-8", "backslashreplace").strip()
-    return ContenderFailed(Cost(wall_s, usage.ru_utime, usage.ru_stime), process.returncode, first)
+        stderr.seek(0)
+        first = stderr.readline(500).decode("utf-8", "backslashreplace").strip()
+    return ProgramResult(Cost(wall_s, usage.ru_utime, usage.ru_stime), process.returncode, first)
 
 
 def _measure_loop(work: Callable[[], object], count: int) -> Cost:
@@ -282,7 +282,7 @@ class Contender(NamedTuple):
     run: Callable[[], Turn] | None
 
 
-def enter_short(row: Row, work: Callable[[], object]) -> Contender:
+def make_short_contender(row: Row, work: Callable[[], object]) -> Contender:
     """Create a contender for short work: each turn repeats it often enough to be measured."""
     once = repeat_short(work)
     return Contender(row, lambda: Turn(once()))

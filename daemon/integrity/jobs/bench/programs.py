@@ -25,10 +25,7 @@ from integrity.jobs.bench.measure import BenchHasher, Contender, Row, Table, Tur
 
 OURS = "integrity"
 HASHLIB = "hashlib"
-CONSTRUCTORS: dict[str, Callable[[bytes], BenchHasher]] = {
-    OURS: Md5,
-    HASHLIB: hashlib.md5,
-}
+CONSTRUCTORS: dict[str, Callable[[bytes], BenchHasher]] = {OURS: Md5, HASHLIB: hashlib.md5}
 """Functions that return an object which has hashed a message."""
 
 _OBJECTS = 1000
@@ -135,7 +132,7 @@ MD5DEEP = Program("md5deep", ("md5deep",), "hashdeep")
 INTEGRITY_SUM = Program("integrity sum", (sys.executable, "-P", "-m", "integrity", "sum"), "")
 
 
-def enter_program(
+def make_program_contender(
     table: Table, group: str, program: Program, command: Sequence[bytes | str], size_bytes: int
 ) -> Contender:
     """Create a contender for a program's command; if it is not installed, its row says so."""
@@ -148,8 +145,8 @@ def enter_program(
 def _run(command: Sequence[bytes | str]) -> Turn:
     ended = run_program(command, _environment())
     if ended.code not in {0, _UNREADABLE}:
-        return Turn(None, note=f"failed with exit code {ended.code}: {ended.complaint}")
-    return Turn(ended.cost, note=f"exit code {ended.code}: {ended.complaint}" if ended.code else "")
+        return Turn(None, note=f"failed with exit code {ended.code}: {ended.error}")
+    return Turn(ended.cost, note=f"exit code {ended.code}: {ended.error}" if ended.code else "")
 
 
 def _environment() -> dict[str, str]:

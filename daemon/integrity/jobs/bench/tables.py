@@ -31,8 +31,8 @@ from integrity.jobs.bench.measure import (
     Turn,
     by_cpu,
     compare,
-    enter_short,
     hash_file,
+    make_short_contender,
     measure_in_turn,
     repeat_short,
     spell_length,
@@ -47,7 +47,7 @@ from integrity.jobs.bench.programs import (
     OURS,
     Program,
     coreutil,
-    enter_program,
+    make_program_contender,
     measure_allocation,
 )
 from integrity.jobs.bench.workspace import Workspace, describe_file
@@ -83,7 +83,7 @@ def measure_algorithms(workspace: Workspace) -> list[Row]:
         row = Row(table=Table.ALGORITHMS, group=group, what=name, size_bytes=size_bytes)
         contenders.append(Contender(row, partial(hash_file, path, make)))
         command: list[bytes | str] = [*program.command, path]
-        contenders.append(enter_program(Table.ALGORITHMS, group, program, command, size_bytes))
+        contenders.append(make_program_contender(Table.ALGORITHMS, group, program, command, size_bytes))
     return compare(measure_in_turn(contenders, settings.runs), "MD5", by_cpu)
 
 
@@ -99,14 +99,14 @@ def measure_lanes(workspace: Workspace) -> list[Row]:
     rows: list[Row] = []
     for size_bytes in _LANE_MESSAGES_BYTES:
         arena = os.urandom(max(_MESSAGES_AT_LEAST * size_bytes, _ARENA_AT_LEAST_BYTES))
-        peer = enter_short(
+        peer = make_short_contender(
             _make_lane_row(_HASHLIB, arena, size_bytes), partial(_digest_in_turn, memoryview(arena), size_bytes)
         )
-        rows += measure_in_turn([*_enter_paths(arena, size_bytes), peer], workspace.settings.runs)
+        rows += measure_in_turn([*_make_path_contenders(arena, size_bytes), peer], workspace.settings.runs)
     return compare(rows, _HASHLIB)
 
 
-def _enter_paths(arena: bytes, size_bytes: int) -> list[Contender]:
+def _make_path_contenders(arena: bytes, size_bytes: int) -> list[Contender]:
     native = native_status()
     if not native.is_native:
         return [Contender(_make_lane_row("C core", arena, size_bytes, note=f"not in use: {native.path}"), None)]
@@ -166,7 +166,7 @@ def measure_large(workspace: Workspace) -> list[Row]:
         for what, make, note in own
     ]
     contenders += [
-        enter_program(Table.LARGE, group, program, [*program.command, path], settings.size_bytes)
+        make_program_contender(Table.LARGE, group, program, [*program.command, path], settings.size_bytes)
         for program in (MD5SUM, OPENSSL_MD5)
     ]
     return compare(measure_in_turn(contenders, settings.runs), MD5SUM.name)
@@ -182,7 +182,7 @@ def measure_objects(workspace: Workspace) -> list[Row]:
     for size_bytes in _MESSAGES_BYTES:
         message = os.urandom(size_bytes)
         contenders = [
-            enter_short(
+            make_short_contender(
                 Row(
                     table=Table.OBJECTS,
                     group=f"{size_bytes:,} bytes",
@@ -213,17 +213,17 @@ def measure_python(workspace: Workspace) -> list[Row]:
     """Measure each algorithm as plain hash and as HMAC."""
     message = os.urandom(_MESSAGE_BYTES)
     names = sorted(hashlib.algorithms_available)
-    contenders = [_enter_plain(name, message) for name in names]
-    contenders += [_enter_hmac(name, message) for name in names]
+    contenders = [_make_plain(name, message) for name in names]
+    contenders += [_make_hmac(name, message) for name in names]
     return compare(measure_in_turn(contenders, workspace.settings.runs), "md5")
 
 
-def _enter_plain(name: str, message: bytes) -> Contender:
+def _make_plain(name: str, message: bytes) -> Contender:
     create = partial(hashlib.new, name, usedforsecurity=False)
     try:
         has_fixed_size = create().digest_size > 0
     except ValueError as error:  # OpenSSL knows the name, but the system's configuration disables it
-        return _leave_out("plain", name, f"not to be had here: {error}")
+        return _make_unmeasured("plain", name, f"not to be had here: {error}")
     digest_arguments = () if has_fixed_size else (_SHAKE_BYTES,)
 
     def work() -> None:
@@ -231,32 +231,32 @@ def _enter_plain(name: str, message: bytes) -> Contender:
         stream.update(message)
         stream.digest(*digest_arguments)
 
-    return _enter("plain", name, create, work)
+    return _make_contender("plain", name, create, work)
 
 
-def _enter_hmac(name: str, message: bytes) -> Contender:
+def _make_hmac(name: str, message: bytes) -> Contender:
     create = partial(hmac.new, _KEY, digestmod=name)
     try:
         if hashlib.new(name, usedforsecurity=False).digest_size == 0:
-            return _leave_out("HMAC", name, "has no HMAC: its digest has no size of its own")
+            return _make_unmeasured("HMAC", name, "has no HMAC: its digest has no size of its own")
         create()
     except ValueError as error:
-        return _leave_out("HMAC", name, f"not to be had here: {error}")
+        return _make_unmeasured("HMAC", name, f"not to be had here: {error}")
 
     def work() -> None:
         stream = create()
         stream.update(message)
         stream.digest()
 
-    return _enter("HMAC", name, create, work)
+    return _make_contender("HMAC", name, create, work)
 
 
-def _enter(group: str, name: str, create: Callable[[], object], work: Callable[[], None]) -> Contender:
+def _make_contender(group: str, name: str, create: Callable[[], object], work: Callable[[], None]) -> Contender:
     create_one, hash_one = repeat_short(create), repeat_short(work)
     return Contender(_make_row(group, name), lambda: Turn(hash_one(), create=create_one().per(1 / _OBJECTS)))
 
 
-def _leave_out(group: str, name: str, why: str) -> Contender:
+def _make_unmeasured(group: str, name: str, why: str) -> Contender:
     return Contender(_make_row(group, name, why), None)
 
 
@@ -276,13 +276,14 @@ def measure_tools(workspace: Workspace) -> list[Row]:
         (INTEGRITY_SUM, [*INTEGRITY_SUM.command, "-r", tree.path]),
     )
     on_folder = [
-        enter_program(Table.TOOLS, group, program, command, tree.size_bytes) for program, command in folder_commands
+        make_program_contender(Table.TOOLS, group, program, command, tree.size_bytes)
+        for program, command in folder_commands
     ]
     rows = measure_in_turn(on_folder, settings.runs)
     group = describe_file(settings.size_bytes)
     path = workspace.large_file
     on_file = [
-        enter_program(Table.TOOLS, group, program, [*program.command, path], settings.size_bytes)
+        make_program_contender(Table.TOOLS, group, program, [*program.command, path], settings.size_bytes)
         for program in (MD5SUM, MD5DEEP, OPENSSL_MD5, INTEGRITY_SUM)
     ]
     return compare([*rows, *measure_in_turn(on_file, settings.runs)], MD5SUM.name)

@@ -138,7 +138,7 @@ class CopyArbiter:
     def end(self, connection: Connection, record: FileRecord) -> None:
         """Resolve the findings about a file's copy: the copy is what was recorded."""
         self._open_about_copy.discard(record.path)
-        self._run.note_over(
+        self._run.note_resolved(
             findings.resolve_findings(
                 connection,
                 file_id=record.id,
@@ -233,7 +233,7 @@ class CopyArbiter:
         self._run.counts.add(Tally.NOT_DUE)
         self._compared.behind += 1
         over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE]
-        self._run.note_over(findings.resolve_ids(connection, over, resolution=messages.BEHIND, now=self._run.now()))
+        self._run.note_resolved(findings.resolve_ids(connection, over, resolution=messages.BEHIND, now=self._run.now()))
 
     def _find_equal(self, disagreements: Sequence[Disagreement]) -> IdSet:
         """Return the files whose content equals their copy's, where neither is what was recorded."""
@@ -314,9 +314,9 @@ class CopyArbiter:
             self._advise(connection, record, recheck, arbitration, command)
         elif kind is None:
             for finding in recheck.own:
-                run.meet(finding)
+                run.queue_finding(finding)
         over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE and one.kind is not kind]
-        run.note_over(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
+        run.note_resolved(findings.resolve_ids(connection, over, resolution=resolution, now=run.now()))
 
     def _count_reason(self, answer: CopyAnswer) -> None:
         is_known = answer.reason in self.reasons or len(self.reasons) < _REASONS_AT_MOST
@@ -370,7 +370,7 @@ class CopyArbiter:
         run, ids = self._run, [one.id for one in recheck.own]
         findings.set_step(connection, ids, arbitration.words, command)
         for finding in findings.get_findings(connection, ids):
-            run.meet(finding)
+            run.queue_finding(finding)
         if not ids:
             run.note(NoteKind.CHANGED, record.path, arbitration.words)
 
@@ -401,14 +401,14 @@ class CopyArbiter:
             open_by_kind = {one.kind: one for one in about if one.path is None}
             for kind, text in texts.items():
                 if kind in open_by_kind and kind not in over:
-                    run.meet(open_by_kind[kind])
+                    run.queue_finding(open_by_kind[kind])
                     continue
                 step, command = self._find_step(kind)
                 run.open_finding(
                     connection, kind, text, copy=copy, step=step, command=self._make_command(run.prefix, command)
                 )
             ids = [one.id for one in open_by_kind.values() if one.kind in over - texts.keys()]
-            run.note_over(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
+            run.note_resolved(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
 
     def _find_step(self, kind: FindingKind) -> tuple[str, str]:
         """Return the next step for a finding about many files, and its command."""

@@ -72,7 +72,7 @@ def compare_root(
         base = _find_base(run, source)
         excludes = FolderExcludes(run.excludes, base) if base else run.excludes
         # Also stop for ``rest``: another job may be waiting for the root.
-        with source.open(excludes, lambda: run.context.stop.is_set() or run.context.rest.is_set()) as copy:
+        with source.open(excludes, lambda: run.context.stop.is_set() or run.context.preempted.is_set()) as copy:
             _refuse(run, copy, base, options)
             is_other = _is_other(run, source, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)
@@ -214,7 +214,7 @@ def _resolve_unreachable(run: RootRun, known: CopyRecord) -> None:
     with run.writing() as connection:
         about = findings.find_findings(connection, root_id=run.root.id, copy=known.name)
         ids = [one.id for one in about if one.path is None and one.kind is FindingKind.COPY_UNREADABLE]
-        run.note_over(findings.resolve_ids(connection, ids, resolution="the copy can be reached", now=run.now()))
+        run.note_resolved(findings.resolve_ids(connection, ids, resolution="the copy can be reached", now=run.now()))
 
 
 class Comparer:

@@ -75,7 +75,10 @@ class TreeReading:
     def read(self, rows: Iterable[CompareRow], commits: Commits, *, tell: Callable[[int], None]) -> None:
         """Answer for all rows, reading the files that need it."""
         commits.read(
-            self._engine, self._tasks(rows), take=self._take_result, tell=lambda: tell(self._engine.bytes_done)
+            self._engine,
+            self._tasks(rows),
+            handle=self._take_result,
+            report_progress=lambda: tell(self._engine.bytes_done),
         )
 
     def _tasks(self, rows: Iterable[CompareRow]) -> Iterator[Task]:

@@ -49,11 +49,11 @@ class FileCheck:
     def check(self, records: Sequence[FileRecord]) -> None:
         """Read files from the disk, and record verdicts and findings."""
         run = self._run
-        self._assessor.account.answered.update(record.id for record in records)  # counted by their copies' answers
+        self._assessor.account.counted.update(record.id for record in records)  # counted by their copies' answers
         for result in run.engine(ReadMode.DISK).run(self._tasks(records)):
             self._take(result)
         self._assessor.confirm()
-        self.moved.update(record.id for record in self._assessor.account.take_incomplete())
+        self.moved.update(record.id for record in self._assessor.account.take_rereads())
         with run.writing() as connection:
             self._assessor.account.flush(connection)
         if not run.context.stop.is_set():
@@ -68,15 +68,15 @@ class FileCheck:
         record = result.task.tag
         assert isinstance(record, FileRecord)
         if isinstance(result, Partial):
-            self._checkpoints.keep(result)
+            self._checkpoints.save(result)
         elif isinstance(result, Done):
             done = self._checkpoints.complete(result)
             self._run.counts.bytes_read += done.reading.bytes_read
-            self._assessor.take(record, done)
+            self._assessor.assess(record, done)
         elif isinstance(result.error, Unstable | Vanished):
             self.moved.add(record.id)
         else:
-            self._assessor.failures.failed(record, result.error)
+            self._assessor.failures.count_failed(record, result.error)
 
 
 class FileRecheck(NamedTuple):

@@ -26,7 +26,7 @@ from integrity.jobs import messages
 from integrity.jobs.gate.changes import Changes, find_changes, find_hit_group
 from integrity.jobs.gate.sample import look_into
 from integrity.jobs.gate.signs import Sign, are_enough, find_signs
-from integrity.jobs.open_root import Wave
+from integrity.jobs.open_root import ChangeCounts
 from integrity.jobs.targets import Target, find_target, is_inside
 from integrity.kinds import GATE_GAPS, INTEGRITY_PROBLEMS
 from integrity.model import Finding, FindingId, FindingKind
@@ -132,7 +132,7 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdic
     doubtful = {one.path for one in open_ones if one.kind is FindingKind.SILENT_REWRITE and one.path is not None}
     looks = look_into(target, found, doubtful)
     limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
-    wave = Wave(found.rewritten_count, found.removed_count, found.known_before)
+    wave = ChangeCounts(found.rewritten_count, found.removed_count, found.known_before)
     return GateVerdict(
         target=target,
         since=since,

@@ -3,8 +3,7 @@ Collect what a run concludes about recorded files until it is written to the cat
 
 I1  Each file is counted once, whatever happens to it afterwards (R8).
 I2  Files that must be read again are reloaded from the catalog first: a person's decision, which takes no lock, may
-    have
-    replaced their records.
+    have replaced their records.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Account:
         from_disk: readings come from the disk and verify files; otherwise they only refresh the recorded stat.
 
     Attributes:
-        answered: files counted so far.
+        counted: files counted so far.
         open_paths: paths with an open finding.
         missing_paths: paths with an open ``missing`` finding.
         known_bad: unreadable byte ranges by path, from open ``unreadable`` findings.
@@ -40,11 +39,11 @@ class Account:
     def __init__(self, run: RootRun, *, from_disk: bool) -> None:
         self._run = run
         self.from_disk = from_disk
-        self.answered = IdSet()
-        self._counted_as = {Tally.VERIFIED: IdSet(), Tally.CHANGED: IdSet()}  # counts that ``take_back`` may revert
+        self.counted = IdSet()
+        self._counted_as = {Tally.VERIFIED: IdSet(), Tally.CHANGED: IdSet()}  # counts that ``revert`` may undo
         self._verified: list[Verified] = []
         self._refreshed: list[Verified] = []  # readings that may come from the cache
-        self._incomplete: list[FileId] = []
+        self._rereads: list[FileId] = []
         self._racy: dict[bytes, FileId] = {}
         with run.catalog.read() as connection:
             found = findings.find_findings(connection, root_id=run.root.id, copy="")
@@ -54,26 +53,26 @@ class Account:
 
     def count(self, file_id: FileId, tally: Tally) -> None:
         """Count a file unless it was counted before (I1)."""
-        if self.answered.add(file_id):
+        if self.counted.add(file_id):
             self._run.counts.add(tally)
             if tally in self._counted_as:
                 self._counted_as[tally].add(file_id)
 
-    def take_back(self, file_ids: Iterable[FileId]) -> None:
+    def revert(self, file_ids: Iterable[FileId]) -> None:
         """Revert the conclusion that files are intact or changed: uncount them and drop their pending rows."""
-        taken_back = set(file_ids)
+        reverted = set(file_ids)
         for tally, ids in self._counted_as.items():
-            for file_id in taken_back:
+            for file_id in reverted:
                 if file_id in ids:
                     ids.discard(file_id)
                     self._run.counts.add(tally, -1)
-                    self.answered.discard(file_id)
-        self._verified = [one for one in self._verified if one.record.id not in taken_back]
-        self._refreshed = [one for one in self._refreshed if one.record.id not in taken_back]
+                    self.counted.discard(file_id)
+        self._verified = [one for one in self._verified if one.record.id not in reverted]
+        self._refreshed = [one for one in self._refreshed if one.record.id not in reverted]
 
-    def was_counted(self, file_id: FileId) -> bool:
+    def mark_counted(self, file_id: FileId) -> bool:
         """Mark a file as counted elsewhere (I1). Return True if it had not been counted before."""
-        return self.answered.add(file_id)
+        return self.counted.add(file_id)
 
     def verify(self, record: FileRecord, reading: Reading, witness: Witness | None) -> None:
         """Queue the verification of a file for the next flush. ``witness`` None keeps the recorded one."""
@@ -84,7 +83,7 @@ class Account:
 
     def verify_all(self, records: Sequence[FileRecord], how: ReadHow) -> None:
         """Count files with an unchanged stat as verified and queue them for the next flush."""
-        new = [record.id for record in records if self.answered.add(record.id)]
+        new = [record.id for record in records if self.counted.add(record.id)]
         self._run.counts.add(Tally.VERIFIED, len(new))
         self._counted_as[Tally.VERIFIED].update(new)
         if self.from_disk:
@@ -110,17 +109,16 @@ class Account:
             )
         self._verified, self._refreshed = [], []
 
-    def read_again(self, record: FileRecord) -> None:
+    def queue_reread(self, record: FileRecord) -> None:
         """
         Queue a file to be reloaded, read completely with all digests, and judged again.
 
         Reasons: only part of the file was read, which is not enough for a new baseline; the file changed while a
-        mismatch
-        was being confirmed; or its record was replaced meanwhile.
+        mismatch was being confirmed; or its record was replaced meanwhile.
         """
-        self._incomplete.append(record.id)
+        self._rereads.append(record.id)
 
-    def read_again_later(self, record: FileRecord) -> None:
+    def queue_racy(self, record: FileRecord) -> None:
         """
         Queue a file to be read again after the clock has ticked.
 
@@ -128,14 +126,14 @@ class Account:
         """
         self._racy[record.path] = record.id
 
-    def take_incomplete(self) -> list[FileRecord]:
-        """Return and clear the files queued by ``read_again``, without those deleted from the catalog."""
-        ids, self._incomplete = self._incomplete, []
+    def take_rereads(self) -> list[FileRecord]:
+        """Return and clear the files queued by ``queue_reread``, without those deleted from the catalog."""
+        ids, self._rereads = self._rereads, []
         return self._load(ids)
 
     def take_racy(self) -> list[FileRecord]:
         """
-        Return and clear the files queued by ``read_again_later``, without those deleted from the catalog.
+        Return and clear the files queued by ``queue_racy``, without those deleted from the catalog.
 
         Files that a program may still be writing are left to the next run, because the end of the write is unknown.
         """

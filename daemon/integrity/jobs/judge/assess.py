@@ -56,9 +56,8 @@ class Assessor:
         from_disk: readings come from the disk: they verify files (scrub) and can resolve findings. Otherwise they only
             compare.
         replaced: names under which a completed walk found a different inode than recorded, after records followed
-            renamed
-            files. None: no walk was made, so a name may lead to the file of another record; such names are not judged
-            until a walk was made.
+            renamed files. None: no walk was made, so a name may lead to the file of another record; such names are not
+            judged until a walk was made.
 
     Attributes:
         account: the conclusions so far.
@@ -74,10 +73,10 @@ class Assessor:
         self._copies = CopiedDamage(run, self.account)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
         self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # with the read error, if any
-        self._told = IdSet()  # files whose open findings were reported again
-        self._waited = IdSet()  # files already queued once behind the file that now has their finding
+        self._reported = IdSet()  # files whose open findings were reported again
+        self._requeued = IdSet()  # files already queued once behind the file that now has their finding
 
-    def take(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
+    def assess(self, record: FileRecord, done: Done, bad_before: tuple[int, ...] = ()) -> None:
         """
         Judge a reading of a recorded file against its baseline and its candidate (R6).
 
@@ -92,21 +91,21 @@ class Assessor:
             difference = self._compare(connection, record, done, bad_before)
         try:
             if difference.is_catalog_damaged:
-                self.failures.catalog_damaged(record)
+                self.failures.report_damaged_record(record)
             elif difference.is_same:
-                self._intact(record, done.reading)
+                self._handle_intact(record, done.reading)
             else:
-                self._take_other(record, done, difference)
+                self._assess_difference(record, done, difference)
         except RecordSuperseded:
-            self.account.read_again(record)
+            self.account.queue_reread(record)
 
-    def take_intact(self, done: DoneBatch, apart: Container[FileId]) -> list[int]:
+    def count_intact(self, done: DoneBatch, apart: Container[FileId]) -> list[int]:
         """
-        Count the readings whose content and stat equal their records; leave all others to ``take``.
+        Count the readings whose content and stat equal their records; leave all others to ``assess``.
 
         Args:
             done: the readings; the tags of their tasks are the records.
-            apart: files to leave to ``take``.
+            apart: files to leave to ``assess``.
 
         Returns:
             The indexes of all other readings.
@@ -130,7 +129,7 @@ class Assessor:
         self.account.verify_all(intact, readings.how)
         return others
 
-    def failed(self, record: FileRecord, error: ReadError) -> None:
+    def count_failed(self, record: FileRecord, error: ReadError) -> None:
         """
         Handle a recorded file that could not be read.
 
@@ -139,14 +138,16 @@ class Assessor:
         if not self._follows_names and self.failures.find_renamed(record, error) is not None:
             self._displaced.append((record, error))
         else:
-            self.failures.failed(record, error)
+            self.failures.count_failed(record, error)
 
-    def _take_other(self, record: FileRecord, done: Done, difference: Difference) -> None:
+    def _assess_difference(self, record: FileRecord, done: Done, difference: Difference) -> None:
         """Handle a reading that differs from the baseline."""
         with self._run.catalog.read() as connection:
             known = self._find_candidate(connection, record)
             if done.first_block and (known is not None or self._run.settings.policy is Policy.GROWING):
-                self.account.read_again(record)  # the blocks compared earlier were not compared with the other content
+                self.account.queue_reread(
+                    record
+                )  # the blocks compared earlier were not compared with the other content
                 return
             is_known = known is not None and is_candidate(
                 connection, self._sealer, known, done.reading, done.first_block
@@ -156,18 +157,18 @@ class Assessor:
                 self._displaced.append((record, None))
                 return
             new_name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
-            if new_name is not None and self._waited.add(record.id):
-                self.account.read_again(record)  # once: judge the file under its new name first
+            if new_name is not None and self._requeued.add(record.id):
+                self.account.queue_reread(record)  # once: judge the file under its new name first
                 return
             is_over = new_name is not None and self._has_moved_on(connection, record, new_name)
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
             self._resolve(record, "the file that it was about stands under another name now")
-            self.account.read_again(record)  # judge again, now without the open finding
+            self.account.queue_reread(record)  # judge again, now without the open finding
         elif judged is not None:
-            self._differs(judged[0], done, *judged[1:])
+            self._handle_difference(judged[0], done, *judged[1:])
         elif known is not None:
-            self._is_candidate(record, known, done.reading)
+            self._count_candidate(record, known, done.reading)
 
     def _may_be_elsewhere(
         self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
@@ -186,8 +187,8 @@ class Assessor:
         Return whether a damaged file that now has another recorded name took its finding there.
 
         Either the other name already has an open finding, or it is about to take over the content that this file had
-        before
-        it was damaged: someone restored it. A file that was merely replaced by newer content keeps its finding (R6).
+        before it was damaged: someone restored it. A file that was merely replaced by newer content keeps its finding
+        (R6).
         """
         there = files.find_file(connection, self._sealer, self._run.root.id, new_name)
         if there is None or there.is_frozen:
@@ -207,8 +208,7 @@ class Assessor:
         Judge a reading against the candidate (the content last seen) and against the baseline, which may be back.
 
         Damage of either is damage. Otherwise the reading is a change of the baseline, which it may replace. If the
-        candidate is
-        known damage, the witness is compared with the candidate's and the content with the baseline.
+        candidate is known damage, the witness is compared with the candidate's and the content with the baseline.
 
         Returns:
             The record that was compared (a candidate is converted to a record), the judgement and the difference.
@@ -224,12 +224,12 @@ class Assessor:
         judged = [(one, self._evidence.judge(connection, one, done), found) for one, found in against]
         return next((one for one in judged if one[1].verdict in DAMAGE), judged[-1])
 
-    def _is_candidate(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> None:
+    def _count_candidate(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> None:
         """Count a file whose content equals its candidate, and keep the candidate's witness current."""
-        if known.witness is not None and _is_news(known.witness, reading.witness):
+        if known.witness is not None and _is_new_witness(known.witness, reading.witness):
             with self._run.writing(is_synced=False) as connection:
                 candidates.set_witness(connection, known, reading.witness)
-        self._still_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
+        self._count_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
 
     @property
     def _sealer(self) -> Sealer:
@@ -249,25 +249,25 @@ class Assessor:
         is_left = known is not None and known.state is CandidateState.FROZEN and not record.is_frozen
         return None if is_left else known
 
-    def _intact(self, record: FileRecord, reading: Reading) -> None:
-        moved = _is_news(record.witness, reading.witness)
+    def _handle_intact(self, record: FileRecord, reading: Reading) -> None:
+        moved = _is_new_witness(record.witness, reading.witness)
         if not moved or self._is_other_inode_before_walk(record, reading.witness):
             self.account.verify(record, reading, None)
         else:
             self.account.verify(record, reading, reading.witness)
         if moved and reading.witness.is_racy:
-            self.account.read_again_later(record)
+            self.account.queue_racy(record)
         self._mismatches.forget(record)
         if record.path not in self.account.open_paths:
             self.account.count(record.id, Tally.VERIFIED)
             return
         is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_prove_disk_read(self._run.capability)
         if not (self.account.from_disk and is_sure):
-            self._still_open(record, Tally.VERIFIED)
+            self._count_open(record, Tally.VERIFIED)
             return
         if self._run.mirror is not None and find_doubtful_blocks(self._run, record, reading.witness):
             self._run.note(NoteKind.WARNING, record.path, messages.one_good_copy(self._run.mirror))
-            self._still_open(record, Tally.VERIFIED)
+            self._count_open(record, Tally.VERIFIED)
             return
         self._resolve(record, "its content is what was recorded, read from the disk")
         self.account.count(record.id, Tally.VERIFIED)
@@ -290,37 +290,37 @@ class Assessor:
             )
             candidates.discard(connection, record.id)
         self.account.open_paths.discard(record.path)
-        self._run.note_over(ended)
+        self._run.note_resolved(ended)
 
-    def _still_open(self, record: FileRecord, otherwise: Tally) -> None:
+    def _count_open(self, record: FileRecord, otherwise: Tally) -> None:
         """
         Count a file whose open finding is unchanged. A scrub also reports the finding again, a scan does not.
 
         ``otherwise`` is the count to use if the finding is not about the content.
         """
         self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
-        if self.account.from_disk and self._told.add(record.id):
+        if self.account.from_disk and self._reported.add(record.id):
             if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
                 self._run.note(NoteKind.CHANGED, record.path, messages.NEWER_WAITS)
             with self._run.catalog.read() as connection:
-                self._run.meet_open_findings(connection, record.path)
+                self._run.report_open_findings(connection, record.path)
 
-    def _differs(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
+    def _handle_difference(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
         reading = done.reading
         if judgement.verdict in DAMAGE:
             self._mismatches.add(record, done, judgement, difference)
-            if self._mismatches.are_many:
+            if self._mismatches.is_full:
                 self.confirm()
             return
         with self._run.catalog.read() as connection:
             another = self._evidence.find_another(connection, record, reading.witness)
         if not is_complete(done):
-            self.account.read_again(record)
+            self.account.queue_reread(record)
             return
         if another is not None and self._take_damaged_elsewhere(record, another, done, judgement):
             return
         if reading.witness.is_racy:
-            self.account.read_again_later(record)
+            self.account.queue_racy(record)
         kind = finding_of(judgement.verdict, self._run.settings.policy)
         if kind is None and self._is_known_damage(record, done, judgement):
             return
@@ -336,25 +336,24 @@ class Assessor:
         if kind is not None:
             self.account.count(record.id, Tally.DAMAGED)
         elif record.is_frozen:
-            self._still_open(record, Tally.CHANGED)
+            self._count_open(record, Tally.CHANGED)
         else:
-            self._changed(record, judgement)
+            self._count_changed(record, judgement)
 
     def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
         """
         Return whether a changed name now has content that is known to be damaged.
 
         Either a damaged file was renamed over it and written to without repairing the damage, or it is a copy of the
-        damage.
-        In both cases the name has been given its correct baseline.
+        damage. In both cases the name has been given its correct baseline.
         """
         reading = done.reading
         with self._run.catalog.read() as connection:
             moved = self._evidence.find_damaged(connection, record, reading.witness)
             is_right = moved is not None and self._compare(connection, moved, done, ()).is_same
-        if moved is not None and not is_right and self._copies.take_copy(record, moved, reading, judgement):
+        if moved is not None and not is_right and self._copies.correct_copy(record, moved, reading, judgement):
             return True
-        return self._copies.take_known(record, reading)
+        return self._copies.handle_known(record, reading)
 
     def _take_damaged_elsewhere(
         self, record: FileRecord, another: FileRecord, done: Done, judgement: Judgement
@@ -398,7 +397,7 @@ class Assessor:
         self._mismatches.add(latest, done, moved, difference)
         return True
 
-    def _changed(self, record: FileRecord, judgement: Judgement) -> None:
+    def _count_changed(self, record: FileRecord, judgement: Judgement) -> None:
         self.account.count(record.id, Tally.CHANGED)
         if judgement.because is BaselineReason.ROLLED_BACK:
             self._run.note(NoteKind.ROLLED_BACK, record.path, "an older version was put here")
@@ -407,12 +406,14 @@ class Assessor:
 
     def confirm(self) -> None:
         """Re-read the queued mismatches, report the confirmed ones (R3), and search for copies of the damage."""
-        while self._mismatches.are_waiting:
-            for suspicion, judgement in self._mismatches.confirm():
+        while self._mismatches.has_pending:
+            for mismatch, judgement in self._mismatches.confirm():
                 try:
-                    self._differs(suspicion.record, suspicion.done, judgement, Difference(False, suspicion.bad_blocks))
+                    self._handle_difference(
+                        mismatch.record, mismatch.done, judgement, Difference(False, mismatch.bad_blocks)
+                    )
                 except RecordSuperseded:
-                    self.account.read_again(suspicion.record)
+                    self.account.queue_reread(mismatch.record)
         self._copies.find_copies()
 
     def take_displaced(self) -> list[tuple[FileRecord, ReadError | None]]:
@@ -424,26 +425,25 @@ class Assessor:
         displaced, self._displaced = self._displaced, []
         return displaced
 
-    def follow(self, replaced: ReplacedInodes) -> None:
+    def follow_walk(self, replaced: ReplacedInodes) -> None:
         """Continue after a walk; ``replaced`` are the names under which it found a different inode than recorded."""
         self._follows_names, self._evidence.replaced = True, replaced
 
-    def leave_displaced(self, displaced: Iterable[tuple[FileRecord, ReadError | None]]) -> None:
+    def count_displaced(self, displaced: Iterable[tuple[FileRecord, ReadError | None]]) -> None:
         """Count displaced files as missing when no walk follows: their new location is unknown."""
         run = self._run
         command = f"integrity scan {shell_path(run.root.path)}"
         for record, error in displaced:
-            self._still_open(record, Tally.MISSING)
+            self._count_open(record, Tally.MISSING)
             run.is_incomplete = True
             run.note(NoteKind.MISSING, record.path, messages.displaced(command, error))
 
 
-def _is_news(recorded: Witness, seen: Witness) -> bool:
+def _is_new_witness(recorded: Witness, seen: Witness) -> bool:
     """
     Return whether the witness of unchanged content should replace the recorded one.
 
     A recorded witness that was not racy is kept while the stamps are equal: a program that has the file open now has
-    not
-    written to it since.
+    not written to it since.
     """
     return seen.stamps != recorded.stamps or (bool(recorded.is_racy) and not seen.is_racy)

@@ -93,8 +93,8 @@ def find_doubtful_blocks(run: RootRun, record: FileRecord, seen: Witness) -> tup
     kinds = (FindingKind.ROT, FindingKind.SILENT_REWRITE)
     with run.catalog.read() as connection:
         found = findings.find_findings(connection, root_id=run.root.id, prefix=record.path, copy="")
-        said = {block for one in found if one.path == record.path and one.kind in kinds for block in one.blocks}
-        baselines = {block: load_baseline(connection, run, record, block) for block in sorted(said)}
+        reported = {block for one in found if one.path == record.path and one.kind in kinds for block in one.blocks}
+        baselines = {block: load_baseline(connection, run, record, block) for block in sorted(reported)}
     return tuple(block for block, baseline in baselines.items() if not _is_each_right(run, record, block, baseline))
 
 
@@ -123,7 +123,7 @@ Rereading = dict[int, Pair]
 
 
 @dataclass(frozen=True, slots=True)
-class Suspicion:
+class Mismatch:
     """A mismatch that looks like damage and waits for confirmation."""
 
     record: FileRecord
@@ -164,16 +164,16 @@ class Rereader:
         self._want = want_to_confirm(blake3="blake3" in run.settings.digests)
 
     def confirm_all(
-        self, suspicions: Sequence[Suspicion]
-    ) -> list[tuple[Suspicion, ConfirmationResult | ReadError | RecordSuperseded]] | None:
+        self, mismatches: Sequence[Mismatch]
+    ) -> list[tuple[Mismatch, ConfirmationResult | ReadError | RecordSuperseded]] | None:
         """
         Re-read mismatches in two rounds. All share the waiting time; hard links of one file share the reading.
 
         Returns:
             For each mismatch its result or the error; None if the job was asked to stop.
         """
-        files: dict[Hashable, list[Suspicion]] = {}
-        for one in suspicions:
+        files: dict[Hashable, list[Mismatch]] = {}
+        for one in mismatches:
             files.setdefault(self.identify(one), []).append(one)
         rounds: list[dict[Hashable, Rereading | ReadError]] = []
         with Buffers() as buffers:
@@ -187,45 +187,45 @@ class Rereader:
             for answer in self._conclude_all(names, [readings[identity] for readings in rounds])
         ]
 
-    def identify(self, suspicion: Suspicion) -> Hashable:
+    def identify(self, mismatch: Mismatch) -> Hashable:
         """Return a key that is equal for mismatches that need the same read: hard links of one file."""
         if not self._run.capability.has_stable_inodes:
-            return suspicion.record.id
-        return suspicion.reading.witness.stamps, suspicion.record.block_size_bytes, suspicion.bad_blocks
+            return mismatch.record.id
+        return mismatch.reading.witness.stamps, mismatch.record.block_size_bytes, mismatch.bad_blocks
 
-    def _reread(self, suspicion: Suspicion, buffers: Buffers) -> Rereading | ReadError:
+    def _reread(self, mismatch: Mismatch, buffers: Buffers) -> Rereading | ReadError:
         """Return the digests of the mismatched blocks; a one-block file is block 0."""
-        record = suspicion.record
+        record = mismatch.record
         pairs: dict[int, Pair] = {}
         try:
             if record.block_size_bytes is None:
-                with self._open(suspicion) as file:
+                with self._open(mismatch) as file:
                     pairs[0] = read_whole(file, buffers, self._want)
                 return pairs
-            if not suspicion.bad_blocks:  # only the size differs: nothing to read
-                with self._open(suspicion):
+            if not mismatch.bad_blocks:  # only the size differs: nothing to read
+                with self._open(mismatch):
                     pairs[0] = _NOTHING_READ
                 return pairs
-            for first, count in _neighbours(suspicion.bad_blocks):
-                with self._open(suspicion) as file:
+            for first, count in _group_adjacent(mismatch.bad_blocks):
+                with self._open(mismatch) as file:
                     pairs |= _read_blocks(file, buffers, record, first, count)
         except ReadError as error:
             return error
         return pairs
 
     @contextmanager
-    def _open(self, suspicion: Suspicion) -> Iterator[OpenFile]:
+    def _open(self, mismatch: Mismatch) -> Iterator[OpenFile]:
         """Open a file; on exit, raise Unstable if it changed since the reading that did not match (R1)."""
-        path = suspicion.record.path
+        path = mismatch.record.path
         with self._reader.open(path) as file:
             yield file
             self._run.counts.bytes_read += file.bytes_read
-            if file.finish().stamps != suspicion.reading.witness.stamps:
+            if file.finish().stamps != mismatch.reading.witness.stamps:
                 raise Unstable(f"{show_path(path)} changed before it could be read once more")
 
     def _conclude_all(
-        self, names: Sequence[Suspicion], readings: Sequence[Rereading | ReadError]
-    ) -> Iterator[tuple[Suspicion, ConfirmationResult | ReadError | RecordSuperseded]]:
+        self, names: Sequence[Mismatch], readings: Sequence[Rereading | ReadError]
+    ) -> Iterator[tuple[Mismatch, ConfirmationResult | ReadError | RecordSuperseded]]:
         """Evaluate the re-reads of one file for each of its names."""
         first, *others = names
         error = next((one for one in readings if isinstance(one, ReadError)), None)
@@ -243,9 +243,9 @@ class Rereader:
                 yield one, Unstable(f"{show_path(one.record.path)} changed before it could be read once more")
 
     def _conclude(
-        self, suspicion: Suspicion, rereads: Sequence[Rereading], each_copy: dict[int, list[tuple[str, Pair]]]
+        self, mismatch: Mismatch, rereads: Sequence[Rereading], each_copy: dict[int, list[tuple[str, Pair]]]
     ) -> ConfirmationResult | RecordSuperseded:
-        record, mirror = suspicion.record, self._run.mirror
+        record, mirror = mismatch.record, self._run.mirror
         verdicts: dict[int, Confirmation] = {}
         bad_devices: dict[str, None] = {}
         with self._run.catalog.read() as connection, snapshot(connection):
@@ -254,7 +254,7 @@ class Rereader:
             except RecordSuperseded as error:
                 return error
             for index, copies in each_copy.items():
-                baseline, first = self._pairs(connection, suspicion, index)
+                baseline, first = self._pairs(connection, mismatch, index)
                 bad_devices |= {device: None for device, pair in copies if not is_match(baseline, pair)}
                 verdicts[index] = confirm(
                     baseline,
@@ -268,14 +268,14 @@ class Rereader:
             blocks = tuple(index for index, value in verdicts.items() if value is confirmation)
             if blocks:
                 return ConfirmationResult(
-                    confirmation, blocks if suspicion.bad_blocks else (), len(rereads), tuple(bad_devices)
+                    confirmation, blocks if mismatch.bad_blocks else (), len(rereads), tuple(bad_devices)
                 )
-        return ConfirmationResult(Confirmation.TRANSIENT, suspicion.bad_blocks, len(rereads))
+        return ConfirmationResult(Confirmation.TRANSIENT, mismatch.bad_blocks, len(rereads))
 
-    def _pairs(self, connection: Connection, suspicion: Suspicion, index: int) -> tuple[Pair, Pair]:
+    def _pairs(self, connection: Connection, mismatch: Mismatch, index: int) -> tuple[Pair, Pair]:
         """Return the recorded digests and those of the first reading, for one block or for a one-block file."""
-        record, reading = suspicion.record, suspicion.reading
-        if not suspicion.bad_blocks and record.block_size_bytes is not None:
+        record, reading = mismatch.record, mismatch.reading
+        if not mismatch.bad_blocks and record.block_size_bytes is not None:
             return _NOTHING_READ, _NOTHING_READ
         baseline = load_baseline(connection, self._run, record, index)
         if record.block_size_bytes is None:
@@ -318,7 +318,7 @@ def _trim(segment: Segment, end: int) -> Segment:
     return Segment(segment.offset, length, None if segment.data is None else segment.data[:length])
 
 
-def _neighbours(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _group_adjacent(blocks: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Group ascending block indexes into (first, count) of adjacent blocks."""
     first, count = blocks[0], 0
     for index in blocks:

@@ -82,13 +82,12 @@ class CopiedDamage:
         self._known = KnownDamage(run)
         self._damaged: list[tuple[FileRecord, FileContent]] = []  # with their current content
 
-    def keep(self, record: FileRecord, reading: Reading, verdict: Verdict) -> None:
+    def store(self, record: FileRecord, reading: Reading, verdict: Verdict) -> None:
         """
         Store confirmed damage as the candidate of its file (R6).
 
         A later reading of the same content is then already known, and copies of it are recognized anywhere. If newer
-        content
-        that waits for a decision is damaged itself, it stays the candidate.
+        content that waits for a decision is damaged itself, it stays the candidate.
         """
         if record.version == CANDIDATE_VERSION:
             return
@@ -101,13 +100,13 @@ class CopiedDamage:
             return  # a person decided meanwhile: the next scrub judges the file by its new record
         self._damaged.append((record, FileContent(reading.witness.size_bytes, reading.digests, reading.blocks)))
 
-    def take_known(self, record: FileRecord, reading: Reading) -> bool:
+    def handle_known(self, record: FileRecord, reading: Reading) -> bool:
         """Handle a file as a copy of another file's damage, if its content equals that; return whether it does."""
         with self._run.catalog.read() as connection:
             found = self._known.find(connection, reading)
-        return found is not None and found.content.is_damage and self.take_copy(record, found.original, reading)
+        return found is not None and found.content.is_damage and self.correct_copy(record, found.original, reading)
 
-    def take_copy(
+    def correct_copy(
         self, copy: FileRecord, original: FileRecord, reading: Reading | None = None, written: Judgement | None = None
     ) -> bool:
         """
@@ -125,7 +124,7 @@ class CopiedDamage:
         with self._run.writing() as connection:
             if not inherited.replace_by_baseline(self._run, connection, copy, original, reading, written):
                 return False
-        self._account.take_back([copy.id])
+        self._account.revert([copy.id])
         self._account.open_paths.add(copy.path)
         if copy.root_id == self._run.root.id:
             self._account.count(copy.id, Tally.DAMAGED)
@@ -144,7 +143,7 @@ class CopiedDamage:
                 # A file recorded while the original was still intact owns this content: its block was misdirected.
                 is_later = copy.recorded_at > (original.verified_at or original.recorded_at)
                 if copy.id != original.id and is_later and not copy.is_frozen and not self._was_written(copy):
-                    self.take_copy(copy, original)
+                    self.correct_copy(copy, original)
 
     def _was_written(self, record: FileRecord) -> bool:
         """Return whether a file of this root changed since it was recorded; the job that reads it judges it."""

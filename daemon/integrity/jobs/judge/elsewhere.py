@@ -24,7 +24,7 @@ from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
 from integrity.hashing.digests import is_blank, want_to_verify
-from integrity.jobs.judge.confirm import Suspicion, read_whole
+from integrity.jobs.judge.confirm import Mismatch, read_whole
 from integrity.jobs.presence import is_gone
 from integrity.model import Digests
 from integrity.verdict import Elsewhere, compare_witness
@@ -37,13 +37,13 @@ _NAMES_LOOKED_AT = 16
 
 
 class _Found(NamedTuple):
-    """Where the content of one suspicion is recorded, apart from its own record."""
+    """Where the content of one mismatch is recorded, apart from its own record."""
 
     now: list[FileRecord]
     before: list[history.FormerFile]
 
 
-def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewhere | None]:
+def find_elsewhere(run: RootRun, mismatches: Sequence[Mismatch]) -> list[Elsewhere | None]:
     """
     Search the current and former records of the root for the content of mismatches.
 
@@ -51,33 +51,33 @@ def find_elsewhere(run: RootRun, suspicions: Sequence[Suspicion]) -> list[Elsewh
         One answer per mismatch; None where the reading lacks the whole-file digests to decide.
     """
     contents = [
-        FileContent(one.reading.witness.size_bytes, one.reading.digests, one.reading.blocks) for one in suspicions
+        FileContent(one.reading.witness.size_bytes, one.reading.digests, one.reading.blocks) for one in mismatches
     ]
     found = [
-        _leave_out_impossible(run, suspicion, others)
-        for suspicion, others in zip(
-            suspicions,
-            _look_up(run, [(one.record, content) for one, content in zip(suspicions, contents, strict=True)]),
+        _leave_out_impossible(run, mismatch, others)
+        for mismatch, others in zip(
+            mismatches,
+            _look_up(run, [(one.record, content) for one, content in zip(mismatches, contents, strict=True)]),
             strict=True,
         )
     ]
-    answers = [_answer(*each) for each in zip(suspicions, contents, found, strict=True)]
-    for number, suspicion in enumerate(suspicions):
+    answers = [_answer(*each) for each in zip(mismatches, contents, found, strict=True)]
+    for number, mismatch in enumerate(mismatches):
         is_known = answers[number] in (Elsewhere.RECORDED, Elsewhere.LEFT)
-        if is_known and _was_copied(run, suspicion, found[number]):
+        if is_known and _was_copied(run, mismatch, found[number]):
             answers[number] = Elsewhere.COPIED
     if not run.capability.has_stable_inodes:
         undecided = {number: found[number] for number, answer in enumerate(answers) if answer is Elsewhere.RECORDED}
-        for number in _find_left(run, suspicions, undecided):
+        for number in _find_left(run, mismatches, undecided):
             answers[number] = Elsewhere.LEFT
     return answers
 
 
-def _answer(suspicion: Suspicion, content: FileContent, found: _Found) -> Elsewhere | None:
+def _answer(mismatch: Mismatch, content: FileContent, found: _Found) -> Elsewhere | None:
     """Answer from the catalog alone."""
     if content.blocks is None and not content.whole_digests:
         return None  # the file shrank below the blocks that were requested
-    if suspicion.done.first_block > 0 or is_blank(*content) or not (found.now or found.before):
+    if mismatch.done.first_block > 0 or is_blank(*content) or not (found.now or found.before):
         return Elsewhere.NOWHERE
     if found.now:
         return Elsewhere.RECORDED
@@ -101,34 +101,34 @@ def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> 
     ]
 
 
-def _leave_out_impossible(run: RootRun, suspicion: Suspicion, found: _Found) -> _Found:
+def _leave_out_impossible(run: RootRun, mismatch: Mismatch, found: _Found) -> _Found:
     """Drop files that can't have been renamed to this name: a rename would have left a trace, or they are copies."""
     if run.capability.has_stable_inodes:
         return found
-    before = [one for one in found.before if not _is_copy(suspicion, one.recorded_at)]
-    shift = compare_witness(run.capability, suspicion.record.witness, suspicion.reading.witness)
+    before = [one for one in found.before if not _is_copy(mismatch, one.recorded_at)]
+    shift = compare_witness(run.capability, mismatch.record.witness, mismatch.reading.witness)
     if not (run.capability.has_ctime and shift.is_ctime_equal):
         return _Found(found.now, before)
-    name = suspicion.record.path.rpartition(b"/")[2]
+    name = mismatch.record.path.rpartition(b"/")[2]
     return _Found(
         [one for one in found.now if one.path.rpartition(b"/")[2] == name],
         [one for one in before if one.path.rpartition(b"/")[2] == name],
     )
 
 
-def _is_copy(suspicion: Suspicion, recorded_at: int) -> bool:
+def _is_copy(mismatch: Mismatch, recorded_at: int) -> bool:
     """
     Return whether a file with this content was recorded after the content was last absent here: a copy of the damage.
 
     Not with times of whole seconds: there the content may be a new version with the old size and time.
     """
-    record = suspicion.record
+    record = mismatch.record
     is_later = recorded_at > (record.verified_at or record.recorded_at)
     return is_later and record.witness.mtime_ns % 1_000_000_000 != 0
 
 
-def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[int, _Found]) -> set[int]:
-    """Return the suspicions whose content left another name: it is former, missing, rewritten, or has other content."""
+def _find_left(run: RootRun, mismatches: Sequence[Mismatch], undecided: dict[int, _Found]) -> set[int]:
+    """Return the mismatches whose content left another name: it is former, missing, rewritten, or has other content."""
     left = {number for number, found in undecided.items() if found.before}
     changed: list[tuple[int, FileRecord, FileContent]] = []
     with Buffers() as buffers:
@@ -138,7 +138,7 @@ def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[in
                     content = _read_name(run, record, buffers)
                 except (OSError, ReadError):
                     continue  # unreadable names prove nothing; the job that reads them reports the error
-                if content is None and not _is_copy(suspicions[number], record.recorded_at):
+                if content is None and not _is_copy(mismatches[number], record.recorded_at):
                     left.add(number)
                 elif content is not None and not set(content.whole_digests) & set(_of_record(record).whole_digests):
                     changed.append((number, record, content))
@@ -146,15 +146,14 @@ def _find_left(run: RootRun, suspicions: Sequence[Suspicion], undecided: dict[in
     return left | {number for (number, _, _), others in zip(changed, found, strict=True) if others.now or others.before}
 
 
-def _was_copied(run: RootRun, suspicion: Suspicion, found: _Found) -> bool:
+def _was_copied(run: RootRun, mismatch: Mismatch, found: _Found) -> bool:
     """
     Return whether the content written over a file was recorded of another file before this one was last intact.
 
     Then it was copied from there with its mtime, which was also the mtime of this file. The other file must still have
-    the
-    content on disk, or have been replaced or removed since. A file recorded later is a copy of the damage.
+    the content on disk, or have been replaced or removed since. A file recorded later is a copy of the damage.
     """
-    record, reading = suspicion.record, suspicion.reading
+    record, reading = mismatch.record, mismatch.reading
     shift = compare_witness(run.capability, record.witness, reading.witness)
     is_rewritten = run.capability.has_ctime and not shift.is_ctime_equal and shift.is_inode_equal
     if not is_rewritten or record.version == CANDIDATE_VERSION:  # when newer content was last intact is not recorded

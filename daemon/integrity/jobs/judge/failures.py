@@ -37,18 +37,18 @@ class Failures:
         self._account = account
         self._evidence = evidence
 
-    def catalog_damaged(self, record: FileRecord) -> None:
+    def report_damaged_record(self, record: FileRecord) -> None:
         """Report a damaged record; its file is not judged."""
         try:
             with self._run.writing() as connection:
                 text = messages.CATALOG_DAMAGED
                 self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
         except RecordSuperseded:
-            self._account.read_again(record)
+            self._account.queue_reread(record)
         else:
             self._account.count(record.id, Tally.SKIPPED)
 
-    def missing(self, connection: Connection, record: FileRecord) -> bool:
+    def count_missing(self, connection: Connection, record: FileRecord) -> bool:
         """
         Count a missing recorded file. In archives, or if a finding is open already, open or repeat the finding.
 
@@ -62,28 +62,28 @@ class Failures:
             run.open_finding(connection, FindingKind.MISSING, text, record=record)
             return True
         if record.path in self._account.missing_paths:
-            run.meet_open_findings(connection, record.path)
+            run.report_open_findings(connection, record.path)
             return True
         return False
 
-    def failed(self, record: FileRecord, error: ReadError) -> None:
+    def count_failed(self, record: FileRecord, error: ReadError) -> None:
         """Count and report a recorded file that could not be read; its baseline stays."""
         if isinstance(error, ReadInterrupted):
             self._account.count(record.id, Tally.NOT_DUE)
         elif isinstance(error, DeviceFailing | DeviceStalled):
-            self.device(error)
+            self.report_device(error)
             self._account.count(record.id, Tally.SKIPPED)
-        elif self._was_moved_on(record, error):
-            self._account.read_again(record)
+        elif self._is_replaced(record, error):
+            self._account.queue_reread(record)
         else:
             try:
-                self.unreadable(record.path, error, self._take_over_renamed(record, error))
+                self.report_unreadable(record.path, error, self._adopt_renamed_baseline(record, error))
             except RecordSuperseded:
-                self._account.read_again(record)
+                self._account.queue_reread(record)
             else:
                 self._account.count(record.id, Tally.UNREADABLE)
 
-    def _was_moved_on(self, record: FileRecord, error: ReadError) -> bool:
+    def _is_replaced(self, record: FileRecord, error: ReadError) -> bool:
         """Return whether the unreadable file is neither the recorded one nor the one that has the name now."""
         seen = error.witness if isinstance(error, Unreadable) else None
         if seen is None:
@@ -101,7 +101,7 @@ class Failures:
         with self._run.catalog.read() as connection:
             return self._evidence.find_another(connection, record, error.witness)
 
-    def _take_over_renamed(self, record: FileRecord, error: ReadError) -> FileRecord:
+    def _adopt_renamed_baseline(self, record: FileRecord, error: ReadError) -> FileRecord:
         """
         Give a name the baseline of the recorded but unreadable file that was renamed over it.
 
@@ -112,8 +112,8 @@ class Failures:
             RecordSuperseded: the record was replaced meanwhile.
         """
         run, sealer, renamed = self._run, self._run.catalog.sealer, self.find_renamed(record, error)
-        is_held = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # keeps its old baseline (R6)
-        if renamed is None or not renamed.is_sealed or is_held:
+        keeps_baseline = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # R6
+        if renamed is None or not renamed.is_sealed or keeps_baseline:
             return record
         with run.writing() as connection:
             require_current(connection, record)
@@ -128,7 +128,7 @@ class Failures:
             )
             return files.get_file(connection, sealer, record.id)
 
-    def unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
+    def report_unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
         """
         Open the finding about an unreadable file; ``record``: None if it is not recorded.
 
@@ -141,13 +141,13 @@ class Failures:
             self._run.open_finding(connection, FindingKind.UNREADABLE, text, path=path, record=record, ranges=ranges)
         self._account.open_paths.add(path)
 
-    def device(self, error: ReadError) -> None:
+    def report_device(self, error: ReadError) -> None:
         """Open the finding about a device that fails or hangs."""
         kind = FindingKind.DEVICE_STALLED if isinstance(error, DeviceStalled) else FindingKind.DEVICE_FAILING
         with self._run.writing() as connection:
             self._run.note_device(connection, kind)
 
-    def unstable(self, record: FileRecord, error: Unstable | None = None) -> None:
+    def count_unstable(self, record: FileRecord, error: Unstable | None = None) -> None:
         """Count a file that kept changing, neither good nor bad (R1); open a finding if its verification is overdue."""
         run, text = self._run, messages.unstable(error)
         run.is_incomplete = True

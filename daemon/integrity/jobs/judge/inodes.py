@@ -42,26 +42,25 @@ def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
     return record._replace(witness=last)
 
 
-def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, stands: bool = False) -> bool:
+def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, at_its_name: bool = False) -> bool:
     """
     Return whether the inode under a name is the recorded one, which has the same number, size and mtime.
 
     An inode created after the recorded ctime is another file. Where the file system keeps no birth time, the mtime
-    decides,
-    unless it is a whole second: unpacked archives have such mtimes, and files of a reproducible build share one. A
-    record
-    with an open finding follows the inode anyway, because its content proves nothing (R6).
+    decides, unless it is a whole second: unpacked archives have such mtimes, and files of a reproducible build share
+    one. A record with an open finding follows the inode anyway, because its content proves nothing (R6).
 
     Args:
         root_fd: descriptor of the root.
         path: the name.
         record: the present or former record of the file.
-        stands: the record's own name still leads to the inode, so its content is compared with the record in any case.
+        at_its_name: the record's own name still leads to the inode, so its content is compared with the record in any
+        case.
     """
     is_old = was_born_before(root_fd, path, record)
     if is_old is None:
         is_frozen = isinstance(record, FileRecord) and record.is_frozen
-        return stands or is_frozen or record.witness.mtime_ns % _SECOND_NS != 0
+        return at_its_name or is_frozen or record.witness.mtime_ns % _SECOND_NS != 0
     return is_old
 
 

@@ -16,7 +16,7 @@ from integrity.catalog.candidates import CandidateState
 from integrity.catalog.rows import require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished
 from integrity.jobs import messages
-from integrity.jobs.judge.confirm import ConfirmationResult, Rereader, Suspicion
+from integrity.jobs.judge.confirm import ConfirmationResult, Mismatch, Rereader
 from integrity.jobs.judge.content_diff import Difference, block_ranges, is_complete
 from integrity.jobs.judge.elsewhere import find_elsewhere
 from integrity.model import BaselineReason, Certainty, FileId, FindingKind, Tally
@@ -56,7 +56,7 @@ class Mismatches:
         self._evidence = evidence
         self._copies = copies
         self._rereader = Rereader(run)
-        self._waiting: list[Suspicion] = []
+        self._waiting: list[Mismatch] = []
         self._files_waiting: set[Hashable] = set()  # one file may be queued under many names
         self._confirmed_blocks: dict[
             tuple[FileId, int], tuple[int, ...]
@@ -65,12 +65,12 @@ class Mismatches:
     def add(self, record: FileRecord, done: Done, judgement: Judgement, difference: Difference) -> None:
         """Queue a mismatch, or store the damage if an earlier reading of a part confirmed the same blocks."""
         if is_complete(done) and self._confirmed_blocks.pop((record.id, record.version), None) == difference.bad_blocks:
-            self._copies.keep(record, done.reading, judgement.verdict)
+            self._copies.store(record, done.reading, judgement.verdict)
         else:
             now = self._run.context.monotonic()
-            suspicion = Suspicion(record, done, judgement, difference.bad_blocks, now)
-            self._waiting.append(suspicion)
-            self._files_waiting.add(self._rereader.identify(suspicion))
+            mismatch = Mismatch(record, done, judgement, difference.bad_blocks, now)
+            self._waiting.append(mismatch)
+            self._files_waiting.add(self._rereader.identify(mismatch))
 
     def forget(self, record: FileRecord) -> None:
         """Drop what was confirmed from a part of a file, because the file is intact."""
@@ -86,16 +86,16 @@ class Mismatches:
         return bool(self._confirmed_blocks)
 
     @property
-    def are_waiting(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether mismatches are queued."""
         return bool(self._waiting)
 
     @property
-    def are_many(self) -> bool:
+    def is_full(self) -> bool:
         """Whether enough files are queued to confirm them now."""
         return len(self._files_waiting) >= MOST_AT_ONCE
 
-    def confirm(self) -> list[tuple[Suspicion, Judgement]]:
+    def confirm(self) -> list[tuple[Mismatch, Judgement]]:
         """
         Re-read all queued mismatches and report the results. After a stop request they stay unreported.
 
@@ -104,37 +104,37 @@ class Mismatches:
         """
         waiting, self._waiting = self._waiting, []
         self._files_waiting.clear()
-        suspicions, moved = self._sort_out_moved(waiting)
-        answers = self._rereader.confirm_all(suspicions) if suspicions else []
+        mismatches, moved = self._sort_out_moved(waiting)
+        answers = self._rereader.confirm_all(mismatches) if mismatches else []
         if answers is None:
-            for suspicion in suspicions:
-                self._account.count(suspicion.record.id, Tally.NOT_DUE)
+            for mismatch in mismatches:
+                self._account.count(mismatch.record.id, Tally.NOT_DUE)
             return moved
-        for number, (suspicion, answer) in enumerate(answers, 1):
+        for number, (mismatch, answer) in enumerate(answers, 1):
             if isinstance(answer, Unstable | Vanished | RecordSuperseded):
-                self._account.read_again(suspicion.record)  # replaced meanwhile: judge it again
+                self._account.queue_reread(mismatch.record)  # replaced meanwhile: judge it again
             elif isinstance(answer, ReadError):
-                self._failures.failed(suspicion.record, answer)
+                self._failures.count_failed(mismatch.record, answer)
             else:
                 # One sync for the whole batch: a file may be damaged under thousands of names.
-                self._take_outcome(suspicion, answer, is_synced=number == len(answers))
+                self._apply_result(mismatch, answer, is_synced=number == len(answers))
         return moved
 
-    def _sort_out_moved(self, suspicions: list[Suspicion]) -> tuple[list[Suspicion], list[tuple[Suspicion, Judgement]]]:
+    def _sort_out_moved(self, mismatches: list[Mismatch]) -> tuple[list[Mismatch], list[tuple[Mismatch, Judgement]]]:
         """Separate mismatches that are no damage because another file is recorded with their content."""
-        possible: list[Suspicion] = []
-        left: list[Suspicion] = []
-        moved: list[tuple[Suspicion, Judgement]] = []
+        possible: list[Mismatch] = []
+        left: list[Mismatch] = []
+        moved: list[tuple[Mismatch, Judgement]] = []
         with self._run.catalog.read() as connection:
-            for one in suspicions:
-                excused = (
+            for one in mismatches:
+                is_excused = (
                     self._evidence.judge(connection, one.record, one.done, elsewhere).verdict not in DAMAGE
                     for elsewhere in (Elsewhere.LEFT, Elsewhere.COPIED)
                 )
-                (possible if any(excused) else left).append(one)
+                (possible if any(is_excused) else left).append(one)
         for one, elsewhere in zip(possible, find_elsewhere(self._run, possible), strict=True):
             if elsewhere is None:
-                self._account.read_again(one.record)
+                self._account.queue_reread(one.record)
                 continue
             with self._run.catalog.read() as connection:
                 judgement = self._evidence.judge(connection, one.record, one.done, elsewhere)
@@ -144,13 +144,13 @@ class Mismatches:
                 moved.append((one, judgement))
         return left, moved
 
-    def _take_outcome(self, suspicion: Suspicion, outcome: ConfirmationResult, *, is_synced: bool) -> None:
-        record, judgement = suspicion.record, suspicion.judgement
+    def _apply_result(self, mismatch: Mismatch, outcome: ConfirmationResult, *, is_synced: bool) -> None:
+        record, judgement = mismatch.record, mismatch.judgement
         if outcome.confirmation is Confirmation.CATALOG_DAMAGED:
-            self._failures.catalog_damaged(record)
+            self._failures.report_damaged_record(record)
             return
         if outcome.confirmation is Confirmation.UNSTABLE:
-            self._failures.unstable(record)
+            self._failures.count_unstable(record)
             return
         kind = finding_of(judgement.verdict, self._run.settings.policy)
         assert kind is not None
@@ -168,16 +168,16 @@ class Mismatches:
         try:
             record = self._open(record, kind, text, certainty, outcome, is_synced=is_synced)
         except RecordSuperseded:
-            self._account.read_again(record)
+            self._account.queue_reread(record)
             return
         self._account.count(record.id, Tally.DAMAGED)
         if outcome.confirmation is not Confirmation.PERSISTENT:
             return
-        if not is_complete(suspicion.done):
+        if not is_complete(mismatch.done):
             self._confirmed_blocks[record.id, record.version] = outcome.bad_blocks
-            self._account.read_again(record)
-        elif outcome.bad_blocks == suspicion.bad_blocks:
-            self._copies.keep(record, suspicion.reading, judgement.verdict)
+            self._account.queue_reread(record)
+        elif outcome.bad_blocks == mismatch.bad_blocks:
+            self._copies.store(record, mismatch.reading, judgement.verdict)
 
     def _open(
         self,
@@ -193,7 +193,7 @@ class Mismatches:
         is_whole = record.block_size_bytes is None
         with self._run.writing(is_synced=is_synced) as connection:
             require_current(connection, record)
-            record = self._take_over_moved(connection, record)
+            record = self._adopt_moved_baseline(connection, record)
             is_newer = record.version == CANDIDATE_VERSION
             if not is_newer:  # the baseline is back, so a candidate is no longer the latest content
                 candidates.discard(connection, record.id)
@@ -212,7 +212,7 @@ class Mismatches:
         self._account.open_paths.add(record.path)
         return record
 
-    def _take_over_moved(self, connection: Connection, record: FileRecord) -> FileRecord:
+    def _adopt_moved_baseline(self, connection: Connection, record: FileRecord) -> FileRecord:
         """
         Give a name the baseline of the damaged file that was renamed over it; other newer content waits for a decision.
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 
-KEPT = frozenset({MD5, XXH128, BLAKE3})
+RECORDED_ALGORITHMS = frozenset({MD5, XXH128, BLAKE3})
 
 
 def known_digests(digests: Digests) -> dict[Algorithm, bytes]:
@@ -117,7 +117,7 @@ class ImportCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedEntry:
     """
     A reported entry; verified and already recorded entries are not reported.
 
@@ -163,7 +163,7 @@ class Claim:
     @property
     def others(self) -> list[Algorithm]:
         """Return the algorithms to compute in addition to those of a recording."""
-        return [algorithm for algorithm in self.digests if self.needs_all or algorithm not in KEPT]
+        return [algorithm for algorithm in self.digests if self.needs_all or algorithm not in RECORDED_ALGORITHMS]
 
     def add(self, count: int, digests: Mapping[Algorithm, bytes], size_bytes: int | None) -> None:
         """Add the claims of other entries about the same file."""
@@ -300,6 +300,6 @@ def _is_gone(run: RootRun, path: bytes) -> bool:
     return False
 
 
-def say_former(path: bytes) -> str:
+def describe_former(path: bytes) -> str:
     """Describe the name under which a moved file is recorded."""
     return f" (recorded as {show_path(path)})"

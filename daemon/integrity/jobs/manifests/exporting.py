@@ -139,7 +139,7 @@ def plan_export(
 
 
 def export(
-    catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None = None, tell_damaged: Callable[[bytes], None]
+    catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None = None, report_damaged: Callable[[bytes], None]
 ) -> ExportCounts:
     """
     Write what was planned.
@@ -149,7 +149,7 @@ def export(
         plan: what to write.
         sink: receives the lines.
         tags: receives BagIt's lines about files outside of ``data/``; None leaves them out.
-        tell_damaged: receives the absolute path of each damaged record.
+        report_damaged: receives the absolute path of each damaged record.
     """
     counts = ExportCounts()
     write_line = _BagWriter(plan, sink, tags, counts) if plan.form is ExportForm.BAGIT else _LineWriter(plan, sink)
@@ -161,7 +161,7 @@ def export(
                 continue
             if not record.is_sealed:
                 counts.damaged += 1
-                tell_damaged(path)
+                report_damaged(path)
             elif record.digests.md5 is None:
                 counts.without_digest += 1
             elif write_line.write(path if plan.is_absolute else record.path, record, record.digests.md5):

@@ -43,12 +43,12 @@ from integrity.jobs.manifests.entries import (
     ImportCounts,
     ImportVerdict,
     Refusal,
+    ReportedEntry,
     RootPlaces,
-    Told,
+    describe_former,
     gather,
     known_digests,
     look_up,
-    say_former,
 )
 from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FindingKind, Job, Reading, Tally
@@ -165,7 +165,7 @@ class ImportSummary:
 
 
 def import_manifest(
-    context: Context, source: ManifestSource, root: bytes, base: bytes | None, tell: Callable[[Told], None]
+    context: Context, source: ManifestSource, root: bytes, base: bytes | None, report: Callable[[ReportedEntry], None]
 ) -> ImportSummary:
     """
     Import a manifest.
@@ -176,7 +176,7 @@ def import_manifest(
         root: a root, a folder in one, or a new folder, which becomes one; as the user wrote it.
         base: absolute real path of the folder that the names are relative to; None for the default: ``root``, or for
             BagIt the folder of the manifest if that is inside ``root``.
-        tell: receives each entry that was neither verified nor recorded already.
+        report: receives each entry that was neither verified nor recorded already.
 
     Raises:
         ConfigError: the root can't be used; nothing was done.
@@ -191,7 +191,7 @@ def import_manifest(
 
     def work(run: RootRun) -> None:
         places = RootPlaces(Target(run.root, run.prefix), base, os.path.abspath(root))
-        Importer(run, source, places, counts, tell).run()
+        Importer(run, source, places, counts, report).run()
 
     summary = runner.run_on(context, real, Job.IMPORT, work)
     return ImportSummary(summary, counts, source.name, source.kind)
@@ -209,7 +209,7 @@ class Importer:
 
     Args:
         counts: updated in place.
-        tell: receives each entry that was neither verified nor recorded already.
+        report: receives each entry that was neither verified nor recorded already.
     """
 
     def __init__(
@@ -218,13 +218,13 @@ class Importer:
         source: ManifestSource,
         places: RootPlaces,
         counts: ImportCounts,
-        tell: Callable[[Told], None],
+        report: Callable[[ReportedEntry], None],
     ) -> None:
         self._run = run
         self._source = source
         self._places = places
         self._counts = counts
-        self._tell = tell
+        self._report_entry = report
         self._checkpoints = Checkpoints(run)
         self._reader = run.reader(ReadMode.RECORD)
         self._has_blake3 = "blake3" in run.settings.digests
@@ -272,7 +272,7 @@ class Importer:
             if isinstance(found, Refusal):
                 self._settle(claim, *found)
             elif found.record is not None:
-                self._compare_record(claim, found.record, "" if found.former is None else say_former(found.former))
+                self._compare_record(claim, found.record, "" if found.former is None else describe_former(found.former))
             elif (reading := self._baselines.find(claim.path)) is not None:
                 self._compare(claim, known_digests(reading.digests), reading.witness.size_bytes, "")
             elif (difference := claim.find_difference({}, found.size_bytes)) is not None:
@@ -306,9 +306,9 @@ class Importer:
         sparse: list[Claim] = []
         while claims:
             engine = self._run.engine(ReadMode.RECORD)
-            for result in engine.run(self._make_tasks(claims), tick=lambda: self._look(engine.bytes_done)):  # noqa: B023
-                self._take(result, sparse)
-                self._look(engine.bytes_done)
+            for result in engine.run(self._make_tasks(claims), tick=lambda: self._tick(engine.bytes_done)):  # noqa: B023
+                self._handle(result, sparse)
+                self._tick(engine.bytes_done)
             claims, sparse = sparse, []
 
     def _make_tasks(self, claims: Iterable[Claim]) -> Iterator[Task]:
@@ -321,9 +321,9 @@ class Importer:
                 task = self._checkpoints.resume(task)
             yield task
 
-    def _take(self, result: Result, sparse: list[Claim]) -> None:
+    def _handle(self, result: Result, sparse: list[Claim]) -> None:
         if isinstance(result, Partial):
-            self._checkpoints.keep(result)
+            self._checkpoints.save(result)
             return
         claim = result.task.tag
         assert isinstance(claim, Claim)
@@ -397,9 +397,9 @@ class Importer:
         if verdict is ImportVerdict.DIFFERING:
             self._run.kinds_met.add(FindingKind.COPY_DIFFERS)  # reported, but no finding: either side may be wrong
         if verdict is not ImportVerdict.ALREADY:
-            self._tell(Told(verdict, path, line, message))
+            self._report_entry(ReportedEntry(verdict, path, line, message))
 
-    def _look(self, bytes_done: int) -> None:
+    def _tick(self, bytes_done: int) -> None:
         """Report progress, and flush if it is due."""
         done = self._counts.entries + len(self._baselines)
         self._run.progress("read", done, bytes_done, files=None, size=None)

@@ -114,14 +114,14 @@ def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm
         bad.append(line)
         if len(bad) == _BAD_AT_MOST:
             break
-    raise ConfigError(f"{shown}: {_say_useless(len(bad), manifest.form, algorithm)}")
+    raise ConfigError(f"{shown}: {_describe_useless(len(bad), manifest.form, algorithm)}")
 
 
-def _say_useless(bad: int, form: Form, algorithm: Algorithm | None) -> str:
+def _describe_useless(bad: int, form: Form, algorithm: Algorithm | None) -> str:
     if not bad:
         return "holds no digests"
-    said = "" if algorithm is None else f" with a digest of {algorithm.name}"
-    return f"no line of it can be used ({bad:,} were looked at as {form.value}{said}); is it a manifest?"
+    restriction = "" if algorithm is None else f" with a digest of {algorithm.name}"
+    return f"no line of it can be used ({bad:,} were looked at as {form.value}{restriction}); is it a manifest?"
 
 
 def _read(manifest: Manifest, shown: str) -> Iterator[ManifestEntry | BadLine]:

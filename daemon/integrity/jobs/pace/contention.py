@@ -43,7 +43,7 @@ class Latency:
 
     def take_percent(self) -> float:
         """Return the share of the reading time since the last call that exceeded the usual, in percent."""
-        self._forget_slowly()
+        self._age()
         spent_s = sum(sum(durations) for durations in self._period.values())
         usual_s = sum(self._learn(size, durations) * len(durations) for size, durations in self._period.items())
         self._period.clear()
@@ -59,7 +59,7 @@ class Latency:
         self._usual_s[size_class] = usual_s
         return usual_s
 
-    def _forget_slowly(self) -> None:
+    def _age(self) -> None:
         now = self._monotonic()
         growth = 2 ** ((now - self._aged_at) / _HALF_LIFE_S)
         self._aged_at = now
@@ -84,12 +84,12 @@ class IdlePeriods:
         self._waiting = 0
         self._began_at: float | None = None
         self._stalled_before_s = 0.0
-        self._heard_s = 0.0
+        self._idle_s = 0.0
         self._stalled_s = 0.0
-        self.is_deaf = False  # the pressure is unknown
+        self.is_unknown = False  # the pressure is unknown
 
     @property
-    def is_broken(self) -> bool:
+    def is_reading(self) -> bool:
         """Whether one of our reads is in flight."""
         return self._readers > 0
 
@@ -113,20 +113,20 @@ class IdlePeriods:
     @property
     def has_enough(self) -> bool:
         """Whether enough idle time was measured since the last ``take_percent``; True where the pressure is unknown."""
-        return self.is_deaf or self._heard_s >= LEAST_S
+        return self.is_unknown or self._idle_s >= LEAST_S
 
     def take_percent(self) -> float:
         """Return the share of the idle time since the last call during which others waited, in percent."""
-        percent = 100 * min(self._stalled_s / self._heard_s, 1.0) if self._heard_s else 0.0
-        self._heard_s = self._stalled_s = 0.0
+        percent = 100 * min(self._stalled_s / self._idle_s, 1.0) if self._idle_s else 0.0
+        self._idle_s = self._stalled_s = 0.0
         return percent
 
     def _begin(self, now: float) -> None:
-        if self._readers or not self._waiting or self._began_at is not None or self.is_deaf:
+        if self._readers or not self._waiting or self._began_at is not None or self.is_unknown:
             return
         stalled_s = self._pressure()
         if stalled_s is None:
-            self.is_deaf = True
+            self.is_unknown = True
             return
         self._began_at, self._stalled_before_s = now, stalled_s
 
@@ -134,7 +134,7 @@ class IdlePeriods:
         self._began_at = None
         stalled_s = self._pressure()
         if stalled_s is None:
-            self.is_deaf = True
+            self.is_unknown = True
             return
-        self._heard_s += now - began_at
+        self._idle_s += now - began_at
         self._stalled_s += stalled_s - self._stalled_before_s

@@ -19,7 +19,7 @@ _STEPS = 16
 _LEAST_BYTES_PER_S = 64 << 10
 """Used where the floor is set to 0: a job without progress would hold its root forever."""
 
-_FORGETTING = 0.99  # of ``best``, each time the disk was the limit: it may have become slower
+_DECAY = 0.99  # of ``best``, each time the disk was the limit: it may have become slower
 
 
 class Rate:
@@ -42,7 +42,7 @@ class Rate:
         self._lowest = self.floor
         self.best = 0.0
         self.allowed = self._ceiling
-        self._mind_promise()
+        self._apply_needed_rate()
 
     @property
     def lowest(self) -> float:
@@ -50,27 +50,27 @@ class Rate:
         return self._lowest
 
     @property
-    def is_choice(self) -> bool:
+    def is_adjustable(self) -> bool:
         """Whether the rate depends on others: not while ``verify_every`` requires all that the disk can do."""
         return not self.best or self._lowest < self.best
 
     def note_speed(self, bytes_per_s: float) -> None:
         """Record a measured rate."""
         was_free = self.allowed > bytes_per_s * 1.2
-        self.best = max(self.best * _FORGETTING if was_free else self.best, bytes_per_s)
+        self.best = max(self.best * _DECAY if was_free else self.best, bytes_per_s)
 
     def fall(self, reached_bytes_per_s: float) -> None:
         """Slow down, because others wait."""
-        self._mind_promise()
+        self._apply_needed_rate()
         self.allowed = max(min(self.allowed, reached_bytes_per_s) * _DECREASE, self._lowest)
 
     def rise(self) -> None:
         """Speed up, because nobody waits, to at most twice the best rate: slowing down from more would take as long."""
-        self._mind_promise()
+        self._apply_needed_rate()
         step = max(self.best / _STEPS, self._lowest / 4)
         if self.allowed < 2 * self.best or self.allowed == self._lowest:
             self.allowed = max(min(self.allowed + step, self._ceiling), self._lowest)
 
-    def _mind_promise(self) -> None:
+    def _apply_needed_rate(self) -> None:
         self._lowest = max(self.floor, self._needed_bytes_per_s())
         self.allowed = max(self.allowed, self._lowest)

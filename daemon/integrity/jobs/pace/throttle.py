@@ -29,11 +29,11 @@ PIECE_BYTES = 1 << 20
 
 _PIECE_S = 0.05  # the longest read: longer ones would make idle periods too expensive
 
-_JUDGE_S = 0.25
+_ADJUST_EVERY_S = 0.25
 """Minimum time between two judgements: one read of another program may take as long on a busy disk."""
 
-_LISTEN_EVERY_S = 1.0
-_LISTEN_S = 0.04
+_FORCE_IDLE_EVERY_S = 1.0
+_FORCED_IDLE_S = 0.04
 """Length of a forced idle period, where full speed leaves none: 4 % of the speed, to notice whom we disturb."""
 
 _MOST_READ_S = 1.0  # longest time a forced idle period waits for reads in flight
@@ -122,14 +122,14 @@ class DevicePace(Pace):
         self._lock = threading.Lock()
         self._rate = Rate(settings, needed_bytes_per_s)
         self._throttle = Throttle(self._rate.allowed, stop, monotonic=monotonic, wait=wait)
-        self._silence = IdlePeriods(pressure)
+        self._idle = IdlePeriods(pressure)
         self._latency = Latency(monotonic)
-        self._judged_at = monotonic()
+        self._adjusted_at = monotonic()
         self._fetched_bytes = 0
-        self._listen_at = self._silent_until = monotonic()
+        self._force_idle_at = self._idle_until = monotonic()
         self._read_s = 0.0  # recent duration of our reads
         self._is_sure = is_sure
-        self._is_pressed = False
+        self._is_contended = False
 
     @property
     def rate_bytes_per_s(self) -> float:
@@ -139,11 +139,11 @@ class DevicePace(Pace):
 
     def duration_s(self, size_bytes: int) -> float:
         """Return how long these bytes take in the worst case."""
-        return size_bytes / self._rate.floor + _LISTEN_S + _MOST_READ_S
+        return size_bytes / self._rate.floor + _FORCED_IDLE_S + _MOST_READ_S
 
     def piece_bytes(self) -> int:
         """Return the bytes per read: small on slow disks, while others use the disk, or to compare latencies."""
-        if self._is_pressed or self._uses_latency:
+        if self._is_contended or self._uses_latency:
             return PIECE_BYTES
         with self._lock:
             pieces = int(min(self._rate.allowed, self._rate.best) * _PIECE_S) // PIECE_BYTES
@@ -158,21 +158,21 @@ class DevicePace(Pace):
         """Wait until ``size_bytes`` more may be read, then update the rate."""
         with self._lock:
             now = self._monotonic()
-            self._make_silence(now)
-            delay = max(self._throttle.claim(size_bytes), self._silent_until - now)
+            self._force_idle(now)
+            delay = max(self._throttle.claim(size_bytes), self._idle_until - now)
             if delay > 0:
-                self._silence.begin_wait(now)
+                self._idle.begin_wait(now)
         if delay > 0:
             self._wait(delay)
         with self._lock:
             now = self._monotonic()
-            self._silence.begin_read(now, has_waited=delay > 0)
-            self._judge(now)
+            self._idle.begin_read(now, has_waited=delay > 0)
+            self._adjust(now)
 
     def took(self, size_bytes: int, duration_s: float, reads: int = 1) -> None:
         """Record a finished read and its duration."""
         with self._lock:
-            self._silence.end_read(self._monotonic())
+            self._idle.end_read(self._monotonic())
             self._fetched_bytes += size_bytes
             self._read_s = max(self._read_s * 0.9, min(duration_s, _MOST_READ_S))
             if self._uses_latency and size_bytes:
@@ -180,35 +180,35 @@ class DevicePace(Pace):
 
     @property
     def _uses_latency(self) -> bool:
-        return self._silence.is_deaf or not self._is_sure
+        return self._idle.is_unknown or not self._is_sure
 
-    def _make_silence(self, now: float) -> None:
+    def _force_idle(self, now: float) -> None:
         """Force an idle period of all readers if there was none for a while."""
-        if now < self._listen_at or self._silence.is_deaf:
+        if now < self._force_idle_at or self._idle.is_unknown:
             return
-        self._listen_at = now + _LISTEN_EVERY_S
-        if self._rate.is_choice:
-            self._silent_until = now + _LISTEN_S + (self._read_s if self._silence.is_broken else 0.0)
+        self._force_idle_at = now + _FORCE_IDLE_EVERY_S
+        if self._rate.is_adjustable:
+            self._idle_until = now + _FORCED_IDLE_S + (self._read_s if self._idle.is_reading else 0.0)
 
-    def _judge(self, now: float) -> None:
+    def _adjust(self, now: float) -> None:
         """Lower or raise the rate once enough was measured."""
-        elapsed_s = now - self._judged_at
-        if elapsed_s < _JUDGE_S and self._fetched_bytes:
+        elapsed_s = now - self._adjusted_at
+        if elapsed_s < _ADJUST_EVERY_S and self._fetched_bytes:
             return
-        if not (self._silence.has_enough and (self._latency.has_enough or not self._uses_latency)):
+        if not (self._idle.has_enough and (self._latency.has_enough or not self._uses_latency)):
             return
-        percent = self._silence.take_percent()
+        percent = self._idle.take_percent()
         slower_percent = self._latency.take_percent() if self._uses_latency else 0.0
         reached = self._fetched_bytes / elapsed_s
         self._rate.note_speed(reached)
-        self._is_pressed = percent > self._most_percent or slower_percent > self._most_slower_percent
-        if self._is_pressed:
+        self._is_contended = percent > self._most_percent or slower_percent > self._most_slower_percent
+        if self._is_contended:
             self._rate.fall(reached)
         else:
             self._rate.rise()
         self._throttle.rate_bytes_per_s = self._rate.allowed
-        self._judged_at, self._fetched_bytes = now, 0
-        self._listen_at = now + _LISTEN_EVERY_S
+        self._adjusted_at, self._fetched_bytes = now, 0
+        self._force_idle_at = now + _FORCE_IDLE_EVERY_S
 
 
 def pace_device(

@@ -288,7 +288,7 @@ class Application:
                 placer.remove((first,), "kept")
                 kept = None
         recorded = record_repaired(run, repair, verified, how, plan.records)
-        run.note_over(recorded.ended)
+        run.note_resolved(recorded.ended)
         if recorded.moved:
             message += f"{'; ' if message else ''}{recorded.moved} {MEDDLED}"
         return RepairedFile(plan, is_repaired=True, kept=kept, message=message)

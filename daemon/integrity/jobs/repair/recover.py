@@ -77,7 +77,7 @@ def record_repaired(
     Raises:
         OSError: a name is gone.
     """
-    is_cut_short = run.let_clock_tick()  # otherwise the witness would be racy
+    is_cut_short = run.wait_for_clock_tick()  # otherwise the witness would be racy
     ended: list[Finding] = []
     moved = ""
     with run.writing() as connection:

@@ -2,9 +2,9 @@
 Apply the changes that a run staged, or hold them back (R5).
 
 A run stages removals and changes of content. Once all are known, they are checked together with those of the day
-before, as the gate does before a backup: against the root's mass-change limits (``open_root.Wave``) and for signs of
-destruction (``gate.sample.find_reason``). If they pass, changes become baselines and removals go to history. Otherwise
-all of them are held until a person decides. Held changes that turn out to be refuted are released.
+before, as the gate does before a backup: against the root's mass-change limits (``open_root.ChangeCounts``) and for
+signs of destruction (``gate.sample.find_reason``). If they pass, changes become baselines and removals go to history.
+Otherwise all of them are held until a person decides. Held changes that turn out to be refuted are released.
 
 All are held, not only those of one folder: a program that encrypts one folder is at work in others, too, and one
 decision covers all, instead of parts chosen by the program.
@@ -18,7 +18,7 @@ from integrity.catalog import candidates, findings, history, roots, runs
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.paging import make_timer
 from integrity.jobs import messages
-from integrity.jobs.open_root import LEAST_PATTERN, Wave
+from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FileId, FindingKind
@@ -45,10 +45,10 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
     _drop_refuted(run)
     with run.catalog.read() as connection:
         changed, removed, moved = candidates.count_staged(connection, run.root.id)
-        held = _find_wave(connection, run)
-        is_wave = _is_wave(connection, run, Wave(changed, removed, _weigh_against(run, looked_at)))
+        held = _find_mass_change(connection, run)
+        is_mass = _is_mass_change(connection, run, ChangeCounts(changed, removed, _get_basis(run, looked_at)))
     why = _find_reason(run, held) if changed + removed or held is not None else None
-    is_held = held is not None or is_wave or why is not None
+    is_held = held is not None or is_mass or why is not None
     if changed + removed and is_held:
         with run.catalog.read() as connection:
             # Removals of files that came with a pending mass change, or after it, stay staged: nothing is lost when
@@ -59,10 +59,10 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
     if changed + removed + moved:
         promote_all(run, CandidateState.STAGED)
     if is_held:
-        _tell_held(run, why)
+        _report_held(run, why)
 
 
-def _weigh_against(run: RootRun, looked_at: int) -> int:
+def _get_basis(run: RootRun, looked_at: int) -> int:
     """Return the number of files that the changes are compared with: all of the root for runs limited by hints."""
     return run.root.file_count if run.hints else looked_at
 
@@ -74,7 +74,7 @@ def _drop_refuted(run: RootRun) -> None:
     run.write_in_pages(refuted, candidates.discard_all)
 
 
-def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
+def _is_mass_change(connection: Connection, run: RootRun, own: ChangeCounts) -> bool:
     """
     Return whether the run's changes, alone or with those of the day before, exceed the limits.
 
@@ -84,7 +84,7 @@ def _is_wave(connection: Connection, run: RootRun, own: Wave) -> bool:
         return False
     changed, removed = _count_earlier(connection, run, run.started_at)
     looked_at = max(own.looked_at, run.root.file_count)
-    of_the_day = Wave(own.changed + changed, own.removed + removed, looked_at)
+    of_the_day = ChangeCounts(own.changed + changed, own.removed + removed, looked_at)
     return own.is_mass_change(run.settings) or of_the_day.is_mass_change(run.settings)
 
 
@@ -93,8 +93,7 @@ def _find_reason(run: RootRun, held: Finding | None) -> str | None:
     Return signs of a destructive program, or of a group of files that was mostly hit; None if there are none.
 
     Checks the changes of the last day, or since the day before the pending mass change. Fewer changes than a pattern
-    needs
-    are not checked, so nearly every run ends here.
+    needs are not checked, so nearly every run ends here.
     """
     at = run.started_at if held is None else min(held.opened_at, run.started_at)
     with run.catalog.read() as connection:
@@ -111,20 +110,20 @@ def _count_earlier(connection: Connection, run: RootRun, at: int) -> tuple[int, 
     return candidates.count_recent_changes(connection, run.root.id, at - DAY_S, run.now())
 
 
-def _find_wave(connection: Connection, run: RootRun) -> Finding | None:
+def _find_mass_change(connection: Connection, run: RootRun) -> Finding | None:
     """Return the pending mass-change finding."""
     found = findings.find_findings(connection, root_id=run.root.id)
-    return next((finding for finding in found if finding.kind is FindingKind.MASS_CHANGE), None)
+    return next((one for one in found if one.kind is FindingKind.MASS_CHANGE), None)
 
 
-def _get_last_before(connection: Connection, run: RootRun, wave: Finding | None) -> int | None:
+def _get_last_before(connection: Connection, run: RootRun, finding: Finding | None) -> int | None:
     """Return the highest file id before the pending mass change; None if none is pending or the id is unknown."""
-    if wave is None or wave.opened_by is None:
+    if finding is None or finding.opened_by is None:
         return None
-    return runs.get_last_file_before(connection, run.root.id, wave.opened_by)
+    return runs.get_last_file_before(connection, run.root.id, finding.opened_by)
 
 
-def _tell_held(run: RootRun, why: str | None) -> None:
+def _report_held(run: RootRun, why: str | None) -> None:
     """
     Report the pending mass change if it affects the run's part of the root; resolve it if nothing is held.
 
@@ -133,15 +132,15 @@ def _tell_held(run: RootRun, why: str | None) -> None:
     with run.writing() as connection:
         changed, removed = candidates.count_candidates(connection, run.root.id, CandidateState.HELD)
         if not changed + removed:
-            _end_wave(run, connection)
+            _resolve_mass_change(run, connection)
         elif any(candidates.has_held(connection, run.root.id, part) for part in run.parts):
             # The files first compared with the mass change stay its basis while it is pending. Files recorded since are
             # excluded: files with a new name and new content would be counted twice.
-            wave = _find_wave(connection, run)
-            last_file_id = _get_last_before(connection, run, wave)
+            finding = _find_mass_change(connection, run)
+            last_file_id = _get_last_before(connection, run, finding)
             began_at, recorded = run.started_at, run.root.file_count
-            if wave is not None and wave.opened_by is not None:
-                began_at = runs.get_start(connection, wave.opened_by)
+            if finding is not None and finding.opened_by is not None:
+                began_at = runs.get_start(connection, finding.opened_by)
             if last_file_id is not None:
                 recorded = roots.count_files_until(connection, run.root.id, last_file_id)
             earlier = sum(_count_earlier(connection, run, began_at))
@@ -149,9 +148,9 @@ def _tell_held(run: RootRun, why: str | None) -> None:
             run.open_finding(connection, FindingKind.MASS_CHANGE, text)
 
 
-def _end_wave(run: RootRun, connection: Connection) -> None:
+def _resolve_mass_change(run: RootRun, connection: Connection) -> None:
     resolution, kinds = "all that was held back is as it was recorded", {FindingKind.MASS_CHANGE}
-    run.note_over(
+    run.note_resolved(
         findings.resolve_findings(connection, root_id=run.root.id, kinds=kinds, resolution=resolution, now=run.now())
     )
 

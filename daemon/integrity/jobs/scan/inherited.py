@@ -81,7 +81,7 @@ def _inherit_findings(run: RootRun, connection: Connection, path: bytes, record:
     candidate = candidates.get_candidate(connection, record.id)
     reading = None if candidate is None else candidates.load_candidate(connection, candidate)
     if candidate is not None and reading is not None:
-        _keep(run, connection, file_id, reading, candidate)
+        _stage_damage(run, connection, file_id, reading, candidate)
     _repeat_findings(run, connection, record.id, (run.root.id, file_id, path), messages.linked)
 
 
@@ -102,7 +102,7 @@ def record_copy(
         connection, run.catalog.sealer, run.root, [copy], because=BaselineReason.INHERITED
     )
     if file_id is not None:
-        _keep(run, connection, file_id, reading, damage)
+        _stage_damage(run, connection, file_id, reading, damage)
         _repeat_findings(run, connection, original.id, (run.root.id, file_id, path), messages.copied)
     return file_id
 
@@ -110,7 +110,7 @@ def record_copy(
 def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord) -> None:
     """Move the record of a damaged file whose name is gone to the copy of its content."""
     removal.move_to_copy(connection, run.catalog.sealer, run.root, damage.file_id, path, reading.witness, run.now())
-    _keep(run, connection, damage.file_id, reading, damage)
+    _stage_damage(run, connection, damage.file_id, reading, damage)
 
 
 def replace_by_baseline(
@@ -153,7 +153,7 @@ def replace_by_baseline(
         boot_id=original.boot_id,
     )
     kept = damage if written is None else replace(damage, verdict=written.verdict.value, because=written.because)
-    _keep(run, connection, copy.id, found, kept)
+    _stage_damage(run, connection, copy.id, found, kept)
     describe = messages.copied if written is None else messages.renamed
     _repeat_findings(run, connection, original.id, (copy.root_id, copy.id, copy.path), describe)
     return True
@@ -201,7 +201,9 @@ def record_former(
     return file_id
 
 
-def _keep(run: RootRun, connection: Connection, file_id: FileId, reading: Reading, damage: CandidateRecord) -> None:
+def _stage_damage(
+    run: RootRun, connection: Connection, file_id: FileId, reading: Reading, damage: CandidateRecord
+) -> None:
     record = files.get_file(connection, run.catalog.sealer, file_id)
     candidates.stage_change(
         connection, record, reading, damage.verdict, run.run_id, CandidateState.FROZEN, damage.because
@@ -234,7 +236,7 @@ def _repeat_findings(
         )
         finding, is_new = findings.open_finding(connection, new, now=run.now(), run_id=run.run_id)
         run.counts.findings_opened += is_new and finding.incident is None
-        run.meet(finding)
+        run.queue_finding(finding)
 
 
 _SECOND_NS = 1_000_000_000
@@ -280,8 +282,7 @@ def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Rea
     Return the former file that a new file should equal but does not.
 
     That is a former baseline of its inode, or a deleted file with its name, size and mtime. None if the content is that
-    of
-    any such file or of an older version of it.
+    of any such file or of an older version of it.
     """
     witness, md5 = reading.witness, reading.digests.md5
     if md5 is None or not witness.size_bytes:

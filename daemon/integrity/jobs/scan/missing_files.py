@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.jobs.batching import iterate_files
-from integrity.jobs.presence import find_overmounts, is_gone, may_be_there
+from integrity.jobs.presence import find_hidden_mounts, is_gone, may_be_there
 from integrity.jobs.targets import find_enclosing, is_inside
 from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
 
@@ -38,17 +38,17 @@ class MissingFiles:
     Account for the recorded files that a walk did not meet.
 
     Args:
-        arrivals: the new files of the run.
+        new_files: the new files of the run.
         seen: the recorded files that were met.
         replaced: names under which a different inode was found.
     """
 
     def __init__(
-        self, run: RootRun, assessor: Assessor, arrivals: NewFiles, seen: MetFiles, replaced: ReplacedInodes
+        self, run: RootRun, assessor: Assessor, new_files: NewFiles, seen: MetFiles, replaced: ReplacedInodes
     ) -> None:
         self._run = run
         self._assessor = assessor
-        self._arrivals = arrivals
+        self._new_files = new_files
         self._seen = seen
         self._replaced = replaced
         self._damaged: list[FileRecord] = []
@@ -56,11 +56,11 @@ class MissingFiles:
         self._unlisted: set[bytes] = set()
         self._covered: set[bytes] = set()
 
-    def could_not_list(self, path: bytes) -> None:
+    def add_unlisted(self, path: bytes) -> None:
         """Record a folder (or name) that could not be read: absence proves nothing there."""
         self._unlisted.add(path)
 
-    def was_skipped(self, skip: Skip) -> None:
+    def add_skipped(self, skip: Skip) -> None:
         """Record what was skipped on purpose: it may contain recorded files."""
         if skip.reason in (SkipReason.MOUNT, SkipReason.CATALOG):
             self._covered.add(skip.path)
@@ -68,11 +68,11 @@ class MissingFiles:
     def account(self) -> int:
         """Account for every recorded file of the run's part of the root that was not met; return their number."""
         unmet = self._account_unmet()
-        self._run.looked_at = len(self._seen) - self._arrivals.new_count + unmet
-        self._end_what_is_over()
+        self._run.looked_at = len(self._seen) - self._new_files.new_count + unmet
+        self._resolve_ended()
         return unmet
 
-    def leave_rest(self) -> None:
+    def count_unreached(self) -> None:
         """Count the recorded files that a stopped run did not reach as not due (R8)."""
         run = self._run
         known = sum(1 for _ in iterate_files(run)) if not run.is_whole else self._count_rows()
@@ -82,22 +82,22 @@ class MissingFiles:
         if self._run.is_whole and len(self._seen) == self._count_rows():
             return 0
         # A walk that began below a mount did not meet it: it finds nothing there, or another tree.
-        self._covered.update(find_overmounts(self._run))
+        self._covered.update(find_hidden_mounts(self._run))
         unmet = 0
         gone: array[int] = array("q")
         for file_id, path in iterate_files(self._run):
             if file_id in self._seen:
                 continue
             unmet += 1
-            tally = self._out_of_sight(path)
+            tally = self._explain_unmet(path)
             if tally is None:
                 gone.append(file_id)
                 continue
             self._assessor.account.count(file_id, tally)
             if tally is Tally.SKIPPED and self._was_skipped_itself(path):
-                self._run.is_recorded(Tally.SKIPPED)
+                self._run.uncount_unrecorded(Tally.SKIPPED)
         for start in range(0, len(gone), _BATCH):
-            self._depart([FileId(one) for one in gone[start : start + _BATCH]])
+            self._account_page([FileId(one) for one in gone[start : start + _BATCH]])
             if len(self._successors) >= _SUCCESSORS_AT_ONCE:
                 self._hold_successors()
         self._hold_successors()
@@ -108,13 +108,13 @@ class MissingFiles:
         claims = Counter(new for _, new in pairs)
         clear = [(record, new) for record, new in pairs if claims[new] == 1]
         if clear:
-            self._arrivals.hold_successors(clear)
+            self._new_files.hold_successors(clear)
 
     def _count_rows(self) -> int:
         with self._run.catalog.read() as connection:
             return roots.count_files(connection, self._run.root.id)
 
-    def _end_what_is_over(self) -> None:
+    def _resolve_ended(self) -> None:
         """
         Resolve findings of earlier runs that this complete run did not repeat.
 
@@ -122,23 +122,23 @@ class MissingFiles:
         """
         run = self._run
         with run.catalog.read() as connection:
-            unsaid = [
+            unrepeated = [
                 one
                 for part in run.parts
                 for one in findings.find_unconfirmed(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
             ]
             held = candidates.find_held_removals(connection, run.root.id)
-        over = [one for one in unsaid if find_enclosing(one.path or b"", self._unlisted) is None]
+        over = [one for one in unrepeated if find_enclosing(one.path or b"", self._unlisted) is None]
         back = [file_id for file_id in held if file_id in self._seen]
 
         def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
             resolution = "it could be looked at again, or is gone"
-            run.note_over(findings.resolve_ids(connection, ids, resolution=resolution, now=run.now()))
+            run.note_resolved(findings.resolve_ids(connection, ids, resolution=resolution, now=run.now()))
 
         run.write_in_pages([one.id for one in over], resolve)
         run.write_in_pages(back, candidates.discard_all)
 
-    def _out_of_sight(self, path: bytes) -> Tally | None:
+    def _explain_unmet(self, path: bytes) -> Tally | None:
         """Return why an existing file may not have been met; None if it is gone."""
         if find_enclosing(path, self._unlisted) is not None:
             return Tally.UNREADABLE
@@ -163,7 +163,7 @@ class MissingFiles:
             and may_be_there(run.root_fd, path)
         )
 
-    def _depart(self, ids: list[FileId]) -> None:
+    def _account_page(self, ids: list[FileId]) -> None:
         run = self._run
         with run.catalog.read() as connection:
             records = files.find_files(connection, run.catalog.sealer, ids)
@@ -174,20 +174,20 @@ class MissingFiles:
 
         def write(connection: Connection, page: Sequence[FileRecord]) -> None:
             for record in page:
-                self._depart_one(connection, record, twins.get(record.id))
+                self._account_missing(connection, record, twins.get(record.id))
 
         run.write_in_pages([record for record in records if record.is_sealed], write)
         for record in records:
             if not record.is_sealed:
-                self._assessor.failures.catalog_damaged(record)
+                self._assessor.failures.report_damaged_record(record)
 
-    def _depart_one(self, connection: Connection, record: FileRecord, twin_id: FileId | None) -> None:
+    def _account_missing(self, connection: Connection, record: FileRecord, twin_id: FileId | None) -> None:
         if not is_current(connection, record):
-            self._superseded(connection, record)
+            self._count_superseded(connection, record)
         elif (twin := self._find_twin(connection, record, twin_id)) is not None:
-            self._arrivals.merge(connection, record, twin)
+            self._new_files.merge(connection, record, twin)
             candidates.discard(connection, record.id)  # a removal staged by an earlier run
-        elif not self._assessor.failures.missing(connection, record):
+        elif not self._assessor.failures.count_missing(connection, record):
             if record.is_frozen:
                 self._damaged.append(record)
             else:
@@ -212,7 +212,7 @@ class MissingFiles:
         found = files.find_files(connection, self._run.catalog.sealer, [twin])
         return next((one for one in found if one.is_sealed and one.digests.md5 == record.digests.md5), None)
 
-    def _superseded(self, connection: Connection, record: FileRecord) -> None:
+    def _count_superseded(self, connection: Connection, record: FileRecord) -> None:
         """Skip a file that a person decided on meanwhile: the next run handles it. A deleted record is not counted."""
         if files.find_files(connection, self._run.catalog.sealer, [record.id]):
             self._assessor.account.count(record.id, Tally.SKIPPED)
@@ -220,11 +220,11 @@ class MissingFiles:
     def _match_successors(self, gone: list[FileRecord], twins: dict[FileId, FileId]) -> list[tuple[FileRecord, FileId]]:
         """Match missing files with new ones of the same name, size and mtime."""
         taken = set(twins.values())
-        found = [(record, self._arrivals.find_successor(record)) for record in gone]
+        found = [(record, self._new_files.find_successor(record)) for record in gone]
         return [(record, new) for record, new in found if new is not None and new not in taken]
 
     def _match_twins(self, gone: list[FileRecord]) -> dict[FileId, FileId]:
         """Match missing files with new ones of the same content, where the match is unique."""
-        found = {record.id: self._arrivals.find_twin(record) for record in gone}
+        found = {record.id: self._new_files.find_twin(record) for record in gone}
         claims = Counter(found.values())
         return {file_id: twin for file_id, twin in found.items() if twin is not None and claims[twin] == 1}

@@ -143,7 +143,7 @@ class NewFiles:
         self._superseded: list[Move] = []
         self._occupied: set[bytes] = set()  # names that keep their records
         self._vacated: list[TreePlace] = []
-        self.doubtful: list[bytes] = []
+        self.restored: list[bytes] = []
         self.misjudged: list[FileId] = []  # judged by another file found under their former names
 
     def _find_neighbours(self, connection: Connection) -> list[RootRecord]:
@@ -153,7 +153,7 @@ class NewFiles:
             return []
         return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]
 
-    def meet(self, connection: Connection, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+    def add_unknown(self, connection: Connection, unknown: Iterable[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
         """Queue unknown names, grouped by folder; return tasks for those that must be read."""
         want, block_size = self._want, self._run.settings.block_size_bytes
         most = small_bytes(block_size)
@@ -166,9 +166,9 @@ class NewFiles:
                 paths += names.find_paths(prefix)
                 sizes += names.sizes_bytes
                 continue
-            for path, size, arrival in self._meet_singly(connection, folder, names):
-                if arrival is not None or size > most:
-                    tasks.append(Task(path, size, want, block_size, arrival))
+            for path, size, unknown_file in self._add_singly(connection, folder, names):
+                if unknown_file is not None or size > most:
+                    tasks.append(Task(path, size, want, block_size, unknown_file))
                 else:
                     paths.append(path)
                     sizes.append(size)
@@ -186,23 +186,23 @@ class NewFiles:
             and not (self._has_stable_inodes and names.has_links)
         )
 
-    def _meet_singly(
+    def _add_singly(
         self, connection: Connection, folder: bytes, names: Iterable[Seen]
     ) -> Iterator[tuple[bytes, int, UnknownFile | None]]:
         """Yield the names that must be read: without known files, and only the first name of a file with several."""
         prefix = folder + b"/" if folder else b""
         for name, size, mtime_ns, ctime_ns, inode, links in names:
             witness = Witness(size, mtime_ns, ctime_ns, inode)
-            if self._knows_inodes and self._recognise_inode(connection, TreePlace(folder, name), witness, links):
+            if self._knows_inodes and self._recognize_inode(connection, TreePlace(folder, name), witness, links):
                 continue
-            arrival = None
+            unknown_file = None
             if links > 1 and self._has_stable_inodes:
-                arrival = self._meet_link(prefix + name, witness)
-                if arrival is None:
+                unknown_file = self._add_link(prefix + name, witness)
+                if unknown_file is None:
                     continue
-            yield prefix + name, size, arrival
+            yield prefix + name, size, unknown_file
 
-    def _meet_link(self, path: bytes, witness: Witness) -> UnknownFile | None:
+    def _add_link(self, path: bytes, witness: Witness) -> UnknownFile | None:
         """Handle a name of a file with several; return the file unless it was or will be read under another name."""
         known = self._links.get(witness)
         if isinstance(known, UnknownFile):
@@ -211,36 +211,33 @@ class NewFiles:
         if known is not None:
             self._ready.append(NewFile(path, known._replace(bytes_read=0)))
             return None
-        arrival = self._links[witness] = UnknownFile([path], witness)
-        return arrival
+        unknown_file = self._links[witness] = UnknownFile([path], witness)
+        return unknown_file
 
-    def _recognise_inode(self, connection: Connection, place: TreePlace, witness: Witness, links: int) -> bool:
+    def _recognize_inode(self, connection: Connection, place: TreePlace, witness: Witness, links: int) -> bool:
         """
         Recognize a recorded file under a new name by inode, size and mtime.
 
         If its old name is gone, it was moved here; otherwise this is an additional name. If the inode may have been
-        reused by
-        another file, the file is read and its content decides. A record with an open finding follows its inode even if
-        the file
-        was written to since: the finding is about this file, not about its old name (R6).
+        reused by another file, the file is read and its content decides. A record with an open finding follows its
+        inode even if the file was written to since: the finding is about this file, not about its old name (R6).
         """
         if links > _NAMES_LOOKED_AT:
-            some = self._find_telling_names(connection, witness.inode)
+            some = self._find_decisive_names(connection, witness.inode)
             if self._match_names(connection, place, witness, some):
                 return True
         return self._match_names(connection, place, witness, self._find_by_inode(connection, witness.inode))
 
-    def _find_telling_names(self, connection: Connection, inode: int) -> list[FileRecord]:
+    def _find_decisive_names(self, connection: Connection, inode: int) -> list[FileRecord]:
         """
         Return, of very many names of an inode, the one with the oldest baseline and those that may have moved.
 
         Trees of hard links get one more name each night, and checking all earlier names each time is too slow. Names
-        that the
-        walk has met with this inode still exist; if the newest tree is walked last, one name is left to check.
+        that the walk has met with this inode still exist; if the newest tree is walked last, one name is left to check.
         """
         ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
-        telling = ids[:1] + [one for one in ids[1:] if one not in self._seen or one in self._displaced]
-        return files.find_files(connection, self._run.catalog.sealer, telling)
+        decisive = ids[:1] + [one for one in ids[1:] if one not in self._seen or one in self._displaced]
+        return files.find_files(connection, self._run.catalog.sealer, decisive)
 
     def _match_names(
         self, connection: Connection, place: TreePlace, witness: Witness, names: Iterable[FileRecord]
@@ -254,16 +251,16 @@ class NewFiles:
             if not record.is_sealed or not (is_unwritten or record.is_frozen):
                 continue
             is_moving = record.id in self._moving
-            stands = record.root_id == self._run.root.id and not is_moving and self._stands(last)
-            is_here = stands or is_moving or record.id in self._staying or record.root_id != self._run.root.id
-            if is_unwritten and is_same_inode(self._run.root_fd, place.path, last, stands=stands):
+            at_its_name = record.root_id == self._run.root.id and not is_moving and self._has_its_file(last)
+            is_here = at_its_name or is_moving or record.id in self._staying or record.root_id != self._run.root.id
+            if is_unwritten and is_same_inode(self._run.root_fd, place.path, last, at_its_name=at_its_name):
                 (links if is_here else gone).append(record)
             elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
                 gone.append(record)
         seen = Sighting(witness.inode, witness.ctime_ns)
         if gone:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
-            self._move([Move(record, place, seen)])
+            self._queue_moves([Move(record, place, seen)])
             self._seen.add(record.id)
         elif links:  # the oldest baseline: a younger one may have been recorded after damage
             self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place, seen))
@@ -275,11 +272,11 @@ class NewFiles:
             return files.find_by_inode(connection, sealer, self._run.root.id, inode)
         return files.find_by_inode_of_file_system(connection, sealer, self._fs_id, inode)
 
-    def swap(self, cycle: Iterable[Move]) -> None:
+    def queue_cycle(self, cycle: Iterable[Move]) -> None:
         """Queue the moves of files that swapped names, each before the one that moves to its old name."""
-        self._move(list(cycle))
+        self._queue_moves(list(cycle))
 
-    def _move(self, moves: list[Move]) -> None:
+    def _queue_moves(self, moves: list[Move]) -> None:
         """Queue moves behind all queued ones, which may have to free their names first."""
         if self._moves and len(self._moves[-1]) + len(moves) <= _ROWS_AT_ONCE:
             self._moves[-1] += moves
@@ -302,35 +299,35 @@ class NewFiles:
         """Return whether a record leaves its name with the next page."""
         return file_id in self._moving
 
-    def stays(self, file_id: FileId) -> None:
+    def keep_name(self, file_id: FileId) -> None:
         """Keep a record under its name, which is being judged."""
         self._staying.add(file_id)
 
-    def displaces(self, file_id: FileId) -> None:
+    def mark_displaced(self, file_id: FileId) -> None:
         """Record that the name of a record leads to another inode; its own file may be found elsewhere."""
         self._displaced.add(file_id)
 
-    def _stands(self, record: FileRecord) -> bool:
+    def _has_its_file(self, record: FileRecord) -> bool:
         """Return whether the name of a record still leads to its inode; True if that can't be read."""
         try:
             return witness_of(stat_beneath(self._run.root_fd, record.path)).inode == record.witness.inode
         except OSError as error:
             return error.errno not in (errno.ENOENT, errno.ENOTDIR)
 
-    def done(self, task: Task, reading: Reading) -> None:
+    def add_reading(self, task: Task, reading: Reading) -> None:
         """Queue the reading of a new file for all its names."""
         self._ready.append(NewFile(task.path, reading))
-        arrival = task.tag
-        if not isinstance(arrival, UnknownFile):
+        unknown_file = task.tag
+        if not isinstance(unknown_file, UnknownFile):
             return
-        if arrival.witness in self._links:
-            self._links[arrival.witness] = reading
-            self._links.move_to_end(arrival.witness)
+        if unknown_file.witness in self._links:
+            self._links[unknown_file.witness] = reading
+            self._links.move_to_end(unknown_file.witness)
             while len(self._links) > _LINKS_KEPT and not isinstance(next(iter(self._links.values())), UnknownFile):
                 self._links.popitem(last=False)
-        self._ready += [NewFile(path, reading._replace(bytes_read=0)) for path in arrival.paths[1:]]
+        self._ready += [NewFile(path, reading._replace(bytes_read=0)) for path in unknown_file.paths[1:]]
 
-    def done_batch(self, done: DoneBatch) -> None:
+    def add_batch(self, done: DoneBatch) -> None:
         """Queue the readings of new files with one name each."""
         if self._can_move or self._has_history:
             self._ready += [NewFile(one.task.path, one.reading) for one in done.each()]
@@ -338,7 +335,7 @@ class NewFiles:
             self._small.append(done)
             self._small_count += len(done.tasks)
 
-    def dropped(self, task: Task) -> list[bytes]:
+    def take_paths(self, task: Task) -> list[bytes]:
         """Drop a new file that could not be read; return the names it was met under."""
         if not isinstance(task.tag, UnknownFile):
             return [task.path]
@@ -386,9 +383,9 @@ class NewFiles:
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
         free = [row for row in ready if self._is_free(row.path)]
-        rows = [row for row in free if not self._take_damage(connection, *row)]
+        rows = [row for row in free if not self._record_damage(connection, *row)]
         if self._has_history:
-            rows = self._take_restored(connection, rows)
+            rows = self._record_restored(connection, rows)
         if rows:
             run = self._run
             ids = baselines.record_files(
@@ -397,7 +394,7 @@ class NewFiles:
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
 
-    def _take_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
+    def _record_restored(self, connection: Connection, rows: list[NewFile]) -> list[NewFile]:
         """Record files that history knows with other content under the former baseline; return the others."""
         run, formers = self._run, find_formers(self._run, connection, rows)
         left: list[NewFile] = []
@@ -412,10 +409,10 @@ class NewFiles:
                 continue
             self._seen.update((file_id,))
             self.new_count += 1
-            self.doubtful.append(row.path)
+            self.restored.append(row.path)
         return left
 
-    def _take_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
+    def _record_damage(self, connection: Connection, path: bytes, reading: Reading) -> bool:
         """Record a new file whose content is known damage, as moved or copied; return whether it was recorded."""
         run, found = self._run, self._damage.find(connection, reading)
         if found is None:
@@ -424,12 +421,12 @@ class NewFiles:
         if original.root_id == run.root.id and self._is_original_gone(found, reading):
             inherited.move_to_copy(run, connection, path, reading, damage)
             self._seen.add(original.id)
-            self._tell_moved(connection, original, path)
+            self._report_moved(connection, original, path)
             self._count(Tally.DAMAGED, 1)
             return True
         if not damage.is_damage:  # newer content of a damaged file may be intended
             return False
-        return self._take_inherited(inherited.record_copy(run, connection, path, reading, damage), is_damaged=True)
+        return self._count_inherited(inherited.record_copy(run, connection, path, reading, damage), is_damaged=True)
 
     def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
         """Return whether a damaged file's name is gone, or leads to another inode while the reading has its own."""
@@ -437,7 +434,7 @@ class NewFiles:
             return not may_be_there(self._run.root_fd, found.original.path)
         witness = found.content.witness
         is_it = witness is not None and witness.inode == reading.witness.inode
-        return is_it and self._run.capability.has_stable_inodes and not self._stands(found.original)
+        return is_it and self._run.capability.has_stable_inodes and not self._has_its_file(found.original)
 
     def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
@@ -477,8 +474,7 @@ class NewFiles:
         Write the first moves of a cycle and queue the rest as a shorter cycle.
 
         The record that blocks the first move goes to the name that the last move left. So after a kill in between, each
-        record
-        has a name of the cycle, and the next run finds the rest of the cycle.
+        record has a name of the cycle, and the next run finds the rest of the cycle.
         """
         part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
         between = Move(last.record, TreePlace.of(part[-1].record.path), last.seen)
@@ -509,7 +505,7 @@ class NewFiles:
             self._note_moved(move.former or move.record.path, move.place.path)
             self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
 
-    def _tell_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
+    def _report_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
         self._run.resolve_missing(connection, record.id, path)
         self._note_moved(record.path, path)
         self._note_vacated(record)
@@ -528,10 +524,10 @@ class NewFiles:
         self.racy += [path for path, record, version in found if record is None or record.version != version]
         file_ids = inherited.record_links(self._run, connection, names)
         for (path, record), file_id in zip(names, file_ids, strict=True):
-            if not self._take_inherited(file_id, is_damaged=record.is_frozen) or record.witness.is_racy:
+            if not self._count_inherited(file_id, is_damaged=record.is_frozen) or record.witness.is_racy:
                 self.racy.append(path)
 
-    def _take_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
+    def _count_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
         if file_id is None:
             return False
         self._seen.update((file_id,))
@@ -590,8 +586,7 @@ class NewFiles:
         Compare new files with missing ones of the same name, size and mtime but other content.
 
         They were copied and damaged on the way, or before. Content recorded elsewhere is no damage. That query reads
-        all files,
-        so pass many pairs at once.
+        all files, so pass many pairs at once.
         """
         run, sealer = self._run, self._run.catalog.sealer
         with run.catalog.read() as connection:
@@ -610,7 +605,7 @@ class NewFiles:
             for copy in page:
                 if copy.id in current and inherited.replace_successor(run, connection, copy, gone[copy.id]):
                     self._count(Tally.NEW, -1)
-                    self.doubtful.append(copy.path)
+                    self.restored.append(copy.path)
 
         run.write_in_pages(unknown, write)
 
@@ -618,4 +613,4 @@ class NewFiles:
         """Let the record of a missing file continue as the new file with its content."""
         run = self._run
         removal.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
-        self._tell_moved(connection, record, twin.path)
+        self._report_moved(connection, record, twin.path)

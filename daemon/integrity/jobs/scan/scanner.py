@@ -55,18 +55,18 @@ class Scanner:
         self._seen = MetFiles(run.catalog)
         self.replaced = ReplacedInodes()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
-        self._arrivals = NewFiles(run, self._seen, is_prelude=is_prelude)
-        self._departures = MissingFiles(run, self.assessor, self._arrivals, self._seen, self.replaced)
+        self._new_files = NewFiles(run, self._seen, is_prelude=is_prelude)
+        self._missing_files = MissingFiles(run, self.assessor, self._new_files, self._seen, self.replaced)
         self._checkpoints = Checkpoints(run)
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
-        self._comparison = TreeDiff(
+        self._tree_diff = TreeDiff(
             run,
             is_full=options.full,
             touched_bytes=options.touched_bytes,
             is_prelude=is_prelude,
             assessor=self.assessor,
-            arrivals=self._arrivals,
-            departures=self._departures,
+            new_files=self._new_files,
+            missing_files=self._missing_files,
             checkpoints=self._checkpoints,
             replaced=self.replaced,
             seen=self._seen,
@@ -79,86 +79,85 @@ class Scanner:
         discard_staged(self._run)
         self.prepare()
         if self._is_stopped():
-            self._departures.leave_rest()
+            self._missing_files.count_unreached()
         else:
             self.remove_damaged()
             apply_changes(self._run, self._run.looked_at)
 
     def prepare(self) -> None:
         """Scan without applying the changes: a scrub applies its own and these together."""
-        self._comparison.check_rows()
-        self._read(self._comparison.walk())
-        superseded = self._arrivals.take_superseded()
-        self._read_what_was_replaced()
-        superseded += self._arrivals.take_superseded()
+        self._tree_diff.check_rows()
+        self._read(self._tree_diff.walk())
+        superseded = self._new_files.take_superseded()
+        self._read_replaced()
+        superseded += self._new_files.take_superseded()
         if superseded:
-            self._read(self._comparison.tasks_for(superseded))
-        self._read_again_what_moved()
-        self._read_again_what_is_racy()
+            self._read(self._tree_diff.tasks_for(superseded))
+        self._retry_unstable()
+        self._reread_racy()
         self._confirm()
         self._commits.write()
         if not self._is_stopped():
-            self._departures.account()
+            self._missing_files.account()
             self._commits.write()
         if not self._is_prelude:
-            self._judge_what_came_back()
+            self._judge_restored()
 
     def remove_damaged(self) -> None:
         """Stage the removal of missing damaged files, after everything was read and before changes are applied."""
-        self._departures.remove_damaged()
+        self._missing_files.remove_damaged()
 
-    def _judge_what_came_back(self) -> None:
+    def _judge_restored(self) -> None:
         """Re-read and judge names that were given a former baseline; in a prelude the scrub does this."""
-        paths, self._arrivals.doubtful = self._arrivals.doubtful, []
+        paths, self._new_files.restored = self._new_files.restored, []
         if not paths or self._is_stopped():
             return
-        self._read(self._comparison.tasks_for(paths))
-        self._read_again_what_moved()
+        self._read(self._tree_diff.tasks_for(paths))
+        self._retry_unstable()
         self._confirm()
         self._commits.write()
 
     @property
     def misjudged(self) -> list[FileId]:
         """The moved files that the run had judged by another file found under their former names."""
-        return self._arrivals.misjudged
+        return self._new_files.misjudged
 
     @property
     def changed(self) -> IdSet:
         """The recorded files whose stat indicates a write; in a prelude they are left to the scrub."""
-        return self._comparison.changed
+        return self._tree_diff.changed
 
     def _is_stopped(self) -> bool:
         return self._run.context.stop.is_set()
 
-    def _read_what_was_replaced(self) -> None:
+    def _read_replaced(self) -> None:
         """
         Judge the names under which a different inode was found.
 
         First those whose record moved away with its file, which may free further names (log.1 to log.2, log to log.1).
-        Then
-        files that swapped names. The rest has changed content, or the scrub will find out.
+        Then files that swapped names. The rest has changed content, or the scrub will find out.
         """
         names = {name.place: name for name in self.replaced.take()}
         waiting = dict(names)
         while not self._is_stopped():
-            freed = self._take_waiting(waiting, self._comparison.find_unrecorded(waiting))
+            freed = self._take_waiting(waiting, self._tree_diff.find_unrecorded(waiting))
             if not freed:
                 break
             while freed and not self._is_stopped():
                 self._read(self._recheck_freed(freed, waiting))
-                freed = self._take_waiting(waiting, self._arrivals.take_vacated())  # freed by what was read
-            superseded = map(TreePlace.of, self._arrivals.take_superseded())
+                freed = self._take_waiting(waiting, self._new_files.take_vacated())  # freed by what was read
+            superseded = map(TreePlace.of, self._new_files.take_superseded())
             waiting |= {place: names[place] for place in superseded if place in names}
         if waiting and not self._is_stopped():
             done = self._swap_records(list(waiting.values()))
-            self._read(self._comparison.recheck(place for place in waiting if place not in done))
+            self._read(self._tree_diff.recheck(place for place in waiting if place not in done))
 
     def _recheck_freed(self, freed: list[TreePlace], waiting: dict[TreePlace, ReplacedName]) -> Iterator[Work]:
         """Recheck names that are no longer recorded, and names that become free by what is found there."""
         queue = deque(freed)
         while queue and not self._is_stopped():
-            yield from self._comparison.recheck((queue.popleft(),))
-            queue += self._take_waiting(waiting, self._arrivals.take_vacated())
+            yield from self._tree_diff.recheck((queue.popleft(),))
+            queue += self._take_waiting(waiting, self._new_files.take_vacated())
             self._commits.write_if_due()
 
     @staticmethod
@@ -170,7 +169,7 @@ class Scanner:
         """Let the records of swapped files follow them; return the places that need no reading."""
         cycles, seen = find_cycles(self._run, waiting), dict(waiting)
         for cycle in cycles:
-            self._arrivals.swap(cycle)
+            self._new_files.queue_cycle(cycle)
             self._commits.write_if_due()
         self._commits.write()
         return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record.witness, seen[move.place])}
@@ -180,16 +179,18 @@ class Scanner:
         self._commits.read(
             engine,
             tasks,
-            take=self._take,
-            take_batch=self._take_batch,
-            tell=lambda: self._run.progress("record", len(self._seen), engine.bytes_done, files=None, size=None),
+            handle=self._take,
+            handle_batch=self._take_batch,
+            report_progress=lambda: self._run.progress(
+                "record", len(self._seen), engine.bytes_done, files=None, size=None
+            ),
         )
 
     def _take(self, result: Result) -> None:
         if isinstance(result, Done):
             self._done(self._checkpoints.complete(result))
         elif isinstance(result, Partial):
-            self._checkpoints.keep(result)
+            self._checkpoints.save(result)
         else:
             self._failed(result.task, result.error)
 
@@ -199,109 +200,109 @@ class Scanner:
                 self._take(one)
         else:
             self._run.counts.bytes_read += sum(done.readings.sizes_bytes)
-            self._arrivals.done_batch(done)
+            self._new_files.add_batch(done)
 
     def _done(self, done: Done) -> None:
         task, reading = done.task, done.reading
         self._run.counts.bytes_read += reading.bytes_read
         if isinstance(task.tag, FileRecord):
-            self.assessor.take(task.tag, done)
+            self.assessor.assess(task.tag, done)
         else:
-            self._arrivals.done(task, reading)
+            self._new_files.add_reading(task, reading)
 
     def _failed(self, task: Task, error: ReadError) -> None:
         """Handle an unreadable file: retry later, treat as gone, or open a finding."""
         record = task.tag if isinstance(task.tag, FileRecord) else None
-        paths = self._arrivals.dropped(task) if record is None else [task.path]
+        paths = self._new_files.take_paths(task) if record is None else [task.path]
         if isinstance(error, Unstable):
             self._unstable |= dict.fromkeys(paths, error)
         elif isinstance(error, Vanished):
             if record is not None:
                 self._seen.discard(record.id)
         elif record is not None:
-            self.assessor.failures.failed(record, error)
+            self.assessor.failures.count_failed(record, error)
         elif not isinstance(error, ReadInterrupted):
-            self._arrival_failed(paths, error)
+            self._count_unreadable(paths, error)
 
-    def _arrival_failed(self, paths: Iterable[bytes], error: ReadError) -> None:
+    def _count_unreadable(self, paths: Iterable[bytes], error: ReadError) -> None:
         is_device = isinstance(error, DeviceFailing | DeviceStalled)
         if is_device:
-            self.assessor.failures.device(error)
+            self.assessor.failures.report_device(error)
         for path in paths:
             if not is_device:
-                self.assessor.failures.unreadable(path, error, None)
+                self.assessor.failures.report_unreadable(path, error, None)
             self._run.count_unrecorded(Tally.SKIPPED if is_device else Tally.UNREADABLE)
 
-    def _read_again_what_moved(self) -> None:
+    def _retry_unstable(self) -> None:
         """Re-read files that changed while they were read (R1); report those that keep changing as unstable."""
         for _ in range(TRIES - 1):
             if not self._unstable or self._run.context.pause(BETWEEN_TRIES_S):
                 break
             paths, self._unstable = self._unstable, {}
-            self._read(self._comparison.tasks_for(paths))
+            self._read(self._tree_diff.tasks_for(paths))
         for path, error in self._unstable.items():
             with self._run.catalog.read() as connection:
                 record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
             if record is not None:
-                self.assessor.failures.unstable(record, error)
+                self.assessor.failures.count_unstable(record, error)
             else:
                 self._run.is_incomplete = True
                 self._run.count_unrecorded(Tally.UNSTABLE)
                 self._run.note(NoteKind.UNSTABLE, path, messages.unstable(error))
 
-    def _read_again_what_is_racy(self) -> None:
+    def _reread_racy(self) -> None:
         """
         Hash files with a racy witness again, once the clock granule is over (R1).
 
         Until then their records are no grounds for rot.
         """
-        paths = self._run.leave_out_written(self._arrivals.racy) + [
+        paths = self._run.leave_out_written(self._new_files.racy) + [
             record.path for record in self.assessor.account.take_racy()
         ]
-        self._arrivals.racy = []
-        if not paths or self._run.let_clock_tick():
+        self._new_files.racy = []
+        if not paths or self._run.wait_for_clock_tick():
             return
-        counted: list[FileId] = []
-        self._read(self._racy_tasks(paths, counted))
+        newly_counted: list[FileId] = []
+        self._read(self._racy_tasks(paths, newly_counted))
         if self._is_prelude:
-            for file_id in counted:
-                self.assessor.account.answered.discard(file_id)
+            for file_id in newly_counted:
+                self.assessor.account.counted.discard(file_id)
 
-    def _racy_tasks(self, paths: Iterable[bytes], counted: list[FileId]) -> Iterator[Work]:
+    def _racy_tasks(self, paths: Iterable[bytes], newly_counted: list[FileId]) -> Iterator[Work]:
         """Return tasks for racy files and mark them as counted: they count as new already, or the scrub counts them."""
-        for task in self._comparison.tasks_for(paths):
+        for task in self._tree_diff.tasks_for(paths):
             if (
                 isinstance(task, Task)
                 and isinstance(task.tag, FileRecord)
-                and self.assessor.account.was_counted(task.tag.id)
+                and self.assessor.account.mark_counted(task.tag.id)
             ):
-                counted.append(task.tag.id)
+                newly_counted.append(task.tag.id)
             yield task
 
     def _confirm(self) -> None:
         """Confirm mismatches; re-read files that changed meanwhile."""
         self.assessor.confirm()
         for _ in range(TRIES - 1):
-            moved = self.assessor.account.take_incomplete()
+            moved = self.assessor.account.take_rereads()
             if not moved:
                 return
-            self._read(self._comparison.tasks_for(record.path for record in moved))
-            self._read_again_what_moved()
+            self._read(self._tree_diff.tasks_for(record.path for record in moved))
+            self._retry_unstable()
             self.assessor.confirm()
-        for record in self.assessor.account.take_incomplete():
-            self.assessor.failures.unstable(record)
+        for record in self.assessor.account.take_rereads():
+            self.assessor.failures.count_unstable(record)
 
     def _waiting(self) -> int:
-        return self._arrivals.waiting + self.assessor.account.waiting + len(self._comparison.suspects)
+        return self._new_files.waiting + self.assessor.account.waiting + len(self._tree_diff.suspects)
 
     def _write(self) -> None:
         """Write all queued rows, in several transactions if needed: thousands of moves may be queued."""
         is_all = False
         while not is_all:
             with self._run.writing() as connection:
-                is_all = self._arrivals.flush(connection)
+                is_all = self._new_files.flush(connection)
                 if is_all:
                     self.assessor.account.flush(connection)
-                    baselines.mark_suspects(connection, self._comparison.suspects)
+                    baselines.mark_suspects(connection, self._tree_diff.suspects)
                     self._checkpoints.flush(connection)
-        self._comparison.suspects.clear()
+        self._tree_diff.suspects.clear()

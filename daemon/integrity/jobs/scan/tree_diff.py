@@ -124,8 +124,7 @@ def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[
     Separate unchanged folders from changed ones and from unrecorded ones.
 
     A folder is unchanged if exactly the recorded files were found in it, with the recorded size, times and inode, and
-    none
-    of them is racy or frozen. For a partial listing this applies to the listed names.
+    none of them is racy or frozen. For a partial listing this applies to the listed names.
     """
     whole = sorted((listing for listing in listings if listing.is_whole), key=_folder_of)
     rows = files.find_plain(connection, root_id, list(map(_folder_of, whole)))
@@ -173,8 +172,8 @@ class TreeDiff:
         touched_bytes: how many bytes of would-be suspects may be read at once instead.
         is_prelude: a scrub follows, which reads and counts the known files.
         assessor: counts files that need no reading.
-        arrivals: handles unknown names.
-        departures: handles names that could not be read or were skipped on purpose.
+        new_files: handles unknown names.
+        missing_files: handles names that could not be read or were skipped on purpose.
         checkpoints: lets large files resume.
         replaced: queues names that lead to another inode.
         seen: the recorded files that were met.
@@ -189,8 +188,8 @@ class TreeDiff:
         touched_bytes: int,
         is_prelude: bool,
         assessor: Assessor,
-        arrivals: NewFiles,
-        departures: MissingFiles,
+        new_files: NewFiles,
+        missing_files: MissingFiles,
         checkpoints: Checkpoints,
         replaced: ReplacedInodes,
         seen: MetFiles,
@@ -201,8 +200,8 @@ class TreeDiff:
         self._touched_bytes = touched_bytes
         self._is_prelude = is_prelude
         self._assessor = assessor
-        self._arrivals = arrivals
-        self._departures = departures
+        self._new_files = new_files
+        self._missing_files = missing_files
         self._checkpoints = checkpoints
         self._replaced = replaced
         self._seen = seen
@@ -210,7 +209,7 @@ class TreeDiff:
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
         missing_paths = assessor.account.missing_paths
-        self._missed_in = {path.rpartition(b"/")[0] for path in missing_paths}  # folders with missing files
+        self._folders_with_missing = {path.rpartition(b"/")[0] for path in missing_paths}  # folders with missing files
         self.suspects: dict[FileId, Sighting | None] = {}
         self.changed = IdSet()
 
@@ -232,8 +231,8 @@ class TreeDiff:
             if self._run.context.stop.is_set():
                 return
             for listing in group:
-                self._take_skips(listing)
-            split = self._leave_unchanged(group)
+                self._record_skips(listing)
+            split = self._count_unchanged(group)
             with self._run.catalog.read() as connection:
                 tasks = self._compare_all(connection, split)
             yield from tasks
@@ -254,7 +253,7 @@ class TreeDiff:
             stat = stat_beneath(run.root_fd, part, stay_on_mount=not run.settings.cross_mounts)
         except OSError as error:
             if error.errno == errno.EXDEV and not run.hints:
-                self._leave_to_mount(part)
+                self._skip_mount(part)
             return  # gone or unreadable: MissingFiles finds out which
         is_folder = S_ISDIR(stat.st_mode)
         if run.hints and run.excludes.covers(part, is_folder=is_folder):
@@ -266,10 +265,10 @@ class TreeDiff:
         elif is_folder:
             yield from self._walk(part)
 
-    def _leave_to_mount(self, part: bytes) -> None:
+    def _skip_mount(self, part: bytes) -> None:
         """Warn that a path named by a person lies on another file system, which is not covered."""
         run = self._run
-        self._departures.was_skipped(Skip(part, SkipReason.MOUNT, True))
+        self._missing_files.add_skipped(Skip(part, SkipReason.MOUNT, True))
         if not self._is_known(part):
             run.count_unrecorded(Tally.SKIPPED)
         run.is_incomplete = True
@@ -285,32 +284,32 @@ class TreeDiff:
             leave_out=_catalog_files(run.catalog.path),
         )
 
-    def _take_skips(self, listing: FolderListing) -> None:
+    def _record_skips(self, listing: FolderListing) -> None:
         for skip in listing.skips:
-            self._departures.was_skipped(skip)
+            self._missing_files.add_skipped(skip)
             self._run.skip(skip)
         if listing.error is not None:
             error = listing.error
-            self._departures.could_not_list(error.path)
+            self._missing_files.add_unlisted(error.path)
             self._run.is_incomplete = True
             if error.path != listing.folder and not self._is_known(error.path):
                 self._run.count_unrecorded(Tally.UNREADABLE)
             with self._run.writing() as connection:
                 self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
 
-    def _leave_unchanged(self, listings: list[FolderListing]) -> Split:
+    def _count_unchanged(self, listings: list[FolderListing]) -> Split:
         """Count the files of unchanged folders; return the other folders."""
         if self._is_full:
             return Split([], listings, [], [])
-        apart = [listing for listing in listings if listing.folder in self._missed_in]
+        apart = [listing for listing in listings if listing.folder in self._folders_with_missing]
         if apart:
-            listings = [listing for listing in listings if listing.folder not in self._missed_in]
+            listings = [listing for listing in listings if listing.folder not in self._folders_with_missing]
         with self._run.catalog.read() as connection:
             folders = split_by_fingerprint(connection, self._run.root.id, listings)
             if not folders.without:
                 split = split_unchanged(connection, self._run.root.id, folders.other)
         if folders.without:
-            split = self._take_fingerprints(folders)
+            split = self._store_fingerprints(folders)
         for folder_id, count in folders.unchanged:
             self._seen.add_folder(folder_id, count)
         self._seen.update(split.unchanged)
@@ -318,7 +317,7 @@ class TreeDiff:
             self._run.counts.not_due += len(split.unchanged) + sum(count for _, count in folders.unchanged)
         return split._replace(other=[*apart, *split.other])
 
-    def _take_fingerprints(self, folders: FoldersByFingerprint) -> Split:
+    def _store_fingerprints(self, folders: FoldersByFingerprint) -> Split:
         """Compare with the rows and store the fingerprints of unchanged folders; no row can change in between."""
         with self._run.writing(is_synced=False) as connection:
             split = split_unchanged(connection, self._run.root.id, folders.other)
@@ -353,15 +352,15 @@ class TreeDiff:
                 continue
             met.append(old.id)
             if missing_paths and prefix + seen.name in missing_paths:
-                self._is_back(prefix + seen.name, old)
+                self._resolve_missing(prefix + seen.name, old)
             if old.stamps == seen.stamps and not self._is_full and not old.is_racy and not old.is_frozen:
                 unchanged += 1
                 continue
             if old.last_inode != seen.inode and inodes_are_stable:
                 if self._replaced.add(TreePlace(listing.folder, seen.name), seen):
-                    self._arrivals.displaces(old.id)
+                    self._new_files.mark_displaced(old.id)
                     continue
-                self._arrivals.stays(old.id)
+                self._new_files.keep_name(old.id)
             task = self._known(connection, seen, old)
             if task is not None:
                 tasks.append(task)
@@ -381,10 +380,10 @@ class TreeDiff:
             for _ in (name for _, names in unknown for name in names):
                 self._run.count_unrecorded(Tally.SKIPPED)
             return []
-        resume, met = self._checkpoints.resume, self._arrivals.meet(connection, unknown)
+        resume, met = self._checkpoints.resume, self._new_files.add_unknown(connection, unknown)
         return [resume(one) if isinstance(one, Task) else one for one in met]
 
-    def _unknown_one(self, connection: Connection, place: TreePlace, seen: Seen) -> Work | None:
+    def _task_of_unknown(self, connection: Connection, place: TreePlace, seen: Seen) -> Work | None:
         tasks = self._unknown(connection, [(place.folder, [seen])])
         return tasks[0] if tasks else None
 
@@ -392,24 +391,24 @@ class TreeDiff:
         """Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed."""
         shift = compare_witness(self._run.capability, Witness(*old.stamps), Witness(*seen.stamps))
         is_touched = shift.touches_content or old.is_racy
-        is_afforded = not (is_touched or old.is_frozen) and self._afford(seen)
+        fits_budget = not (is_touched or old.is_frozen) and self._fits_budget(seen)
         sighting = Sighting(seen.inode, seen.ctime_ns) if self._run.capability.has_stable_inodes else None
         is_noted = old.is_suspect and (old.seen_inode, old.seen_ctime_ns) == (sighting or (None, None))
-        if not (is_touched or is_afforded or shift.is_nothing or is_noted):
+        if not (is_touched or fits_budget or shift.is_nothing or is_noted):
             self.suspects[old.id] = sighting
         if self._is_prelude:
             if is_touched:
                 self.changed.add(old.id)
             return None
-        if old.is_frozen and not (is_touched and self._is_news(connection, old, seen)):
+        if old.is_frozen and not (is_touched and self._has_new_stat(connection, old, seen)):
             self._assessor.account.count(old.id, Tally.DAMAGED)
             return None
-        if not (is_touched or is_afforded or self._is_full):
+        if not (is_touched or fits_budget or self._is_full):
             self._assessor.account.count(old.id, Tally.NOT_DUE)
             return None
         return self._task(connection, old.id)
 
-    def _afford(self, seen: Seen) -> bool:
+    def _fits_budget(self, seen: Seen) -> bool:
         """Deduct a file's size from ``touched_bytes`` if it fits; the smallest file costs as much as a seek."""
         cost = max(seen.size_bytes, _SEEK_BYTES)
         if cost > self._touched_bytes:
@@ -417,14 +416,14 @@ class TreeDiff:
         self._touched_bytes -= cost
         return True
 
-    def _is_news(self, connection: Connection, old: KnownFile, seen: Seen) -> bool:
+    def _has_new_stat(self, connection: Connection, old: KnownFile, seen: Seen) -> bool:
         """Return whether the stat of a frozen file is neither its baseline's nor its candidate's."""
         if old.stamps == seen.stamps:
             return False
         candidate = candidates.get_candidate(connection, old.id)
         return candidate is None or candidate.witness is None or candidate.witness.stamps != seen.stamps
 
-    def _is_back(self, path: bytes, old: KnownFile) -> None:
+    def _resolve_missing(self, path: bytes, old: KnownFile) -> None:
         """Resolve the finding about a missing file that was met again; its content is judged like any other."""
         with self._run.writing() as connection:
             self._run.resolve_missing(connection, old.id, path)
@@ -454,7 +453,7 @@ class TreeDiff:
     def _find_one(self, connection: Connection, place: TreePlace) -> KnownFile | None:
         """Return the record of a name, unless it is about to move."""
         old = self._find_names(connection, place.folder, [place.name]).get(place.name)
-        return None if old is None or self._arrivals.is_moving(old.id) else old
+        return None if old is None or self._new_files.is_moving(old.id) else old
 
     def _find_names(self, connection: Connection, folder: bytes, names: list[bytes]) -> dict[bytes, KnownFile]:
         folder_id = folders.get_folder_id(connection, self._run.root.id, folder)
@@ -474,7 +473,7 @@ class TreeDiff:
                 else:
                     seen = _as_seen(place.name, stat)
                     if old is None:
-                        task = self._unknown_one(connection, place, seen)
+                        task = self._task_of_unknown(connection, place, seen)
                     else:
                         self._seen.add(old.id)
                         task = self._known(connection, seen, old)
@@ -489,7 +488,7 @@ class TreeDiff:
             return None
         record = found[0]
         if not record.is_sealed:
-            self._assessor.failures.catalog_damaged(record)
+            self._assessor.failures.report_damaged_record(record)
             return None
         probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes
@@ -514,7 +513,7 @@ class TreeDiff:
             stat = stat_beneath(self._run.root_fd, path)
         except OSError:
             return None  # gone since, and not recorded: nothing to count
-        return self._unknown_one(connection, TreePlace(folder, name), _as_seen(name, stat))
+        return self._task_of_unknown(connection, TreePlace(folder, name), _as_seen(name, stat))
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:

@@ -76,11 +76,12 @@ def describe_overdue(facts: Facts, plan: Plan, *, verify_every_s: int, now: int)
     """Return what is overdue and what would help."""
     noun = "file" if facts.overdue.files == 1 else "files"
     text = f"{facts.overdue.files:,} {noun} ({format_size(facts.overdue.bytes)})"
-    text += f" not verified within {spell_duration(verify_every_s)}, the oldest {_say_late(facts, verify_every_s, now)}"
+    delay = _describe_delay(facts, verify_every_s, now)
+    text += f" not verified within {spell_duration(verify_every_s)}, the oldest {delay}"
     return text + (f"; {plan.advice}" if plan.advice else "")
 
 
-def _say_late(facts: Facts, verify_every_s: int, now: int) -> str:
+def _describe_delay(facts: Facts, verify_every_s: int, now: int) -> str:
     oldest_at = facts.days[0].oldest_at
     if oldest_at == NEVER_AT:
         return "at a time that lies ahead of the clock, which was wrong then or is now"

@@ -33,7 +33,7 @@ from integrity.jobs.judge.content_diff import compare_blocks, prefix_probe
 from integrity.jobs.judge.inodes import HardLinks
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.presence import find_overmounts, may_be_there
+from integrity.jobs.presence import find_hidden_mounts, may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner
@@ -73,12 +73,12 @@ class Scrubber:
         self._links = HardLinks(run)
         self._unstable: list[tuple[FileRecord, Unstable]] = []
         self._vanished: list[FileRecord] = []
-        self._by_itself: list[FileRecord] = []
+        self._ungrouped: list[FileRecord] = []
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
         self._parts_read: dict[bytes, int] = {}  # bytes of unfinished large files, already counted
-        self._unsound = IdSet()  # large files whose recorded blocks are damaged
-        self._overmounts: set[bytes] = set()  # mounts already reported
+        self._damaged_blocks = IdSet()  # large files whose recorded blocks are damaged
+        self._hidden_mounts: set[bytes] = set()  # mounts already reported
         self._bytes_before = 0  # bytes of this run's earlier reads
         self._summary = WorkSummary(0, 0)
         self._rows = 0  # files of the root when the worklist was created
@@ -88,13 +88,13 @@ class Scrubber:
         discard_staged(self._run)
         if self._scanner is not None:
             self._scanner.prepare()
-            self._assessor.account.answered = self._scanner.assessor.account.answered
+            self._assessor.account.counted = self._scanner.assessor.account.counted
         with self._run.catalog.snapshot() as connection:
             self._summary = worklist.create_worklist(connection, self._order())
         self._rows = self._count_rows()
         self._read_worklist()
-        by_itself, self._by_itself = self._by_itself, []
-        self._read((self._task(record) for record in by_itself), self._limit)
+        ungrouped, self._ungrouped = self._ungrouped, []
+        self._read((self._task(record) for record in ungrouped), self._limit)
         self._assessor.confirm()
         self._read_again()
         self._account_for_vanished()
@@ -127,8 +127,7 @@ class Scrubber:
         Read the files on the worklist.
 
         With limits and large files, large files get the first half of the limit, because a single one may take very
-        long. Then
-        follow the small files, then large ones again.
+        long. Then follow the small files, then large ones again.
         """
         large = max(self._options.large_bytes, LARGE_BYTES)
         with self._run.catalog.read() as connection:
@@ -151,7 +150,7 @@ class Scrubber:
             if not page:
                 return
             after = page[-1][0]
-            records = self._links.group(self._in_disk_order(self._usable([record for _, record in page])))
+            records = self._links.group(self._in_disk_order(self._leave_out_unreadable([record for _, record in page])))
             for is_small, some in groupby(records, self._is_small):
                 for work in (self._batch(list(some)),) if is_small else map(self._task, some):
                     if limit.is_set():
@@ -178,30 +177,30 @@ class Scrubber:
     def _is_changed(self, record: FileRecord) -> bool:
         return self._scanner is not None and record.id in self._scanner.changed
 
-    def _usable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
-        """Leave out files that the scan has answered, that are hidden by a mount, or whose record is damaged."""
-        overmounts = find_overmounts(self._run)  # for each page, because a scrub may take days
+    def _leave_out_unreadable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
+        """Leave out files that the scan has counted, that are hidden by a mount, or whose record is damaged."""
+        hidden_mounts = find_hidden_mounts(self._run)  # for each page, because a scrub may take days
         usable: list[FileRecord] = []
         for record in records:
-            if record.id in self._assessor.account.answered:
+            if record.id in self._assessor.account.counted:
                 continue
-            overmount = next((point for point in overmounts if is_inside(record.path, point)), None)
-            if overmount is not None:
-                self._hidden(record, overmount)
+            hidden_mount = next((point for point in hidden_mounts if is_inside(record.path, point)), None)
+            if hidden_mount is not None:
+                self._count_hidden(record, hidden_mount)
             elif record.is_sealed:
                 usable.append(record)
             else:
-                self._assessor.failures.catalog_damaged(record)
+                self._assessor.failures.report_damaged_record(record)
         return usable
 
-    def _hidden(self, record: FileRecord, overmount: bytes) -> None:
+    def _count_hidden(self, record: FileRecord, hidden_mount: bytes) -> None:
         """Count a file hidden by a mount. Report each mount once; the run is incomplete if it hides the named path."""
         run = self._run
         self._assessor.account.count(record.id, Tally.SKIPPED)
-        run.is_incomplete |= is_inside(run.prefix, overmount)
-        if overmount not in self._overmounts:
-            self._overmounts.add(overmount)
-            run.note(NoteKind.SKIPPED, overmount, f"left out: {SkipReason.MOUNT.value}")
+        run.is_incomplete |= is_inside(run.prefix, hidden_mount)
+        if hidden_mount not in self._hidden_mounts:
+            self._hidden_mounts.add(hidden_mount)
+            run.note(NoteKind.SKIPPED, hidden_mount, f"left out: {SkipReason.MOUNT.value}")
 
     def _in_disk_order(self, records: list[FileRecord]) -> list[FileRecord]:
         """Sort a page in the physical order of a rotational disk; otherwise it is already sorted by inode (R4)."""
@@ -218,9 +217,9 @@ class Scrubber:
         size = record.block_size_bytes or self._run.settings.block_size_bytes
         bad = self._assessor.account.known_bad.get(record.path, ())
         task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe, known_bad=bad)
-        return self._kept_by(task).resume(task)
+        return self._checkpoints_of(task).resume(task)
 
-    def _kept_by(self, task: Task) -> Checkpoints:
+    def _checkpoints_of(self, task: Task) -> Checkpoints:
         """Return the checkpoints that keep the parts of a large file: for a new baseline or for verification."""
         return self._recordings if task.want is self._want else self._checkpoints
 
@@ -230,9 +229,9 @@ class Scrubber:
         self._commits.read(
             engine,
             tasks,
-            take=self._take,
-            take_batch=self._take_batch,
-            tell=lambda: self._run.progress(
+            handle=self._take,
+            handle_batch=self._take_batch,
+            report_progress=lambda: self._run.progress(
                 "scrub", self._done_files, self._bytes_before + engine.bytes_done, files=total.files, size=total.bytes
             ),
         )
@@ -242,7 +241,7 @@ class Scrubber:
         """Handle small files: the intact ones together, the others one by one."""
         has_parts = self._checkpoints.has_parts or self._recordings.has_parts  # one may have been large before
         if not has_parts:
-            left = self._assessor.take_intact(done, self._links.leaders)
+            left = self._assessor.count_intact(done, self._links.leaders)
             self._done_files += len(done.tasks) - len(left)
             sizes = done.readings.sizes_bytes
             self._run.counts.bytes_read += sum(sizes) - sum(sizes[index] for index in left)
@@ -269,101 +268,100 @@ class Scrubber:
         """Judge a file under all of its names."""
         self._run.counts.bytes_read += result.reading.bytes_read - self._parts_read.pop(record.path, 0)
         bad_before: tuple[int, ...] = ()
-        if self._kept_by(result.task) is self._recordings:
+        if self._checkpoints_of(result.task) is self._recordings:
             result = self._recordings.complete(result)
         else:
             bad_before = self._checkpoints.bad_before(result)
-            if record.id in self._unsound:
-                self._unsound.discard(record.id)
-                self._take_unsound(record)
-                self._by_itself += self._links.take(record)
+            if record.id in self._damaged_blocks:
+                self._damaged_blocks.discard(record.id)
+                self._report_damaged_blocks(record)
+                self._ungrouped += self._links.take(record)
                 return
         reading = result.reading
-        self._assessor.take(record, result, bad_before)
+        self._assessor.assess(record, result, bad_before)
         for other in self._links.take(record):
             if self._links.is_still(other, reading.witness) and (
-                not result.first_block or self._are_one(record, other)
+                not result.first_block or self._have_same_blocks(record, other)
             ):
                 self._done_files += 1
-                self._assessor.take(other, result._replace(reading=reading._replace(bytes_read=0)), bad_before)
+                self._assessor.assess(other, result._replace(reading=reading._replace(bytes_read=0)), bad_before)
             else:
-                self._by_itself.append(other)
+                self._ungrouped.append(other)
 
-    def _take_unsound(self, record: FileRecord) -> None:
+    def _report_damaged_blocks(self, record: FileRecord) -> None:
         """Report that the recorded blocks of a file are damaged, unless they were resealed while it was read."""
         with self._run.catalog.read() as connection:
             size, sealer = record.block_size_bytes or 1, self._run.catalog.sealer
-            is_sound = load_blocks(connection, sealer, record.id, record.version, size) is not None
-        if is_sound:
-            self._assessor.account.read_again(record)
+            is_intact = load_blocks(connection, sealer, record.id, record.version, size) is not None
+        if is_intact:
+            self._assessor.account.queue_reread(record)
         else:
-            self._assessor.failures.catalog_damaged(record)
+            self._assessor.failures.report_damaged_record(record)
 
-    def _are_one(self, record: FileRecord, other: FileRecord) -> bool:
+    def _have_same_blocks(self, record: FileRecord, other: FileRecord) -> bool:
         """Return whether two names have the same recorded blocks, so that parts verified for one hold for the other."""
         with self._run.catalog.read() as connection:
-            kept = [
+            blocks = [
                 load_blocks(connection, self._run.catalog.sealer, one.id, one.version, one.block_size_bytes or 1)
                 for one in (record, other)
             ]
-        return kept[0] is not None and kept[0] == kept[1]
+        return blocks[0] is not None and blocks[0] == blocks[1]
 
     def _take_part(self, record: FileRecord, partial: Partial) -> None:
         """Compare the next part of a large file, store how far it was read, and count its bytes at once."""
         size = partial.offset - partial.first_block * partial.task.block_size_bytes
         self._run.counts.bytes_read += size
         self._parts_read[record.path] = self._parts_read.get(record.path, 0) + size
-        if self._kept_by(partial.task) is self._recordings:
-            self._recordings.keep(partial)
+        if self._checkpoints_of(partial.task) is self._recordings:
+            self._recordings.save(partial)
             return
         with self._run.catalog.read() as connection:
             sealer = self._run.catalog.sealer
             bad = compare_blocks(connection, sealer, record, partial.blocks, partial.first_block)
-        if bad is None or record.id in self._unsound:  # no later scrub may resume after this part, either
-            self._unsound.add(record.id)
+        if bad is None or record.id in self._damaged_blocks:  # no later scrub may resume after this part, either
+            self._damaged_blocks.add(record.id)
         else:
-            self._checkpoints.keep(partial, tuple(bad))
+            self._checkpoints.save(partial, tuple(bad))
 
     def _failed(self, record: FileRecord, error: ReadError) -> None:
         """Handle an unreadable file. A read error of the disk applies to all names of the file."""
         for other in self._links.take(record):
             if isinstance(error, Unreadable) and error.ranges and self._links.is_still(other, error.witness):
-                self._assessor.failed(other, error)
+                self._assessor.count_failed(other, error)
             else:
-                self._by_itself.append(other)
+                self._ungrouped.append(other)
         if isinstance(error, Unstable):
             self._unstable.append((record, error))
         elif isinstance(error, Vanished):
             self._vanished.append(record)
         else:
-            self._assessor.failed(record, error)
+            self._assessor.count_failed(record, error)
 
     def _read_again(self) -> None:
         """Re-read files that changed or may have changed while read (R1), and changed files without all digests."""
         for _ in range(TRIES):
             unstable = [record for record, _ in self._unstable]
-            again = unstable + self._assessor.account.take_incomplete() + self._by_itself
+            again = unstable + self._assessor.account.take_rereads() + self._ungrouped
             if not again or (unstable and self._run.context.pause(BETWEEN_TRIES_S)):
                 break
-            self._unstable, self._by_itself = [], []
+            self._unstable, self._ungrouped = [], []
             self._read(self._tasks_again(self._links.group(again)), self._limit)
             self._assessor.confirm()
         racy = self._assessor.account.take_racy()
-        if racy and not self._run.let_clock_tick():
+        if racy and not self._run.wait_for_clock_tick():
             self._read(self._tasks_again(racy), self._limit)
             self._assessor.confirm()
         for record, error in self._unstable:
-            self._assessor.failures.unstable(record, error)
-        for record in self._assessor.account.take_incomplete() + self._by_itself:
-            self._assessor.failures.unstable(record)
+            self._assessor.failures.count_unstable(record, error)
+        for record in self._assessor.account.take_rereads() + self._ungrouped:
+            self._assessor.failures.count_unstable(record)
 
     def _account_for_vanished(self) -> None:
         """
         Decide what happened to recorded files that were missing or replaced when they were read.
 
         A scan of the run's part of the root tells a move from a deletion. Files it could not decide get a finding in
-        archives;
-        otherwise the run is incomplete.
+        archives; otherwise the run is incomplete.
         """
         displaced = self._assessor.take_displaced()
         if not (self._vanished or displaced) or self._run.context.stop.is_set():
@@ -375,9 +373,9 @@ class Scrubber:
             self._assessor.confirm()
             self._read_again()
         else:
-            self._assessor.leave_displaced(displaced)
+            self._assessor.count_displaced(displaced)
         for record in self._take_undecided():
-            self._leave_missing(record)
+            self._count_missing(record)
 
     def _is_root_itself(self) -> bool:
         """Return whether the root is still the recorded one; emptied or replaced, its files would look deleted (R5)."""
@@ -392,29 +390,29 @@ class Scrubber:
         run = self._run
         scanner = Scanner(run, ScanOptions(), is_prelude=True)
         self._scanners.append(scanner)
-        scanner.assessor.account.answered = self._assessor.account.answered
+        scanner.assessor.account.counted = self._assessor.account.counted
         run.counts_unrecorded = False
         scanner.prepare()
         run.counts_unrecorded = True
-        self._assessor.follow(scanner.replaced)
-        self._assessor.account.take_back(scanner.misjudged)
+        self._assessor.follow_walk(scanner.replaced)
+        self._assessor.account.revert(scanner.misjudged)
         return scanner.misjudged
 
     def _take_undecided(self, others: Iterable[FileId] = ()) -> list[FileRecord]:
-        """Return the current records of vanished and other files, without those already answered."""
+        """Return the current records of vanished and other files, without those already counted."""
         vanished, self._vanished = self._vanished, []
         wanted = dict.fromkeys([*(record.id for record in vanished), *others])
-        ids = [file_id for file_id in wanted if file_id not in self._assessor.account.answered]
+        ids = [file_id for file_id in wanted if file_id not in self._assessor.account.counted]
         with self._run.catalog.read() as connection:
             return files.find_files(connection, self._run.catalog.sealer, ids)
 
-    def _leave_missing(self, record: FileRecord) -> None:
+    def _count_missing(self, record: FileRecord) -> None:
         """Count a missing file that no scan decided."""
         run = self._run
         with run.writing() as connection:
             if not is_current(connection, record):
                 return  # a person decided meanwhile: not due
-            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.failures.missing(
+            has_finding = not may_be_there(run.root_fd, record.path) and self._assessor.failures.count_missing(
                 connection, record
             )
         if not has_finding:
@@ -437,7 +435,7 @@ class Scrubber:
             ended = findings.resolve_findings(
                 connection, root_id=run.root.id, kinds=DEVICE_FINDINGS, resolution=resolution, now=run.now()
             )
-        run.note_over(ended)
+        run.note_resolved(ended)
 
     def _end_overdue(self) -> None:
         """Resolve the overdue finding once nothing is overdue, because no service may be running to do it."""
@@ -457,15 +455,15 @@ class Scrubber:
                 resolution=messages.VERIFIED_IN_TIME,
                 now=run.now(),
             )
-        run.note_over(ended)
+        run.note_resolved(ended)
 
     def _count_rest(self) -> None:
         """Count files that were not reached as not due. Answered files may have been deleted from the catalog since."""
-        run, answered = self._run, self._assessor.account.answered
+        run, counted = self._run, self._assessor.account.counted
         if run.is_whole and self._count_rows() == self._rows:
-            run.counts.add(Tally.NOT_DUE, self._rows - len(answered))
+            run.counts.add(Tally.NOT_DUE, self._rows - len(counted))
         else:
-            run.counts.add(Tally.NOT_DUE, sum(1 for file_id, _ in iterate_files(run) if file_id not in answered))
+            run.counts.add(Tally.NOT_DUE, sum(1 for file_id, _ in iterate_files(run) if file_id not in counted))
 
     def _count_rows(self) -> int:
         with self._run.catalog.read() as connection:

@@ -23,15 +23,15 @@ from integrity.model import SkipReason
 _AT_ONCE = 256
 """Files are passed in batches: passing one costs as much as digesting it."""
 
-Complain = Callable[[bytes, str], None]
+ReportError = Callable[[bytes, str], None]
 """Receives a folder, and why some files below it could not be found."""
 
 
-def find_files(names: Iterable[bytes], complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
+def find_files(names: Iterable[bytes], report: ReportError) -> Iterator[bytes | ListedPaths | Hint]:
     """Yield names that are not folders; in place of each folder, hints at large files and then the files below it."""
     for name in names:
         if _is_folder(name):
-            yield from _list_tree(name, complain)
+            yield from _list_tree(name, report)
         else:
             yield name
 
@@ -44,12 +44,12 @@ def _is_folder(name: bytes) -> bool:
         return False
 
 
-def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | ListedPaths | Hint]:
+def _list_tree(top: bytes, report: ReportError) -> Iterator[bytes | ListedPaths | Hint]:
     """Yield hints at large files below a folder while they are found, then all regular files, sorted."""
     try:
         root_fd = open_root(top)
     except OSError as error:
-        complain(top, os.strerror(error.errno or 0))
+        report(top, os.strerror(error.errno or 0))
         return
     base = top if top.endswith(b"/") else top + b"/"
     paths: list[bytes] = []
@@ -62,9 +62,9 @@ def _list_tree(top: bytes, complain: Complain) -> Iterator[bytes | ListedPaths |
                 yield from (Hint(prefix + file.name, file.size_bytes) for file in large)
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
-                    complain(base + skip.path, f"not entered: it is mounted a second time below {show_path(top)}")
+                    report(base + skip.path, f"not entered: it is mounted a second time below {show_path(top)}")
             if listing.error is not None:
-                complain(base + listing.error.path if listing.error.path else top, os.strerror(listing.error.errno))
+                report(base + listing.error.path if listing.error.path else top, os.strerror(listing.error.errno))
     finally:
         os.close(root_fd)
     paths.sort()
