@@ -353,10 +353,17 @@ def test_names_of_channels_hold_no_secrets() -> None:
     assert names == [channel.name for channel in make_channels(config)]
 
 
+def test_name_of_a_mistyped_channel_holds_no_secret() -> None:
+    """Without a scheme, any part of the URL may be the token."""
+    channels = [AppriseChannel(url) for url in ("tok-en", "tok-en:x", "tok-en json://a")]
+
+    assert "tok-en" not in "".join(channel.name for channel in channels)
+
+
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # apprise's own import, on Python 3.11 and 3.12
 def test_url_that_apprise_does_not_know_is_refused() -> None:
     """For good, without showing it."""
-    with pytest.raises(ChannelError, match="nosuch: can't be used") as caught:
+    with pytest.raises(ChannelError, match=r"nosuch://\(hidden\) can't be used") as caught:
         AppriseChannel("nosuch://secret").send(compose(ROT))
 
     assert caught.value.is_permanent

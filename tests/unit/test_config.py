@@ -336,6 +336,14 @@ def test_options_of_a_remote_of_rclone_are_not_shown(url: str, shown: str) -> No
     assert f'url = "{shown}"\n' in text
 
 
+@pytest.mark.parametrize("url", ["tok-en", "123:tok-en", "mailto:me:tok-en@example.org", "tok-en json://a"])
+def test_apprise_url_without_scheme_is_hidden_as_a_whole(url: str) -> None:
+    """A mistyped URL holds the same token as a right one."""
+    text = show_config(parse(f'[alerts]\napprise = ["{url}"]\n'))
+
+    assert 'apprise = ["(hidden)"]\n' in text
+
+
 def test_secrets_are_not_shown() -> None:
     """Of addresses that may hold a token only their kind is shown."""
     text = show_config(parse('[alerts]\napprise = ["discord://tok/en"]\nheartbeat_url = "https://hc.example/uuid"\n'))

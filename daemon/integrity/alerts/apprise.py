@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from integrity.catalog.outbox import Message
+from integrity.config.copy_urls import find_service, hide_address
 from integrity.errors import ChannelError
 
 _MOST_CHARS = 2000  # of the text: most of these services are read on phones
@@ -32,8 +33,7 @@ class AppriseChannel:
     @property
     def name(self) -> str:
         """Return the scheme and a short hash of the URL: unique among services of one kind, without their tokens."""
-        scheme = self.url.partition(":")[0]
-        return f"apprise:{scheme}:{hashlib.sha256(self.url.encode()).hexdigest()[:6]}"
+        return f"apprise:{find_service(self.url) or 'unknown'}:{hashlib.sha256(self.url.encode()).hexdigest()[:6]}"
 
     def send(self, message: Message) -> None:
         """Send the subject and the beginning of the text."""
@@ -58,8 +58,7 @@ def find_problem(url: str) -> str | None:
     import apprise
 
     if not apprise.Apprise().add(url):
-        scheme = url.partition(":")[0]
-        return f"[alerts] apprise: a URL that begins with {scheme}: can't be used; compare it with apprise's manual"
+        return f"[alerts] apprise: {hide_address(url)} can't be used; compare it with apprise's manual"
     return None
 
 

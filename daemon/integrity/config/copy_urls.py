@@ -1,5 +1,5 @@
 """
-The places of backup copies: which schemes exist, and which parts of a URL may be secret.
+The places of backup copies and alerts: which schemes exist, and which parts of a URL may be secret.
 
 This is the only table of schemes. ``copies`` has an implementation for each, and one for folders and one for manifest
 files, which are written as paths. Passwords in a URL are refused where a better place for them exists; where none
@@ -65,3 +65,15 @@ def has_backend_options(url: str) -> bool:
 def hide_secrets(url: str) -> str:
     """Replace the options of an rclone remote that the URL describes by ``...``: they may contain passwords."""
     return re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL)
+
+
+def find_service(url: str) -> str | None:
+    """Return the scheme of an address that alerts are sent to; None without one, as any part may then be a token."""
+    found = re.match(r"([A-Za-z0-9]{1,32})://", url)
+    return found and found.group(1)
+
+
+def hide_address(url: str) -> str:
+    """Return the scheme of an address that alerts are sent to, with the rest hidden."""
+    service = find_service(url)
+    return f"{service}://(hidden)" if service else "(hidden)"

@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, get_type_hints
 
+from integrity.config.copy_urls import hide_address
 from integrity.config.definition import Config, ConfiguredCopy, ConfiguredRoot, RootSettings
 from integrity.config.load import key_of
 from integrity.config.parsers import Parsed
@@ -99,11 +100,10 @@ def _spell_field(kind: type, each: Field[Any], value: object) -> str | None:
 
 
 def _hide(value: object) -> object:
-    """Replace URLs, which may hold a password or token, by their scheme. Leave text without ``://`` as it is."""
+    """Replace URLs, which may hold a password or token, by their scheme."""
     if isinstance(value, tuple):
         return tuple(_hide(item) for item in value)
-    scheme, found, _ = str(value).partition("://")
-    return f"{scheme}://(hidden)" if found else value
+    return value and hide_address(str(value))
 
 
 def _spell_inline(value: object) -> str:
