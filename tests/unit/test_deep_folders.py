@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import subprocess
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ def in_comb(depth: int, *names: str) -> bytes:
 def test_all_folders_of_a_comb_are_walked(comb: Path, monkeypatch: pytest.MonkeyPatch, native: str) -> None:
     """Depth first, into each tooth; nothing stays open."""
     monkeypatch.setenv("INTEGRITY_NATIVE", native)
+    gc.collect()  # what earlier tests left open is closed before it is counted
     before = len(os.listdir("/proc/self/fd"))
     root_fd = open_root(os.fsencode(comb))
     found = {one.folder: [seen.name for seen in one.files] for one in walk(root_fd, excludes=Excludes(()))}
