@@ -39,7 +39,7 @@ NOW = 1_800_014_400
 
 
 class Parts:
-    """What the daemon gives its comparisons: catalog, configuration, roots, lanes, and a clock."""
+    """What the daemon gives its comparisons: catalog, configuration, roots, dispatcher, and a clock."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
