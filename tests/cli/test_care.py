@@ -40,8 +40,7 @@ def archive(integrity: Box, data: Path) -> Path:
 
 def find_root(integrity: Box, *words: str) -> JsonObject:
     """Return the one root that status tells."""
-    (root,) = [each for each in integrity.json("status", *words) if each["type"] == "root"]
-    return root
+    return integrity.get_object("root", "status", *words)
 
 
 def test_status_without_catalog_says_how_to_begin(integrity: Box) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from support.cli import Box
-from support.flips import plain_columns
+from support.flips import damage_rows
 from support.service import Service
 from support.shapes import put
-from support.stored import leave_seals
 
 
 @pytest.fixture
@@ -28,14 +25,6 @@ def root(integrity: Box, tmp_path: Path) -> Path:
     return root
 
 
-def damage(box: Box, sql: str) -> None:
-    with closing(sqlite3.connect(box.catalog, isolation_level=None)) as db:
-        leave_seals(db)
-        db.execute("PRAGMA foreign_keys = OFF")
-        with plain_columns(db):
-            assert db.execute(sql).rowcount
-
-
 @pytest.mark.parametrize(
     ("sql", "table"),
     [
@@ -49,7 +38,7 @@ def damage(box: Box, sql: str) -> None:
 )
 def test_status_says_that_its_sums_may_be_wrong(integrity: Box, root: Path, sql: str, table: str) -> None:
     """It exits 4, though nothing is wrong with the files; a monitoring plug-in learns that nothing is known."""
-    damage(integrity, sql)
+    damage_rows(integrity.catalog, sql)
     done = integrity.run("status", expect=4)
     assert "the catalog is damaged" in done.stderr
     assert f"of {table} is not as it was written; run: integrity catalog check" in done.stderr
@@ -72,7 +61,7 @@ def test_what_is_not_found_for_a_damaged_name_is_not_said_to_be_unknown(
     integrity: Box, root: Path, path: str, sql: str
 ) -> None:
     """To be unknown is exit 2, and nothing a user would look into."""
-    damage(integrity, sql)
+    damage_rows(integrity.catalog, sql)
 
     done = integrity.run("explain", root / path, expect=4)
     assert "is not recorded" not in done.stderr
@@ -81,7 +70,7 @@ def test_what_is_not_found_for_a_damaged_name_is_not_said_to_be_unknown(
 
 def test_explain_says_which_of_what_it_shows_is_damaged(integrity: Box, root: Path) -> None:
     """Here a former baseline: the record itself is in order."""
-    damage(integrity, "UPDATE history SET md5 = zeroblob(16)")
+    damage_rows(integrity.catalog, "UPDATE history SET md5 = zeroblob(16)")
 
     assert "row 1 of history is not as it was written" in integrity.run("explain", root / "c", expect=4).stderr
     assert "row 1 of history" not in integrity.run("explain", root / "d/a", expect=0).stderr
@@ -90,7 +79,7 @@ def test_explain_says_which_of_what_it_shows_is_damaged(integrity: Box, root: Pa
 def test_scan_goes_on_and_does_not_end_well(integrity: Box, root: Path) -> None:
     """The files are looked at all the same."""
     put(root / "new", b"new")
-    damage(integrity, "UPDATE run SET id = 77 WHERE id = 1")
+    damage_rows(integrity.catalog, "UPDATE run SET id = 77 WHERE id = 1")
 
     done = integrity.run("scan", root, expect=4)
     assert "1 new" in done.stdout
@@ -101,7 +90,7 @@ def test_scan_goes_on_and_does_not_end_well(integrity: Box, root: Path) -> None:
 
 def test_service_tells_of_it_and_works_on(integrity: Box, root: Path) -> None:
     """One damaged row is no reason to put the catalog aside, and none to keep silent."""
-    damage(integrity, "UPDATE run SET bytes_read = 5 WHERE id = 1")
+    damage_rows(integrity.catalog, "UPDATE run SET bytes_read = 5 WHERE id = 1")
     integrity.configure(f'[[root]]\npath = "{root}"\n')
     with Service(integrity) as service:
         service.stop()

@@ -12,18 +12,12 @@ from integrity.catalog import findings, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.model import FindingKind
-from support.cli import Box, JsonObject
+from support.cli import Box
 from support.stored import query, rewrite
 
 pytestmark = pytest.mark.files(10, size_bytes=1000, is_recorded=True)
 
 DAY_S = 86_400
-
-
-def find_root(integrity: Box) -> JsonObject:
-    """Return the one root that status tells."""
-    (root,) = [each for each in integrity.json("status") if each["type"] == "root"]
-    return root
 
 
 def note_scrub(integrity: Box) -> None:
@@ -55,10 +49,10 @@ def test_ages_of_empty_files_are_shown_by_files(integrity: Box, tmp_path: Path) 
 def test_forecast_comes_with_the_first_window(integrity: Box, root: Path) -> None:
     """Who scrubs by hand is not told of windows that nobody uses."""
     assert "  forecast " not in integrity.run("status", expect=0).stdout
-    assert find_root(integrity)["plan"] is None
+    assert integrity.get_object("root", "status")["plan"] is None
     note_scrub(integrity)
     integrity.run("scrub", root, expect=0)
-    text, plan = integrity.run("status", expect=0).stdout, find_root(integrity)["plan"]
+    text, plan = integrity.run("status", expect=0).stdout, integrity.get_object("root", "status")["plan"]
 
     assert "  forecast   on schedule: " in text
     assert "/s in 01:00-06:00; " in text
@@ -70,7 +64,7 @@ def test_broken_promise_comes_with_advice(integrity: Box, root: Path) -> None:
     """When it will be kept again, or what would help."""
     note_scrub(integrity)
     rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S}")
-    text, plan = integrity.run("status", expect=3).stdout, find_root(integrity)["plan"]
+    text, plan = integrity.run("status", expect=3).stdout, integrity.get_object("root", "status")["plan"]
 
     assert "  forecast   behind schedule: " in text
     assert "no scrub has begun in the last windows (01:00-06:00): is the machine on then" in text
@@ -94,7 +88,7 @@ def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
     os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
     integrity.run("scrub", root, expect=1)
     rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S} WHERE verified_at IS NULL")
-    text, found = integrity.run("status", expect=1).stdout, find_root(integrity)
+    text, found = integrity.run("status", expect=1).stdout, integrity.get_object("root", "status")
 
     assert "1 file (1000 B) damaged or uncertain: see integrity findings" in text
     assert "  verified   all files within the last 30d (oldest: " in text

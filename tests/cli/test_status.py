@@ -13,7 +13,7 @@ import pytest
 
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog
-from support.cli import Box, JsonObject
+from support.cli import Box
 from support.daemons import SmallDaemon
 from support.running import Running
 from support.waiting import wait_until
@@ -23,18 +23,14 @@ pytestmark = pytest.mark.files(10)
 _LONG_S = 30.0
 
 
-def ask_service(box: Box) -> JsonObject:
-    """Return what status tells of the service."""
-    (service,) = [each for each in box.json("status") if each["type"] == "service"]
-    return service
-
-
 @contextmanager
 def serving(box: Box) -> Iterator[Running]:
     """Run the service until it looks after its roots, and end it by SIGTERM."""
     own = {"RUNTIME_DIRECTORY": box.environment["XDG_RUNTIME_DIR"]}  # root's would be the machine's
     with Running(box, "daemon", env=own) as running:
-        wait_until(lambda: bool(ask_service(box)["watch"]), "the service to watch", timeout_s=_LONG_S)
+        wait_until(
+            lambda: bool(box.get_object("service", "status")["watch"]), "the service to watch", timeout_s=_LONG_S
+        )
         yield running
         running.signal(signal.SIGTERM)
         done = running.finish()
@@ -53,7 +49,7 @@ def test_without_service_it_says_so(integrity: Box, root: Path) -> None:
     integrity.run("scan", root, expect=0)
     text = integrity.run("status", expect=0).stdout
     os.symlink(integrity.home / "run" / "control.sock", f"{integrity.catalog}.control")
-    service = ask_service(integrity)
+    service = integrity.get_object("service", "status")
 
     assert "Service: none runs for this catalog\nNext runs: none by themselves; have cron" in text
     assert "watched" not in text
@@ -65,8 +61,10 @@ def test_running_service_is_shown(integrity: Box, root: Path) -> None:
     integrity.run("scan", root, expect=0)
     began = time.time()
     with serving(integrity) as running:
-        wait_until(lambda: not ask_service(integrity)["busy"], "the first scan to end", timeout_s=_LONG_S)
-        service, text = ask_service(integrity), integrity.run("status", expect=0).stdout
+        wait_until(
+            lambda: not integrity.get_object("service", "status")["busy"], "the first scan to end", timeout_s=_LONG_S
+        )
+        service, text = integrity.get_object("service", "status"), integrity.run("status", expect=0).stdout
 
     assert (True, running.pid) == (service["is_running"], service["pid"])
     assert str(service["started_at"]) >= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began - 1))
@@ -84,7 +82,7 @@ def test_blind_root_is_shown_with_the_reason(integrity: Box, root: Path) -> None
     with serving(integrity):
         wait_until(lambda: "not seen" in integrity.run("status").stdout, "the root to be missed", timeout_s=_LONG_S)
         text = integrity.run("status").stdout
-        (watch,) = [one for one in ask_service(integrity)["watch"] if isinstance(one, dict)]  # type: ignore[attr-defined]
+        (watch,) = [one for one in integrity.get_object("service", "status")["watch"] if isinstance(one, dict)]  # type: ignore[attr-defined]
 
     assert 0 == watch["folders"]
     assert f"  not seen   {watch['blind'][0]}" in text
@@ -99,7 +97,7 @@ def test_work_and_queue_are_shown(integrity: Box, root: Path) -> None:
         integrity.run("scan", "--no-wait", root, expect=0)
         wait_until(lambda: bool(daemon.state().busy), "the job to begin")
         integrity.run("scrub", "--no-wait", root, expect=0)
-        text, service = integrity.run("status", expect=0).stdout, ask_service(integrity)
+        text, service = integrity.run("status", expect=0).stdout, integrity.get_object("service", "status")
         daemon.gate.set()
 
     assert f"  now        scan of {root}: record, 1 file, 2 B, 4 B a second\n" in text
@@ -119,7 +117,7 @@ def test_service_that_hangs_is_not_waited_for(integrity: Box, root: Path) -> Non
         text = integrity.run("status", expect=0).stdout
         took_s = time.monotonic() - began
         nagios = integrity.run("status", "--nagios", expect=0).stdout
-        service = ask_service(integrity)
+        service = integrity.get_object("service", "status")
         running.signal(signal.SIGCONT)
 
     assert f"Service: the service (process {running.pid}) does not answer" in text

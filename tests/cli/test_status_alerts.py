@@ -10,9 +10,10 @@ import pytest
 
 from integrity.config import load_config
 from integrity.model import FindingKind
-from support.alerting import Clock, Teller
+from support.alerting import Teller
 from support.catalogs import CatalogBox
-from support.cli import Box, JsonObject
+from support.cli import Box
+from support.clock import Clock
 from support.daemons import SmallDaemon
 from support.smtpsink import Rules, SmtpSink
 
@@ -52,12 +53,6 @@ def use_up_limit(teller: Teller) -> int:
     return times[0]
 
 
-def ask(box: Box) -> JsonObject:
-    """Return what status tells of alerts."""
-    (found,) = [each for each in box.json("status") if each["type"] == "alerts"]
-    return found
-
-
 def iso(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -75,7 +70,7 @@ def test_findings_beyond_the_limit_are_said_to_wait(integrity: Box, teller: Tell
     find_note(teller, b"a")
     find_note(teller, b"b")
     teller.tick()
-    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=3).stdout, integrity.get_object("alerts", "status")
 
     assert 5 == len(sink.received)
     assert (2, "limit") == (alerts["findings_waiting"], alerts["waits_for"])
@@ -90,7 +85,7 @@ def test_findings_of_the_same_moments_are_said_to_share_a_mail(integrity: Box, t
     """What was just found is sent soon, and the setting that decides how soon is named."""
     teller.clock.now = time.time()
     find_note(teller, b"a")
-    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=3).stdout, integrity.get_object("alerts", "status")
 
     assert (1, "group") == (alerts["findings_waiting"], alerts["waits_for"])
     assert iso(teller.clock.now + GROUP_S) == alerts["next_mail_at"]
@@ -103,7 +98,7 @@ def test_grave_finding_is_not_said_to_wait_for_the_limit(integrity: Box, teller:
     use_up_limit(teller)
     teller.clock.now = time.time()
     teller.find(b"grave")
-    alerts = ask(integrity)
+    alerts = integrity.get_object("alerts", "status")
 
     assert ("group", iso(teller.clock.now + GROUP_S)) == (alerts["waits_for"], alerts["next_mail_at"])
 
@@ -112,7 +107,7 @@ def test_nothing_waits_once_it_is_sent(integrity: Box, teller: Teller) -> None:
     """No line speaks of waiting."""
     find_note(teller, b"a")
     teller.tick(after=GROUP_S)
-    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=3).stdout, integrity.get_object("alerts", "status")
 
     assert "  waiting" not in text
     assert (0, None, None, None) == tuple(
@@ -123,7 +118,7 @@ def test_nothing_waits_once_it_is_sent(integrity: Box, teller: Teller) -> None:
 def test_without_a_service_nothing_is_sent_and_that_is_said(integrity: Box, teller: Teller) -> None:
     """No time is promised at which nobody will send anything."""
     find_note(teller, b"a")
-    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=3).stdout, integrity.get_object("alerts", "status")
 
     assert "next mail" not in text
     assert (1, "service", None) == (alerts["findings_waiting"], alerts["waits_for"], alerts["next_mail_at"])
@@ -133,7 +128,7 @@ def test_without_a_channel_no_mail_is_promised(integrity: Box, teller: Teller) -
     """What was found waits for somebody who can be told."""
     find_note(teller, b"a")
     integrity.configure("")
-    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=3).stdout, integrity.get_object("alerts", "status")
 
     assert "next mail" not in text
     assert "  waiting    1 finding, the first since" in text
@@ -153,7 +148,7 @@ def test_recipients_and_the_last_mail_are_shown(integrity: Box, teller: Teller) 
     teller.tick(after=GROUP_S)
     toml = f'[mail]\nto = ["me@example.org", "you@example.org"]\n[alerts]\n{command}{apprise}{heartbeat}'
     integrity.configure(toml)
-    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=3).stdout, integrity.get_object("alerts", "status")
     names = ["mail:me@example.org", "mail:you@example.org", "apprise:ntfy", "command:/opt/tell me", "heartbeat"]
 
     assert "Alerts: to mail:me@example.org; none sent yet\n" in before
@@ -167,7 +162,7 @@ def test_recipients_and_the_last_mail_are_shown(integrity: Box, teller: Teller) 
 def test_without_a_channel_nobody_will_be_told(integrity: Box, teller: Teller) -> None:
     """The settings that change that are named, and the file in which they stand; also while all is well."""
     config = integrity.configure("")
-    text, alerts = integrity.run("status", expect=0).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=0).stdout, integrity.get_object("alerts", "status")
 
     assert "Alerts: nobody will be told of damage: no channel is configured\n" in text
     assert f"  set `to` in [mail], or `apprise`, `command` or `heartbeat_url` in [alerts], in {config}\n" in text
@@ -177,7 +172,7 @@ def test_without_a_channel_nobody_will_be_told(integrity: Box, teller: Teller) -
 
 def test_without_a_service_nobody_will_be_told(integrity: Box, teller: Teller) -> None:
     """Recipients are configured, and nothing runs that would send them anything."""
-    text, alerts = integrity.run("status", expect=0).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=0).stdout, integrity.get_object("alerts", "status")
 
     assert "Alerts: nobody will be told of damage: only the service sends alerts, and none runs\n" in text
     assert "integrity service install --now" in text
@@ -190,7 +185,7 @@ def test_messages_that_no_channel_took_are_counted(integrity: Box, teller: Telle
     sink.rules = Rules(data="421 down")
     find_note(teller, b"a")
     teller.tick(after=GROUP_S)
-    text, alerts = integrity.run("status", expect=3).stdout, ask(integrity)
+    text, alerts = integrity.run("status", expect=3).stdout, integrity.get_object("alerts", "status")
     failed = f"alerts by mail:me@example.org fail since {local(teller.clock.now)}: "
 
     assert (0, 1) == (alerts["findings_waiting"], alerts["messages_waiting"])

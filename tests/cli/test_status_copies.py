@@ -49,7 +49,7 @@ def test_copy_is_shown_with_what_was_compared(integrity: Box, root: Path, tmp_pa
         copy[f"files{name}"] for name in ("", "_compared", "_same", "_read", "_overdue")
     )
     assert ({"copy_missing": 1}, False, None) == (copy["findings_open"], copy["is_overdue"], copy["waits"])
-    assert {} == next(one for one in integrity.json("status") if one["type"] == "root")["findings_open"]
+    assert {} == integrity.get_object("root", "status")["findings_open"]
 
 
 def test_copy_that_was_never_compared_is_shown_as_such(integrity: Box, root: Path, tmp_path: Path) -> None:

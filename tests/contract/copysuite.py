@@ -20,6 +20,7 @@ from integrity.copies.filenames import find_fault
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted, Unreadable
+from support.proc import count_descriptors
 from support.waiting import wait_until
 
 MakeCopy = Callable[[Path], Copy]
@@ -373,7 +374,7 @@ class CopySuite:
 def _count_left() -> tuple[int, int, list[str]]:
     """Count descriptors and threads, and list the programs that were started and not yet waited for."""
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text(encoding="ascii").split()
-    return len(os.listdir("/proc/self/fd")), threading.active_count(), children
+    return count_descriptors(), threading.active_count(), children
 
 
 def _await_as_before(before: tuple[int, int, list[str]]) -> None:

@@ -70,8 +70,7 @@ def test_names_of_any_bytes_come_back_as_they_were(box: CatalogBox, folder: byte
     box.reopen()
 
     for file_id, (path, reading) in zip(ids, readings.items(), strict=True):
-        record = box.find(path)
-        assert record is not None
+        record = box.get_at(path)
         assert (record.id, record.path, record.witness) == (file_id, path, reading.witness)
         assert record.is_sealed
     with box.catalog.read() as c:
@@ -114,8 +113,7 @@ def test_known_files_of_a_folder_are_its_own(box: CatalogBox) -> None:
     with box.catalog.read() as c:
         found = files.find_known(c, box.root.id, b"d")
         nothing = files.find_known(c, box.root.id, b"unknown")
-    record = box.find(b"d/a")
-    assert record is not None
+    record = box.get_at(b"d/a")
 
     assert nothing == {}
     assert found == {
@@ -476,8 +474,7 @@ def test_many_files_are_recorded_as_few_are(box: CatalogBox) -> None:
 
     assert list(range(ids[0], ids[0] + 257)) == ids
     for (path, reading), file_id in zip((old | readings).items(), old_ids + ids, strict=True):
-        record = box.find(path)
-        assert record is not None
+        record = box.get_at(path)
         assert (file_id, path, True) == (record.id, record.path, record.is_sealed)
         assert (reading.witness, reading.digests) == (record.witness, record.digests)
     assert box.check_tally().is_right

@@ -11,7 +11,6 @@ from integrity.catalog.gate_passes import Passed
 from integrity.catalog.history import KEEP_DELETED_S, find_outdated, forget_deleted
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import add_root, remove_root
-from integrity.catalog.rows import FileRecord
 from integrity.jobs.gate.changes import Changes, find_changes, find_changes_after
 from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
@@ -38,7 +37,7 @@ def replace(
     box: CatalogBox, path: bytes, seed: object, because: BaselineReason = BaselineReason.EDITED, now: int = NOW
 ) -> None:
     """Replace a file's baseline."""
-    record = find(box, path)
+    record = box.get_at(path)
     with box.catalog.transaction() as c:
         replace_baseline(
             c, box.sealer, box.root, record.id, make_reading(seed), because=because, now=now, boot_id=box.boot_id
@@ -47,17 +46,10 @@ def replace(
 
 def remove(box: CatalogBox, path: bytes, because: BaselineReason = BaselineReason.DELETED) -> FileId:
     """Take a file out."""
-    record = find(box, path)
+    record = box.get_at(path)
     with box.catalog.transaction() as c:
         remove_files(c, box.sealer, box.root, [record.id], because=because, now=NOW)
     return record.id
-
-
-def find(box: CatalogBox, path: bytes) -> FileRecord:
-    """Find a file that is there."""
-    record = box.find(path)
-    assert record is not None
-    return record
 
 
 def changes(box: CatalogBox, prefix: bytes = b"") -> Changes:
@@ -179,7 +171,7 @@ def test_removal_that_was_accepted_is_left_out(box: CatalogBox) -> None:
 
 def test_what_a_mass_change_holds_back_counts(box: CatalogBox) -> None:
     """It is on the disk, though not in the records."""
-    gone, other = find(box, b"a/1").id, find(box, b"ab/4").id
+    gone, other = box.get_at(b"a/1").id, box.get_at(b"ab/4").id
     with box.catalog.transaction() as c:
         candidates.stage_removal(c, box.get(gone), box.run_id)
         candidates.stage_change(c, box.get(other), make_reading("x"), "changed", box.run_id, CandidateState.STAGED)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from enum import StrEnum
 
 import pytest
@@ -16,8 +14,7 @@ from integrity.catalog.sqlite_errors import DamagedRow
 from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
 from integrity.verdict import CopyVote, Verdict
 from support.catalogs import NOW, CatalogBox, make_reading
-from support.flips import plain_columns
-from support.stored import leave_seals
+from support.flips import damage_rows
 
 PARITIES = {table.name: table for table in schema.metadata.sorted_tables if "parity" in table.c}
 
@@ -36,16 +33,6 @@ def fill(box: CatalogBox) -> FileId:
     return file_id
 
 
-def damage(box: CatalogBox, sql: str, *values: object) -> None:
-    """Change the file as bad memory would: neither seals nor what SQLite computes goes with it."""
-    with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
-        leave_seals(db)
-        for pragma in ("foreign_keys = OFF", "ignore_check_constraints = ON"):
-            db.execute(f"PRAGMA {pragma}")
-        with plain_columns(db):
-            assert db.execute(sql, values).rowcount
-
-
 @pytest.mark.parametrize("table", sorted({*PARITIES} - {"alert", "delivery"}))
 def test_every_flipped_bit_of_a_number_is_noticed(box: CatalogBox, table: str) -> None:
     """Also by who only reads; and the catalog is open all the same, for a damaged row is no damaged file."""
@@ -57,11 +44,11 @@ def test_every_flipped_bit_of_a_number_is_noticed(box: CatalogBox, table: str) -
     names = [name for name in row if name in str(computed.sqltext) and isinstance(row[name], int)]
     assert names
     for name, bit in ((name, bit) for name in (*names, "parity") for bit in (0, 6, 7, 50)):
-        damage(box, f"UPDATE {table} SET {name} = ?", row[name] ^ 1 << bit)
+        damage_rows(box.path, f"UPDATE {table} SET {name} = ?", row[name] ^ 1 << bit)
         with box.catalog.read() as c:
             assert [table] == [found.table for found in row_seals.find_odd(c)], (name, bit)
-        damage(box, f"UPDATE {table} SET {name} = ?", row[name])
-    damage(box, f"UPDATE {table} SET parity = parity + 1")
+        damage_rows(box.path, f"UPDATE {table} SET {name} = ?", row[name])
+    damage_rows(box.path, f"UPDATE {table} SET parity = parity + 1")
     for writes in (False, True):
         assert [table] == [found.table for found in box.reopen(writes=writes).damaged_rows]
 
@@ -71,7 +58,7 @@ def test_unknown_word_is_noticed(box: CatalogBox, column: str) -> None:
     """Rows are counted by their words; and no flipped bit makes a known one of another."""
     fill(box)
     table, name = column.split(".")
-    damage(box, f"UPDATE {table} SET {name} = 'sbme'")
+    damage_rows(box.path, f"UPDATE {table} SET {name} = 'sbme'")
 
     assert table in {row.table for row in box.reopen(writes=False).damaged_rows}
     words = [str(word).encode() for word in row_seals.WORDS[column]]
@@ -96,9 +83,9 @@ def test_all_words_are_known(column: str, words: type[StrEnum]) -> None:
 def test_check_names_such_a_row_and_reseal_takes_it_as_it_is(box: CatalogBox) -> None:
     """The size in a file's row is under its seal as well, the number of a folder only under its parity."""
     file_id = fill(box)
-    damage(box, "UPDATE file SET size_bytes = size_bytes + 64")
-    damage(box, "UPDATE folder SET root_id = root_id + 4")
-    damage(box, "UPDATE folder SET root_id = root_id - 4, parity = parity + 1")
+    damage_rows(box.path, "UPDATE file SET size_bytes = size_bytes + 64")
+    damage_rows(box.path, "UPDATE folder SET root_id = root_id + 4")
+    damage_rows(box.path, "UPDATE folder SET root_id = root_id - 4, parity = parity + 1")
     catalog = box.reopen()
 
     report = maintenance.check(catalog)

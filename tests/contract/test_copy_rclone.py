@@ -21,6 +21,7 @@ from integrity.copies.rclone.copy import RcloneCopy, find_name_fault, from_rclon
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, Unreadable, Unstable
 from support.machine import need_programs
 from support.privileges import let_in
+from support.smtpsink import free_port
 from support.waiting import wait_until
 
 
@@ -47,18 +48,12 @@ class TestLocal(CopySuite):
         return RcloneCopy(f"rclone:disk:{tmp_path}/no/such")
 
 
-def find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture
 def webdav(tmp_path: Path, config: Path) -> Iterator[Path]:
     """Serve a folder to a remote called ``dav``, from which the owner's rclone reads."""
     folder = tmp_path / "served"
     folder.mkdir()
-    port = find_free_port()
+    port = free_port()
     config.write_text(f"{config.read_text()}[dav]\ntype = webdav\nurl = http://127.0.0.1:{port}\nvendor = other\n")
     server = subprocess.Popen(
         ["rclone", "serve", "webdav", str(folder), "--addr", f"127.0.0.1:{port}", "--dir-cache-time", "0"],
@@ -99,7 +94,7 @@ def test_server_with_neither_digests_nor_shell_is_read(webdav):
 
 def test_digests_are_computed_by_an_sftp_server(tmp_path, config):
     """Where the other side has md5sum, no bytes come over; and files are read over SFTP."""
-    folder, port = tmp_path / "served", find_free_port()
+    folder, port = tmp_path / "served", free_port()
     folder.mkdir()
     (folder / "large.bin").write_bytes(LARGE)
     secret = subprocess.run(["rclone", "obscure", "secret"], capture_output=True, text=True, check=True).stdout.strip()

@@ -14,6 +14,7 @@ from support.faultfs import FaultFS, Rule
 from support.planted import age
 from support.results import get_number, kinds, tallies
 from support.running import Running
+from support.shapes import put_large
 from support.stored import query, tamper
 from support.waiting import wait_until
 
@@ -27,7 +28,8 @@ def root(integrity: Box, tmp_path: Path) -> Path:
     root = tmp_path / "root"
     root.mkdir()
     integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
-    write(root / "large.img")
+    put_large(root / "large.img", SIZE)
+    age(root / "large.img")
     integrity.run("scan", root, expect=0)
     return root
 
@@ -36,16 +38,9 @@ def root(integrity: Box, tmp_path: Path) -> Path:
 def copy(faulty: FaultFS, root: Path, tmp_path: Path) -> Path:
     """Copy it to a disk that can be made to hang."""
     assert root.exists()
-    write(tmp_path / "source" / "large.img")
+    put_large(tmp_path / "source" / "large.img", SIZE)
+    age(tmp_path / "source" / "large.img")
     return faulty.folder
-
-
-def write(path: Path) -> None:
-    """Write SIZE bytes, no two blocks alike."""
-    with open(path, "wb") as file:
-        for number in range(SIZE // MIB + 1):
-            file.write(hashlib.shake_128(b"%d" % number).digest(min(MIB, SIZE - number * MIB)))
-    age(path)
 
 
 def stop_within(faulty: FaultFS, integrity: Box, root: Path, copy: Path, number: signal.Signals) -> Completed:
@@ -119,7 +114,8 @@ def test_damaged_digests_of_the_beginning_say_nothing_of_the_copy(integrity: Box
     """A part whose recorded digests can't be relied on is not the same by its other parts."""
     copy = tmp_path / "copy"
     copy.mkdir()
-    write(copy / "large.img")
+    put_large(copy / "large.img", SIZE)
+    age(copy / "large.img")
     tamper(integrity, "UPDATE block_run SET xxh3_128 = zeroblob(16384) WHERE run = 0")
     result = integrity.run("--json", "compare", root, "--with", copy)
     assert result.code in (1, 3)

@@ -18,11 +18,6 @@ MIB = 1 << 20
 SIZES = pytest.mark.parametrize("size", [9_000, 3 * MIB + 500])
 
 
-def digests(box: Box, path: Path) -> object:
-    (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
-    return file["digests"]
-
-
 @SIZES
 def test_new_content_over_a_rotten_file(data: Path, integrity: Box, size: int) -> None:
     """An edit of a rotten file waits beside the baseline; rot of the edit itself is rot; accept ends it all."""
@@ -30,7 +25,7 @@ def test_new_content_over_a_rotten_file(data: Path, integrity: Box, size: int) -
     put(path, os.urandom(size))
     integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
-    baseline = digests(integrity, path)
+    baseline = integrity.get_object("file", "explain", path)["digests"]
     rot(path, size - 100)
     (finding,) = integrity.run("--json", "scrub", data, expect=1).findings
     with open(path, "r+b") as file:
@@ -41,15 +36,15 @@ def test_new_content_over_a_rotten_file(data: Path, integrity: Box, size: int) -
     assert ({"damaged": 1}, 0) == (tallies(again), again.summary["bytes_read"])
     scrub = integrity.run("--json", "scrub", data, expect=1)
     assert ([finding["id"]], {"damaged": 1}) == ([one["id"] for one in scrub.findings], tallies(scrub))
-    assert baseline == digests(integrity, path)
+    assert baseline == integrity.get_object("file", "explain", path)["digests"]
     os.sync()
     rot(path, 2_000, 6)
     scrub = integrity.run("--json", "scrub", data, expect=1)
     assert [("rot", str(path))] == met(scrub)
     assert ([0], 2) == (scrub.findings[0]["blocks"], scrub.findings[0]["confirmed_reads"])
-    assert baseline == digests(integrity, path)
+    assert baseline == integrity.get_object("file", "explain", path)["digests"]
     integrity.run("accept", path, "--reason", "better than nothing", expect=0)
-    assert baseline != digests(integrity, path)
+    assert baseline != integrity.get_object("file", "explain", path)["digests"]
     integrity.run("findings", expect=0)
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", data, expect=0))
 
@@ -98,7 +93,7 @@ def test_rotten_file_through_every_job(data: Path, integrity: Box) -> None:
     put(data / "same", os.urandom(9_000))
     integrity.run("scan", data, expect=0)
     integrity.run("scrub", data, expect=0)
-    baseline = digests(integrity, path)
+    baseline = integrity.get_object("file", "explain", path)["digests"]
     rot(path, 5_000)
     integrity.run("scrub", data, expect=1)
 
@@ -111,7 +106,7 @@ def test_rotten_file_through_every_job(data: Path, integrity: Box) -> None:
     done = integrity.run("--json", "scrub", data, expect=1)
     assert {"damaged": 1, "verified": 1} == tallies(done)
     assert ("rot", str(path)) in met(integrity.run("--json", "findings", expect=1))
-    assert baseline == digests(integrity, path)
+    assert baseline == integrity.get_object("file", "explain", path)["digests"]
     assert 1 == integrity.run("explain", path).code
 
 

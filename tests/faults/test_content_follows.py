@@ -12,7 +12,7 @@ import pytest
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub
 from support.bitrot import drop_cache, get_positions, overwrite_at, read_at, rot
-from support.cli import Box, JsonObject
+from support.cli import Box
 from support.jobs import open_context
 from support.loopfs import LoopFS
 from support.planted import age
@@ -36,11 +36,6 @@ def put_old(path: Path, data: bytes) -> Path:
     os.sync()
     age(path)
     return path
-
-
-def explain(box: Box, path: Path) -> JsonObject:
-    (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
-    return file
 
 
 def damage_copy(source: Path, target: Path, offset: int) -> None:
@@ -174,7 +169,7 @@ def test_link_to_an_inode_that_rotted_unseen(data: Path, integrity: Box, size: i
     scan = integrity.run("--json", "scan", data, expect=0)
 
     assert ({"new": 1, "not_due": 1}, 0) == (tallies(scan), scan.summary["bytes_read"])
-    file = explain(integrity, data / "tuesday" / "f3")
+    file = integrity.get_object("file", "explain", data / "tuesday" / "f3")
     assert (None, True) == (file["verified_at"], file["is_suspect"])
     shutil.rmtree(data / "monday")
     done = integrity.run("--json", "scrub", data, expect=1)
@@ -427,7 +422,7 @@ def test_known_rot_moved_by_copy_and_delete(
 ) -> None:
     """``cp a/f b/f; rm a/f``: the finding goes along, and what it says stays true."""
     file = find_damage(integrity, data, size=size, offset=offset)
-    good = explain(integrity, file)["digests"]
+    good = integrity.get_object("file", "explain", file)["digests"]
     before = integrity.findings("findings", expect=1)
     target = data / "b" / "f"
     target.parent.mkdir()
@@ -441,7 +436,7 @@ def test_known_rot_moved_by_copy_and_delete(
     for key in ("id", "kind", "certainty", "blocks"):
         assert before[0][key] == after[key]
     assert str(target) == after["path"]
-    assert good == explain(integrity, target)["digests"]
+    assert good == integrity.get_object("file", "explain", target)["digests"]
     assert {"damaged": 1} == tallies(integrity.run("--json", "scan", data, expect=0))
     again = integrity.run("--json", "scrub", data, expect=1)
     assert ([("rot", str(target))], {"damaged": 1}) == (met(again), tallies(again))

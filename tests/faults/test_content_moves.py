@@ -17,7 +17,7 @@ from support.stored import query
 
 
 def recorded_md5(box: Box, path: Path) -> object:
-    (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
+    file = box.get_object("file", "explain", path)
     digests = file["digests"]
     assert isinstance(digests, dict)
     return digests["md5"]
@@ -139,7 +139,7 @@ def test_file_copied_and_deleted_is_a_move(root: Path, integrity: Box) -> None:
 
 def verification(box: Box, path: Path) -> tuple[object, bool]:
     """Tell when a file was verified, and whether scrubs are to read it early."""
-    (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
+    file = box.get_object("file", "explain", path)
     ((is_suspect,),) = query(box, "SELECT is_suspect FROM file WHERE name = ?", [os.fsencode(path.name)])
     return file["verified_at"], bool(is_suspect)
 

@@ -27,6 +27,7 @@ from support.privileges import NOBODY, let_in, run_as_nobody
 from support.reading import make_capability, reading
 from support.results import kinds, met, tallies
 from support.shapes import put
+from support.stored import is_verified
 from support.waiting import wait_until
 
 MIB = 1 << 20
@@ -309,8 +310,3 @@ def test_file_edited_while_its_rot_is_confirmed(flaky_ext4: FlakyDisk, data: Pat
 
     assert ({"changed": 2, "verified": 1}, [], 0) == (tallies(done), done.findings, done.code)
     assert {"verified": 3} == tallies(integrity.run("--json", "scrub", data, expect=0))
-
-
-def is_verified(box: Box, name: bytes) -> bool:
-    with closing(sqlite3.connect(f"file:{box.catalog}?mode=ro", uri=True)) as db:
-        return bool(db.execute("SELECT 1 FROM file WHERE name = ? AND verified_at > 0", [name]).fetchone())

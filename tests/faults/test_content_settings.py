@@ -30,11 +30,6 @@ SETTINGS = pytest.mark.parametrize(
 PAST_NS = 1_600_000_000 * 10**9
 
 
-def explain(box: Box, path: Path, env: dict[str, str]) -> dict[str, object]:
-    (file,) = [one for one in box.run("--json", "explain", path, env=env).objects if one["type"] == "file"]
-    return file
-
-
 @SETTINGS
 def test_whole_cycle(data: Path, integrity: Box, block: int, digests: str, native: str) -> None:
     """Record, verify, find rot in its blocks, tell an edit and a quiet rewrite from it, accept: with any settings."""
@@ -54,7 +49,7 @@ def test_whole_cycle(data: Path, integrity: Box, block: int, digests: str, nativ
     os.sync()
     assert {"new": 6} == tallies(integrity.run("--json", "scan", data, env=env, expect=0))
     assert {"verified": 6} == tallies(integrity.run("--json", "scrub", "--deep", data, env=env, expect=0))
-    known = explain(integrity, data / "large", env)
+    known = integrity.get_object("file", "explain", data / "large", env=env)
     found = known["digests"]
     assert isinstance(found, dict)
     assert hashlib.md5((data / "large").read_bytes()).hexdigest() == found["md5"]

@@ -7,12 +7,11 @@ import mmap
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from support.reading import let_age
 from support.repairs import context_of
 from support.results import met, notes, tallies
 from support.shapes import put
+from support.stored import is_recorded
 from support.waiting import wait_until
 
 DAY_S = 86_400
@@ -222,7 +222,7 @@ def write_and_edit_while_scanned(folder: Path, box: Box) -> Path:
                 duration_s: float, path: Path = path, edits: Iterator[bytes] = edits, context: Context = context
             ) -> bool:
                 for data in edits:
-                    assert is_recorded(box, path)
+                    assert is_recorded(box, path.name)
                     with open(path, "r+b") as file:
                         file.write(data)
                 return context.stop.wait(duration_s)
@@ -236,11 +236,6 @@ def write_and_edit_while_scanned(folder: Path, box: Box) -> Path:
         if not list(edits) and identity(path) == before:
             return path
     pytest.fail("no edit came in the second of the reading")
-
-
-def is_recorded(box: Box, path: Path) -> bool:
-    with closing(sqlite3.connect(f"file:{box.catalog}?mode=ro", uri=True)) as db:
-        return bool(db.execute("SELECT 1 FROM file WHERE name = ?", [os.fsencode(path.name)]).fetchone())
 
 
 @pytest.mark.root

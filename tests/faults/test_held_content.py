@@ -18,11 +18,6 @@ MIB = 1 << 20
 COUNT = 20
 
 
-def digests(box: Box, path: Path) -> object:
-    (file,) = [one for one in box.json("explain", path) if one["type"] == "file"]
-    return file["digests"]
-
-
 def hold_changes(root: Path, box: Box, *, size: int = 9_000, policy: str = "mutable") -> list[Path]:
     """Record files, rewrite six of them, which is too many, and return those."""
     paths = [root / f"{number}.bin" for number in range(COUNT)]
@@ -93,10 +88,10 @@ def test_rotten_old_version_in_place_of_a_held_change(data: Path, integrity: Box
 
     scrub = integrity.run("--json", "scrub", data, expect=1)
     assert ("silent_rewrite", str(changed[0])) in met(scrub)
-    before = digests(integrity, changed[0])
+    before = integrity.get_object("file", "explain", changed[0])["digests"]
     integrity.run("accept", data, "--changes", "--reason", "converted", "--yes", expect=0)
 
-    assert before == digests(integrity, changed[0])
+    assert before == integrity.get_object("file", "explain", changed[0])["digests"]
     assert [("silent_rewrite", str(changed[0]))] == met(integrity.run("--json", "scrub", data, expect=1))
 
 

@@ -26,13 +26,13 @@ from integrity.errors import CatalogLocked
 from integrity.jobs.admin.accept import accept_file, find_file_targets
 from integrity.jobs.admin.forget import forget, plan_forgetting
 from integrity.jobs.context import Context
-from integrity.jobs.options import ScanOptions, ScrubOptions
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Summary
-from integrity.jobs.runner import scan, scrub
+from integrity.jobs.runner import scan
 from integrity.model import Tally
 from support.bitrot import rot
 from support.cli import Box
-from support.jobs import Told, open_context
+from support.jobs import Told, open_context, run_scan, run_scrub
 from support.moments import Moments
 from support.stored import tamper
 
@@ -75,14 +75,6 @@ def scan_beside(context: Context, path: Path) -> None:
         scan(context, [os.fsencode(path.parent)], ScanOptions())
     except CatalogLocked:
         return
-
-
-def run_scrub(context: Context) -> Summary:
-    return scrub(context, [], ScrubOptions())
-
-
-def run_scan(context: Context) -> Summary:
-    return scan(context, [], ScanOptions(full=True))
 
 
 class State(NamedTuple):

@@ -77,23 +77,17 @@ def find_calls(box: Box, *args: object) -> list[tuple[str, int]]:
 
 def kill_everywhere(before: Box, home: Path, *args: object) -> Iterator[Box]:
     """Yield copies of a box whose run was killed at moments spread over its writes; first the undisturbed one."""
-    undisturbed = copy(before, home / "undisturbed")
+    undisturbed = before.copy_to(home / "undisturbed")
     calls = find_calls(undisturbed, *args)
     yield undisturbed
     killed = 0
     for index in range(MOMENTS):
-        box = copy(before, home / f"killed{index}")
+        box = before.copy_to(home / f"killed{index}")
         call, nth = calls[index * len(calls) // MOMENTS]
         command = make_command(*(str(arg) for arg in args))
         killed += signal_at(command, call, nth, env=box.environment).was_killed
         yield box
     assert killed >= MOMENTS // 2  # calls are counted for each thread by itself
-
-
-def copy(box: Box, home: Path) -> Box:
-    """Copy a box, with its catalog."""
-    shutil.copytree(box.home, home)
-    return Box(home)
 
 
 @pytest.mark.root("strace")
@@ -151,7 +145,7 @@ def test_scans_that_are_killed_at_random_moments(integrity: Box, tmp_path: Path)
     root = make_tree(tmp_path / "root")
     integrity.run("scan", root, expect=0)
     change_tree(root)
-    undisturbed = copy(integrity, tmp_path / "undisturbed")
+    undisturbed = integrity.copy_to(tmp_path / "undisturbed")
     undisturbed.run("scan", root, expect=0)
     undisturbed.run("scrub", root, expect=0)
     for number, moment in enumerate(find_moments(10, 1.2)):

@@ -17,6 +17,7 @@ from support.loopfs import LoopFS
 from support.planted import age
 from support.results import get_number, kinds, tallies
 from support.running import Running
+from support.shapes import put_large
 from support.stored import baselines, query, tamper
 from support.waiting import wait_until
 
@@ -30,16 +31,9 @@ SIZE = 160 * MIB + 12_345
 def large(faulty: FaultFS, integrity: Box, tmp_path: Path) -> Path:
     """Write a large file and have small blocks, so that a checkpoint comes every 64 MiB."""
     integrity.configure(f'[[root]]\npath = "{faulty.folder}"\nblock_size = "64KiB"\n')
-    write(tmp_path / "source" / "large.img")
+    put_large(tmp_path / "source" / "large.img", SIZE)
+    age(tmp_path / "source" / "large.img")
     return faulty.folder / "large.img"
-
-
-def write(path: Path) -> None:
-    """Write SIZE bytes, no two blocks alike."""
-    with open(path, "wb") as file:
-        for number in range(SIZE // MIB + 1):
-            file.write(hashlib.shake_128(b"%d" % number).digest(min(MIB, SIZE - number * MIB)))
-    age(path)
 
 
 def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number: signal.Signals) -> int:
@@ -134,7 +128,8 @@ def test_rot_before_the_stop_is_found_by_the_window_after_it(integrity: Box) -> 
         root = fs.folder / "root"
         root.mkdir()
         integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
-        write(root / "large.img")
+        put_large(root / "large.img", SIZE)
+        age(root / "large.img")
         os.sync()
         integrity.run("scan", expect=0)
         flip_bit(os.fsencode(root / "large.img"), 10 * MIB, 1)

@@ -21,18 +21,13 @@ _HELD = "SELECT count(*) FROM candidate WHERE state = 'held'"
 _REMOVED = "SELECT count(*) FROM history WHERE replaced_because = 'deleted'"
 
 
-def copy(box: Box, home: Path) -> Box:
-    shutil.copytree(box.home, home)
-    return Box(home)
-
-
 def test_renamed_folder_whose_scan_is_killed_between_two_pages(integrity: Box, tmp_path: Path) -> None:
     """What had moved has moved, what had not moves with the next scan; no record is lost or made twice."""
     root = plant(tmp_path / "root" / "old", _FILES, size_bytes=20).parent
     age(*root.rglob("*.txt"))
     integrity.run("scan", root, expect=0)
     (root / "old").rename(root / "new")
-    undisturbed = copy(integrity, tmp_path / "undisturbed")
+    undisturbed = integrity.copy_to(tmp_path / "undisturbed")
     assert _FILES == tallies(undisturbed.run("--json", "scan", root, expect=0))["moved"]
 
     scan_until(integrity.catalog, root, _MOVED)

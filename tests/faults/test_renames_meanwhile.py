@@ -33,6 +33,7 @@ from integrity.jobs.report import Summary
 from integrity.jobs.runner import run_on, scan, scrub
 from integrity.model import Job
 from support.bitrot import rot
+from support.jobs import run_scan, run_scrub
 from support.loopfs import LoopFS
 from support.moments import Moments
 from support.reading import let_age
@@ -115,14 +116,6 @@ def rename_known_file_over(root: Path) -> set[str]:
 def swap_folder_of_known_file(root: Path) -> set[str]:
     exchange(root / "a", root / "b")
     return {"b/1"}
-
-
-def run_scan(context: Context) -> Summary:
-    return scan(context, [], ScanOptions(full=True))
-
-
-def run_scrub(context: Context) -> Summary:
-    return scrub(context, [], ScrubOptions())
 
 
 def run_blindly(context: Context) -> Summary:

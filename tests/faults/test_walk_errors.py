@@ -15,7 +15,7 @@ from support.bitrot import flip_at, get_positions
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.mounts import shut_down
-from support.reading import opened_root
+from support.reading import files_of, opened_root
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -27,10 +27,6 @@ def write(fs: LoopFS | FaultFS, *names: str) -> None:
         os.makedirs(os.path.dirname(fs.path(name)), exist_ok=True)
         with open(fs.path(name), "wb") as file:
             file.write(b"content")
-
-
-def files_of(listings: list[FolderListing]) -> set[bytes]:
-    return {os.path.join(listing.folder, seen.name) for listing in listings for seen in listing.files}
 
 
 def errors_of(listings: list[FolderListing]) -> dict[bytes, int]:

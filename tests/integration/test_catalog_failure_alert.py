@@ -11,8 +11,8 @@ from support.smtpsink import SmtpSink, free_port
 FULL = "/var/lib/integrity: no space is left: free space"
 
 
-class Failures:
-    """An alert, and the clock that it goes by."""
+class FailureAlert:
+    """A ``CatalogFailureAlert`` on clocks that the test sets."""
 
     def __init__(self, port: int) -> None:
         self.now = 0.0
@@ -20,7 +20,7 @@ class Failures:
         self._alert = CatalogFailureAlert(HOST, lambda: NOW + self.now, lambda: self.now)
 
     def look(self, trouble: str, *, after: float = 0.0) -> None:
-        """Have it look, later."""
+        """Pass it the present trouble, "" for none, some time later."""
         self.now += after
         self._alert.look(trouble, self._channels)
 
@@ -30,42 +30,42 @@ class Failures:
 
 def test_catalog_that_can_not_be_written_is_mailed(sink: SmtpSink) -> None:
     """When it has lasted, once; again after a day."""
-    failures = Failures(sink.port)
-    failures.look(FULL)
-    failures.look(FULL, after=LASTS_S - 1)
+    alert = FailureAlert(sink.port)
+    alert.look(FULL)
+    alert.look(FULL, after=LASTS_S - 1)
     assert [] == sink.received
     for _ in range(10):
-        failures.look(FULL, after=60)
+        alert.look(FULL, after=60)
     (received,) = sink.received
     assert "[integrity] nas: the catalog can't be written" == received.mail["Subject"]
     assert FULL in received.text
-    failures.look(FULL, after=AGAIN_S)
+    alert.look(FULL, after=AGAIN_S)
     assert 2 == len(sink.received)
 
 
 def test_what_passes_is_not_told_and_what_comes_and_goes_is_told_hourly(sink: SmtpSink) -> None:
     """A moment without trouble begins anew, but a mail each minute helps nobody."""
-    failures = Failures(sink.port)
+    alert = FailureAlert(sink.port)
     for _ in range(5):
-        failures.look(FULL, after=LASTS_S - 1)
-        failures.look("", after=1)
+        alert.look(FULL, after=LASTS_S - 1)
+        alert.look("", after=1)
     assert [] == sink.received
     for _ in range(int(PAUSE_S // 120)):
-        failures.look(FULL, after=30)
-        failures.look(FULL, after=LASTS_S)
-        failures.look("", after=30)
+        alert.look(FULL, after=30)
+        alert.look(FULL, after=LASTS_S)
+        alert.look("", after=30)
     assert 1 == len(sink.received)
-    failures.look(FULL, after=PAUSE_S)
-    failures.look(FULL, after=LASTS_S)
+    alert.look(FULL, after=PAUSE_S)
+    alert.look(FULL, after=LASTS_S)
     assert 2 == len(sink.received)
 
 
 def test_mail_that_no_server_takes_is_tried_again(sink: SmtpSink) -> None:
     """Nothing is written down, so it is tried until one channel took it."""
-    failures = Failures(free_port())
-    failures.look(FULL)
-    failures.look(FULL, after=LASTS_S)
-    failures.port = sink.port
-    failures.look(FULL, after=LASTS_S)
-    failures.look(FULL, after=LASTS_S)
+    alert = FailureAlert(free_port())
+    alert.look(FULL)
+    alert.look(FULL, after=LASTS_S)
+    alert.port = sink.port
+    alert.look(FULL, after=LASTS_S)
+    alert.look(FULL, after=LASTS_S)
     assert 1 == len(sink.received)

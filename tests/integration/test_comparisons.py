@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from integrity.model import Finding
 from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import MonitoredCopy, find_disks, find_monitored_copies, find_monitored_roots
 from integrity.service.schedule.copy_schedule import Comparisons, schedule_name
+from support.clock import Clock
 from support.faultfs import FaultFS, Rule
 from support.jobs import open_context
 from support.loopfs import LoopFS
@@ -38,25 +38,15 @@ HOUR_S = 3600
 NOW = 1_800_014_400
 
 
-@dataclass
-class Clock:
-    """Seconds, set forward at will."""
-
-    now: float = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Parts:
-    """What the daemon gives its comparisons: catalog, configuration, roots, lanes, and a clock."""
+    """What the daemon gives its comparisons: catalog, configuration, roots, dispatcher, and a clock."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
         self.root = plant(folder / "root", COUNT)
         self.copy = folder / "copy"
         self.path = folder / "catalog.db"
-        self.clock = Clock()
+        self.clock = Clock(NOW)
         self.set_url(url)
         Catalog.create(bytes(self.path)).close()
         service = ServiceContext(

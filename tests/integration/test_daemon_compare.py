@@ -117,7 +117,7 @@ def test_copy_that_was_compared_is_left_alone_until_it_is_due(integrity: Box, tm
             service.wait_begun()
             service.stop()
     with Service(integrity) as service:
-        runs = next(one for one in integrity.json("status") if one["type"] == "service")["next_runs"]
+        runs = integrity.get_object("service", "status")["next_runs"]
         service.stop()
     assert isinstance(runs, list)
     assert {"compare:copy0", "scan"} <= {one["name"] for one in runs}

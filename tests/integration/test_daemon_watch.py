@@ -13,7 +13,7 @@ from support.cli import Box
 from support.inotify import is_limiting_possible, limiting, make_folders
 from support.planted import plant
 from support.service import Service
-from support.stored import count_rows, query
+from support.stored import count_rows, is_recorded, is_verified, query
 from support.waiting import wait_until
 
 SETTLE_S = 1
@@ -26,16 +26,6 @@ MIB = 1 << 20
 def configure(box: Box, root: Path, schedule: str = NEVER, more: str = "") -> None:
     """Have one root that settles soon."""
     box.configure(f'[[root]]\npath = "{root}"\nsettle = "{SETTLE_S}s"\n\n[schedule]\n{schedule}\n{more}\n')
-
-
-def is_recorded(box: Box, name: str) -> bool:
-    """Say whether a name is in the catalog."""
-    return bool(query(box, "SELECT 1 FROM file WHERE name = ?", (name.encode(),)))
-
-
-def is_verified(box: Box, name: str) -> bool:
-    """Say whether a name was read once more from the disk."""
-    return bool(query(box, "SELECT 1 FROM file WHERE name = ? AND verified_at IS NOT NULL", (name.encode(),)))
 
 
 def test_copied_file_is_recorded_and_verified_soon(integrity: Box, root: Path) -> None:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -17,10 +16,10 @@ from integrity.jobs.report import Summary
 from integrity.model import Finding, FindingKind, RootState
 from integrity.service.schedule.clock import Windows, parse_windows
 from integrity.service.schedule.scheduler import Scheduler
+from support.berlin import BERLIN
 from support.month import DAY_S, Machine
 from support.planted import plant
 
-BERLIN = ZoneInfo("Europe/Berlin")
 BEGIN = datetime(2026, 10, 10, 8, tzinfo=BERLIN)  # clocks are put back on the 25th
 FILES = 84
 SIZE = 1000

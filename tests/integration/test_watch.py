@@ -19,6 +19,7 @@ from integrity.files.walk import walk
 from integrity.files.watch.inotify import EventHandler, EventReader
 from integrity.files.watch.watcher import Blindness, BlindReason, WatchedRoot, Watcher
 from support.cli import JsonObject
+from support.clock import Clock
 from support.inotify import (
     burst,
     fill_at_once,
@@ -31,6 +32,7 @@ from support.inotify import (
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, small_tmpfs, unmounted, vanish
 from support.privileges import as_nobody, let_in
+from support.proc import count_descriptors
 from support.programs import sh
 from support.reading import opened_root
 from support.shapes import put, put_deep
@@ -81,16 +83,6 @@ class Heard:
 
     def wait_for_alarm(self, reason: BlindReason) -> None:
         wait_until(lambda: reason in self.alarms(), f"{reason}, not only {self.alarms()}")
-
-
-class Clock:
-    """A clock that stands still unless it is moved."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture
@@ -445,10 +437,10 @@ class TestLostEvents:
         heard.gate.set()
         heard.wait_for_alarm(BlindReason.OVERFLOW)
 
-        clock.now_s += RENEW_S - 1
+        clock.now += RENEW_S - 1
         watcher.tend()
         assert {(BlindReason.OVERFLOW, b"")} == find_reasons(watcher, full)
-        clock.now_s += 1
+        clock.now += 1
         watcher.tend()
         assert () == watcher.blindness(full)
         assert [BlindReason.OVERFLOW, BlindReason.OVERFLOW] == heard.alarms()
@@ -521,13 +513,13 @@ class TestRefusals:
             (blindness,) = watcher.blindness(top)
             assert b"closed" == blindness.path
             assert os.fsdecode(top) + "/closed: can't be watched: Permission denied" in blindness.message
-            clock.now_s += RENEW_S
+            clock.now += RENEW_S
             watcher.tend()
             assert [BlindReason.UNREADABLE] == heard.alarms()
         assert 2 == watcher.folder_count()
 
         os.chmod(top + b"/closed", 0o755)
-        clock.now_s += RENEW_S
+        clock.now += RENEW_S
         with as_nobody():
             watcher.tend()
 
@@ -545,7 +537,7 @@ class TestRefusals:
         with as_nobody():
             watcher.watch([root_at(top)])
         os.rmdir(top + b"/closed")
-        clock.now_s += RENEW_S
+        clock.now += RENEW_S
         watcher.tend()
 
         assert () == watcher.blindness(top)
@@ -565,7 +557,7 @@ class TestRefusals:
         assert 0 == watcher.folder_count()
 
         os.chmod(top, 0o700)
-        clock.now_s += RENEW_S
+        clock.now += RENEW_S
         watcher.tend()
 
         assert () == watcher.blindness(top)
@@ -882,7 +874,7 @@ class TestWatcher:
 
     def test_closed_watcher_tells_nothing_and_keeps_nothing(self, top: bytes, heard: Heard, watcher: Watcher) -> None:
         """Neither a thread nor a descriptor stays; to close it again is no error."""
-        threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+        threads, descriptors = threading.active_count(), count_descriptors()
         make_folders(top, 50)
         for _ in range(20):
             watcher.watch([root_at(top)])
@@ -891,16 +883,16 @@ class TestWatcher:
         put(top + b"/unseen")
 
         assert set() == heard.paths() - {b""}
-        assert (threads, descriptors) == (threading.active_count(), len(os.listdir("/proc/self/fd")))
+        assert (threads, descriptors) == (threading.active_count(), count_descriptors())
         assert 0 == watcher.folder_count()
 
     def test_reader_that_never_read_keeps_no_descriptor(self) -> None:
         """It may be stopped before its thread has come to its first read."""
-        descriptors = len(os.listdir("/proc/self/fd"))
+        descriptors = count_descriptors()
 
         EventReader(cast(EventHandler, None)).stop()
 
-        assert descriptors == len(os.listdir("/proc/self/fd"))
+        assert descriptors == count_descriptors()
 
     def test_tending_an_idle_root_changes_nothing(
         self, top: bytes, heard: Heard, watcher: Watcher, clock: Clock
@@ -910,7 +902,7 @@ class TestWatcher:
         watcher.watch([root_at(top)])
 
         for _ in range(100):
-            clock.now_s += 3600
+            clock.now += 3600
             watcher.tend()
 
         assert set() == heard.paths()

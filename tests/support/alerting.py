@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from integrity.alerts.channels import Channel, make_channels
 from integrity.alerts.delivery import AlertDelivery
@@ -13,18 +12,9 @@ from integrity.catalog.findings import NewFinding
 from integrity.config import Alerts, Config, Mail, MailTransport
 from integrity.model import Certainty, FileId, Finding, FindingId, FindingKind
 from support.catalogs import MIB, NOW, CatalogBox
+from support.clock import Clock
 
 HOST = "nas.example.org"
-
-
-@dataclass
-class Clock:
-    """A clock that stands until it is set."""
-
-    now: float = NOW
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def mail_config(port: int, *to: str, alerts: Alerts | None = None) -> Config:
@@ -50,7 +40,7 @@ class Teller:
         self.box = box
         self.config = config
         self.beats: list[float] = []
-        self.clock = clock or Clock()
+        self.clock = clock or Clock(NOW)
         self.channels = make_channels(config, hostname=HOST) if channels is None else channels
         self.restart()
 

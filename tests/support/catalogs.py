@@ -122,6 +122,12 @@ class CatalogBox:
         with self.catalog.read() as c:
             return files.find_file(c, self.sealer, self.root.id, path)
 
+    def get_at(self, path: bytes) -> rows.FileRecord:
+        """Return the record of a path that has one."""
+        record = self.find(path)
+        assert record is not None, path
+        return record
+
     def check_tally(self) -> roots.TallyCheck:
         """Check every seal, the count and the XOR of the root."""
         with self.catalog.read() as c:

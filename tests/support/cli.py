@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -198,6 +199,16 @@ class Box:
     def json(self, *args: AnyPath, expect: int | None = None) -> list[JsonObject]:
         """Run with ``--json`` and return the objects."""
         return list(self.run("--json", *args, expect=expect).objects)
+
+    def get_object(self, name: str, *args: AnyPath, env: Mapping[str, str] | None = None) -> JsonObject:
+        """Run with ``--json`` and return the only object whose ``type`` is ``name``."""
+        (found,) = self.run("--json", *args, env=env).of_type(name)
+        return found
+
+    def copy_to(self, home: Path) -> Box:
+        """Copy the home with its catalog, and return the box that uses the copy."""
+        shutil.copytree(self.home, home)
+        return Box(home)
 
     def findings(self, *args: AnyPath, expect: int | None = None) -> list[JsonObject]:
         """Run with ``--json`` and return the objects of type ``finding``."""

@@ -13,6 +13,11 @@ from integrity.model import Blocks
 _PIECE_BYTES = 16 << 20
 
 
+def expect_md5(content: bytes | bytearray) -> bytes:
+    """Digest ``content`` as hashlib does."""
+    return hashlib.md5(content).digest()
+
+
 def expect_crc64nvme(content: bytes) -> bytes:
     """Digest ``content`` as S3 does."""
     value: int = checksums.crc64nvme(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sqlite3
@@ -12,6 +13,7 @@ from pathlib import Path
 from sqlalchemy import Table
 
 from integrity.catalog import schema
+from support import AnyPath
 from support.stored import leave_seals
 
 
@@ -89,3 +91,13 @@ def find_flips(catalog: Path, chance: random.Random) -> Iterator[str]:
             for suffix in ("-wal", "-shm"):
                 Path(f"{catalog}{suffix}").unlink(missing_ok=True)
             catalog.write_bytes(clean)
+
+
+def damage_rows(catalog: AnyPath, sql: str, *values: object) -> None:
+    """Change rows as bad memory would: no constraint is checked, no seal or generated column is updated."""
+    with closing(sqlite3.connect(os.fsdecode(catalog), isolation_level=None)) as db:
+        leave_seals(db)
+        db.execute("PRAGMA foreign_keys = OFF")
+        db.execute("PRAGMA ignore_check_constraints = ON")
+        with plain_columns(db):
+            assert db.execute(sql, values).rowcount

@@ -10,7 +10,9 @@ from pathlib import Path
 from integrity.catalog.connection import Catalog
 from integrity.config import Config
 from integrity.jobs.context import Context
+from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Note, Progress, Summary
+from integrity.jobs.runner import scan, scrub
 from integrity.model import Finding, Tally
 
 
@@ -44,3 +46,13 @@ def open_context(path: Path, config: Config | None = None) -> Iterator[Context]:
 def tally(summary: Summary) -> dict[str, int]:
     """Count the names of a run by what became of them."""
     return {one.value: count for one in Tally if (count := getattr(summary.counts, one.value))}
+
+
+def run_scan(context: Context) -> Summary:
+    """Scan every root, each folder of it."""
+    return scan(context, [], ScanOptions(full=True))
+
+
+def run_scrub(context: Context) -> Summary:
+    """Scrub every root."""
+    return scrub(context, [], ScrubOptions())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.machine import need_linking
 from support.programs import find_missing, sh
 
 NATIVE = Path(__file__).parents[2] / "native"
@@ -49,3 +50,26 @@ def run(*command: str | Path) -> str:
     )
     assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-8000:]}"
     return done.stdout
+
+
+def find_paths(report: str, mask: int) -> list[str]:
+    """Return the paths that a self-test of the C core says it used under this mask."""
+    (line,) = (line for line in report.splitlines() if line.startswith(f"mask {mask}:"))
+    return line.split()[2:]
+
+
+def build_selftest_for(folder: Path, target: str, *, machine: str, triplet: str, package: str) -> Path:
+    """Build a static self-test for another machine; skip the test where ``package``, which that takes, is missing."""
+    compiler = f"{triplet}-gcc"
+    need_linking(compiler, "-static", package=package)
+    programs = build(
+        folder,
+        target,
+        INTEGRITY_SELFTEST="ON",
+        INTEGRITY_SANITIZE="OFF",
+        CMAKE_SYSTEM_NAME="Linux",
+        CMAKE_SYSTEM_PROCESSOR=machine,
+        CMAKE_C_COMPILER=compiler,
+        CMAKE_EXE_LINKER_FLAGS="-static",
+    )
+    return programs / target

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from integrity.files.buffers import Buffers
+from integrity.files.listing import FolderListing
 from integrity.files.open_beneath import open_root
 from integrity.files.read import OpenFile, Reader
 from integrity.files.read_errors import ErrorBudget
@@ -70,6 +71,11 @@ def reading(
 def read_all(file: OpenFile, buffers: Buffers, start: int = 0) -> bytes:
     """Return all segments put together, holes as zeros."""
     return b"".join(bytes(one.length) if one.data is None else bytes(one.data) for one in file.segments(buffers, start))
+
+
+def files_of(listings: Iterable[FolderListing]) -> set[bytes]:
+    """Return the paths of all files in the listings of a walk."""
+    return {os.path.join(listing.folder, seen.name) for listing in listings for seen in listing.files}
 
 
 def let_age(path: AnyPath, age_ns: int = 50_000_000) -> None:

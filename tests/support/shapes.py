@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from support import AnyPath
 
+MIB = 1 << 20
 TIB = 1 << 40
 
 _FICLONE = 0x40049409  # linux/fs.h
@@ -17,6 +20,19 @@ def put(path: AnyPath, data: bytes = b"content\n") -> None:
     """Write a file."""
     with open(path, "wb") as file:
         file.write(data)
+
+
+def put_in(folder: Path, name: str, data: bytes) -> bytes:
+    """Write a file in ``folder`` and return its path."""
+    put(folder / name, data)
+    return bytes(folder / name)
+
+
+def put_large(path: AnyPath, size_bytes: int) -> None:
+    """Write a file in which no two MiB are alike, the same for the same size."""
+    with open(path, "wb") as file:
+        for number, offset in enumerate(range(0, size_bytes, MIB)):
+            file.write(hashlib.shake_128(b"%d" % number).digest(min(MIB, size_bytes - offset)))
 
 
 def put_sparse(path: AnyPath, size_bytes: int, pieces: Sequence[tuple[int, bytes]] = ()) -> None:

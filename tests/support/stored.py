@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -39,6 +40,16 @@ def leave_seals(db: sqlite3.Connection) -> None:
 def count_rows(integrity: Box) -> int:
     """Count the recorded files."""
     return int(str(query(integrity, "SELECT count(*) FROM file")[0][0]))
+
+
+def is_recorded(integrity: Box, name: AnyPath) -> bool:
+    """Return whether a file of this name is recorded."""
+    return bool(query(integrity, "SELECT 1 FROM file WHERE name = ?", (os.fsencode(name),)))
+
+
+def is_verified(integrity: Box, name: AnyPath) -> bool:
+    """Return whether a file of this name was read again after it was recorded."""
+    return bool(query(integrity, "SELECT 1 FROM file WHERE name = ? AND verified_at IS NOT NULL", (os.fsencode(name),)))
 
 
 def baselines(catalog: AnyPath) -> dict[bytes, tuple[object, ...]]:

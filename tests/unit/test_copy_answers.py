@@ -7,7 +7,6 @@ import hashlib
 import pytest
 
 from integrity.catalog import files, history
-from integrity.catalog.rows import FileRecord
 from integrity.copies.part_digests import join_parts
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.compare.copy_answer import Level, answer_by_reading, is_older, vote_by_digests
@@ -27,15 +26,9 @@ def box(box: CatalogBox) -> CatalogBox:
     return box
 
 
-def find(box: CatalogBox, path: bytes) -> FileRecord:
-    record = box.find(path)
-    assert record is not None
-    return record
-
-
 def vote(box: CatalogBox, path: bytes, *published: Published) -> CopyVote | None:
     with box.catalog.read() as c:
-        return vote_by_digests(c, box.sealer, find(box, path), published)
+        return vote_by_digests(c, box.sealer, box.get_at(path), published)
 
 
 def test_digests_that_are_kept(box: CatalogBox) -> None:
@@ -91,7 +84,7 @@ def test_etag_of_one_part(box: CatalogBox) -> None:
 
 def edit(box: CatalogBox, path: bytes, seed: str) -> None:
     """Give a file another baseline."""
-    record = find(box, path)
+    record = box.get_at(path)
     with box.catalog.transaction() as c:
         history.add_history(c, [record], because=BaselineReason.EDITED, now=NOW)
 

@@ -14,6 +14,7 @@ import pytest
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import DeepFolders, open_root
 from integrity.files.walk import walk
+from support.proc import count_descriptors
 
 DEPTH = 3000
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -47,7 +48,7 @@ def test_all_folders_of_a_comb_are_walked(comb: Path, monkeypatch: pytest.Monkey
     """Depth first, into each tooth; nothing stays open."""
     monkeypatch.setenv("INTEGRITY_NATIVE", native)
     gc.collect()  # what earlier tests left open is closed before it is counted
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_descriptors()
     root_fd = open_root(os.fsencode(comb))
     found = {one.folder: [seen.name for seen in one.files] for one in walk(root_fd, excludes=Excludes(()))}
     os.close(root_fd)
@@ -55,7 +56,7 @@ def test_all_folders_of_a_comb_are_walked(comb: Path, monkeypatch: pytest.Monkey
     teeth = {in_comb(depth, "beside") for depth in range(0, DEPTH, 100)}
     assert set(found) == {in_comb(depth) for depth in range(DEPTH + 1)} | teeth
     assert all((names == [b"file"]) == (folder in teeth) for folder, names in found.items())
-    assert before == len(os.listdir("/proc/self/fd"))
+    assert before == count_descriptors()
 
 
 def test_folders_are_opened_in_any_order(comb: Path) -> None:

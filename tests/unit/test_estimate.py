@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from integrity.cli.progress import TimeLeft, about
-from support.alerting import Clock
+from support.clock import Clock
 
 MB = 1_000_000
 STEP_S = 0.25

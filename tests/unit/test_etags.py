@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 
 import pytest
@@ -19,24 +18,20 @@ from integrity.copies.part_digests import (
 )
 from integrity.copies.protocol import Kind, Published
 from integrity.copies.s3.checksums import StatedChecksums, read_etag, read_stated
+from support.expected import expect_md5
 
 DATA = random.Random(1).randbytes(5000)
 DIGITS = "0123456789abcdef0123456789abcdef"
-
-
-def md5(data: bytes) -> bytes:
-    """Return what hashlib says."""
-    return hashlib.md5(data).digest()
 
 
 def expect_etag(data: bytes, sizes: tuple[int, ...]) -> bytes:
     """Compute it as Amazon describes it."""
     parts = []
     for size in sizes:
-        parts.append(md5(data[:size]))
+        parts.append(expect_md5(data[:size]))
         data = data[size:]
     assert not data
-    return md5(b"".join(parts))
+    return expect_md5(b"".join(parts))
 
 
 def of_parts(*sizes: int, parts: int) -> Published:
@@ -46,9 +41,9 @@ def of_parts(*sizes: int, parts: int) -> Published:
 
 def test_known_etag() -> None:
     """Two parts of five and one MiB of zeros, as the aws program had them."""
-    parts = [md5(bytes(5 * MIB)), md5(bytes(MIB))]
+    parts = [expect_md5(bytes(5 * MIB)), expect_md5(bytes(MIB))]
 
-    assert join_parts(parts) == md5(b"".join(parts))
+    assert join_parts(parts) == expect_md5(b"".join(parts))
 
 
 @given(sizes=st.lists(st.integers(0, 300), min_size=1, max_size=8), cuts=st.lists(st.integers(1, 400), min_size=1))
@@ -80,29 +75,29 @@ def test_parts_that_are_blocks_need_no_file(size_bytes: int, block_bytes: int) -
     """The MD5s of the blocks are those of the parts."""
     data = DATA[:size_bytes]
     sizes = split_evenly(size_bytes, block_bytes)
-    packed = b"".join(md5(data[at : at + block_bytes]) for at in range(0, size_bytes, block_bytes))
+    packed = b"".join(expect_md5(data[at : at + block_bytes]) for at in range(0, size_bytes, block_bytes))
 
-    assert expect_etag(data, sizes) == derive_from_blocks(sizes, md5(data), block_bytes, packed)
+    assert expect_etag(data, sizes) == derive_from_blocks(sizes, expect_md5(data), block_bytes, packed)
 
 
 @pytest.mark.parametrize("sizes", [(2000, 2000, 1000), (500, 4500), (1000, 1000, 1000, 1001, 999)])
 def test_parts_that_are_no_blocks_need_the_file(sizes: tuple[int, ...]) -> None:
     """Also where parts are several blocks: MD5s can't be put together."""
-    packed = b"".join(md5(DATA[at : at + 1000]) for at in range(0, 5000, 1000))
+    packed = b"".join(expect_md5(DATA[at : at + 1000]) for at in range(0, 5000, 1000))
 
-    assert derive_from_blocks(sizes, md5(DATA), 1000, packed) is None
+    assert derive_from_blocks(sizes, expect_md5(DATA), 1000, packed) is None
 
 
 def test_blocks_that_are_not_all_there_need_the_file() -> None:
     """Sparse files have no MD5 of some of their blocks."""
-    packed = b"".join(md5(DATA[at : at + 1000]) for at in range(0, 4000, 1000))
+    packed = b"".join(expect_md5(DATA[at : at + 1000]) for at in range(0, 4000, 1000))
 
-    assert derive_from_blocks((1000,) * 5, md5(DATA), 1000, packed) is None
+    assert derive_from_blocks((1000,) * 5, expect_md5(DATA), 1000, packed) is None
 
 
 def test_single_part_needs_the_digest_of_the_file_only() -> None:
     """Its ETag is the MD5 of the file's MD5."""
-    assert expect_etag(DATA, (5000,)) == derive_from_blocks((5000,), md5(DATA), 1 << 20, b"")
+    assert expect_etag(DATA, (5000,)) == derive_from_blocks((5000,), expect_md5(DATA), 1 << 20, b"")
 
 
 @pytest.mark.parametrize(

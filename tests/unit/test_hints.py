@@ -6,23 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.service.dirty_paths import DirtyPaths
+from support.clock import Clock
 
 ROOT = b"/root"
 SETTLE_S = 10.0
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def make(most_names: int = 100) -> tuple[DirtyPaths, Clock]:
-    clock = Clock()
+    clock = Clock(100.0)
     return DirtyPaths(lambda _: SETTLE_S, monotonic=clock, most_names=most_names), clock
 
 
@@ -31,16 +22,16 @@ def test_name_is_handed_out_once_and_when_it_is_quiet():
     hints, clock = make()
     assert hints.take(ROOT) is None
     hints.add(ROOT, b"a")
-    clock.now_s += 9
+    clock.now += 9
     hints.add(ROOT, b"a")
     hints.add(ROOT, b"b")
-    clock.now_s += 9
+    clock.now += 9
     assert hints.take(ROOT) is None
     hints.add(ROOT, b"b")
-    clock.now_s += 1
+    clock.now += 1
     assert hints.take(ROOT) == (b"a",)
     assert hints.take(ROOT) is None
-    clock.now_s += 9
+    clock.now += 9
     assert hints.take(ROOT) == (b"b",)
 
 
@@ -55,7 +46,7 @@ def test_too_many_names_stand_for_the_root():
         fill(hints)
         hints.add(ROOT, b"more")
         assert hints.take(ROOT) is None
-        clock.now_s += SETTLE_S
+        clock.now += SETTLE_S
         assert hints.take(ROOT) == ()
         assert hints.take(ROOT) is None
 
@@ -66,10 +57,10 @@ def test_restless_root_is_looked_at_all_the_same():
     hints.add_whole(ROOT)
     taken = []
     for _ in range(250):
-        clock.now_s += 1
+        clock.now += 1
         hints.add(ROOT, b"log")
         if hints.take(ROOT) == ():
-            taken.append(clock.now_s)
+            taken.append(clock.now)
             hints.add_whole(ROOT)
     assert 2 == len(taken)
 
@@ -78,10 +69,10 @@ def test_what_was_given_back_is_handed_out_again():
     """Names as names, the whole as the whole."""
     hints, clock = make()
     hints.give_back(ROOT, (b"a", b"b"))
-    clock.now_s += SETTLE_S
+    clock.now += SETTLE_S
     assert hints.take(ROOT) == (b"a", b"b")
     hints.give_back(ROOT, ())
-    clock.now_s += SETTLE_S
+    clock.now += SETTLE_S
     assert hints.take(ROOT) == ()
 
 
@@ -91,7 +82,7 @@ def test_roots_that_are_gone_are_forgotten():
     hints.add(ROOT, b"a")
     hints.add(b"/other", b"a")
     hints.keep_only(frozenset({b"/other"}))
-    clock.now_s += SETTLE_S
+    clock.now += SETTLE_S
     assert hints.take(ROOT) is None
     assert hints.take(b"/other") == (b"a",)
 
@@ -102,14 +93,14 @@ def test_nothing_is_lost(events: list[tuple[int, float]]):
     hints, clock = make(most_names=6)
     due: dict[bytes, float] = {}
     for number, wait_s in [*events, (0, 3 * SETTLE_S)]:
-        clock.now_s += wait_s
+        clock.now += wait_s
         taken = hints.take(ROOT)
         if taken is not None:
             for name in taken or tuple(due):
                 due.pop(name)
         name = b"%d" % number
         hints.add(ROOT, name)
-        due[name] = clock.now_s
-    clock.now_s += SETTLE_S + 0.001  # sums of such waits are rounded
+        due[name] = clock.now
+    clock.now += SETTLE_S + 0.001  # sums of such waits are rounded
     taken = hints.take(ROOT)
     assert taken == () or set(taken or ()) == set(due)

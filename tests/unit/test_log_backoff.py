@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from integrity.service.log_backoff import LogBackoff
-
-
-class Clock:
-    """A clock that stands until it is set."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from support.clock import Clock
 
 
 def count_said(backoff: LogBackoff, clock: Clock, seconds: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import re
@@ -20,6 +19,7 @@ import integrity
 from integrity._native import lib
 from integrity.hashing import Md5, native_status
 from integrity.hashing.md5_native import PATHS, NativeMd5, get_path, limit_path, list_paths, only_path
+from support.expected import expect_md5
 
 MESSAGE = bytes(i * 7 % 251 for i in range(1100))
 ROOT = Path(__file__).parents[2]
@@ -46,16 +46,11 @@ def expect_paths(features: int) -> list[str]:
     return [*(name for name, bit in bits.items() if features & bit), "scalar"]
 
 
-def reference(data: bytes) -> str:
-    """Return what hashlib says."""
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
 def test_every_path_gives_the_same_digest(feature_mask: int) -> None:
     """The mask decides on which path the blocks are compressed, and nothing else."""
     assert expect_paths(feature_mask & lib.md5_features()) == list_paths()
     for size_bytes in range(len(MESSAGE) + 1):
-        assert reference(MESSAGE[:size_bytes]) == NativeMd5(MESSAGE[:size_bytes]).hexdigest()
+        assert expect_md5(MESSAGE[:size_bytes]).hex() == NativeMd5(MESSAGE[:size_bytes]).hexdigest()
 
 
 def test_status_names_the_path_for_many_messages_and_the_one_for_one(feature_mask: int) -> None:
@@ -73,7 +68,7 @@ def test_stream_goes_on_over_a_change_of_path(feature_mask: int) -> None:
     stream = NativeMd5.import_state(state)
     stream.update(MESSAGE[500:])
 
-    assert reference(MESSAGE) == stream.hexdigest()
+    assert expect_md5(MESSAGE).hex() == stream.hexdigest()
 
 
 @given(
@@ -102,7 +97,7 @@ def test_digest_does_not_depend_on_where_it_is_computed(pieces: list[tuple[int, 
 
     ends = itertools.accumulate((size_bytes for size_bytes, _, _ in pieces), initial=0)
     fed = b"".join(MESSAGE[end % 500 :][:size_bytes] for end, (size_bytes, _, _) in zip(ends, pieces, strict=False))
-    assert reference(fed) == digest
+    assert expect_md5(fed).hex() == digest
 
 
 def test_paths_are_those_of_the_header() -> None:

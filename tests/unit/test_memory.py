@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ import pytest
 
 from integrity.jobs.report import Stop
 from integrity.service.startup import MemoryTrimmer
+from support.clock import Clock
+from support.proc import count_descriptors
 
 _PROGRAM = """
 import threading
@@ -46,15 +47,6 @@ def test_memory_of_a_job_goes_back():
     assert int(done.stdout) < 25
 
 
-class Clock:
-    """A clock that is set."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class _Job:
     """Refers to itself, as jobs do through their callbacks, and holds a descriptor."""
 
@@ -64,10 +56,6 @@ class _Job:
 
     def end(self) -> None:
         """Do nothing."""
-
-
-def count_open() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.fixture
@@ -88,29 +76,29 @@ def leave_jobs(count: int) -> None:
 def test_busy_service_gives_back_once_a_minute() -> None:
     """Not after each job, which would cost more than small jobs do."""
     clock = Clock()
-    trimmer, before = MemoryTrimmer(clock), count_open()
+    trimmer, before = MemoryTrimmer(clock), count_descriptors()
     leave_jobs(20)
     trimmer.job_ended()
     clock.now += 30
     trimmer.trim(is_busy=True)
-    assert before + 20 == count_open()
+    assert before + 20 == count_descriptors()
 
     clock.now += 31
     trimmer.trim(is_busy=True)
-    assert before == count_open()
+    assert before == count_descriptors()
 
 
 @pytest.mark.usefixtures("uncollected")
 def test_idle_service_gives_back_at_once_and_once() -> None:
     """Nothing is done again until another job has ended."""
     clock = Clock()
-    trimmer, before = MemoryTrimmer(clock), count_open()
+    trimmer, before = MemoryTrimmer(clock), count_descriptors()
     leave_jobs(3)
     trimmer.job_ended()
     trimmer.trim(is_busy=False)
-    assert before == count_open()
+    assert before == count_descriptors()
 
     leave_jobs(3)
     clock.now += 3600
     trimmer.trim(is_busy=False)
-    assert before + 3 == count_open()
+    assert before + 3 == count_descriptors()

@@ -19,8 +19,8 @@ from integrity.cli.progress import TerminalProgress
 from integrity.cli.terminal import count_cells
 from integrity.jobs.report import Progress
 from integrity.model import Job
-from support.alerting import Clock
 from support.cli import Box, make_command
+from support.clock import Clock
 from support.screen import Terminal
 
 GIB = 1 << 30

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from zoneinfo import ZoneInfo
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,17 +12,13 @@ from integrity.jobs.scrub.plan import Facts, Overdue, Plan, make_plan, plan_wind
 from integrity.jobs.scrub.promise import describe_overdue, measure_rate
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
 from integrity.service.schedule.clock import Windows, parse_windows
+from support.berlin import BERLIN, at
 
-BERLIN = ZoneInfo("Europe/Berlin")
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 MIB = 1 << 20
 GIB = 1 << 30
 NIGHTS = parse_windows("01:00-03:00", BERLIN)
-
-
-def at(text: str) -> int:
-    return round(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp())
 
 
 NOW = at("2026-06-15 01:00")  # as a window opens

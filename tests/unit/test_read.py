@@ -27,6 +27,7 @@ from integrity.files.read import Reader, Segment
 from integrity.files.read_errors import ErrorBudget, add_range, cut
 from integrity.files.span import Pace, ReadMode
 from integrity.model import ByteRange, ReadHow, Witness
+from support.proc import count_descriptors
 from support.reading import let_age, make_capability, opened_root, read_all, reading
 
 BUFFER_BYTES = 64 << 10
@@ -47,10 +48,6 @@ def as_somebody_else() -> Iterator[None]:
         if is_root:
             os.seteuid(0)
             os.setegid(0)
-
-
-def count_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 class Recorder(Pace):

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integrity.service.log_backoff import RefusalLog
-
-
-class Clock:
-    """A clock that stands until it is set."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from support.clock import Clock
 
 
 def test_refusals_are_counted_between_two_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,23 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from integrity.service.schedule.clock import parse_windows
 from integrity.service.schedule.scheduler import Scheduler
+from support.berlin import BERLIN, at
 from support.waiting import wait_until
 
-BERLIN = ZoneInfo("Europe/Berlin")
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 DEADLINE_S = 10.0
-
-
-def at(text: str) -> int:
-    """Turn "2026-11-21 03:00" into seconds UTC."""
-    return round(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp())
 
 
 class Box:

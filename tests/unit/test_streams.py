@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import subprocess
@@ -14,14 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.hashing import HashingReader, HashingWriter, md5_file, md5_many
+from support.expected import expect_md5
 from support.machine import need_programs
 
 DATA = bytes(i * 7 % 251 for i in range(70_000))
 GIB = 1 << 30
-
-
-def expect(data: bytes) -> bytes:
-    return hashlib.md5(data).digest()
 
 
 class Stingy(io.RawIOBase):
@@ -55,9 +51,9 @@ def test_digest_so_far_at_any_point(cuts: list[int]) -> None:
     with HashingReader(io.BytesIO(DATA)) as reader:
         for begin, end in pairwise(sorted([0, *cuts, len(DATA)])):
             assert DATA[begin:end] == reader.read(end - begin)
-            assert expect(DATA[:end]) == reader.md5.digest()
+            assert expect_md5(DATA[:end]) == reader.md5.digest()
         assert b"" == reader.read()
-        assert expect(DATA) == reader.md5.digest()
+        assert expect_md5(DATA) == reader.md5.digest()
 
 
 def test_reset_sums_the_blocks_of_a_stream() -> None:
@@ -68,7 +64,7 @@ def test_reset_sums_the_blocks_of_a_stream() -> None:
             digests.append(reader.md5.digest())
             reader.md5.reset()
 
-    assert [expect(DATA[at : at + 4096]) for at in range(0, len(DATA), 4096)] == digests
+    assert [expect_md5(DATA[at : at + 4096]) for at in range(0, len(DATA), 4096)] == digests
 
 
 def test_every_way_to_read_is_digested(tmp_path: Path) -> None:
@@ -82,9 +78,9 @@ def test_every_way_to_read_is_digested(tmp_path: Path) -> None:
         got += buffer[: reader.readinto(buffer)]
         got += next(reader)
         got += reader.read(10)
-        assert expect(got) == reader.md5.digest()
+        assert expect_md5(got) == reader.md5.digest()
         got += b"".join(reader)
-        assert expect(got) == reader.md5.digest()
+        assert expect_md5(got) == reader.md5.digest()
 
     assert (tmp_path / "f").read_bytes() == got
 
@@ -93,10 +89,10 @@ def test_short_reads_and_writes_are_digested_as_they_are() -> None:
     """Only what was really read or taken counts."""
     reader = HashingReader(Stingy(DATA[:100]))
     assert 7 == len(reader.read(50))
-    assert expect(DATA[:7]) == reader.md5.digest()
+    assert expect_md5(DATA[:7]) == reader.md5.digest()
     writer = HashingWriter(Stingy())
     assert 7 == writer.write(DATA[:50])
-    assert expect(DATA[:7]) == writer.md5.digest()
+    assert expect_md5(DATA[:7]) == writer.md5.digest()
 
 
 def test_written_bytes_are_digested(tmp_path: Path) -> None:
@@ -107,7 +103,7 @@ def test_written_bytes_are_digested(tmp_path: Path) -> None:
         writer.flush()
         digest = writer.md5.digest()
 
-    assert expect((tmp_path / "f").read_bytes()) == digest == md5_file(tmp_path / "f")
+    assert expect_md5((tmp_path / "f").read_bytes()) == digest == md5_file(tmp_path / "f")
 
 
 def test_closing_closes_the_file(tmp_path: Path) -> None:
@@ -122,15 +118,15 @@ def test_closing_closes_the_file(tmp_path: Path) -> None:
 @given(messages=st.lists(st.binary(max_size=300), max_size=80))
 def test_many_messages(messages: list[bytes]) -> None:
     """Whatever their number and lengths, in order; any iterable of buffers will do."""
-    assert [expect(message) for message in messages] == md5_many(messages)
-    assert [expect(message) for message in messages] == md5_many(memoryview(message) for message in messages)
+    assert [expect_md5(message) for message in messages] == md5_many(messages)
+    assert [expect_md5(message) for message in messages] == md5_many(memoryview(message) for message in messages)
 
 
 def test_file_is_digested_by_any_kind_of_path(tmp_path: Path) -> None:
     """Text, bytes, path objects; a missing file is an OSError."""
     path = tmp_path / "f"
     path.write_bytes(DATA * 40)
-    digest = expect(DATA * 40)
+    digest = expect_md5(DATA * 40)
 
     assert [digest] * 3 == [md5_file(path), md5_file(str(path)), md5_file(os.fsencode(path))]
     with pytest.raises(FileNotFoundError):

@@ -22,6 +22,7 @@ from support.loopfs import unmount
 from support.mounts import small_tmpfs
 from support.privileges import as_nobody, let_in
 from support.programs import sh
+from support.shapes import put_in
 
 Events = list[Checked | BadLine]
 
@@ -29,12 +30,6 @@ Events = list[Checked | BadLine]
 def line(path: bytes, data: bytes) -> bytes:
     """Write a line of md5sum about a file of this content."""
     return write_gnu(path, MD5, hashlib.md5(data).digest())
-
-
-def put(folder: Path, name: str, data: bytes) -> bytes:
-    """Make a file and return its path."""
-    (folder / name).write_bytes(data)
-    return bytes(folder / name)
 
 
 def run_check(data: bytes, *, name: bytes = b"sums", is_stdin: bool = False) -> Events:
@@ -52,7 +47,7 @@ def know(*manifests: bytes) -> ManifestFiles:
 
 def test_lines_are_answered_in_their_order(tmp_path: Path) -> None:
     """Good, bad and unreadable lines, each in its place."""
-    path, gone = put(tmp_path, "a", b"abc"), bytes(tmp_path / "gone")
+    path, gone = put_in(tmp_path, "a", b"abc"), bytes(tmp_path / "gone")
     data = b"bad\n" + line(path, b"abc") + b"bad\nbad\n" + line(path, b"x") + line(gone, b"") + b"bad\n"
     events = run_check(data)
 
@@ -66,7 +61,7 @@ def test_lines_are_answered_in_their_order(tmp_path: Path) -> None:
 
 def test_lines_about_one_file_are_answered_one_by_one(tmp_path: Path) -> None:
     """As ``--tag`` with several algorithms writes them; the file is read once, and each line has its verdict."""
-    path = put(tmp_path, "a", b"abc")
+    path = put_in(tmp_path, "a", b"abc")
     good, wrong = hashlib.md5(b"abc").digest(), bytes(32)
     events = run_check(write_bsd(path, MD5, good) + write_bsd(path, SHA256, wrong) + write_bsd(path, MD5, good))
 
@@ -77,7 +72,7 @@ def test_lines_about_one_file_are_answered_one_by_one(tmp_path: Path) -> None:
 
 def test_size_is_checked_where_it_is_known(tmp_path: Path) -> None:
     """The digest of other content can't be right, but a line can be wrong."""
-    path = put(tmp_path, "a", b"abc")
+    path = put_in(tmp_path, "a", b"abc")
     header = write_hashdeep_header([MD5], b"/", b"", is_root=False)
     digest = hashlib.md5(b"abc").digest()
     events = run_check(header + write_hashdeep(path, 3, [digest]) + write_hashdeep(path, 4, [digest]))
@@ -88,7 +83,7 @@ def test_size_is_checked_where_it_is_known(tmp_path: Path) -> None:
 def test_paths_of_a_bag_are_relative_to_it(tmp_path: Path) -> None:
     """Wherever the program is started; other manifests mean the working folder."""
     (tmp_path / "data").mkdir()
-    path = put(tmp_path, "data/50%\n", b"abc")
+    path = put_in(tmp_path, "data/50%\n", b"abc")
     data = write_bagit(b"data/50%\n", hashlib.md5(b"abc").digest())
 
     assert [Checked(path, LineVerdict.OK)] == run_check(data, name=bytes(tmp_path / "manifest-md5.txt"))
@@ -109,7 +104,7 @@ def test_manifest_that_breaks_off_is_told_behind_what_was_read(tmp_path: Path) -
                 raise OSError(5, "Input/output error")
             return data
 
-    path = put(tmp_path, "a", b"abc")
+    path = put_in(tmp_path, "a", b"abc")
     lines = line(path, b"abc") * 2000
     events = check(Manifest(Broken(lines)), name=b"")
 
@@ -152,7 +147,7 @@ def test_missing_files_are_ignored_if_asked_for(tmp_path: Path) -> None:
 
 def test_match_goes_by_content_alone(tmp_path: Path) -> None:
     """Whatever the name is; what can't be read is in both answers."""
-    paths = [put(tmp_path, "a", b"abc"), put(tmp_path, "b", b"new"), bytes(tmp_path / "gone")]
+    paths = [put_in(tmp_path, "a", b"abc"), put_in(tmp_path, "b", b"new"), bytes(tmp_path / "gone")]
     known = know(line(b"elsewhere", b"abc"))
 
     assert [paths[0], paths[2]] == [each.path for each in match(known, paths, wants_known=True)]
@@ -161,7 +156,7 @@ def test_match_goes_by_content_alone(tmp_path: Path) -> None:
 
 def test_all_digests_of_a_file_must_agree(tmp_path: Path) -> None:
     """One that differs is enough; lines about one file that follow each other are one file."""
-    path = put(tmp_path, "a", b"abc")
+    path = put_in(tmp_path, "a", b"abc")
     right, wrong = hashlib.sha256(b"abc").digest(), bytes(32)
     for digest, expected in ((right, 1), (wrong, 0)):
         known = know(line(b"x", b"abc") + write_bsd(b"x", SHA256, digest))
@@ -182,7 +177,7 @@ def test_audit_places_each_file(place: Path) -> None:
     """Matched, moved, new or missing; a file with other content is new, and the known one missing."""
     known = know(line(b"same", b"1") + line(b"old name", b"2") + line(b"changed", b"3") + line(b"gone", b"4"))
     for name, data in (("same", b"1"), ("new name", b"2"), ("changed", b"x"), ("added", b"y")):
-        put(place, name, data)
+        put_in(place, name, data)
 
     assert [
         Audited(b"same", AuditState.MATCHED),
@@ -198,7 +193,7 @@ def test_audit_uses_each_known_file_once(place: Path) -> None:
     """Of files with the same content as many are moved as are known, and a further copy is new."""
     known = know(line(b"a", b"1") + line(b"b", b"1") + line(b"here", b"1"))
     for name in ("here", "x", "y", "z"):
-        put(place, name, b"1")
+        put_in(place, name, b"1")
 
     assert [
         Audited(b"here", AuditState.MATCHED),
@@ -211,7 +206,7 @@ def test_audit_uses_each_known_file_once(place: Path) -> None:
 def test_audit_takes_no_unreadable_file_for_missing(place: Path) -> None:
     """Nor does a copy of it count as moved."""
     os.mkdir("a")
-    put(place, "copy", b"1")
+    put_in(place, "copy", b"1")
     first, second = audit(know(line(b"a", b"1")), [b"a", b"copy"])
 
     assert (b"a", AuditState.UNREADABLE) == (first.path, first.state)
@@ -221,7 +216,7 @@ def test_audit_takes_no_unreadable_file_for_missing(place: Path) -> None:
 @pytest.mark.parametrize("name", [b"a", b"./a", b".//a", b"x/../a", b"%s/a"])
 def test_audit_knows_a_place_by_its_other_names(place: Path, name: bytes) -> None:
     """Hashdeep writes whole paths, find begins with a dot."""
-    put(place, "a", b"1")
+    put_in(place, "a", b"1")
     known = know(line(name.replace(b"%s", os.getcwdb()), b"1"))
 
     assert [Audited(b"a", AuditState.MATCHED)] == list(audit(known, [b"a"]))
@@ -238,7 +233,7 @@ def test_files_below_a_folder_are_sorted_by_their_paths(place: Path) -> None:
     for name in ("a", "a/z", "b"):
         os.mkdir(name)
     for name in ("a/1", "a/z/2", "a.txt", "b/\udcff", "-x", ".hidden", "lost+found"):
-        put(place, name, b"")
+        put_in(place, name, b"")
     os.symlink("a", "link to folder")
     os.symlink("a.txt", "link to file")
     os.mkfifo("fifo")
@@ -257,7 +252,7 @@ def test_unreadable_folders_are_told(place: Path) -> None:
     for name in ("top", "top/closed", "shut"):
         os.mkdir(name)
     for name in ("top/closed/x", "top/a", "shut/y"):
-        put(place, name, b"")
+        put_in(place, name, b"")
     let_in(place)
     os.chmod("top/closed", 0)
     os.chmod("shut", 0)
@@ -278,7 +273,7 @@ def test_mounts_are_entered_once(place: Path) -> None:
         os.mkdir(name)
     complaints: list[tuple[bytes, str]] = []
     with small_tmpfs("top/disk", 1 << 20):
-        put(place, "top/disk/x", b"")
+        put_in(place, "top/disk/x", b"")
         sh("mount", "--bind", "top/disk", "top/view")
         try:
             found = list(find_files([b"top"], lambda name, why: complaints.append((name, why))))

@@ -16,20 +16,10 @@ import pytest
 from integrity.files import plain
 from integrity.hashing.algorithms import MD5, SHA256, XXH3, Algorithm
 from integrity.hashing.file_sums import FileSum, Hint, SumRequest, sum_each, sum_files
-from support.shapes import put_deep
+from support.expected import expect_md5
+from support.shapes import put_deep, put_in
 
 LARGE = 5 << 20
-
-
-def md5(data: bytes) -> bytes:
-    """Compute what is expected."""
-    return hashlib.md5(data).digest()
-
-
-def put(folder: Path, name: str, data: bytes) -> bytes:
-    """Make a file and return its path."""
-    (folder / name).write_bytes(data)
-    return bytes(folder / name)
 
 
 def digests(result: FileSum) -> list[tuple[bytes, ...]]:
@@ -42,26 +32,26 @@ def digests(result: FileSum) -> list[tuple[bytes, ...]]:
 def test_results_come_in_the_order_of_the_names(tmp_path: Path, jobs: int) -> None:
     """Large files, which are read apart, stand in their place between small ones; a name may come twice."""
     contents = [b"x" * size for size in (LARGE, 0, 1, 5000, LARGE + 1, *range(200), LARGE)]
-    paths = [put(tmp_path, str(number), data) for number, data in enumerate(contents)]
+    paths = [put_in(tmp_path, str(number), data) for number, data in enumerate(contents)]
     paths.append(paths[0])
     found = list(sum_files(paths, [MD5], jobs=jobs))
 
     assert paths == [each.path for each in found]
-    assert [[(md5(data),)] for data in [*contents, contents[0]]] == [digests(each) for each in found]
+    assert [[(expect_md5(data),)] for data in [*contents, contents[0]]] == [digests(each) for each in found]
     assert len(contents[4]) == found[4].size_bytes
 
 
 def test_several_algorithms_share_one_pass(tmp_path: Path) -> None:
     """The digests stand in the order that was asked for."""
-    path = put(tmp_path, "a", b"abc")
+    path = put_in(tmp_path, "a", b"abc")
     (found,) = sum_files([path], [SHA256, MD5])
 
-    assert [(hashlib.sha256(b"abc").digest(), md5(b"abc"))] == digests(found)
+    assert [(hashlib.sha256(b"abc").digest(), expect_md5(b"abc"))] == digests(found)
 
 
 def test_each_file_has_its_own_algorithms(tmp_path: Path) -> None:
     """Requests differ, and the order is kept."""
-    path = put(tmp_path, "a", b"abc")
+    path = put_in(tmp_path, "a", b"abc")
     wanted: list[tuple[Algorithm, ...]] = [(MD5,), (SHA256,), (MD5,), (XXH3, MD5)]
     found = list(sum_each(SumRequest(path, algorithms) for algorithms in wanted))
 
@@ -73,15 +63,15 @@ def test_pieces_cover_the_file(tmp_path: Path, size: int) -> None:
     """Each piece has its place and its digest; the last may be short, and an empty file is one piece."""
     data = os.urandom(size)
     step = 10 if size < 100 else (1 << 18) + 1
-    (found,) = sum_files([put(tmp_path, "a", data)], [MD5], piece_bytes=step)
+    (found,) = sum_files([put_in(tmp_path, "a", data)], [MD5], piece_bytes=step)
     cuts = range(0, size, step) or [0]
 
-    assert [(at, len(data[at : at + step]), (md5(data[at : at + step]),)) for at in cuts] == list(found.pieces)
+    assert [(at, len(data[at : at + step]), (expect_md5(data[at : at + step]),)) for at in cuts] == list(found.pieces)
 
 
 def test_errors_take_the_place_of_digests(tmp_path: Path) -> None:
     """What can't be read is told where it stands, and the others are read."""
-    good = put(tmp_path, "good", b"abc")
+    good = put_in(tmp_path, "good", b"abc")
     paths = [good, bytes(tmp_path / "gone"), bytes(tmp_path), good + b"/x", good]
     found = list(sum_files(paths, [MD5]))
     errors = [None if each.error is None else each.error.errno for each in found]
@@ -92,10 +82,10 @@ def test_errors_take_the_place_of_digests(tmp_path: Path) -> None:
 
 def test_symbolic_links_are_followed(tmp_path: Path) -> None:
     """As md5sum does."""
-    (tmp_path / "link").symlink_to(put(tmp_path, "a", b"abc"))
+    (tmp_path / "link").symlink_to(put_in(tmp_path, "a", b"abc"))
     (found,) = sum_files([bytes(tmp_path / "link")], [MD5])
 
-    assert [(md5(b"abc"),)] == digests(found)
+    assert [(expect_md5(b"abc"),)] == digests(found)
 
 
 def test_files_without_a_size_are_read_to_their_end() -> None:
@@ -114,7 +104,7 @@ def test_fifo_is_read_to_its_end(tmp_path: Path) -> None:
     (found,) = sum_files([bytes(fifo)], [MD5])
     writer.join()
 
-    assert [(md5(b"abc"),)] == digests(found)
+    assert [(expect_md5(b"abc"),)] == digests(found)
 
 
 def test_path_too_long_for_a_system_call_is_read(tmp_path: Path) -> None:
@@ -126,12 +116,12 @@ def test_path_too_long_for_a_system_call_is_read(tmp_path: Path) -> None:
     (found,) = sum_files([path], [MD5])
 
     assert len(path) > 4096
-    assert [(md5(b"deep\n"),)] == digests(found)
+    assert [(expect_md5(b"deep\n"),)] == digests(found)
 
 
 def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
     """Names are taken only as results are (I2)."""
-    path = put(tmp_path, "a", b"abc")
+    path = put_in(tmp_path, "a", b"abc")
     numbers = count()
     results = sum_files((path for _ in numbers), [MD5], jobs=2)
     for _ in range(1000):
@@ -162,14 +152,14 @@ def test_waiting_thread_does_not_keep_the_program_alive(tmp_path: Path) -> None:
 def test_files_that_were_hinted_at_stand_in_their_place(tmp_path: Path, jobs: int) -> None:
     """Whatever was begun before it was asked for, or never is, results are those of the names, in their order."""
     contents = [b"x" * size for size in (LARGE, 5, 0, LARGE + 1, 1, LARGE + 2, 7)]
-    paths = [put(tmp_path, str(number), data) for number, data in enumerate(contents)]
+    paths = [put_in(tmp_path, str(number), data) for number, data in enumerate(contents)]
     hints = [Hint(path, len(data)) for path, data in zip(paths, contents, strict=True)]
     asked = [*paths[:6], paths[0]]
 
     found = list(sum_files([*hints, Hint(b"gone", LARGE), *asked], [MD5], jobs=jobs))
 
     assert asked == [each.path for each in found]
-    assert [[(md5(data),)] for data in [*contents[:6], contents[0]]] == [digests(each) for each in found]
+    assert [[(expect_md5(data),)] for data in [*contents[:6], contents[0]]] == [digests(each) for each in found]
 
 
 @pytest.mark.parametrize("evicted", ["before", "while they are begun", "never"])
@@ -182,11 +172,11 @@ def test_a_disk_that_turns_is_read_by_one_at_a_time(
     monkeypatch.setattr(plain, "_is_rotational", lambda fd: True)
     monkeypatch.setattr(plain, "lies_in_memory", lambda fd: next(looks) < last_look)
     contents = [os.urandom(LARGE + number) for number in range(6)]
-    paths = [put(tmp_path, str(number), data) for number, data in enumerate(contents)]
+    paths = [put_in(tmp_path, str(number), data) for number, data in enumerate(contents)]
 
     for algorithms in ([MD5], [SHA256, MD5]):
         found = list(sum_files([*paths, bytes(tmp_path), paths[0]], algorithms, jobs=3))
 
-        assert [md5(data) for data in [*contents, contents[0]]] == [
+        assert [expect_md5(data) for data in [*contents, contents[0]]] == [
             each.pieces[0][2][-1] for each in found if each.error is None
         ]

@@ -13,6 +13,8 @@ from integrity.files.listing import FolderListing, Skip
 from integrity.files.walk import walk
 from integrity.model import SkipReason
 from support.privileges import as_nobody
+from support.proc import count_descriptors
+from support.reading import files_of
 
 NOTHING = Excludes(builtin=False)
 
@@ -22,10 +24,6 @@ def write(path: bytes, *names: bytes, content: bytes = b"content") -> None:
     os.makedirs(os.path.dirname(whole), exist_ok=True)
     with open(whole, "wb") as file:
         file.write(content)
-
-
-def files_of(listings: list[FolderListing]) -> set[bytes]:
-    return {os.path.join(listing.folder, seen.name) for listing in listings for seen in listing.files}
 
 
 def skips_of(listings: list[FolderListing]) -> dict[bytes, SkipReason]:
@@ -174,13 +172,13 @@ def test_tree_too_deep_for_recursion_and_path_max_is_walked(root_fd: int, top: b
         folder = deeper
     os.close(os.open(b"file", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
     os.close(folder)
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_descriptors()
     most = 0
     try:
         listings = []
         for listing in walk(root_fd, excludes=NOTHING):
             listings.append(listing)
-            most = max(most, len(os.listdir("/proc/self/fd")))
+            most = max(most, count_descriptors())
     finally:
         subprocess.run(["rm", "-r", "--", name], cwd=top, check=True)
 

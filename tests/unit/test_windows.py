@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from integrity.config.times import DAYS, Span, read_schedule, read_windows, spell_windows
 from integrity.service.schedule.clock import TriggerTimes, Windows, parse_windows
+from support.berlin import BERLIN
 
-BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = [ZoneInfo(name) for name in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "UTC")]
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
