@@ -47,12 +47,12 @@ def find(
 
 def news(box: CatalogBox, now: int = NOW) -> list[tuple[FindingId, bool]]:
     with box.catalog.read() as c:
-        return [(one.finding.id, one.is_change) for one in notified.find_news(c, now)]
+        return [(one.finding.id, one.is_change) for one in notified.find_pending_incidents(c, now)]
 
 
 def tell(box: CatalogBox, *ids: FindingId, now: int = NOW) -> None:
     with box.catalog.transaction() as c:
-        notified.mark_told(c, ids, now)
+        notified.mark_notified(c, ids, now)
 
 
 def test_message_comes_back_as_it_was_written(box: CatalogBox) -> None:
@@ -140,14 +140,14 @@ def test_failure_is_to_be_told_once_it_lasts_an_hour(box: CatalogBox) -> None:
 
     def untold() -> list[str]:
         with box.catalog.read() as c:
-            return [state.name for state in outbox.find_untold_failures(c, HOUR_S)]
+            return [state.name for state in outbox.find_unreported_failures(c, HOUR_S)]
 
     fail(box, number, "a", at=NOW)
     assert [] == untold()
     fail(box, number, "a", at=NOW + HOUR_S)
     assert ["a"] == untold()
     with box.catalog.transaction() as c:
-        outbox.mark_failure_told(c, "a", NOW)
+        outbox.mark_failure_reported(c, "a", NOW)
     fail(box, number, "a", at=NOW + 2 * HOUR_S)
     assert [] == untold()
     with box.catalog.transaction() as c:
@@ -205,12 +205,12 @@ def test_failing_device_swallows_the_unreadable_files_of_its_run(box: CatalogBox
     files = [find(box, b"%d" % number, FindingKind.UNREADABLE) for number in range(300)]
     device = find(box, None, FindingKind.DEVICE_FAILING)
     with box.catalog.transaction() as c:
-        assert notified.has_swallowable(c, NOW)
-        notified.swallow(c, NOW)
-        assert not notified.has_swallowable(c, NOW)
-        (only,) = notified.find_news(c, NOW)
-        assert (device.id, 300) == (only.finding.id, only.swallowed)
-        notified.mark_told(c, [device.id], NOW)
+        assert notified.has_coalescible(c, NOW)
+        notified.coalesce(c, NOW)
+        assert not notified.has_coalescible(c, NOW)
+        (only,) = notified.find_pending_incidents(c, NOW)
+        assert (device.id, 300) == (only.finding.id, only.coalesced)
+        notified.mark_notified(c, [device.id], NOW)
         assert [device.id] == [one.id for one in notified.find_remindable(c, NOW)]
         findings.resolve_ids(c, [device.id], resolution="new disk", now=NOW)
         assert [one.id for one in files] == [one.id for one in notified.find_remindable(c, NOW)]
@@ -234,14 +234,14 @@ def test_summary_counts_what_was_told(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         findings.acknowledge(c, [found[1].id])
         findings.resolve_ids(c, [found[2].id], resolution="repaired", now=NOW)
-        assert notified.ToldSummary(unresolved=2, resolved=2, remindable=1, waits_since=NOW + 1) == notified.summarize(
-            c, NOW
-        )
+        assert notified.NotifiedSummary(
+            unresolved=2, resolved=2, remindable=1, waits_since=NOW + 1
+        ) == notified.summarize(c, NOW)
         assert [FindingState.RESOLVED] == [one.state for one in notified.find_over(c)]
         notified.drop_over(c)
-        assert notified.ToldSummary(unresolved=2, resolved=0, remindable=1, waits_since=NOW + 1) == notified.summarize(
-            c, NOW
-        )
+        assert notified.NotifiedSummary(
+            unresolved=2, resolved=0, remindable=1, waits_since=NOW + 1
+        ) == notified.summarize(c, NOW)
 
 
 def test_first_telling_is_remembered_when_a_finding_is_told_again(box: CatalogBox) -> None:

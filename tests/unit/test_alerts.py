@@ -23,7 +23,7 @@ from integrity.alerts.smtp import read_password
 from integrity.alerts.wording import damage, sum_up
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog
-from integrity.catalog.notified import News
+from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts, Config, Mail, MailTransport
 from integrity.errors import CatalogLocked, ChannelError
@@ -50,7 +50,9 @@ MAIL = Mail(to=("me@example.org",), transport=MailTransport.SENDMAIL)
 
 
 def compose(*findings: Finding) -> Message:
-    return Composer(HOST).incident([News(finding, is_change=False, swallowed=0) for finding in findings], NOW)
+    return Composer(HOST).incident(
+        [PendingIncident(finding, is_change=False, coalesced=0) for finding in findings], NOW
+    )
 
 
 def script(path: Path, text: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.catalog.gate_passes import PassedContent, StandingChanges
+from integrity.catalog.gate_passes import PassedContent, RecordedChange
 from integrity.jobs.gate.changes import Changes
 from integrity.jobs.gate.file_types import HEAD_BYTES, ContentLook, Sample, find_suffix, is_even, look_at
 from integrity.jobs.gate.sample import spread
@@ -38,11 +38,11 @@ def make_changes(
     *,
     rewritten: Sequence[bytes] = (),
     removed: Sequence[bytes] = (),
-    new: Sequence[bytes | StandingChanges] = (),
+    new: Sequence[bytes | RecordedChange] = (),
     known_before: int = 1000,
 ) -> Changes:
     """Make changes; a new path without a content is a file of its own."""
-    standing = [one if isinstance(one, StandingChanges) else StandingChanges(one, make_content(one)) for one in new]
+    standing = [one if isinstance(one, RecordedChange) else RecordedChange(one, make_content(one)) for one in new]
     counts = len(rewritten), len(removed), len(standing)
     return Changes(list(rewritten), list(removed), standing, [], *counts, known_before=known_before)
 
@@ -162,7 +162,7 @@ def test_same_new_file_in_many_changed_folders_is_a_sign() -> None:
     """A note lies in the folders whose files were rewritten."""
     note = make_content(b"pay")
     rewritten = [b"d%d/x.jpg" % number for number in range(10)]
-    new = [StandingChanges(b"d%d/README.txt" % number, note) for number in range(LEAST_NOTE_FOLDERS)]
+    new = [RecordedChange(b"d%d/README.txt" % number, note) for number in range(LEAST_NOTE_FOLDERS)]
 
     assert {SignKind.NOTES} == kinds(make_changes(rewritten=rewritten, new=new))
     assert not kinds(make_changes(rewritten=rewritten, new=new[1:]))
@@ -172,20 +172,18 @@ def test_same_new_file_in_many_changed_folders_is_a_sign() -> None:
     "new",
     [
         pytest.param(
-            [StandingChanges(b"d%d/cover.jpg" % n, make_content(b"%d" % n)) for n in range(10)], id="other content"
+            [RecordedChange(b"d%d/cover.jpg" % n, make_content(b"%d" % n)) for n in range(10)], id="other content"
         ),
-        pytest.param([StandingChanges(b"d%d/.nomedia" % n, make_content(b"", 0)) for n in range(10)], id="empty"),
-        pytest.param([StandingChanges(b"d%d/film" % n, make_content(b"", 1 << 30)) for n in range(10)], id="large"),
+        pytest.param([RecordedChange(b"d%d/.nomedia" % n, make_content(b"", 0)) for n in range(10)], id="empty"),
+        pytest.param([RecordedChange(b"d%d/film" % n, make_content(b"", 1 << 30)) for n in range(10)], id="large"),
+        pytest.param([RecordedChange(b"e%d/LICENSE" % n, make_content(b"MIT")) for n in range(10)], id="other folders"),
+        pytest.param([RecordedChange(b"d1/%d.txt" % n, make_content(b"pay")) for n in range(10)], id="one folder"),
         pytest.param(
-            [StandingChanges(b"e%d/LICENSE" % n, make_content(b"MIT")) for n in range(10)], id="other folders"
-        ),
-        pytest.param([StandingChanges(b"d1/%d.txt" % n, make_content(b"pay")) for n in range(10)], id="one folder"),
-        pytest.param(
-            [StandingChanges(b"d%d/x" % n, PassedContent(9000, None, None)) for n in range(10)], id="no digest"
+            [RecordedChange(b"d%d/x" % n, PassedContent(9000, None, None)) for n in range(10)], id="no digest"
         ),
     ],
 )
-def test_ordinary_new_files_are_no_notes(new: list[StandingChanges]) -> None:
+def test_ordinary_new_files_are_no_notes(new: list[RecordedChange]) -> None:
     """What a music tagger, a package or a download leaves in many folders is none."""
     assert not kinds(make_changes(rewritten=[b"d%d/x.jpg" % number for number in range(10)], new=new))
 

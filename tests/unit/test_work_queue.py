@@ -24,7 +24,7 @@ def test_large_files_wait_until_there_are_many() -> None:
         todo.put_large(size, size)
     todo.put(-1)
     assert [-1] == todo.take()
-    todo.rest()
+    todo.mark_idle()
     todo.put(-2)
     todo.put_large(15, 15)
 
@@ -46,11 +46,11 @@ def test_large_files_are_shared_when_nobody_gives_more() -> None:
     todo: WorkQueue[int] = WorkQueue(2, 10)
     for size in range(8):
         todo.put_large(size, size)
-    todo.press(True)
+    todo.set_flushing(True)
 
     assert [7, 5, 3, 1] == todo.take()
     assert [6, 4, 2, 0] == todo.take()
-    todo.press(False)
+    todo.set_flushing(False)
     todo.put_large(1, 1)
     todo.end()
     assert [1] == todo.take()
@@ -76,7 +76,7 @@ def test_waiting_threads_are_woken() -> None:
         thread.start()
     todo.put(1)
     todo.put_large(2, 2)
-    todo.press(True)
+    todo.set_flushing(True)
     todo.end()
     for thread in threads:
         thread.join(10)

@@ -31,7 +31,7 @@ from integrity.alerts.wording import (
     title,
     utc_time,
 )
-from integrity.catalog.notified import News
+from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
 from integrity.config import format_size
 from integrity.errors import show_path
@@ -111,14 +111,14 @@ def describe(finding: Finding) -> MailEntry:
     return MailEntry(_head(finding), place(finding), tuple(details), next_step(finding))
 
 
-def describe_news(news: News) -> MailEntry:
+def describe_pending(news: PendingIncident) -> MailEntry:
     """Return the entry of a new or changed finding."""
     entry = describe(news.finding)
     details = list(entry.details)
     if news.is_change:
         details.insert(0, "it was told before, and has changed since")
-    if news.swallowed:
-        details.append(f"{news.swallowed:,} files that could not be read are not listed one by one")
+    if news.coalesced:
+        details.append(f"{news.coalesced:,} files that could not be read are not listed one by one")
     return MailEntry(entry.head, entry.path, tuple(details), entry.command)
 
 
@@ -220,11 +220,11 @@ class Composer:
     hostname: str
     make_token: Callable[[], str] = lambda: uuid.uuid4().hex
 
-    def incident(self, news: Sequence[News], now: int) -> Message:
+    def incident(self, news: Sequence[PendingIncident], now: int) -> Message:
         """Return the message about new and changed findings."""
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
-        section = list_findings("", findings, lambda finding: describe_news(by_id[finding.id]))
+        section = list_findings("", findings, lambda finding: describe_pending(by_id[finding.id]))
         return self._compose(AlertKind.INCIDENT, sum_up(findings), [section], findings, now)
 
     def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int) -> Message:

@@ -61,7 +61,7 @@ class AlertPlanner:
 
     def _is_anything_due(self, c: Connection, now: int) -> bool:
         return (
-            notified.has_swallowable(c, now)
+            notified.has_coalescible(c, now)
             or self._is_incident_due(c, now)
             or self._is_all_clear(c, now)
             or self._is_digest_due(c, now)
@@ -71,7 +71,7 @@ class AlertPlanner:
 
     def _queue(self, c: Connection, now: int) -> None:
         """Queue everything that is due. Checked again inside the transaction, because others write too."""
-        notified.swallow(c, now)
+        notified.coalesce(c, now)
         if self._is_incident_due(c, now):
             self._queue_incident(c, now)
         if self._is_all_clear(c, now):
@@ -100,13 +100,13 @@ class AlertPlanner:
         return due_at is not None and due_at <= now
 
     def _queue_incident(self, c: Connection, now: int) -> None:
-        news = notified.find_news(c, now)
+        news = notified.find_pending_incidents(c, now)
         outbox.queue(c, self._composer.incident(news, now), self._channels)
-        notified.mark_told(c, [one.finding.id for one in news], now)
+        notified.mark_notified(c, [one.finding.id for one in news], now)
 
     def _is_all_clear(self, c: Connection, now: int) -> bool:
         state = notified.summarize(c, now)
-        return state.unresolved == 0 and state.resolved > 0 and notified.unsaid_since(c, now) is None
+        return state.unresolved == 0 and state.resolved > 0 and notified.pending_since(c, now) is None
 
     def _queue_all_clear(self, c: Connection, now: int) -> None:
         if self._settings.all_clear:
@@ -142,14 +142,14 @@ class AlertPlanner:
 
     def _find_failures(self, c: Connection) -> list[outbox.ChannelState]:
         """Return the failing channels that another channel can report."""
-        failing = outbox.find_untold_failures(c, outbox.LASTING_FAILURE_S)
+        failing = outbox.find_unreported_failures(c, outbox.LASTING_FAILURE_S)
         return [state for state in failing if set(self._channels) - {state.name}]
 
     def _queue_failures(self, c: Connection, now: int) -> None:
         for state in self._find_failures(c):
             others = [name for name in self._channels if name != state.name]
             outbox.queue(c, self._composer.channel(state, now), others)
-            outbox.mark_failure_told(c, state.name, now)
+            outbox.mark_failure_reported(c, state.name, now)
 
 
 def _has_passed(since: int, interval_s: int, now: int) -> bool:

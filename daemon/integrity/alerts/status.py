@@ -47,7 +47,7 @@ def find_pending(c: Connection, group_s: int, now: int, *, noticed_at: int | Non
         now: UTC seconds.
         noticed_at: when the caller first saw a pending finding, if it did.
     """
-    oldest = notified.unsaid_since(c, now)
+    oldest = notified.pending_since(c, now)
     if oldest is None:
         return None
     # The caller remembers this time, so that a finding that is found repeatedly does not wait longer each time. Limited
@@ -60,7 +60,7 @@ def find_pending(c: Connection, group_s: int, now: int, *, noticed_at: int | Non
     limited = PendingMail(first, earlier[-1] + _HOUR_S, WaitReason.LIMIT)
     if limited.due_at <= grouped.due_at:
         return grouped
-    grave_at = notified.unsaid_grave_since(c, now, now - _HOUR_S)
+    grave_at = notified.urgent_pending_since(c, now, now - _HOUR_S)
     if grave_at is not None and grave_at + group_s < limited.due_at:
         return PendingMail(first, grave_at + group_s, WaitReason.GROUP)
     return limited
@@ -123,8 +123,8 @@ def find_alert_status(c: Connection, config: Config, now: int) -> AlertStatus:
     return AlertStatus(
         recipients=find_recipients(config),
         last_sent_at=outbox.last_sent_at(c),
-        findings_waiting=notified.count_unsaid(c, now),
-        waiting_since=notified.unsaid_since(c, now),
+        findings_waiting=notified.count_pending(c, now),
+        waiting_since=notified.pending_since(c, now),
         pending=find_pending(c, group_s, now) if sends_messages(config) else None,
         group_s=group_s,
         unsent=unsent,

@@ -26,7 +26,7 @@ from integrity.errors import CatalogCorrupt, CatalogError, show_path
 from integrity.hashing.algorithms import STORED
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Readings, Witness
 
-PERSONS_WORD = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
+USER_DECISIONS = frozenset({BaselineReason.ACCEPTED, BaselineReason.REPAIRED})
 """Reasons that override an open finding: explicit decisions of a user."""
 
 _CONSTANT = {"version": 1, "is_suspect": 0, "is_frozen": 0}
@@ -61,7 +61,7 @@ _VERIFY_SEALED = CompiledStatement(
     *_VERIFY_VALUES,
     *("new_state_seal", "at_id", "at_seal", "at_state_seal"),
 )
-_WRITTEN_ANEW = CompiledStatement(
+_RERECORD = CompiledStatement(
     sa.update(file)
     .where(_AT_ID)
     .values(
@@ -316,7 +316,7 @@ def require_replaceable(
 ) -> FileRecord:
     """Return the record whose baseline may be replaced for this reason. Raises like ``replace_baseline``."""
     old = require_record(c, sealer, file_id)
-    if because in PERSONS_WORD:
+    if because in USER_DECISIONS:
         return old
     if not old.is_sealed:
         raise damaged_row(root, old)
@@ -460,7 +460,7 @@ def refresh_witnesses(
             or (has_stable_inodes and witnesses[old.id].inode != old.witness.inode)
         )
     ]
-    _WRITTEN_ANEW.run_many(c, anew)
+    _RERECORD.run_many(c, anew)
     set_witnesses(c, sealer, root, moved)
 
 

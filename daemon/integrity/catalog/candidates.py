@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.baselines import PERSONS_WORD, drop_candidate, put_baseline, require_record
+from integrity.catalog.baselines import USER_DECISIONS, drop_candidate, put_baseline, require_record
 from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
 from integrity.catalog.compiled_sql import CompiledStatement, sealer_of
 from integrity.catalog.history import count_replaced
@@ -328,14 +328,14 @@ def promote(
     if found is None:
         raise CatalogError(f"file {file_id}: nothing waits to be taken over; scan its root again")
     old = require_record(c, sealer, file_id)
-    is_persons_word = because in PERSONS_WORD
-    if not found.is_sealed or not (old.is_sealed or is_persons_word):
+    is_user_decision = because in USER_DECISIONS
+    if not found.is_sealed or not (old.is_sealed or is_user_decision):
         drop_candidate(c, file_id)
         return False
     if found.kind is CandidateKind.REMOVAL:
         remove_files(c, sealer, root, [file_id], because=because, now=now)
         return True
-    if old.is_frozen and not is_persons_word:
+    if old.is_frozen and not is_user_decision:
         c.execute(sa.update(candidate).where(candidate.c.file_id == file_id).values(state=CandidateState.FROZEN.value))
         return False
     if not move_runs(c, sealer, file_id, CANDIDATE_VERSION, old.version + 1):
@@ -382,9 +382,9 @@ def find_staged(c: sa.Connection, root_id: RootId, last_file_id: int | None = No
     """
     staged = [candidate.c.state == CandidateState.STAGED.value, _in_root(root_id)]
     if last_file_id is not None:
-        came_since = file.c.version == 1, file.c.id > last_file_id
-        has_come = sa.exists().where(file.c.id == candidate.c.file_id, *came_since)
-        staged.append(sa.or_(candidate.c.kind != CandidateKind.REMOVAL.value, ~has_come))
+        is_recorded_since = file.c.version == 1, file.c.id > last_file_id
+        is_new = sa.exists().where(file.c.id == candidate.c.file_id, *is_recorded_since)
+        staged.append(sa.or_(candidate.c.kind != CandidateKind.REMOVAL.value, ~is_new))
     query = sa.select(candidate.c.file_id).where(*staged).order_by(candidate.c.file_id)
     return [FileId(one) for one in c.execute(query).scalars()]
 

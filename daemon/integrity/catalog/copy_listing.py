@@ -67,8 +67,6 @@ class CompareRow:
     A recorded file and what the copy knows about it.
 
     Args:
-        seq: position in the order.
-        record: the recorded file.
         listed: its entry in the copy's listing; None: not listed.
         read_at: when the copy's bytes were last read.
         was_found_bad: these bytes did not match, or could not be read.

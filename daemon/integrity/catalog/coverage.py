@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog.rows import NEVER_AT, looked_at, unless_ahead
+from integrity.catalog.rows import NEVER_AT, select_last_check, unless_ahead
 from integrity.catalog.schema import file, finding, folder
 from integrity.kinds import DOUBTS
 from integrity.model import FindingState, ReadHow, RootId
@@ -61,7 +61,7 @@ class DueDay:
 
 def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
     """Summarize a root in one pass over its files: 1 s for a million."""
-    last, is_never = _last_looked_at(now), unless_ahead(file.c.verified_at, now).is_(None)
+    last, is_never = _last_check(now), unless_ahead(file.c.verified_at, now).is_(None)
     # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use below.
     each = _of_root(
         sa.select(
@@ -114,15 +114,15 @@ def _sum_up(each: sa.Subquery, now: int, verify_every_s: int) -> sa.Select[Any]:
 
 def find_due_days(c: sa.Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     """Group a root's files by the day of their last verification or recording, oldest first; skip uncovered files."""
-    last = _last_looked_at(now)
+    last = _last_check(now)
     day = (last // _DAY_S).label("day")
     query = sa.select(sa.func.min(last), sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(day)
     rows = c.execute(_of_root(query.where(~_is_uncovered(root_id)), root_id).order_by(day))
     return [DueDay(int(row[0]), int(row[1]), int(row[2])) for row in rows]
 
 
-def _last_looked_at(now: int) -> sa.ColumnElement[int]:
-    return looked_at(file.c.verified_at, file.c.recorded_at, now)
+def _last_check(now: int) -> sa.ColumnElement[int]:
+    return select_last_check(file.c.verified_at, file.c.recorded_at, now)
 
 
 def _is_uncovered(root_id: RootId) -> sa.ColumnElement[bool]:

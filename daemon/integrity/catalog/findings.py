@@ -104,7 +104,7 @@ _CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
 _ALL_KINDS = sorted(kind.value for kind in FindingKind)
 _HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), UNRESOLVED)
 _KEY = ("root_id", "kind", "path", "copy")
-_SAID_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), UNRESOLVED)
+_OPENED_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), UNRESOLVED)
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
 _BY_ID = _QUERY.where(finding.c.id == sa.bindparam("finding_id"))
 
@@ -138,7 +138,7 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         The stored finding, and whether it is new.
     """
     values = {**_values(new), "updated_at": now, "run_id": run_id}
-    old = c.execute(_SAID_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
+    old = c.execute(_OPENED_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
     if new.kind in INODE_FINDINGS and new.file_id is not None and new.copy is None:
         values |= find_incident(c, new.file_id, values, None if old is None else old.id)
     if old is None:
@@ -220,7 +220,9 @@ def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: st
     return [_to_finding(row) for row in c.execute(query)]
 
 
-def find_unsaid(c: sa.Connection, root_id: RootId, prefix: bytes, kind: FindingKind, run_id: RunId) -> list[Finding]:
+def find_unconfirmed(
+    c: sa.Connection, root_id: RootId, prefix: bytes, kind: FindingKind, run_id: RunId
+) -> list[Finding]:
     """Return unresolved findings of a kind below a path that a run did not repeat; none about recorded files."""
     mine = finding.c.root_id == root_id, finding.c.kind == kind.value, below(finding.c.path, prefix)
     query = _QUERY.where(*mine, UNRESOLVED, finding.c.file_id.is_(None), finding.c.run_id.is_distinct_from(run_id))
@@ -367,10 +369,10 @@ def rename_copy(c: sa.Connection, ids: Iterable[FindingId], to_name: str, now: i
     other = finding.alias()
     same = [other.c[column] == finding.c[column] for column in ("root_id", "kind", "path")]
     is_open = other.c.state != FindingState.RESOLVED.value
-    is_said = sa.exists().where(*same, other.c.copy == to_name, is_open)
+    exists_already = sa.exists().where(*same, other.c.copy == to_name, is_open)
     for chunk in chunked(ids):
         these = [finding.c.id.in_(chunk), finding.c.copy != to_name, UNRESOLVED]
-        c.execute(sa.update(finding).where(*these, ~is_said).values(copy=to_name))
+        c.execute(sa.update(finding).where(*these, ~exists_already).values(copy=to_name))
         _resolve(c, these, f"is open about the same copy under its name {to_name}", now)
 
 

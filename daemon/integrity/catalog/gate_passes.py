@@ -61,7 +61,7 @@ class Rewritten(NamedTuple):
     now: PassedContent
 
 
-class StandingChanges(NamedTuple):
+class RecordedChange(NamedTuple):
     """A path and the content that is or was recorded there."""
 
     path: bytes
@@ -165,7 +165,7 @@ def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Pass
         yield _rewritten(first)
 
 
-def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[StandingChanges]:
+def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[RecordedChange]:
     """Yield the files that were recorded before ``since`` and deleted after it, without a user decision."""
     is_back = sa.exists().where(file.c.id == history.c.file_id)
     gone = (
@@ -176,10 +176,10 @@ def find_removed(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed
     )
     was_there = sa.func.coalesce(history.c.file_id, 0) <= since.last_file_id
     for row in c.execute(sa.select(history.c.path, *_content(history)).where(*gone, ~is_back, was_there)):
-        yield StandingChanges(row.path, PassedContent(row.size_bytes, row.md5, row.xxh3_128))
+        yield RecordedChange(row.path, PassedContent(row.size_bytes, row.md5, row.xxh3_128))
 
 
-def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | None) -> Iterator[StandingChanges]:
+def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | None) -> Iterator[RecordedChange]:
     """Yield the files that were first recorded after ``since``, newest first; None: all files."""
     columns = file.c.id, folder.c.root_id, folder.c.path, file.c.name, *_content(file)
     is_new = file.c.id > (0 if since is None else since.last_file_id)
@@ -190,7 +190,7 @@ def find_new(c: sa.Connection, root_id: RootId, prefix: bytes, since: Passed | N
         for row in rows:
             path = join_path(row.path, row.name)
             if row.root_id == root_id and (not prefix or path == prefix or path.startswith(prefix + b"/")):
-                yield StandingChanges(path, PassedContent(row.size_bytes, row.md5, row.xxh3_128))
+                yield RecordedChange(path, PassedContent(row.size_bytes, row.md5, row.xxh3_128))
         last = rows[-1].id
 
 

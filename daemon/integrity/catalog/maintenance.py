@@ -91,7 +91,7 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
     definitions, foreign keys, parities, and the seals of the core tables.
     """
     with catalog.read() as c, snapshot(c):
-        complaints = _ask_sqlite(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
+        complaints = _run_pragma(catalog, "PRAGMA integrity_check(100)" if deep else "PRAGMA quick_check(100)")
         keys = c.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_SHOWN) if not complaints else []
         complaints += row_seals.find_changed(map(tuple, c.exec_driver_sql(row_seals.QUERY))) if not complaints else []
         complaints += [f"row {row[1]} of {row[0]} points to a row of {row[2]} that is not there" for row in keys]
@@ -113,7 +113,7 @@ def _find_damaged_rows(c: sa.Connection, sealed: Iterable[sa.Table]) -> tuple[Da
     return tuple(islice(dict.fromkeys((*find_odd(c), *find_damaged(c, sealed))), _SHOWN))
 
 
-def _ask_sqlite(catalog: Catalog, pragma: str) -> list[str]:
+def _run_pragma(catalog: Catalog, pragma: str) -> list[str]:
     """Run one of SQLite's checks; if the file is too damaged for it, return that as a complaint."""
     try:
         with catalog.read() as c:

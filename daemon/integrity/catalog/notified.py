@@ -27,22 +27,22 @@ from integrity.catalog.schema import file, finding, told
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, URGENT_FINDINGS
 from integrity.model import Finding, FindingId, FindingKind, FindingState
 
-_TOLD_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
+_NOTIFIED_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
 _URGENT_KINDS = sorted(kind.value for kind in URGENT_FINDINGS)
 _JOINED = finding.outerjoin(told, told.c.finding_id == INCIDENT)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class PendingIncident:
     """A finding that needs a notification."""
 
     finding: Finding
     is_change: bool  # the user was notified of it before, and it has changed
-    swallowed: int  # findings that this one covers: those of a failing device's files
+    coalesced: int  # findings that this one covers: those of a failing device's files
 
 
 @dataclass(frozen=True, slots=True)
-class ToldSummary:
+class NotifiedSummary:
     """Counts of the notified incidents."""
 
     unresolved: int
@@ -51,51 +51,55 @@ class ToldSummary:
     waits_since: int | None  # first notification of any that is resolved or remindable
 
 
-def unsaid_since(c: sa.Connection, now: int) -> int | None:
+def pending_since(c: sa.Connection, now: int) -> int | None:
     """Return when the first finding that needs a notification was opened or changed; None: there is none."""
     # For a changed finding, the time of its last update, which is never earlier than the change.
     noticed_at = sa.case((told.c.finding_id.is_(None), finding.c.opened_at), else_=finding.c.updated_at)
-    query = sa.select(sa.func.min(noticed_at)).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
+    query = (
+        sa.select(sa.func.min(noticed_at)).select_from(_JOINED).where(*_is_pending(now), _covering_finding().is_(None))
+    )
     return c.execute(query).scalar()
 
 
-def unsaid_grave_since(c: sa.Connection, now: int, since: int) -> int | None:
+def urgent_pending_since(c: sa.Connection, now: int, since: int) -> int | None:
     """Return the same for new grave findings, if nothing of their kind and root was first notified after ``since``."""
     others, earlier = finding.alias("other"), told.alias("earlier")
-    was_told = sa.exists().where(
+    was_notified = sa.exists().where(
         *(others.c.id == earlier.c.finding_id, others.c.root_id == finding.c.root_id, others.c.kind == finding.c.kind),
         earlier.c.first_told_at > since,
     )
     query = sa.select(sa.func.min(finding.c.opened_at)).select_from(_JOINED)
-    is_news = told.c.finding_id.is_(None), finding.c.kind.in_(_URGENT_KINDS), ~was_told
-    return c.execute(query.where(*_is_unsaid(now), _swallower().is_(None), *is_news)).scalar()
+    is_new_urgent = told.c.finding_id.is_(None), finding.c.kind.in_(_URGENT_KINDS), ~was_notified
+    return c.execute(query.where(*_is_pending(now), _covering_finding().is_(None), *is_new_urgent)).scalar()
 
 
-def find_news(c: sa.Connection, now: int) -> list[News]:
+def find_pending_incidents(c: sa.Connection, now: int) -> list[PendingIncident]:
     """Return the findings that need a notification, in the order of their ids."""
     query = sa.select(finding.c.id, told.c.finding_id.is_not(None).label("is_change")).select_from(_JOINED)
-    rows = c.execute(query.where(*_is_unsaid(now), _swallower().is_(None)).order_by(finding.c.id)).all()
+    rows = c.execute(query.where(*_is_pending(now), _covering_finding().is_(None)).order_by(finding.c.id)).all()
     changed = {row.id for row in rows if row.is_change}
     found = as_incidents(c, get_findings(c, [row.id for row in rows]))
-    return [News(one, one.id in changed, _count_swallowed(c, one)) for one in found]
+    return [PendingIncident(one, one.id in changed, _count_coalesced(c, one)) for one in found]
 
 
-def count_unsaid(c: sa.Connection, now: int) -> int:
+def count_pending(c: sa.Connection, now: int) -> int:
     """Count the findings that need a notification."""
-    query = sa.select(sa.func.count()).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_(None))
+    query = sa.select(sa.func.count()).select_from(_JOINED).where(*_is_pending(now), _covering_finding().is_(None))
     return int(c.execute(query).scalar_one())
 
 
-def has_swallowable(c: sa.Connection, now: int) -> bool:
+def has_coalescible(c: sa.Connection, now: int) -> bool:
     """Return whether there are unreadable files that the notification of a failing device covers."""
-    query = sa.select(finding.c.id).select_from(_JOINED).where(*_is_unsaid(now), _swallower().is_not(None)).limit(1)
+    query = (
+        sa.select(finding.c.id).select_from(_JOINED).where(*_is_pending(now), _covering_finding().is_not(None)).limit(1)
+    )
     return c.execute(query).first() is not None
 
 
-def swallow(c: sa.Connection, now: int) -> None:
+def coalesce(c: sa.Connection, now: int) -> None:
     """Mark unreadable files as notified by the failing device of the same root and run: one message, not thousands."""
-    by = _swallower()
-    query = sa.select(finding.c.id, by.label("by")).select_from(_JOINED).where(*_is_unsaid(now), by.is_not(None))
+    by = _covering_finding()
+    query = sa.select(finding.c.id, by.label("by")).select_from(_JOINED).where(*_is_pending(now), by.is_not(None))
     files: dict[int, list[FindingId]] = {}
     for row in c.execute(query).all():
         files.setdefault(row.by, []).append(row.id)
@@ -103,12 +107,12 @@ def swallow(c: sa.Connection, now: int) -> None:
         _mark(c, ids, now, swallowed_by=device_id)
 
 
-def mark_told(c: sa.Connection, ids: Collection[FindingId], now: int) -> None:
+def mark_notified(c: sa.Connection, ids: Collection[FindingId], now: int) -> None:
     """Record that the user was notified of findings in their present state."""
     _mark(c, ids, now, swallowed_by=None)
 
 
-def summarize(c: sa.Connection, now: int) -> ToldSummary:
+def summarize(c: sa.Connection, now: int) -> NotifiedSummary:
     """Summarize the notified incidents."""
     is_over = finding.c.id.is_(None)
     remindable = _is_remindable(now)
@@ -118,7 +122,7 @@ def summarize(c: sa.Connection, now: int) -> ToldSummary:
         sa.func.count().filter(remindable).label("remindable"),
         sa.func.min(told.c.first_told_at).filter(sa.or_(is_over, remindable)).label("waits_since"),
     ).select_from(told.outerjoin(finding, sa.and_(of_incident(told.c.finding_id), UNRESOLVED, is_first_of_incident())))
-    return ToldSummary(**c.execute(query).one()._asdict())
+    return NotifiedSummary(**c.execute(query).one()._asdict())
 
 
 def find_remindable(c: sa.Connection, now: int) -> list[Finding]:
@@ -150,7 +154,7 @@ def count_verified_since(c: sa.Connection, since: int) -> tuple[int, int]:
     return int(files), int(size_bytes)
 
 
-def _count_swallowed(c: sa.Connection, one: Finding) -> int:
+def _count_coalesced(c: sa.Connection, one: Finding) -> int:
     if one.kind is not FindingKind.DEVICE_FAILING:
         return 0
     query = sa.select(sa.func.count()).select_from(told).where(told.c.swallowed_by == one.id)
@@ -162,14 +166,14 @@ def _is_wanted(now: int) -> sa.ColumnElement[bool]:
     return sa.or_(finding.c.state == FindingState.OPEN.value, was_muted)
 
 
-def _is_unsaid(now: int) -> tuple[sa.ColumnElement[bool], ...]:
+def _is_pending(now: int) -> tuple[sa.ColumnElement[bool], ...]:
     is_new = sa.or_(
         told.c.finding_id.is_(None),
         told.c.blocks != finding.c.blocks,
         told.c.ranges != finding.c.ranges,
         told.c.certainty.is_distinct_from(finding.c.certainty),
     )
-    return UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_TOLD_KINDS), is_new, is_first_of_incident()
+    return UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_NOTIFIED_KINDS), is_new, is_first_of_incident()
 
 
 def _is_remindable(now: int) -> sa.ColumnElement[bool]:
@@ -178,7 +182,7 @@ def _is_remindable(now: int) -> sa.ColumnElement[bool]:
     return sa.and_(told.c.finding_id.is_not(None), UNRESOLVED, _is_wanted(now), ~by_device, is_first_of_incident())
 
 
-def _swallower() -> sa.ColumnElement[int | None]:
+def _covering_finding() -> sa.ColumnElement[int | None]:
     """Return, as SQL, the open device_failing finding that covers an unreadable file, or NULL."""
     device = finding.alias()
     of_same_run = device.c.root_id == finding.c.root_id, device.c.run_id == finding.c.run_id

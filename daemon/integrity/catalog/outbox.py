@@ -52,14 +52,10 @@ class Message:
     A message in all its forms; written once and sent unchanged.
 
     Attributes:
-        kind: its purpose.
         message_id: including the angle brackets.
-        subject: one line.
-        body: plain text.
         html: the same as an HTML page.
         facts: the same as a JSON object on one line.
         incidents: ids of the findings that it is about.
-        created_at: when it was written.
     """
 
     kind: AlertKind
@@ -171,9 +167,11 @@ def set_channels(c: sa.Connection, channels: Sequence[str], others: Collection[s
     if not channels:
         return  # pending messages wait until a channel is configured
     orphaned = delivery.c.sent_at.is_(None), delivery.c.channel.not_in(channels)
-    got_it = delivery.alias()
-    nobody_got_it = ~sa.exists().where(got_it.c.alert_id == delivery.c.alert_id, got_it.c.sent_at.is_not(None))
-    ids = c.execute(sa.select(delivery.c.alert_id).where(*orphaned, nobody_got_it).distinct()).scalars().all()
+    other_delivery = delivery.alias()
+    was_never_delivered = ~sa.exists().where(
+        other_delivery.c.alert_id == delivery.c.alert_id, other_delivery.c.sent_at.is_not(None)
+    )
+    ids = c.execute(sa.select(delivery.c.alert_id).where(*orphaned, was_never_delivered).distinct()).scalars().all()
     c.execute(sa.delete(delivery).where(*orphaned))
     for alert_id in ids:
         has = set(c.execute(sa.select(delivery.c.channel).where(delivery.c.alert_id == alert_id)).scalars())
@@ -200,7 +198,7 @@ def channel_states(c: sa.Connection) -> list[ChannelState]:
     return [_to_state(row) for row in c.execute(_states())]
 
 
-def find_untold_failures(c: sa.Connection, longer_than_s: int) -> list[ChannelState]:
+def find_unreported_failures(c: sa.Connection, longer_than_s: int) -> list[ChannelState]:
     """Return the channels that fail permanently, or for at least this long, and were not reported yet."""
     lasts = channel.c.failed_at - channel.c.failing_since >= longer_than_s
     is_grave = sa.or_(lasts, channel.c.is_permanent == 1)
@@ -208,7 +206,7 @@ def find_untold_failures(c: sa.Connection, longer_than_s: int) -> list[ChannelSt
     return [_to_state(row) for row in c.execute(query)]
 
 
-def mark_failure_told(c: sa.Connection, name: str, now: int) -> None:
+def mark_failure_reported(c: sa.Connection, name: str, now: int) -> None:
     """Record that a channel's failure was reported."""
     c.execute(sa.update(channel).where(channel.c.name == name).values(told_at=now))
 

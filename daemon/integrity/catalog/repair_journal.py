@@ -26,7 +26,6 @@ class JournalPlace(NamedTuple):
 
     Args:
         folder: relative to the root; empty for the root itself.
-        name: name of the file.
         made: name of the new file until it is complete.
         kept: name that the damaged file is kept under.
     """

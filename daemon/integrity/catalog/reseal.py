@@ -88,7 +88,6 @@ class _Resealing:
     Seal damaged rows again.
 
     Args:
-        sealer: makes the seals.
         read: opens a connection for reading, ``transaction`` one for writing.
     """
 

@@ -136,15 +136,15 @@ def _put_aside(path: bytes, aside: bytes) -> bytes | None:
     """Rename the catalog and its log, which may hold the last commits; return the new path, if there was a catalog."""
     while os.path.lexists(aside):
         aside += b"-again"
-    had_one = os.path.lexists(path)
+    existed = os.path.lexists(path)
     if os.path.lexists(path + own_files.LOG):
         os.rename(path + own_files.LOG, aside + own_files.LOG)
     if os.path.lexists(path + own_files.LOG_INDEX):
         os.unlink(path + own_files.LOG_INDEX)  # only an index of the log
-    if had_one:
+    if existed:
         os.rename(path, aside)
     copying.sync_file(os.path.dirname(path))
-    return aside if had_one else None
+    return aside if existed else None
 
 
 def _find_damage(db: sqlite3.Connection, sealer: Sealer) -> str | None:

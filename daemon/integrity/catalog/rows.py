@@ -315,14 +315,14 @@ def unless_ahead(column: sa.ColumnElement[int], now: int) -> sa.ColumnElement[in
     return sa.case((column <= now + TOLERANCE_S, column))
 
 
-def looked_at(
+def select_last_check(
     verified_at: sa.ColumnElement[int], recorded_at: sa.ColumnElement[int], now: int
 ) -> sa.ColumnElement[int]:
     """Return, as SQL, when a file was last verified, or recorded if it never was."""
     return sa.func.coalesce(unless_ahead(verified_at, now), unless_ahead(recorded_at, now), NEVER_AT)
 
 
-def when_looked_at(verified_at: int | None, recorded_at: int, now: int) -> int:
+def get_last_check(verified_at: int | None, recorded_at: int, now: int) -> int:
     """Return the same for one file."""
     known = (at for at in (verified_at, recorded_at) if at is not None and at <= now + TOLERANCE_S)
     return next(known, NEVER_AT)

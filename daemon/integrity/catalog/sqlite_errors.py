@@ -43,7 +43,7 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return CatalogLocked(f"{where}: another program is writing to the catalog; try again when it is done")
     if code in CORRUPT_CODES:
-        return _look_again(path, error)
+        return _diagnose(path, error)
     if code == sqlite3.SQLITE_IOERR:
         return CatalogError(f"{where}: the disk failed below the catalog ({error}); see the kernel's log")
     if code == sqlite3.SQLITE_READONLY:
@@ -85,7 +85,7 @@ def _folder(path: bytes) -> bytes:
     return os.path.dirname(path) or b"."
 
 
-def _look_again(path: bytes, error: sqlite3.Error) -> CatalogError:
+def _diagnose(path: bytes, error: sqlite3.Error) -> CatalogError:
     complaint = quick_check(path)
     if complaint is None:
         return CatalogError(f"{show_path(path)}: a read failed ({error}), but the file is whole; try again")
@@ -145,7 +145,7 @@ def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-_MET = "integrity.damaged_rows"
+_NOTED = "integrity.damaged_rows"
 _KEPT = 100
 
 
@@ -163,15 +163,15 @@ class DamagedRow:
 
 def note_damage(c: sa.Connection, rows: Iterable[DamagedRow]) -> None:
     """Remember damaged rows until the catalog is closed, at most 100."""
-    met = c.info.setdefault(_MET, {})
+    noted = c.info.setdefault(_NOTED, {})
     for row in rows:
-        if len(met) < _KEPT:
-            met[row] = None
+        if len(noted) < _KEPT:
+            noted[row] = None
 
 
 def find_noted(c: sa.Connection) -> tuple[DamagedRow, ...]:
     """Return the remembered damaged rows, in the order in which they were met."""
-    return tuple(c.info.get(_MET, ()))
+    return tuple(c.info.get(_NOTED, ()))
 
 
 def list_damage(rows: Iterable[DamagedRow], shown: int = 3) -> str:

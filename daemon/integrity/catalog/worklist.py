@@ -18,7 +18,15 @@ import sqlalchemy as sa
 
 from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.files import make_anew, make_order, sum_up
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, looked_at, to_record, unless_ahead
+from integrity.catalog.rows import (
+    FILE_JOIN,
+    RECORD_COLUMNS,
+    FileRecord,
+    inside,
+    select_last_check,
+    to_record,
+    unless_ahead,
+)
 from integrity.catalog.schema import file, finding, folder, run
 from integrity.catalog.seal import Sealer
 from integrity.kinds import DEVICE_FINDINGS
@@ -125,8 +133,8 @@ def page_worklist(
     return [(seq, to_record(sealer, row)) for seq, *row in _PAGE.run(c, after_seq, more, most, limit)]
 
 
-def _last_looked_at(order: WorkOrder) -> sa.ColumnElement[int]:
-    return looked_at(file.c.verified_at, file.c.recorded_at, order.now)
+def _last_check(order: WorkOrder) -> sa.ColumnElement[int]:
+    return select_last_check(file.c.verified_at, file.c.recorded_at, order.now)
 
 
 def _verified_at(order: WorkOrder) -> sa.ColumnElement[int]:
@@ -138,7 +146,7 @@ def _conditions(order: WorkOrder) -> list[sa.ColumnElement[bool]]:
     if order.never_verified_only:
         conditions.append(_verified_at(order).is_(None))
     if order.older_than_at is not None:
-        conditions.append(_last_looked_at(order) < order.older_than_at)
+        conditions.append(_last_check(order) < order.older_than_at)
     return conditions
 
 
@@ -156,7 +164,7 @@ def _order_keys(c: sa.Connection, order: WorkOrder, *, has_priority: bool) -> tu
     by_disk = [day, file.c.inode, file.c.id]
     keys: list[Any] = [sa.case((_IS_UNREADABLE, 1), else_=0)]
     moments = (_left_alone_at(c, order.root_id), order.due_before_at)
-    keys += [sa.case((_last_looked_at(order) < at, 0), else_=1) for at in moments if at is not None]
+    keys += [sa.case((_last_check(order) < at, 0), else_=1) for at in moments if at is not None]
     if has_priority:
         # Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first.
         kind = [*keys, file.c.is_suspect]
@@ -176,7 +184,7 @@ def _count_due(c: sa.Connection, order: WorkOrder) -> int:
     if order.due_before_at is None:
         return 0
     query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
-    is_due = _last_looked_at(order) < order.due_before_at
+    is_due = _last_check(order) < order.due_before_at
     return int(c.execute(query.where(*_conditions(order), is_due, ~_IS_UNREADABLE)).scalar_one())
 
 
@@ -185,7 +193,7 @@ def _due_unreadable(order: WorkOrder) -> sa.Select[tuple[int]] | None:
     if order.due_before_at is None:
         return None
     joined = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id)
-    return joined.where(*_conditions(order), _last_looked_at(order) < order.due_before_at, _IS_UNREADABLE)
+    return joined.where(*_conditions(order), _last_check(order) < order.due_before_at, _IS_UNREADABLE)
 
 
 def _left_alone_at(c: sa.Connection, root_id: RootId) -> int | None:

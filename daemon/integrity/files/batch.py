@@ -163,13 +163,13 @@ class BatchReader:
         self._pace.take(wanted_bytes)
         began, size_bytes = time.monotonic(), 0
         try:
-            in_doubt = self._read(paths[:count], limit_bytes, _MOST_PACED_S, arena)
+            racy_window = self._read(paths[:count], limit_bytes, _MOST_PACED_S, arena)
             size_bytes = wanted_bytes * arena.count // count
         finally:
             duration_s = time.monotonic() - began
             self._pace.took(size_bytes, duration_s, max(arena.count, 1))
         self._file_s += (duration_s / max(arena.count, 1) - self._file_s) * _LEARNING
-        return in_doubt
+        return racy_window
 
     def _read(self, paths: Sequence[bytes], limit_bytes: int, most_s: float, arena: Arena) -> tuple[int, int]:
         packed = arena.pack(paths)

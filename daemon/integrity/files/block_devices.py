@@ -79,7 +79,7 @@ def physical_position(fd: int) -> int | None:
         if error.errno in _NO_FIEMAP:
             return None
         raise
-    return extents[0].position if extents and not extents[0].is_nowhere else None
+    return extents[0].position if extents and not extents[0].has_no_position else None
 
 
 def find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:
@@ -158,7 +158,7 @@ _ATA_INFORMATION = b"\x00\x1d"  # additional sense: "ATA pass through informatio
 # ACS-4, CHECK POWER MODE, register COUNT: standby (z, y), and spun down behind a flash cache.
 _ASLEEP = frozenset({0x00, 0x01, 0x40})
 
-_NOT_TOLD = frozenset(
+_NO_ANSWER = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EACCES, errno.EPERM, errno.ENOTTY, errno.EINVAL}
     | {errno.EOPNOTSUPP, errno.ENODATA, errno.EAGAIN, errno.ETIMEDOUT, errno.EIO, errno.ENOMEDIUM}
 )
@@ -206,7 +206,7 @@ def is_asleep(device: str, *, blocks_folder: str = _DISKS, nodes_folder: str = "
     """
     if _read(f"{blocks_folder}/{device}/device/power/runtime_status") in ("suspended", "suspending"):
         return True  # suspended by the kernel, which would resume it for a command
-    sense = _ask_power_mode(f"{nodes_folder}/{device.replace('!', '/')}")
+    sense = _send_check_power_mode(f"{nodes_folder}/{device.replace('!', '/')}")
     return None if sense is None else read_power_mode(sense)
 
 
@@ -241,7 +241,7 @@ def read_power_mode(sense: bytes) -> bool | None:
     return None if status & _ATA_ERROR else count in _ASLEEP
 
 
-def _ask_power_mode(node: str) -> bytes | None:
+def _send_check_power_mode(node: str) -> bytes | None:
     """Send CHECK POWER MODE to a disk; return the sense data."""
     command = bytearray(16)
     command[0], command[1], command[2], command[14] = _ATA_PASS_THROUGH_16, _NON_DATA, _CK_COND, _CHECK_POWER_MODE
@@ -263,7 +263,7 @@ def _ask_power_mode(node: str) -> bytes | None:
         finally:
             os.close(fd)
     except OSError as error:
-        if error.errno in _NOT_TOLD:
+        if error.errno in _NO_ANSWER:
             return None
         raise
     return bytes(sense[: header.sb_len_wr])
@@ -274,7 +274,7 @@ def _read(path: str) -> str | None:
         with open(path, encoding="ascii") as file:
             return file.read().strip()
     except OSError as error:
-        if error.errno in _NOT_TOLD:
+        if error.errno in _NO_ANSWER:
             return None
         raise
 

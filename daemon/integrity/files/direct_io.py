@@ -107,7 +107,7 @@ def find_birth_ns(root_fd: int, path: bytes) -> int | None:
 
 def get_birth_ns(fd: int) -> int | None:
     """Return when an open inode was created, as ``find_birth_ns`` does; an O_PATH descriptor is enough."""
-    answer = _ask(fd, _BTIME)
+    answer = _statx_fields(fd, _BTIME)
     if answer is None:
         return None
     seconds, nanoseconds = _TIME.unpack_from(answer, _BTIME_AT)
@@ -121,11 +121,11 @@ def direct_alignment(fd: int) -> int | None:
     Returns:
         Bytes; 0 if this file does not support O_DIRECT; None if the kernel does not report it.
     """
-    answer = _ask(fd, _DIOALIGN)
+    answer = _statx_fields(fd, _DIOALIGN)
     return None if answer is None else int(_LENGTH.unpack_from(answer, _DIO_OFFSET_ALIGN_AT)[0])
 
 
-def _ask(fd: int, wanted: int) -> bytes | None:
+def _statx_fields(fd: int, wanted: int) -> bytes | None:
     buffer = ctypes.create_string_buffer(_BYTES)
     if _statx(fd, b"", _AT_EMPTY_PATH, wanted, buffer) < 0:
         code = ctypes.get_errno()

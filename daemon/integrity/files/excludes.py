@@ -123,7 +123,7 @@ class Excludes:
         if name[0] == _DOT and self._leaves_kept and is_kept_by_repair(name) and not is_folder:
             return True
         if self._rules:
-            verdict = self._ask_user(path, is_folder)
+            verdict = self._match_user_rules(path, is_folder)
             if verdict is not None:
                 return verdict
         if name in (self._folders if is_folder else self._files):
@@ -156,7 +156,7 @@ class Excludes:
             end = path.find(b"/", start)
         return self.matches(path, path[start:], is_folder)
 
-    def _ask_user(self, path: bytes, is_folder: bool) -> bool | None:
+    def _match_user_rules(self, path: bytes, is_folder: bool) -> bool | None:
         # pathspec's expressions use "." and "$", which treat a line feed as an end. Names and patterns contain no NUL
         # byte, so NUL replaces the line feed.
         subject = path.decode("utf-8", "surrogateescape").replace("\n", "\0")

@@ -38,7 +38,7 @@ class Extent(NamedTuple):
         return bool(self.flags & _ENCODED)
 
     @property
-    def is_nowhere(self) -> bool:
+    def has_no_position(self) -> bool:
         """Return whether this part has no blocks of its own on the device, or none yet."""
         return bool(self.flags & _NOWHERE)
 

@@ -34,7 +34,6 @@ class FolderFiles(Sequence[Seen]):
     The files of one folder, in the order of their names; records are created on first access.
 
     Args:
-        count: number of files.
         names: each terminated by a NUL byte.
         columns: size_bytes, mtime_ns, ctime_ns, inode (folded) and links, one value per file.
     """

@@ -49,7 +49,6 @@ class Leg(NamedTuple):
     One of the devices of a mirror.
 
     Args:
-        path: of the device.
         shift_bytes: add this to an offset in the file system's device to get the offset here.
     """
 

@@ -121,7 +121,7 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
         As blkid(8) prints it; None if unknown.
     """
     if not mount.fs_type.startswith("fuse"):  # the ioctl would go to its server, which may return anything
-        value = _ask_uuid(fd, mount.fs_type)
+        value = _read_uuid(fd, mount.fs_type)
         if any(value):
             return _spell(value)
     return _find_in_udev(mount) or _find_link(mount)
@@ -138,7 +138,7 @@ def get_block_device(mount: Mount) -> int | None:
 
 def find_subvolume_uuid(fd: int) -> str | None:
     """Return the UUID of the btrfs subvolume of an open file; None if the kernel does not report one."""
-    info = _ask(fd, _BTRFS_IOC_GET_SUBVOL_INFO, _BTRFS_SUBVOL_INFO_BYTES)
+    info = _ioctl(fd, _BTRFS_IOC_GET_SUBVOL_INFO, _BTRFS_SUBVOL_INFO_BYTES)
     if info is None:
         return None
     value = info[_BTRFS_SUBVOL_UUID_AT : _BTRFS_SUBVOL_UUID_AT + 16]
@@ -167,7 +167,7 @@ def _unescape(field: bytes) -> bytes:
     return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), field)
 
 
-def _ask_uuid(fd: int, fs_type: str) -> bytes:
+def _read_uuid(fd: int, fs_type: str) -> bytes:
     """
     Query a file system for its UUID; return empty or zero bytes if it does not report one.
 
@@ -175,22 +175,22 @@ def _ask_uuid(fd: int, fs_type: str) -> bytes:
     assigned later.
     """
     if fs_type in EXT_TYPES:
-        info = _ask(fd, _EXT4_IOC_GETFSUUID, _EXT4_FSUUID.size, _EXT4_FSUUID.pack(16, 0, b""))
+        info = _ioctl(fd, _EXT4_IOC_GETFSUUID, _EXT4_FSUUID.size, _EXT4_FSUUID.pack(16, 0, b""))
         if info is not None:
             return bytes(_EXT4_FSUUID.unpack(info)[2])
     elif fs_type == "xfs":
-        info = _ask(fd, _XFS_IOC_FSGEOMETRY_V1, _XFS_GEOMETRY_BYTES)
+        info = _ioctl(fd, _XFS_IOC_FSGEOMETRY_V1, _XFS_GEOMETRY_BYTES)
         if info is not None:
             return info[_XFS_UUID_AT : _XFS_UUID_AT + 16]
     elif fs_type == "btrfs":
-        info = _ask(fd, _BTRFS_IOC_FS_INFO, _BTRFS_FS_INFO_BYTES)
+        info = _ioctl(fd, _BTRFS_IOC_FS_INFO, _BTRFS_FS_INFO_BYTES)
         if info is not None:
             return info[_BTRFS_FSID_AT : _BTRFS_FSID_AT + 16]
-    value = _ask(fd, _FS_IOC_GETFSUUID, _FSUUID2_BYTES)
+    value = _ioctl(fd, _FS_IOC_GETFSUUID, _FSUUID2_BYTES)
     return b"" if value is None else value[1 : 1 + value[0]]
 
 
-def _ask(fd: int, request: int, size_bytes: int, question: bytes = b"") -> bytes | None:
+def _ioctl(fd: int, request: int, size_bytes: int, question: bytes = b"") -> bytes | None:
     buffer = bytearray(question.ljust(size_bytes, b"\0"))
     try:
         fcntl.ioctl(fd, request, buffer)

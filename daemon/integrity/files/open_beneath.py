@@ -258,18 +258,18 @@ class DeepFolders:
     def __init__(self, root_fd: int, flags: int) -> None:
         self._root_fd = root_fd
         self._flags = flags
-        self._on_the_way: list[tuple[bytes, int]] = []  # paths with a final slash, the outermost first
+        self._ancestors: list[tuple[bytes, int]] = []  # paths with a final slash, the outermost first
 
     def open(self, folder: bytes) -> int:
         """Open a folder as ``open_noatime`` does; the path in an error may be shortened to its last part."""
         if len(folder) <= _SHALLOW_BYTES:
             return open_noatime(self._root_fd, folder, self._flags)
-        while self._on_the_way and not folder.startswith(self._on_the_way[-1][0]):
-            os.close(self._on_the_way.pop()[1])
-        if len(self._on_the_way) >= _MOST_OPEN:
+        while self._ancestors and not folder.startswith(self._ancestors[-1][0]):
+            os.close(self._ancestors.pop()[1])
+        if len(self._ancestors) >= _MOST_OPEN:
             self.close()  # start over with fewer, farther apart
         step_bytes = max(_SHALLOW_BYTES, 2 * len(folder) // _MOST_OPEN)
-        above, above_fd = self._on_the_way[-1] if self._on_the_way else (b"", self._root_fd)
+        above, above_fd = self._ancestors[-1] if self._ancestors else (b"", self._root_fd)
         while len(folder) - len(above) > step_bytes:
             slash = folder.find(b"/", len(above) + step_bytes)
             if slash < 0:
@@ -277,13 +277,13 @@ class DeepFolders:
             passed = folder[len(above) : slash]
             above_fd = open_beneath(above_fd, passed, _PASS | self._flags & STAY_ON_MOUNT)
             above = folder[: slash + 1]
-            self._on_the_way.append((above, above_fd))
+            self._ancestors.append((above, above_fd))
         return open_noatime(above_fd, folder[len(above) :], self._flags)
 
     def close(self) -> None:
         """Close all descriptors."""
-        while self._on_the_way:
-            os.close(self._on_the_way.pop()[1])
+        while self._ancestors:
+            os.close(self._ancestors.pop()[1])
 
 
 _PRIVATE = 0o700

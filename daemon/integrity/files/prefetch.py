@@ -205,7 +205,7 @@ _name_of = itemgetter(0)
 P = ParamSpec("P")
 
 
-class Early(NamedTuple):
+class Prefetched(NamedTuple):
     """A folder that was listed completely."""
 
     files: FolderFiles
@@ -214,7 +214,7 @@ class Early(NamedTuple):
     skips: list[Skip]
 
 
-Turn = tuple[bytes, Early | None, bool]
+Turn = tuple[bytes, Prefetched | None, bool]
 """A folder and its listing. If None, the walk must list it; the flag means that it is only too large
 (``begin_large``)."""
 
@@ -225,8 +225,6 @@ class FolderPrefetcher:
 
     Args:
         root_fd: of the walk; also valid for all other arguments.
-        start: the folder to begin with.
-        excludes: names to leave out.
         stays_on_mount: leave folders on another mount than the root to the walk.
         leave_out: (st_dev, st_ino) of files; leave the folders that contain them to the walk.
         avoid: folders that the walk must list.
@@ -267,11 +265,11 @@ class FolderPrefetcher:
     def find_folders(self) -> Iterator[Turn]:
         """Yield the folders, each before its subfolders."""
         while self._pending or self._calls:
-            self._go_on()
+            self._continue()
             if self._calls:
                 asked, call = self._calls.popleft()
                 arrived = self._take(asked, call.result())
-                self._go_on()
+                self._continue()
                 yield from arrived
             else:
                 asked = [self._pending.pop()]
@@ -316,7 +314,7 @@ class FolderPrefetcher:
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Keep the threads busy if there is enough to list."""
         while len(self._calls) < _CALLS_AHEAD and self._pending and self._has_many():
             asked = self._pending[: -_FOLDERS_IN_CALL - 1 : -1]
@@ -364,7 +362,7 @@ class FolderPrefetcher:
             if status != LISTED or folder in self._avoid:
                 arrived.append((folder, None, status == TOO_LARGE and folder not in self._avoid))
             else:
-                arrived.append((folder, Early(files, fingerprint, other_count, skips), False))
+                arrived.append((folder, Prefetched(files, fingerprint, other_count, skips), False))
                 following += subfolders
             last_found += file_count
         following += asked[len(found.folders) :]
@@ -372,13 +370,13 @@ class FolderPrefetcher:
         self._last_found = last_found
         return arrived
 
-    def find_listings(self, folder: bytes, early: Early) -> Iterator[FolderListing]:
+    def find_listings(self, folder: bytes, prefetched: Prefetched) -> Iterator[FolderListing]:
         """Yield the listings of a folder."""
-        chunk, files, skips = self._chunk, early.files, early.skips
+        chunk, files, skips = self._chunk, prefetched.files, prefetched.skips
         file_count = len(files)
-        count = file_count + early.other_count
+        count = file_count + prefetched.other_count
         if count < chunk:
-            yield self._make_listing(folder, files, skips, True, True, early.fingerprint)
+            yield self._make_listing(folder, files, skips, True, True, prefetched.fingerprint)
             return
         for start in range(0, count + 1, chunk):
             part = files[start : start + chunk]

@@ -115,7 +115,7 @@ class Reader:
         except BaseException as error:
             _close(fd)
             if isinstance(error, OSError):
-                raise _explain(path, "bring to the disk", error, witness=_look_at(fd)) from error
+                raise _explain(path, "bring to the disk", error, witness=_stat_witness(fd)) from error
             raise
 
     def is_being_written(self, path: bytes) -> bool:
@@ -188,12 +188,12 @@ class Reader:
             except OSError as gone:
                 return _explain(path, "open", gone)
             if not is_regular:
-                return _say_vanished(path)
+                return _make_vanished(path)
         if error.errno == errno.EAGAIN:
             return Leased(f"cannot open {show_path(path)}: another program holds a lease on it; try again")
-        return _explain(path, "open", error, witness=self._look_beneath(path))
+        return _explain(path, "open", error, witness=self._stat_beneath(path))
 
-    def _look_beneath(self, path: bytes) -> Witness | None:
+    def _stat_beneath(self, path: bytes) -> Witness | None:
         """Return the witness of a file that cannot be opened, at once: its name may soon be another file's."""
         try:
             return witness_of(stat_beneath(self._root_fd, path))
@@ -207,7 +207,6 @@ class OpenFile:
 
     Attributes:
         size_bytes: the size by the first stat, which is what is read.
-        stat: the first stat.
     """
 
     __slots__ = ("_fd", "_has_writer", "_path", "_root_fd", "_spans", "_use_holes", "_window", "size_bytes", "stat")
@@ -306,7 +305,7 @@ class OpenFile:
     def _explain_failure(self, doing: str, error: OSError) -> ReadError:
         """Translate an error: ESTALE can mean that the file was removed or replaced on its server."""
         if was_removed(self._root_fd, self._path, error):
-            return _say_vanished(self._path)
+            return _make_vanished(self._path)
         if error.errno == errno.ESTALE and self._was_replaced():
             return Unstable(f"{show_path(self._path)} was replaced while it was read; try again")
         return _explain(self._path, doing, error, tuple(self.bad_ranges), witness=witness_of(self.stat))
@@ -332,7 +331,7 @@ class OpenFile:
         except OSError as error:
             raise self._explain_failure("stat", error) from error
         if not S_ISREG(there.st_mode):
-            raise _say_vanished(self._path)
+            raise _make_vanished(self._path)
         seen = witness_of(self.stat)
         if witness_of(after) != seen or witness_of(there) != seen:
             raise Unstable(f"{show_path(self._path)} changed while it was read; try again when nobody writes to it")
@@ -420,7 +419,7 @@ def _close(fd: int) -> None:
 def _stat_regular(fd: int, path: bytes) -> os.stat_result:
     stat = os.fstat(fd)
     if not S_ISREG(stat.st_mode):
-        raise _say_vanished(path)
+        raise _make_vanished(path)
     return stat
 
 
@@ -441,11 +440,11 @@ def _may_be_written(fd: int, stat: os.stat_result, window: RacyWindow) -> bool:
     return is_recent and is_open_for_writing(fd) is not False
 
 
-def _say_vanished(path: bytes) -> Vanished:
+def _make_vanished(path: bytes) -> Vanished:
     return Vanished(f"{show_path(path)} is no regular file any more; scan again")
 
 
-def _look_at(fd: int) -> Witness | None:
+def _stat_witness(fd: int) -> Witness | None:
     try:
         return witness_of(os.fstat(fd))
     except OSError:

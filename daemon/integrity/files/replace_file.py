@@ -43,11 +43,7 @@ class Attributes:
     What a file has besides its bytes.
 
     Args:
-        uid: of the owner.
-        gid: of the group.
         mode: permission bits, with set-uid, set-gid and sticky.
-        atime_ns: of the last access.
-        mtime_ns: of the last modification.
         xattrs: extended attributes by name, ACLs included.
         is_no_cow: btrfs writes it in place, without checksums (``chattr +C``).
     """
@@ -198,7 +194,7 @@ def is_open_for_writing(fd: int) -> bool | None:
 
 
 @contextmanager
-def noticing_writers(fd: int) -> Iterator[Callable[[], bool]]:
+def detecting_writers(fd: int) -> Iterator[Callable[[], bool]]:
     """
     Detect programs that open or truncate a file for writing; they block until this ends.
 

@@ -94,7 +94,7 @@ a disk nothing, but a file of terabytes with damage everywhere would be read pag
 _MOST_PIECES = 4096  # most pieces per file in the map of resident pages
 
 
-def can_vouch(capability: Capability) -> bool:
+def can_prove_disk_read(capability: Capability) -> bool:
     """Return whether a reading there can be certain to come from the disk."""
     return capability.fs_type in _PAGES_ARE_ALL
 
@@ -168,7 +168,6 @@ class SpanReader:
     Attributes:
         how: how certain it is that the disk answered, for everything read so far.
         bad_ranges: what could not be read so far, merged.
-        bytes_read: number of bytes read so far.
         has_ended: a read found the end of the file before its expected size.
         is_refused: the file system rejected every bad range after the disk delivered it; also True without any.
     """

@@ -138,7 +138,7 @@ class Pressure:
             None if neither pressure nor device statistics are available.
         """
         stalled_us = read_stalled_us(self._pressure_file)
-        is_touched, busy_s = self._look_at_device()
+        is_touched, busy_s = self._sample_device()
         if stalled_us is None:
             if not self._work:
                 return None
@@ -154,7 +154,7 @@ class Pressure:
         """Return whether the kernel provides pressure stall information."""
         return read_stalled_us(self._pressure_file) is not None
 
-    def _look_at_device(self) -> tuple[bool, float]:
+    def _sample_device(self) -> tuple[bool, float]:
         """Return whether the device had any request since the last call, and how many seconds it was busy."""
         before, self._work = self._work, {path: work for path in self._stats if (work := _read_work(path)) is not None}
         busy_ms, is_touched = 0, not self._work

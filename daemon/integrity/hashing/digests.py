@@ -151,12 +151,9 @@ class FileHasher:
     Digest one file, segment by segment, in order.
 
     Args:
-        want: which digests.
         size_bytes: of the file; decides whether blocks are digested.
-        block_size_bytes: of its blocks.
         start: offset of the first segment, a multiple of the block size; not 0 when resumed.
         md5_state: exported at ``start``. A resumed file gets no whole-file digests except an MD5 with this state.
-        probe: a range to digest as well.
     """
 
     def __init__(

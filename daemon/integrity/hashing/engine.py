@@ -66,11 +66,10 @@ class Engine:
         is_serial: one reader at a time, in task order: a rotational disk.
         budget: the reader's; once it is spent no more files are opened.
         stop: set it to end the run; large files then end with a ``Partial``.
-        monotonic: the clock, in seconds.
         stall_s: a read that takes longer is given up and its thread abandoned; infinite for input that may block
             forever, which also skips waiting for threads at the end.
         side_by_side: most large files per thread at a time.
-        look_interval_s: how often ``tick`` is called while idle.
+        poll_interval_s: how often ``tick`` is called while idle.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Engine:
         monotonic: Callable[[], float] = time.monotonic,
         stall_s: float = STALL_S,
         side_by_side: int = SIDE_BY_SIDE,
-        look_interval_s: float = 1.0,
+        poll_interval_s: float = 1.0,
     ) -> None:
         self._reader = reader
         self._jobs = jobs or len(os.sched_getaffinity(0))
@@ -94,7 +93,7 @@ class Engine:
         self._monotonic = monotonic
         self._stall_s = stall_s
         self._side_by_side = side_by_side
-        self._look_interval_s = look_interval_s
+        self._poll_interval_s = poll_interval_s
         self._workers: list[Worker] = []
 
     @property
@@ -116,38 +115,38 @@ class Engine:
         Tasks are taken from the iterable as capacity permits; a None means that no more follow until there are more
         results. After ``stop`` is set no more are taken and those in flight end soon, large ones with a ``Partial`` and
         a ``ReadInterrupted`` failure. To end early, close the iterator. ``tick`` is called in the caller's thread
-        between results, and every ``look_interval_s`` while none is ready.
+        between results, and every ``poll_interval_s`` while none is ready.
         """
         batch_reader = self._reader.batch() if native_status().is_native else None
         batches = _into_batches(tasks, self._reader, batch_reader)
-        crew = _Crew(
+        worker_pool = _WorkerPool(
             *(self._reader, batch_reader, self._jobs, self._is_serial, self._budget, self._stop),
-            *(self._monotonic, self._stall_s, self._side_by_side, self._look_interval_s),
+            *(self._monotonic, self._stall_s, self._side_by_side, self._poll_interval_s),
         )
-        self._workers.extend(crew.workers)
+        self._workers.extend(worker_pool.workers)
         try:
             while True:
                 is_paused = False
-                while crew.has_room and not self._stop.is_set() and not is_paused:
+                while worker_pool.has_room and not self._stop.is_set() and not is_paused:
                     batch = next(batches, _END)
                     if isinstance(batch, Batch):
-                        crew.give(batch)
+                        worker_pool.submit(batch)
                     elif batch is _END:
-                        crew.give_no_more()
+                        worker_pool.end_submission()
                         break
                     else:
                         is_paused = True
                 if self._stop.is_set():
-                    crew.give_no_more()
-                if not crew.is_waiting:
+                    worker_pool.end_submission()
+                if not worker_pool.is_waiting:
                     return
-                yield from crew.get(tick, is_paused=is_paused).results
+                yield from worker_pool.get(tick, is_paused=is_paused).results
                 tick()
         finally:
-            crew.end()
+            worker_pool.end()
 
 
-class _Crew:
+class _WorkerPool:
     """The threads of one run, and the check for stalled ones. Used by the consumer's thread."""
 
     def __init__(
@@ -161,15 +160,15 @@ class _Crew:
         monotonic: Callable[[], float],
         stall_s: float,
         side_by_side: int,
-        look_interval_s: float,
+        poll_interval_s: float,
     ) -> None:
         self._monotonic = monotonic
         self._stall_s = stall_s
-        self._look_interval_s = look_interval_s
-        self._look_at = monotonic() + look_interval_s
+        self._poll_interval_s = poll_interval_s
+        self._next_check_at = monotonic() + poll_interval_s
         self._is_over = threading.Event()
-        self._todo: WorkQueue[Batch] = WorkQueue(jobs, side_by_side)
-        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, self._todo.most_large
+        self._queue: WorkQueue[Batch] = WorkQueue(jobs, side_by_side)
+        self._most_room = self._small_room, self._large_room = jobs * _IN_FLIGHT, self._queue.most_large
         self._deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
@@ -181,7 +180,7 @@ class _Crew:
             ReadTurn() if is_serial else None,
             self._pool,
             side_by_side,
-            self._todo,
+            self._queue,
             self._deliveries,
         )
         self.workers = [Worker(shared) for _ in range(jobs)]
@@ -201,7 +200,7 @@ class _Crew:
         """Return whether any given batch is unanswered."""
         return (self._small_room, self._large_room) != self._most_room
 
-    def give(self, batch: Batch) -> None:
+    def submit(self, batch: Batch) -> None:
         """Queue a batch, and start a thread for each of the first ones: most scans find nothing to read."""
         if self._unstarted:
             self._unstarted.pop().start()
@@ -209,15 +208,15 @@ class _Crew:
         self._large_room -= is_large
         self._small_room -= not is_large
         if not self._threads:
-            self._refuse(batch)
+            self._fail(batch)
         elif is_large:
-            self._todo.put_large(batch, batch.size_bytes)
+            self._queue.put_large(batch, batch.size_bytes)
         else:
-            self._todo.put(batch)
+            self._queue.put(batch)
 
-    def give_no_more(self) -> None:
+    def end_submission(self) -> None:
         """Announce that no more batches follow; may be called again."""
-        self._todo.end()
+        self._queue.end()
 
     def get(self, tick: Callable[[], None], *, is_paused: bool = False) -> AnswerBatch:
         """
@@ -231,14 +230,14 @@ class _Crew:
             BaseException: the error that ended a thread.
         """
         while True:
-            if self._monotonic() >= self._look_at:
-                self._look_at = self._monotonic() + self._look_interval_s
-                self._look_for_stalled()
-            self._todo.press(is_paused or not self.has_room)
+            if self._monotonic() >= self._next_check_at:
+                self._next_check_at = self._monotonic() + self._poll_interval_s
+                self._abandon_stalled()
+            self._queue.set_flushing(is_paused or not self.has_room)
             try:
-                delivery = self._deliveries.get(timeout=min(self._look_interval_s, self._stall_s))
+                delivery = self._deliveries.get(timeout=min(self._poll_interval_s, self._stall_s))
             except Empty:
-                self._look_for_stalled()
+                self._abandon_stalled()
                 tick()
                 continue
             if delivery.error is not None:
@@ -250,26 +249,26 @@ class _Crew:
     def end(self) -> None:
         """Let the threads end after their current batches, and wait for those that do not hang."""
         self._is_over.set()
-        self._todo.take_back()
-        self._todo.end()
+        self._queue.take_back()
+        self._queue.end()
         waits = isfinite(self._stall_s)
         for thread in list(self._threads.values()) if waits else ():
             while thread in self._threads.values() and thread.is_alive():
-                thread.join(min(self._look_interval_s, self._stall_s))
-                self._look_for_stalled()
+                thread.join(min(self._poll_interval_s, self._stall_s))
+                self._abandon_stalled()
         if self._pool is not None:
             self._pool.shutdown(wait=waits and len(self._threads) == len(self.workers))
 
-    def _look_for_stalled(self) -> None:
+    def _abandon_stalled(self) -> None:
         now = self._monotonic()
         for worker in list(self._threads):
             if worker.abandon_if_stalled(now, self._stall_s):
                 del self._threads[worker]
         if not self._threads:
-            for batch in self._todo.take_back():
-                self._refuse(batch)
+            for batch in self._queue.take_back():
+                self._fail(batch)
 
-    def _refuse(self, batch: Batch) -> None:
+    def _fail(self, batch: Batch) -> None:
         """Fail a batch when no thread is left."""
         error = "not read: the device hangs"
         work = batch.tasks

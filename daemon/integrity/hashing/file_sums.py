@@ -53,7 +53,6 @@ class FileSum(NamedTuple):
     The digests of one file.
 
     Attributes:
-        path: as requested.
         size_bytes: bytes read; 0 with an error.
         pieces: the whole file as one piece, or all its pieces (one for an empty file); empty with an error.
         error: why it could not be opened or read to its end.
@@ -117,12 +116,7 @@ def sum_each(
 
 
 class _Terms:
-    """
-    How files are digested with given algorithms.
-
-    Attributes:
-        want: the request to the engine.
-    """
+    """How files are digested with given algorithms."""
 
     def __init__(self, algorithms: tuple[Algorithm, ...], piece_bytes: int | None = None) -> None:
         self._algorithms = algorithms
@@ -216,7 +210,7 @@ class _Summing:
     def run(self, requests: Iterable[bytes | ListedPaths | Hint | SumRequest]) -> Iterator[FileSum]:
         """Answer all requests in order."""
         engine = Engine(
-            PlainReader(), jobs=self._jobs, stall_s=inf, side_by_side=_SIDE_BY_SIDE, look_interval_s=_TICK_S
+            PlainReader(), jobs=self._jobs, stall_s=inf, side_by_side=_SIDE_BY_SIDE, poll_interval_s=_TICK_S
         )
         with closing(engine.run_batches(self._find_work(requests), tick=self._idle)) as answers:
             for answer in answers:
@@ -234,12 +228,12 @@ class _Summing:
             if isinstance(request, Hint):
                 yield from self._begin(request)
             elif isinstance(request, ListedPaths):
-                yield from self._ask_all(request.paths)
+                yield from self._make_batches(request.paths)
             elif isinstance(request, SumRequest):
-                yield from self._ask(request.path, self._find_terms(request.algorithms))
+                yield from self._make_tasks(request.path, self._find_terms(request.algorithms))
             else:
                 assert self._terms is not None
-                yield from self._ask(request, self._terms)
+                yield from self._make_tasks(request, self._terms)
             while len(self._turns) > _MOST_FILES:
                 yield None
 
@@ -252,7 +246,7 @@ class _Summing:
             number = self._begun[hint.path] = next(self._numbers)
             yield Task(hint.path, hint.size_bytes, self._terms.want, LARGE_BYTES, number)
 
-    def _ask(self, path: bytes, terms: _Terms, size_bytes: int | None = None) -> Iterator[Task]:
+    def _make_tasks(self, path: bytes, terms: _Terms, size_bytes: int | None = None) -> Iterator[Task]:
         """Register a request; yield its task unless it has begun."""
         number = self._begun.pop(path, None)
         self._turns.append(next(self._numbers) if number is None else number)
@@ -260,13 +254,13 @@ class _Summing:
             size = _find_size(path) if size_bytes is None else size_bytes
             yield Task(path, size, terms.want, LARGE_BYTES, self._turns[-1])
 
-    def _ask_all(self, paths: Sequence[bytes]) -> Iterator[Work]:
+    def _make_batches(self, paths: Sequence[bytes]) -> Iterator[Work]:
         """Register requests for files that are small, except for hinted ones."""
         terms = self._terms
         assert terms is not None
         if not (self._begun.keys().isdisjoint(paths) and self._too_many.isdisjoint(paths)):
             for path in paths:
-                yield from self._ask(path, terms, None if path in self._too_many else 0)
+                yield from self._make_tasks(path, terms, None if path in self._too_many else 0)
             return
         count = len(paths)
         numbers = list(islice(self._numbers, count))

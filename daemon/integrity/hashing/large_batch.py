@@ -69,7 +69,7 @@ class LargeFile(Generic[T]):
 
     @property
     def is_halted(self) -> bool:
-        """Return whether the file waits at a block boundary, for ``go_on``."""
+        """Return whether the file waits at a block boundary, for ``resume_reading``."""
         return self._data.status == lib.LARGE_BATCH_HALTED
 
     @property
@@ -81,7 +81,7 @@ class LargeFile(Generic[T]):
         """Stop at the next block boundary."""
         self._data.halts = 1
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Continue after a halt."""
         self._data.halts = 0
         self._data.status = lib.LARGE_BATCH_ACTIVE
@@ -218,8 +218,6 @@ class LaneReader:
     Answer large files from memory, for one thread.
 
     Args:
-        shared: of the run.
-        ledger: of the thread.
         memory: in use while files are in flight.
     """
 
@@ -240,8 +238,8 @@ class LaneReader:
             while batches or self._files.under_way:
                 for batch in batches:
                     self._begin(batch, left)
-                self._go_on(left)
-                batches = self._shared.todo.take_more(self._files.room)
+                self._resume_halted(left)
+                batches = self._shared.work_queue.take_more(self._files.room)
         finally:
             readings = [file.owner for file in self._files.under_way.values()]
             self._files.drop_all()
@@ -295,7 +293,7 @@ class LaneReader:
         )
         return True
 
-    def _go_on(self, left: list[Task]) -> None:
+    def _resume_halted(self, left: list[Task]) -> None:
         """Read and digest a piece of each file; answer the finished ones."""
         is_over = self._ledger.is_abandoned or self._shared.stop.is_set()
         if is_over:
@@ -308,7 +306,7 @@ class LaneReader:
         for file in self._run():
             if file.is_halted:
                 self._save(file)
-                file.go_on()
+                file.resume_reading()
             else:
                 self._files.release(file)
                 self._end(file, left)

@@ -93,7 +93,7 @@ class _Part(NamedTuple):
 
     batch: OpenBatch
     start: int  # index of the first one in the batch
-    in_doubt: tuple[int, int]  # first and last racy timestamp
+    racy_window: tuple[int, int]  # first and last racy timestamp
 
 
 class SmallFileBatches:
@@ -102,7 +102,6 @@ class SmallFileBatches:
 
     Args:
         reader: of the root; may be shared with other threads.
-        scheduler: of the thread.
         memory: pieces of one size; in use until everything is answered.
 
     Attributes:
@@ -142,12 +141,12 @@ class SmallFileBatches:
         arena, tasks = self._lanes.arena, batch.tasks
         assert arena is not None, "there is room"
         limit_bytes = min(self._lanes.arena_bytes, tasks.block_size_bytes)
-        in_doubt = self._reader.read(tasks.paths[start:], tasks.sizes_bytes[start:], limit_bytes, arena)
+        racy_window = self._reader.read(tasks.paths[start:], tasks.sizes_bytes[start:], limit_bytes, arena)
         if not arena.count:  # a path contains a NUL byte
             return list(range(start, len(tasks))), len(tasks)
         left = [index for index, status in enumerate(arena.statuses(), start) if status != READ]
         if len(left) < arena.count:
-            self._last = _Part(batch, start, in_doubt)
+            self._last = _Part(batch, start, racy_window)
         return left, start + arena.count
 
     def digest(self) -> None:
@@ -161,9 +160,9 @@ class SmallFileBatches:
         for arena, part in self._lanes.take_finished():
             stop = part.start + arena.count
             tasks = part.batch.tasks.part(part.start, stop)
-            yield part.batch, range(part.start, stop), self._answer(arena, tasks, part.in_doubt)
+            yield part.batch, range(part.start, stop), self._answer(arena, tasks, part.racy_window)
 
-    def _answer(self, arena: Arena, tasks: TaskBatch, in_doubt: tuple[int, int]) -> DoneBatch:
+    def _answer(self, arena: Arena, tasks: TaskBatch, racy_window: tuple[int, int]) -> DoneBatch:
         rows = list(arena.rows())
         is_read = [row[0] == READ for row in rows]
         if not all(is_read):
@@ -181,7 +180,7 @@ class SmallFileBatches:
         md5s, xxh3_128s, crc64s = (
             _where(wants, is_wanted, column) for is_wanted, column in zip(_COMPUTED, computed, strict=True)
         )
-        witnesses = sizes, mtimes_ns, ctimes_ns, inodes, _find_racy(mtimes_ns, ctimes_ns, *in_doubt)
+        witnesses = sizes, mtimes_ns, ctimes_ns, inodes, _find_racy(mtimes_ns, ctimes_ns, *racy_window)
         readings = Readings(witnesses, (md5s, xxh3_128s, blake3s, crc64s), self._reader.how)
         return DoneBatch(tasks, readings, others, probed)
 

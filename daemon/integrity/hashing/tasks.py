@@ -38,10 +38,7 @@ class Task(NamedTuple):
     Args:
         path: relative to the engine's root.
         size_bytes: as far as known; only decides how the work is distributed.
-        want: which digests.
-        block_size_bytes: of its blocks.
         tag: the consumer's own; returned unchanged.
-        resume: where to continue.
         known_bad: ranges that an earlier run could not read.
         probe: a range to digest with XXH3-128 as well, to check whether a file still begins with its old content.
     """

@@ -40,7 +40,7 @@ T = TypeVar("T")
 _ENOUGH = 16
 """With this many large files an otherwise idle thread begins, although more may come."""
 
-_PATIENCE_S = 0.05
+_GRACE_S = 0.05
 """After this wait it begins with fewer: an idle thread gains nothing by waiting for more."""
 
 
@@ -62,7 +62,7 @@ class WorkQueue(Generic[T]):
         self._large: list[tuple[int, int, T]] = []  # heap, largest file first
         self._numbers = count()
         self._is_whole = False  # no more will come
-        self._is_pressing = False  # the producer waits until the queued work is done
+        self._is_flushing = False  # the producer waits until the queued work is done
 
     @property
     def most_large(self) -> int:
@@ -81,11 +81,11 @@ class WorkQueue(Generic[T]):
             heappush(self._large, (-size_bytes, next(self._numbers), item))
             self._changed.notify()
 
-    def press(self, is_pressing: bool) -> None:
+    def set_flushing(self, is_flushing: bool) -> None:
         """Set whether the producer waits for the queued work before it adds more."""
-        if is_pressing is not self._is_pressing:
+        if is_flushing is not self._is_flushing:
             with self._changed:
-                self._is_pressing = is_pressing
+                self._is_flushing = is_flushing
                 self._changed.notify_all()
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class WorkQueue(Generic[T]):
 
     def take(self, *, has_unfinished: bool = False) -> list[T] | None:
         """
-        Wait for work; the thread counts as busy until it calls ``rest``.
+        Wait for work; the thread counts as busy until it calls ``mark_idle``.
 
         Args:
             has_unfinished: the thread has work that it can finish if nothing comes for a moment.
@@ -105,25 +105,25 @@ class WorkQueue(Generic[T]):
             One ``put`` item or a share of the large files; empty when all is done; None if there is nothing for the
             moment and the thread has unfinished work.
         """
-        is_patient = True
+        can_wait = True
         with self._changed:
             while True:
-                items = self._choose(is_patient=is_patient)
+                items = self._choose(can_wait=can_wait)
                 if items:
                     self._busy += 1
                     return items
-                if has_unfinished and (self._is_urgent or not is_patient):
+                if has_unfinished and (self._is_urgent or not can_wait):
                     return None
                 if self._is_whole:
                     return []
-                is_patient = self._changed.wait(_PATIENCE_S if self._large or has_unfinished else None)
+                can_wait = self._changed.wait(_GRACE_S if self._large or has_unfinished else None)
 
     def take_more(self, most: int) -> list[T]:
         """Take a share of the large files, at most ``most``, for a thread that already reads others; never waits."""
         with self._changed:
             return self._share(most, takers=self._threads if self._is_urgent else 1)
 
-    def rest(self) -> None:
+    def mark_idle(self) -> None:
         """Announce that a thread has finished what it took."""
         with self._changed:
             self._busy -= 1
@@ -139,15 +139,15 @@ class WorkQueue(Generic[T]):
 
     @property
     def _is_urgent(self) -> bool:
-        return self._is_whole or self._is_pressing
+        return self._is_whole or self._is_flushing
 
-    def _choose(self, *, is_patient: bool) -> list[T]:
+    def _choose(self, *, can_wait: bool) -> list[T]:
         """Take large files if there are many, or nothing else: a few of them leave lanes empty."""
         if len(self._large) >= 4 * self._side_by_side:
             return self._share(self._side_by_side, takers=self._threads - self._busy)
         if self._small:
             return [self._small.popleft()]
-        if self._is_urgent or not is_patient or len(self._large) >= _ENOUGH:
+        if self._is_urgent or not can_wait or len(self._large) >= _ENOUGH:
             return self._share(self._side_by_side, takers=self._threads - self._busy)
         return []
 
@@ -218,7 +218,6 @@ class OpenBatch:
     Tasks that a thread has begun, some still unanswered.
 
     Attributes:
-        tasks: all of them.
         waiting: indexes of unanswered tasks, without those to be answered singly.
         singles: number of tasks still to be answered singly.
     """
@@ -454,7 +453,7 @@ class Shared(NamedTuple):
     turn: ReadTurn | None
     pool: ThreadPoolExecutor | None
     side_by_side: int
-    todo: WorkQueue[Batch]
+    work_queue: WorkQueue[Batch]
     deliveries: SimpleQueue[AnswerBatch]
 
     @property

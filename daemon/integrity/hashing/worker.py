@@ -80,8 +80,8 @@ class Worker:
 
     def _work_on(self) -> bool:
         """Answer the next work item; return whether there may be more."""
-        core, todo = self._core, self._shared.todo
-        batches = todo.take(has_unfinished=core is not None and not core.small_files.is_empty)
+        core, work_queue = self._core, self._shared.work_queue
+        batches = work_queue.take(has_unfinished=core is not None and not core.small_files.is_empty)
         if batches is None:
             self._finish()
             return True
@@ -95,7 +95,7 @@ class Worker:
             self.ledger.send()
         else:
             self._answer_in_turn(batches[0], turn)
-        todo.rest()
+        work_queue.mark_idle()
         return True
 
     def _finish(self) -> None:
@@ -120,7 +120,7 @@ class Worker:
         turn = self._turn
         if not self.ledger.abandon_if_stalled(now, stall_s):
             return False
-        self._shared.todo.rest()
+        self._shared.work_queue.mark_idle()
         if self._shared.turn is not None and turn is not None:
             self._shared.turn.pass_on(turn)
         return True

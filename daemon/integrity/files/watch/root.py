@@ -83,7 +83,7 @@ class RootWatch:
         """Check that the root is still the watched folder, and repair what can be repaired."""
         if self.root.is_remote:
             return
-        standing = self._look(mounts)
+        standing = self._check(mounts)
         tree, home = self._tree, self._home
         if standing is None:
             self.stop()
@@ -152,7 +152,7 @@ class RootWatch:
         if is_news:
             self._sink.went_blind(self.root.path, blindness)
 
-    def _look(self, mounts: Sequence[Mount]) -> WatchCoverage | None:
+    def _check(self, mounts: Sequence[Mount]) -> WatchCoverage | None:
         """Return the folder at the root's path; report and return None if it cannot be watched."""
         try:
             standing = look(self.root.path, mounts)
@@ -176,7 +176,7 @@ class RootWatch:
         """Watch the folder at the root's path; then forget every earlier blindness that did not recur."""
         with self._lock:
             self._again = set()
-        standing = self._look(mounts)
+        standing = self._check(mounts)
         if standing is None:
             return False
         try:
@@ -210,7 +210,7 @@ class RootWatch:
         self._home = standing
         tree.note_mounts(standing)
         for point in sorted(points):
-            is_ours = tree.look_again(point)
+            is_ours = tree.refresh(point)
             with self._lock:
                 self._blind.pop((BlindReason.UNMOUNTED, point), None)
             if is_ours:
@@ -233,7 +233,7 @@ class RootWatch:
             self._renew(now_s, mounts, BlindReason.UNREADABLE, "it can be read again")
             return
         for path in refused:
-            tree.look_again(path)
+            tree.refresh(path)
             with self._lock:
                 is_over = (BlindReason.UNREADABLE, path) not in self._again
                 if is_over:

@@ -18,7 +18,7 @@ from integrity.files.open_beneath import STAY_ON_MOUNT, open_noatime, open_root
 from integrity.files.watch.inotify import EventReader
 from integrity.files.watch.records import WatchCoverage, WatchedRoot
 
-_NOWHERE = -1
+_NO_PARENT = -1
 
 
 class WatchedPlaces:
@@ -33,7 +33,7 @@ class WatchedPlaces:
 
     def __init__(self) -> None:
         self._places: dict[int, tuple[int, bytes]] = {}
-        self._top = _NOWHERE
+        self._top = _NO_PARENT
 
     def __len__(self) -> int:
         return len(self._places)
@@ -44,7 +44,7 @@ class WatchedPlaces:
     def put_top(self, watch: int) -> bool:
         """Record the folder at which all paths begin; return whether that is new."""
         self._top = watch
-        return self.put(watch, _NOWHERE, b"")
+        return self.put(watch, _NO_PARENT, b"")
 
     def is_top(self, watch: int) -> bool:
         """Return whether a watch is that of the top folder."""
@@ -191,7 +191,7 @@ class TreeWatch:
         """Record what is now mounted below the root."""
         self._standing = standing
 
-    def look_again(self, path: bytes) -> bool:
+    def refresh(self, path: bytes) -> bool:
         """
         Watch a folder and its subfolders that could not be watched, or were hidden, before.
 

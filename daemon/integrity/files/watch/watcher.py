@@ -35,8 +35,6 @@ class Watcher:
     never wait for them.
 
     Args:
-        sink: receives the reports.
-        monotonic: the clock, in seconds.
         renew_interval_s: minimum time between two renewals of a root after overflows, and between two retries of what
             was refused.
     """

@@ -57,9 +57,6 @@ class Manifest:
         wanted: the only algorithms to read; empty for all. If a form does not name its algorithm, the digest's length
             decides: the wanted algorithm of that length, else the most common one.
         is_zero: lines end in NUL, whatever the content.
-
-    Attributes:
-        form: the recognized form.
     """
 
     def __init__(

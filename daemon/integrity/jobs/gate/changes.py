@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, gate_passes
 from integrity.catalog.candidates import CandidateKind, CandidateState
-from integrity.catalog.gate_passes import Passed, StandingChanges
+from integrity.catalog.gate_passes import Passed, RecordedChange
 from integrity.config import RootSettings
 from integrity.errors import show_path
 from integrity.jobs.gate.file_types import is_document
@@ -53,7 +53,7 @@ class Changes:
 
     rewritten: list[bytes]
     removed: list[bytes]
-    new: list[StandingChanges]
+    new: list[RecordedChange]
     touched: list[bytes]
     rewritten_count: int = 0
     removed_count: int = 0
@@ -141,7 +141,7 @@ def _find_waiting(connection: Connection, target: Target) -> Iterator[CandidateR
             after = page[-1].file_id
 
 
-def _add_new(found: Changes, standing: StandingChanges) -> None:
+def _add_new(found: Changes, standing: RecordedChange) -> None:
     found.new_count += 1
     if len(found.new) < KEPT:
         found.new.append(standing)

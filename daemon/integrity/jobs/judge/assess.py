@@ -22,7 +22,7 @@ from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.catalog.seal import Sealer
 from integrity.errors import ReadError, RecordSuperseded
-from integrity.files.span import can_vouch
+from integrity.files.span import can_prove_disk_read
 from integrity.hashing.tasks import Done, DoneBatch
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
@@ -261,7 +261,7 @@ class Assessor:
         if record.path not in self.account.open_paths:
             self.account.count(record.id, Tally.VERIFIED)
             return
-        is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_vouch(self._run.capability)
+        is_sure = reading.how is not ReadHow.CACHE_POSSIBLE or moved or not can_prove_disk_read(self._run.capability)
         if not (self.account.from_disk and is_sure):
             self._still_open(record, Tally.VERIFIED)
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from integrity.catalog import baselines, files
-from integrity.catalog.rows import is_current, require_current, when_looked_at
+from integrity.catalog.rows import get_last_check, is_current, require_current
 from integrity.errors import (
     DeviceFailing,
     DeviceStalled,
@@ -153,7 +153,7 @@ class Failures:
         run.is_incomplete = True
         run.note(NoteKind.UNSTABLE, record.path, text)
         self._account.count(record.id, Tally.UNSTABLE)
-        if run.now() - when_looked_at(record.verified_at, record.recorded_at, run.now()) > run.settings.verify_every_s:
+        if run.now() - get_last_check(record.verified_at, record.recorded_at, run.now()) > run.settings.verify_every_s:
             with run.writing() as connection:
                 if is_current(connection, record):
                     run.open_finding(connection, FindingKind.UNSTABLE, text, record=record)

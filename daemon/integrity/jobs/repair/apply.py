@@ -18,7 +18,7 @@ from integrity.catalog.repair_journal import Repair, drop_repair, save_repair
 from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
 from integrity.files.open_beneath import open_noatime, stat_beneath
-from integrity.files.replace_file import is_open_for_writing, is_there, noticing_writers
+from integrity.files.replace_file import detecting_writers, is_open_for_writing, is_there
 from integrity.files.stamps import witness_of
 from integrity.jobs.repair.build import Made, Maker, explaining, require_same
 from integrity.jobs.repair.exchange import ParentFolders, Placer, explaining_swap, making_folders
@@ -157,7 +157,7 @@ class Application:
         """Open the new file, check that it is unchanged since its verification, and detect writers from now on."""
         fd = open_noatime(self._run.root_fd, place.beside(place.made), os.O_RDONLY)
         try:
-            with noticing_writers(fd) as was_written:
+            with detecting_writers(fd) as was_written:
                 if not compare_witness(self._run.capability, made.reading.witness, witness_of(os.fstat(fd))).is_nothing:
                     raise RepairFailed(
                         f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"

@@ -18,7 +18,7 @@ from integrity.catalog import baselines, candidates, files, findings, history, r
 from integrity.catalog.baselines import replace_baseline
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.rows import FileContent, when_looked_at
+from integrity.catalog.rows import FileContent, get_last_check
 from integrity.errors import show_path
 from integrity.jobs import messages
 from integrity.jobs.judge.inodes import is_same_inode
@@ -64,7 +64,7 @@ def record_links(
             path,
             record.witness,
             record,
-            when_looked_at(record.verified_at, record.recorded_at, run.now()),
+            get_last_check(record.verified_at, record.recorded_at, run.now()),
             record.boot_id,
         )
         for path, record in names

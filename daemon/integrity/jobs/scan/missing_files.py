@@ -125,7 +125,7 @@ class MissingFiles:
             unsaid = [
                 one
                 for part in run.parts
-                for one in findings.find_unsaid(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
+                for one in findings.find_unconfirmed(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
             ]
             held = candidates.find_held_removals(connection, run.root.id)
         over = [one for one in unsaid if find_enclosing(one.path or b"", self._unlisted) is None]
