@@ -48,10 +48,7 @@ _AT_ID = file.c.id == sa.bindparam("at_id")
 _VERIFY_VALUES: dict[str, Any] = {name: sa.bindparam(name) for name in ("verified_at", "read_how", "boot_id")}
 _AT_SEAL = file.c.seal == sa.bindparam("at_seal")
 _VERIFY = CompiledStatement(
-    sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, **_FOUND),
-    *_VERIFY_VALUES,
-    "at_id",
-    "at_seal",
+    sa.update(file).where(_AT_ID, _AT_SEAL).values(**_VERIFY_VALUES, **_FOUND), *_VERIFY_VALUES, "at_id", "at_seal"
 )
 # Writes the state seal itself, which costs half of what the trigger does; matches only rows that did not change.
 _VERIFY_SEALED = CompiledStatement(
@@ -395,13 +392,7 @@ def has_whole_digests(record: FileRecord | HistoryRecord) -> bool:
 
 
 def mark_verified(
-    c: sa.Connection,
-    sealer: Sealer,
-    root: RootRecord,
-    rows: Sequence[Verified],
-    *,
-    now: int,
-    boot_id: int | None,
+    c: sa.Connection, sealer: Sealer, root: RootRecord, rows: Sequence[Verified], *, now: int, boot_id: int | None
 ) -> None:
     """
     Record that files were verified, with their new witness where one is given.

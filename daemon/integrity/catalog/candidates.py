@@ -206,12 +206,7 @@ def get_candidates(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, Cand
 
 
 def find_candidates(
-    c: sa.Connection,
-    root_id: RootId,
-    state: CandidateState | str | None = None,
-    *,
-    after: int = 0,
-    limit: int = 2000,
+    c: sa.Connection, root_id: RootId, state: CandidateState | str | None = None, *, after: int = 0, limit: int = 2000
 ) -> list[CandidateRecord]:
     """
     Return one page of a root's candidates in the order of their file ids.

@@ -264,9 +264,7 @@ class Catalog:
             damaged = list(islice(map(str, found), _SHOWN))
         if damaged:
             raise sqlite_errors.describe_damage(
-                self.path,
-                "; ".join(damaged),
-                next(reversed(own_files.find_backups(self.path)), None),
+                self.path, "; ".join(damaged), next(reversed(own_files.find_backups(self.path)), None)
             )
 
 

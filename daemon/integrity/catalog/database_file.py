@@ -65,12 +65,7 @@ def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
 
 
 def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
-    values = {
-        "uuid": str(uuid.uuid4()),
-        "created_at": str(now),
-        "next_file_id": "1",
-        "seal_check": sealer.key_check,
-    }
+    values = {"uuid": str(uuid.uuid4()), "created_at": str(now), "next_file_id": "1", "seal_check": sealer.key_check}
     return [{"key": key, "value": value} for key, value in values.items()]
 
 

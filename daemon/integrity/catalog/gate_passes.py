@@ -21,11 +21,7 @@ ABOVE_ALL = (1 << 63) - 1
 """Larger than any file id in use."""
 
 _OF_PERSONS = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
-_OF_WRITERS = (
-    BaselineReason.EDITED.value,
-    BaselineReason.ROLLED_BACK.value,
-    BaselineReason.REWRITTEN_IN_PLACE.value,
-)
+_OF_WRITERS = (BaselineReason.EDITED.value, BaselineReason.ROLLED_BACK.value, BaselineReason.REWRITTEN_IN_PLACE.value)
 """Without grown and rotated files: all of their recorded content was proven to be still there."""
 
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")

@@ -49,13 +49,7 @@ _FOLLOW = CompiledStatement(
 
 
 def remove_files(
-    c: sa.Connection,
-    sealer: Sealer,
-    root: RootRecord,
-    ids: Sequence[FileId],
-    *,
-    because: BaselineReason,
-    now: int,
+    c: sa.Connection, sealer: Sealer, root: RootRecord, ids: Sequence[FileId], *, because: BaselineReason, now: int
 ) -> list[FileRecord]:
     """
     Remove files from the catalog; their baselines go to history and their findings are resolved.

@@ -23,13 +23,7 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import find_misfrozen, find_unresolved, realign_frozen, resolve_ids
 from integrity.catalog.folders import drop_fingerprints
 from integrity.catalog.paging import write_in_pages
-from integrity.catalog.roots import (
-    RootRecord,
-    check_tally,
-    correct_tally,
-    find_records,
-    find_roots,
-)
+from integrity.catalog.roots import RootRecord, check_tally, correct_tally, find_records, find_roots
 from integrity.catalog.row_seals import SEALED, find_damaged, has_key, renew_parities, reseal_row, reseal_state
 from integrity.catalog.rows import FileRecord, load_records
 from integrity.catalog.schema import block_run, checkpoint, checkpoint_run, file, meta
@@ -41,9 +35,7 @@ from integrity.model import FileId, FindingId, FindingKind, RootId
 T = TypeVar("T")
 
 _SET_SEAL = CompiledStatement(
-    sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(seal=sa.bindparam("new_seal")),
-    "new_seal",
-    "at_id",
+    sa.update(file).where(file.c.id == sa.bindparam("at_id")).values(seal=sa.bindparam("new_seal")), "new_seal", "at_id"
 )
 
 

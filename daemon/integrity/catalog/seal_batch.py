@@ -57,8 +57,7 @@ def seal_new_files(
     own_key = ffi.NULL if key is None else ffi.from_buffer("uint8_t[]", key)
     boot = lib.SEAL_BATCH_NONE if boot_id is None else boot_id
     terms = ffi.new(
-        "seal_batch_terms *",
-        (own_key, token, first_id, recorded_at, boot, reason_and_how, len(reason), len(words)),
+        "seal_batch_terms *", (own_key, token, first_id, recorded_at, boot, reason_and_how, len(reason), len(words))
     )
     seals, state_seals = (ffi.new("uint8_t[]", count * SEAL_BYTES) for _ in range(2))
     tally = ffi.new("uint8_t[]", SEAL_BYTES)

@@ -47,13 +47,7 @@ class _CacheCounts(ctypes.Structure):
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
-_syscall.argtypes = (
-    ctypes.c_long,
-    ctypes.c_int,
-    ctypes.POINTER(_Range),
-    ctypes.POINTER(_CacheCounts),
-    ctypes.c_uint,
-)
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.POINTER(_Range), ctypes.POINTER(_CacheCounts), ctypes.c_uint)
 _mmap = _libc.mmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64)

@@ -165,9 +165,7 @@ STORED = (
     StoredDigest("xxh3_128", XXH128, "XXH3-128", "if resumed in mid-file"),
     StoredDigest("blake3", BLAKE3, "BLAKE3", "unless configured"),
     StoredDigest(
-        *("crc64nvme", CRC64NVME, "CRC-64/NVME", "if older than it, or not computed"),
-        judges=False,
-        is_appended=True,
+        *("crc64nvme", CRC64NVME, "CRC-64/NVME", "if older than it, or not computed"), judges=False, is_appended=True
     ),
 )
 """In the order of ``Digests``; ``want_to_record`` and its neighbors in ``digests.py`` decide when each is computed."""

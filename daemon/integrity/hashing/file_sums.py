@@ -106,10 +106,7 @@ def sum_files(
 
 
 def sum_each(
-    requests: Iterable[SumRequest],
-    *,
-    jobs: int | None = None,
-    idle: Callable[[], None] = lambda: None,
+    requests: Iterable[SumRequest], *, jobs: int | None = None, idle: Callable[[], None] = lambda: None
 ) -> Iterator[FileSum]:
     """Digest whole files, each with its own algorithms; otherwise as ``sum_files``."""
     return _Summing(None, jobs, idle).run(requests)
