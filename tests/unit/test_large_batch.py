@@ -74,7 +74,7 @@ def test_each_file_gets_its_own_digests(
             taken[file.owner].append(blocks)
             if file.is_halted:
                 assert file.position % block_size == 0
-                file.go_on()
+                file.resume_reading()
                 continue
             content, whole = contents[file.owner], join(taken[file.owner], block_size)
             assert (len(content), None) == (file.position, file.error)
@@ -132,7 +132,7 @@ def test_more_blocks_than_there_is_room_for_halt_the_file(tmp_path: Path) -> Non
             assert blocks is not None
             parts.append(blocks)
             if file.is_halted:
-                file.go_on()
+                file.resume_reading()
     os.close(fd)
 
     assert [1024, 1024, 452] == [len(part) for part in parts]

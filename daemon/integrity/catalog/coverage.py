@@ -126,13 +126,13 @@ def _last_check(now: int) -> sa.ColumnElement[int]:
 
 
 def _is_uncovered(root_id: RootId) -> sa.ColumnElement[bool]:
-    doubted = sa.select(finding.c.file_id).where(
+    with_open_findings = sa.select(finding.c.file_id).where(
         finding.c.root_id == root_id,
         finding.c.state != FindingState.RESOLVED.value,
         finding.c.kind.in_(_DOUBTS),
         finding.c.file_id.is_not(None),
     )
-    return sa.or_(file.c.is_frozen == 1, file.c.id.in_(doubted))
+    return sa.or_(file.c.is_frozen == 1, file.c.id.in_(with_open_findings))
 
 
 def _of_root(query: sa.Select[*tuple[Any, ...]], root_id: RootId) -> sa.Select[*tuple[Any, ...]]:

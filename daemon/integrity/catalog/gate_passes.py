@@ -20,8 +20,8 @@ _PAGE = 2000
 ABOVE_ALL = (1 << 63) - 1
 """Larger than any file id in use."""
 
-_OF_PERSONS = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
-_OF_WRITERS = (BaselineReason.EDITED.value, BaselineReason.ROLLED_BACK.value, BaselineReason.REWRITTEN_IN_PLACE.value)
+_BY_USER = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
+_BY_WRITES = (BaselineReason.EDITED.value, BaselineReason.ROLLED_BACK.value, BaselineReason.REWRITTEN_IN_PLACE.value)
 """Without grown and rotated files: all of their recorded content was proven to be still there."""
 
 _IS_DELETED = history.c.replaced_because == sa.literal_column("'deleted'")
@@ -143,7 +143,7 @@ def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Pass
             history.c.root_id == root_id,
             history.c.id > since.last_history_id,
             history.c.file_id <= since.last_file_id,
-            history.c.replaced_because.in_(_OF_WRITERS + _OF_PERSONS),
+            history.c.replaced_because.in_(_BY_WRITES + _BY_USER),
             below(history.c.path, prefix),
         )
         .order_by(history.c.file_id, history.c.id)
@@ -153,7 +153,7 @@ def find_rewritten(c: sa.Connection, root_id: RootId, prefix: bytes, since: Pass
         if first is not None and first.file_id != row.file_id:
             yield _rewritten(first)
             first = None
-        if row.replaced_because in _OF_PERSONS:
+        if row.replaced_because in _BY_USER:
             first = None
         elif first is None:
             first = row

@@ -29,7 +29,7 @@ from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
 KEEP_DELETED_S = 90 * 86400
 """How long deleted files are kept, to detect moves and restores (R2)."""
 
-_BY_ITSELF = (
+_WITHOUT_USER = (
     BaselineReason.EDITED,
     BaselineReason.ROLLED_BACK,
     BaselineReason.GROWN,
@@ -37,7 +37,7 @@ _BY_ITSELF = (
     BaselineReason.REWRITTEN_IN_PLACE,
     BaselineReason.DELETED,
 )
-_DONE_AWAY_WITH = (BaselineReason.ACCEPTED, BaselineReason.FORGOTTEN)
+_DISCARDED = (BaselineReason.ACCEPTED, BaselineReason.FORGOTTEN)
 _ALL = (
     *("root_id", "file_id", "path", *Witness._fields, *Digests._fields, "block_size_bytes", "version"),
     *("recorded_at", "reason", "replaced_at", "replaced_because", "note"),
@@ -139,7 +139,7 @@ def find_deleted_of_time(
 def find_former_of_inode(c: sa.Connection, root_id: RootId, seen: Witness) -> HistoryRecord | None:
     """Return the newest former baseline with a witness's inode, size, and mtime; None if a user discarded it."""
     found = _to_records(_LAST_OF_INODE.run(c, root_id, seen.inode, seen.size_bytes, seen.mtime_ns))
-    return found[0] if found and found[0].because not in _DONE_AWAY_WITH else None
+    return found[0] if found and found[0].because not in _DISCARDED else None
 
 
 class FormerFile(NamedTuple):
@@ -216,7 +216,7 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) ->
         .where(
             history.c.root_id == root_id,
             history.c.replaced_at.between(since, until),
-            history.c.replaced_because.in_([reason.value for reason in _BY_ITSELF]),
+            history.c.replaced_because.in_([reason.value for reason in _WITHOUT_USER]),
             ~is_waiting,
         )
         .group_by(sa.func.coalesce(history.c.file_id, -history.c.id))

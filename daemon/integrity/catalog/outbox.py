@@ -201,8 +201,8 @@ def channel_states(c: sa.Connection) -> list[ChannelState]:
 def find_unreported_failures(c: sa.Connection, longer_than_s: int) -> list[ChannelState]:
     """Return the channels that fail permanently, or for at least this long, and were not reported yet."""
     lasts = channel.c.failed_at - channel.c.failing_since >= longer_than_s
-    is_grave = sa.or_(lasts, channel.c.is_permanent == 1)
-    query = _states().where(channel.c.failing_since.is_not(None), channel.c.told_at.is_(None), is_grave)
+    needs_report = sa.or_(lasts, channel.c.is_permanent == 1)
+    query = _states().where(channel.c.failing_since.is_not(None), channel.c.told_at.is_(None), needs_report)
     return [_to_state(row) for row in c.execute(query)]
 
 

@@ -189,7 +189,7 @@ def _compile(pattern: str) -> _Rule:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)  # from re: a set whose meaning may change
-            compiled = GitIgnoreSpec.from_lines([_spell_out(pattern)], backend="simple").patterns
+            compiled = GitIgnoreSpec.from_lines([_translate_pattern(pattern)], backend="simple").patterns
     except (ValueError, re.error, FutureWarning) as error:
         raise ConfigError(f"exclude pattern {pattern!r}: {error}; see gitignore(5) for the notation") from error
     regex = compiled[0].regex if compiled else None
@@ -198,7 +198,7 @@ def _compile(pattern: str) -> _Rule:
     return regex.fullmatch, bool(compiled[0].include)
 
 
-def _spell_out(pattern: str) -> str:
+def _translate_pattern(pattern: str) -> str:
     """
     Rewrite ``*`` and a final ``**`` so that pathspec does not optimize them.
 

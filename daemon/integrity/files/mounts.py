@@ -123,7 +123,7 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
     if not mount.fs_type.startswith("fuse"):  # the ioctl would go to its server, which may return anything
         value = _read_uuid(fd, mount.fs_type)
         if any(value):
-            return _spell(value)
+            return _format_uuid(value)
     return _find_in_udev(mount) or _find_link(mount)
 
 
@@ -142,7 +142,7 @@ def find_subvolume_uuid(fd: int) -> str | None:
     if info is None:
         return None
     value = info[_BTRFS_SUBVOL_UUID_AT : _BTRFS_SUBVOL_UUID_AT + 16]
-    return _spell(value) if any(value) else None
+    return _format_uuid(value) if any(value) else None
 
 
 def _parse(line: bytes) -> Mount:
@@ -201,7 +201,7 @@ def _ioctl(fd: int, request: int, size_bytes: int, question: bytes = b"") -> byt
     return bytes(buffer)
 
 
-def _spell(value: bytes) -> str:
+def _format_uuid(value: bytes) -> str:
     """Format a UUID as blkid does; those of FAT (4 bytes) and NTFS (8 bytes) are little-endian numbers."""
     if len(value) == 16:
         return str(uuid.UUID(bytes=value))

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from math import isfinite
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integrity.errors import DeviceStalled
 from integrity.files.read_errors import ErrorBudget
@@ -35,15 +35,13 @@ from integrity.hashing.work_queue import (
     FileReader,
     ReadTurn,
     Shared,
+    SmallReader,
     WorkQueue,
     can_go_beside,
     small_bytes,
 )
 from integrity.hashing.worker import Worker
 from integrity.model import ReadHow
-
-if TYPE_CHECKING:
-    from integrity.hashing.work_queue import SmallReader
 
 STALL_S = 300.0
 

@@ -162,9 +162,9 @@ class NativeMd5:
 
     def copy(self) -> Self:
         """Return an independent stream with the same bytes so far."""
-        twin = type(self)()
-        twin._context[0] = self._context[0]  # noqa: SLF001 (same class)
-        return twin
+        clone = type(self)()
+        clone._context[0] = self._context[0]  # noqa: SLF001 (same class)
+        return clone
 
     def reset(self) -> None:
         """Forget all bytes."""

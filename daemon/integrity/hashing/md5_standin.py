@@ -47,9 +47,9 @@ class StandinMd5:
 
     def copy(self) -> Self:
         """Return an independent stream with the same bytes so far."""
-        twin = type(self).__new__(type(self))
-        twin._hash = self._hash.copy()  # noqa: SLF001 (same class)
-        return twin
+        clone = type(self).__new__(type(self))
+        clone._hash = self._hash.copy()  # noqa: SLF001 (same class)
+        return clone
 
     def reset(self) -> None:
         """Forget all bytes."""

@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from integrity._native import lib
 from integrity.files.batch import READ, Arena
 from integrity.hashing.digests import Want, digest_blake3, digest_others, digest_probe
 from integrity.hashing.md5_native import LaneScheduler
 from integrity.hashing.tasks import DoneBatch, TaskBatch
-from integrity.hashing.work_queue import OpenBatch
+from integrity.hashing.work_queue import OpenBatch, SmallReader
 from integrity.model import ReadHow, Readings
-
-if TYPE_CHECKING:
-    from integrity.hashing.work_queue import SmallReader
 
 T = TypeVar("T")
 

@@ -25,6 +25,7 @@ from integrity.hashing.work_queue import (
     OpenBatch,
     OpenedFile,
     Shared,
+    SmallReader,
     TaskLedger,
     small_bytes,
 )
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from integrity.hashing.large_batch import LaneReader
     from integrity.hashing.md5_native import LaneScheduler
     from integrity.hashing.small_batch import SmallFileBatches
-    from integrity.hashing.work_queue import SmallReader
 
 _ARENA_BYTES = 1 << 20
 

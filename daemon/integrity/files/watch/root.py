@@ -83,11 +83,11 @@ class RootWatch:
         """Check that the root is still the watched folder, and repair what can be repaired."""
         if self.root.is_remote:
             return
-        standing = self._check(mounts)
+        coverage = self._check(mounts)
         tree, home = self._tree, self._home
-        if standing is None:
+        if coverage is None:
             self.stop()
-        elif tree is None or home is None or tree.is_lost or not standing.is_same_folder(home):
+        elif tree is None or home is None or tree.is_lost or not coverage.is_same_folder(home):
             self._renew(now_s, mounts, BlindReason.ROOT_GONE, "its folder came back, or another stands there")
         elif tree.has_overflowed or not tree.is_alive:
             if not tree.is_alive:
@@ -95,7 +95,7 @@ class RootWatch:
             if self._renewed_at is None or now_s - self._renewed_at >= self._renew_interval_s:
                 self._renew(now_s, mounts, BlindReason.OVERFLOW, "events had been lost")
         else:
-            self._follow_mounts(tree, home, standing)
+            self._follow_mounts(tree, home, coverage)
             self._retry(tree, now_s, mounts)
             tree.sweep()
 
@@ -155,7 +155,7 @@ class RootWatch:
     def _check(self, mounts: Sequence[Mount]) -> WatchCoverage | None:
         """Return the folder at the root's path; report and return None if it cannot be watched."""
         try:
-            standing = look(self.root.path, mounts)
+            coverage = look(self.root.path, mounts)
         except OSError as error:
             if error.errno in _REFUSED:
                 self.unreadable(b"", error)
@@ -163,30 +163,30 @@ class RootWatch:
                 self.lost()
             return None
         if self._first is None or self._home is None:
-            self._first = standing
-        elif not standing.is_same_folder(self._first):
+            self._first = coverage
+        elif not coverage.is_same_folder(self._first):
             point = self._home.mount_point
             # If something is mounted over it, that is the root now.
             if all(mount.mount_point != point for mount in mounts):
                 self.unmounted(b"")
                 return None
-        return standing
+        return coverage
 
     def _begin(self, mounts: Sequence[Mount]) -> bool:
         """Watch the folder at the root's path; then forget every earlier blindness that did not recur."""
         with self._lock:
             self._again = set()
-        standing = self._check(mounts)
-        if standing is None:
+        coverage = self._check(mounts)
+        if coverage is None:
             return False
         try:
-            tree = TreeWatch(self.root, standing, self)
+            tree = TreeWatch(self.root, coverage, self)
         except OSError as error:
             if error.errno not in _NO_INSTANCE:
                 raise
             self._note(BlindReason.INSTANCE_LIMIT, b"", f"can't be watched: {advise_instances()}")
             return False
-        self._tree, self._home = tree, standing
+        self._tree, self._home = tree, coverage
         tree.start()
         with self._lock:
             self._blind = {key: value for key, value in self._blind.items() if key in self._again}
@@ -200,15 +200,15 @@ class RootWatch:
             message = f"{show_path(self.root.path)}: {why}; it is watched again, and has to be scanned"
             self._sink.went_blind(self.root.path, Blindness(reason, b"", message))
 
-    def _follow_mounts(self, tree: TreeWatch, home: WatchCoverage, standing: WatchCoverage) -> None:
+    def _follow_mounts(self, tree: TreeWatch, home: WatchCoverage, coverage: WatchCoverage) -> None:
         """Re-check the places of new and removed mounts: no event reports what is visible there now."""
         with self._lock:
             gone = {path for reason, path in self._blind if path and reason is BlindReason.UNMOUNTED}
-        points = gone | {point for _, point in home.beneath ^ standing.beneath}
+        points = gone | {point for _, point in home.beneath ^ coverage.beneath}
         if not points:
             return
-        self._home = standing
-        tree.note_mounts(standing)
+        self._home = coverage
+        tree.note_mounts(coverage)
         for point in sorted(points):
             is_ours = tree.refresh(point)
             with self._lock:

@@ -150,9 +150,9 @@ class TreeWatch:
         OSError: EMFILE: no inotify instance is left.
     """
 
-    def __init__(self, root: WatchedRoot, standing: WatchCoverage, observer: TreeObserver) -> None:
+    def __init__(self, root: WatchedRoot, coverage: WatchCoverage, observer: TreeObserver) -> None:
         self._root = root
-        self._standing = standing
+        self._coverage = coverage
         self._observer = observer
         self._flags = os.O_RDONLY | os.O_DIRECTORY | (0 if root.cross_mounts else STAY_ON_MOUNT)
         self._lock = threading.Lock()  # protects the places; an event waits until its folder's place is recorded
@@ -187,9 +187,9 @@ class TreeWatch:
         """Return the number of watched folders."""
         return len(self._places)
 
-    def note_mounts(self, standing: WatchCoverage) -> None:
+    def note_mounts(self, coverage: WatchCoverage) -> None:
         """Record what is now mounted below the root."""
-        self._standing = standing
+        self._coverage = coverage
 
     def refresh(self, path: bytes) -> bool:
         """
@@ -204,7 +204,7 @@ class TreeWatch:
         try:
             above = self._get_watch(folder)
         except OSError as error:
-            self._tell(path, error)
+            self._report_error(path, error)
             return False
         if above not in self._places:
             self._reader.remove(above)  # made just now, in an excluded folder
@@ -277,7 +277,7 @@ class TreeWatch:
         if path is None:
             return
         inside = path + b"/"
-        points = [point for _, point in self._standing.beneath if inside.startswith(point + b"/")]
+        points = [point for _, point in self._coverage.beneath if inside.startswith(point + b"/")]
         point = max(points, key=len, default=b"")
         self._observer.unmounted(point)
 
@@ -319,7 +319,7 @@ class TreeWatch:
         try:
             root_fd = self._open_root()
         except OSError as error:
-            self._tell(b"", error)
+            self._report_error(b"", error)
             self.is_lost = self.is_lost or error.errno in _NOT_OURS
             return
         try:
@@ -341,7 +341,7 @@ class TreeWatch:
         try:
             fd = open_noatime(root_fd, path, self._flags)
         except OSError as error:
-            self._tell(path, error)
+            self._report_error(path, error)
             return folders
         try:
             watch = self._place(fd, path, above, entered, is_sure=is_sure)
@@ -349,7 +349,7 @@ class TreeWatch:
                 for folder in self._find_folders(fd, path):
                     folders.append((folder, watch))  # noqa: PERF401 - what was listed before an error is kept
         except OSError as error:
-            self._tell(path, error)
+            self._report_error(path, error)
         finally:
             os.close(fd)
         return folders
@@ -389,7 +389,7 @@ class TreeWatch:
     def _open_root(self) -> int:
         """Open the root if it is still the watched folder."""
         fd = open_root(self._root.path)
-        if not self._standing.is_at(fd):
+        if not self._coverage.is_at(fd):
             os.close(fd)
             raise FileNotFoundError(errno.ENOENT, "another folder stands there", self._root.path)
         return fd
@@ -420,6 +420,6 @@ class TreeWatch:
         self._places.drop(watch)
         self._reader.remove(watch)
 
-    def _tell(self, path: bytes, error: OSError) -> None:
+    def _report_error(self, path: bytes, error: OSError) -> None:
         if error.errno not in _NOT_OURS and not self._is_stopped:
             self._observer.unreadable(path, error)
