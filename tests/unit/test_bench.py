@@ -13,8 +13,8 @@ import pytest
 from integrity.errors import ConfigError
 from integrity.jobs.bench.measure import (
     Contender,
-    ContenderFailed,
     Cost,
+    ProgramResult,
     Row,
     Table,
     Turn,
@@ -106,7 +106,7 @@ def test_figures_follow_from_cost_and_size() -> None:
 
 def test_cost_of_a_program_is_its_own() -> None:
     """CPU time of a child counts for the child, and not for this process."""
-    ends: list[ContenderFailed] = []
+    ends: list[ProgramResult] = []
 
     own = measure(lambda: ends.append(run_program([sys.executable, "-I", "-S", "-c", BURN])))
 

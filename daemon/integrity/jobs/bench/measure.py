@@ -53,7 +53,7 @@ class Cost(NamedTuple):
         return Cost(self.wall_s / count, self.user_s / count, self.system_s / count)
 
 
-class ContenderFailed(NamedTuple):
+class ProgramResult(NamedTuple):
     """Result of a program: cost, exit code (negative for a signal), first line of stderr."""
 
     cost: Cost
@@ -91,7 +91,7 @@ def repeat_short(work: Callable[[], object]) -> Callable[[], Cost]:
     return lambda: _measure_loop(work, count).per(count)
 
 
-def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> ContenderFailed:
+def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] | None = None) -> ProgramResult:
     """
     Run a program to its end and discard its output.
 
@@ -129,7 +129,7 @@ def run_program(command: Sequence[bytes | str], environment: Mapping[str, str] |
         process.returncode = os.waitstatus_to_exitcode(status)
         complaints.seek(0)
         first = complaints.readline(500).decode("utf-8", "backslashreplace").strip()
-    return ContenderFailed(Cost(wall_s, usage.ru_utime, usage.ru_stime), process.returncode, first)
+    return ProgramResult(Cost(wall_s, usage.ru_utime, usage.ru_stime), process.returncode, first)
 
 
 def _measure_loop(work: Callable[[], object], count: int) -> Cost:
