@@ -219,20 +219,20 @@ def _move(
         ids = [file_id for file_id, _, _ in page]
         write_in_pages(catalog.transaction, ids, lambda c, some: mark_suspects(c, dict.fromkeys(some)))
 
-    def tell_missing(connection: Connection, ids: Sequence[FileId]) -> None:
+    def open_missing(connection: Connection, ids: Sequence[FileId]) -> None:
         for record in files.find_files(connection, catalog.sealer, ids):
-            _tell_missing(connection, root, new, record, now)
+            _open_missing(connection, root, new, record, now)
 
     while True:
-        untold, held = _find_untold(catalog, root, missing), _find_held(catalog, root)
-        if not (untold or held) and _is_moved(catalog, root, new, identity, missing, now):
+        unreported, held = _find_unreported(catalog, root, missing), _find_held(catalog, root)
+        if not (unreported or held) and _is_moved(catalog, root, new, identity, missing, now):
             return
-        write_in_pages(catalog.transaction, untold, tell_missing)
+        write_in_pages(catalog.transaction, unreported, open_missing)
         # Held candidates were seen at the old place; the next scan looks at the new one.
         write_in_pages(catalog.transaction, held, candidates.discard_all)
 
 
-def _tell_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
+def _open_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
     advice = advise_repair(connection, new, record.path, record.id, FindingKind.MISSING)
     step, command = advice or (None, None)
     text = messages.MISSING_HERE
@@ -240,11 +240,11 @@ def _tell_missing(connection: Connection, root: RootRecord, new: bytes, record: 
     findings.open_finding(connection, lost, now=now, run_id=None)
 
 
-def _find_untold(catalog: Catalog, root: RootRecord, missing: Iterable[FileId]) -> list[FileId]:
+def _find_unreported(catalog: Catalog, root: RootRecord, missing: Iterable[FileId]) -> list[FileId]:
     """Return the missing files that are recorded and have no finding yet."""
     with catalog.read() as connection:
-        told = findings.find_files_with(connection, root.id, FindingKind.MISSING)
-        return [one.id for one in files.find_files(connection, catalog.sealer, set(missing) - told)]
+        reported = findings.find_files_with(connection, root.id, FindingKind.MISSING)
+        return [one.id for one in files.find_files(connection, catalog.sealer, set(missing) - reported)]
 
 
 def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:
@@ -257,7 +257,7 @@ def _is_moved(
 ) -> bool:
     """Move a root unless a scan of the old place undid the preparations; return whether it was moved."""
     with catalog.transaction() as connection:
-        if _find_untold(catalog, root, missing) or _find_held(catalog, root):
+        if _find_unreported(catalog, root, missing) or _find_held(catalog, root):
             return False
         rebind_root(connection, root.id, new, identity)
         set_root_state(connection, root.id, RootState.ACTIVE, None)

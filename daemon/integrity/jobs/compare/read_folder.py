@@ -37,13 +37,8 @@ class TreeReading:
     Read the files of a mounted copy.
 
     Args:
-        run: the run.
-        known: the copy, as it is written down.
-        folder: of the copy.
         shown: the copy's URL, for people.
-        listing: what it has.
-        evidence: hears what needs no reading, and takes what was read.
-        limit: when to stop.
+        evidence: answers what needs no reading, and receives what was read.
         take: receives the answer for files that could not be read.
     """
 

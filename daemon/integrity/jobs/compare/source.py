@@ -74,14 +74,9 @@ def find_source(
     catalog: Catalog, config: Config, text: str, paths: Sequence[bytes], endpoint: str | None = None
 ) -> CopySource:
     """
-    Resolve a configured name, a path or a URL to a copy.
+    Resolve a configured name, a path or a URL to a copy; ``endpoint`` is the address of an S3 server not Amazon's.
 
-    Args:
-        catalog: open.
-        config: all of it.
-        text: a name from the configuration, a path, or a URL.
-        paths: real paths to compare with the copy. An unknown copy is a copy of the first.
-        endpoint: the address of an S3 server other than Amazon's.
+    ``paths`` are the real paths to compare with the copy. An unknown copy is a copy of the first.
 
     Raises:
         ConfigError: the copy can't be determined, or can't be a copy of these paths.

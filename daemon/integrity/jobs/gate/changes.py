@@ -99,16 +99,16 @@ def _find(
             else:
                 found.removed_count += 1
     waiting = {one.path: one.kind for one in _find_waiting(connection, target)}
-    for standing in gate_passes.find_new(connection, root_id, prefix, since):
-        if standing.path in waiting:
+    for change in gate_passes.find_new(connection, root_id, prefix, since):
+        if change.path in waiting:
             continue
-        before = gone.pop(standing.path, None)
+        before = gone.pop(change.path, None)
         if before is None:
-            _add_new(found, standing)
+            _add_new(found, change)
             if since is None and found.new_count == KEPT:
                 break
-        elif not before.is_same(standing.content):
-            _add_rewritten(found, standing.path)
+        elif not before.is_same(change.content):
+            _add_rewritten(found, change.path)
     if lost_since is not None:
         _find_rewritten(connection, target, lost_since, found)
     rewritten = set(found.rewritten)  # a file that was edited twice counts once
@@ -141,10 +141,10 @@ def _find_waiting(connection: Connection, target: Target) -> Iterator[CandidateR
             after = page[-1].file_id
 
 
-def _add_new(found: Changes, standing: RecordedChange) -> None:
+def _add_new(found: Changes, change: RecordedChange) -> None:
     found.new_count += 1
     if len(found.new) < KEPT:
-        found.new.append(standing)
+        found.new.append(change)
 
 
 def _add_rewritten(found: Changes, path: bytes) -> None:
@@ -209,7 +209,7 @@ def _count_known(
     connection: Connection, root_id: RootId, changes: Changes, groups: Collection[FileGroup]
 ) -> Counter[FileGroup]:
     """Count the files of groups as they were before: without new files, with those gone from the catalog."""
-    new = {standing.path for standing in changes.new}
+    new = {change.path for change in changes.new}
     gone = set(changes.removed)
     known: Counter[FileGroup] = Counter()
     for path in gate_passes.find_paths(connection, root_id):

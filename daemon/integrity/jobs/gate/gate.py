@@ -24,7 +24,7 @@ from integrity.config import Config
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs import messages
 from integrity.jobs.gate.changes import Changes, find_changes, find_hit_group
-from integrity.jobs.gate.sample import look_into
+from integrity.jobs.gate.sample import read_samples
 from integrity.jobs.gate.signs import Sign, are_enough, find_signs
 from integrity.jobs.open_root import ChangeCounts
 from integrity.jobs.targets import Target, find_target, is_inside
@@ -129,8 +129,10 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdic
         settings = config.settings_for(target.root.path)
         hit_group = None if since is None else find_hit_group(connection, target.root.id, found, settings)
         open_ones = _find_open(connection, target)
-    doubtful = {one.path for one in open_ones if one.kind is FindingKind.SILENT_REWRITE and one.path is not None}
-    looks = look_into(target, found, doubtful)
+    silently_rewritten = {
+        one.path for one in open_ones if one.kind is FindingKind.SILENT_REWRITE and one.path is not None
+    }
+    looks = read_samples(target, found, silently_rewritten)
     limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
     wave = ChangeCounts(found.rewritten_count, found.removed_count, found.known_before)
     return GateVerdict(

@@ -53,20 +53,20 @@ class Looks:
         return sum(map(len, self.changed)) + sum(len(one.looks) for one in self.arrivals)
 
 
-def look_into(target: Target, changes: Changes, doubtful: Collection[bytes]) -> Looks:
+def read_samples(target: Target, changes: Changes, silently_rewritten: Collection[bytes]) -> Looks:
     """
     Read samples of rewritten, touched and renamed files, and of new ones if most others are gone.
 
     Args:
         target: the part of a root.
         changes: since the gate was last passed.
-        doubtful: paths of files with changed content and unchanged times; sampled as well.
+        silently_rewritten: paths of files with changed content and unchanged times; sampled as well.
 
-    Touched and doubtful files may have been renamed: with its times restored, such a file looks like a moved one.
+    Touched and silently rewritten files may have been renamed: with its times restored, one looks like a moved file.
     Unreadable files are left out, because the scan reports them. A suspended root is left out as well.
     """
     returned = find_returned(changes)
-    renamed = returned, changes.touched, doubtful
+    renamed = returned, changes.touched, silently_rewritten
     arrivals = find_arrivals(changes)
     if not any((changes.rewritten, *renamed, *arrivals)):
         return Looks([], [])
@@ -127,7 +127,7 @@ def find_reason(run: RootRun, since: int) -> str | None:
     with run.catalog.read() as connection:
         changes = find_changes_after(connection, run.root, since)
         hit_group = find_hit_group(connection, run.root.id, changes, settings)
-    looks = look_into(Target(run.root, b""), changes, ())
+    looks = read_samples(Target(run.root, b""), changes, ())
     limits = {"most_files": settings.mass_change_files, "most_percent": settings.mass_change_percent}
     signs = find_signs(changes, looks.changed, looks.arrivals, **limits)
     if are_enough(signs):

@@ -193,13 +193,13 @@ def find_arrivals(changes: Changes) -> list[list[bytes]]:
 
     Files of known types are listed separately: an import of photos must not hide the others.
     """
-    told: list[bytes] = []
-    untold: list[bytes] = []
+    typed: list[bytes] = []
+    others: list[bytes] = []
     for path, _ in changes.new if _count_emptied(changes) else ():
         suffix, is_typed = find_suffix(path, is_renamed=False)
         if not may_hold_anything(suffix):
-            (told if is_typed else untold).append(path)
-    return [paths for paths in (told, untold) if paths]
+            (typed if is_typed else others).append(path)
+    return [paths for paths in (typed, others) if paths]
 
 
 def _count_emptied(changes: Changes) -> int:

@@ -60,12 +60,7 @@ def find_refusal(
     """
     Return why a file that is not what was recorded must be left alone; None if it may be repaired.
 
-    Args:
-        capability: of the file system.
-        record: of the file.
-        inspection: its current state.
-        open_findings: about the file.
-        candidate: newer content of the file that awaits a decision.
+    ``candidate`` is newer content of the file that awaits a decision.
     """
     judged = [one for one in open_findings if one.kind in CONTENT_FINDINGS]
     if not judged:

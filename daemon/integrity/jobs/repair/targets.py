@@ -134,12 +134,7 @@ def find_wanted(
     """
     Resolve the paths and copies of a command.
 
-    Args:
-        catalog: open.
-        config: all of it.
-        paths: of files and folders, as given.
-        names: the value of each ``--from``; if empty, all known copies are used.
-        endpoint: the address of an S3 server other than Amazon's.
+    ``names`` has the value of each ``--from``; if empty, all known copies are used.
 
     Raises:
         ConfigError: one of them can't be used; nothing was done for any.
