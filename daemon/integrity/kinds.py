@@ -64,9 +64,10 @@ class KindEntry:
 
     Attributes:
         headline: what people read in place of the kind.
-        phrase: for the subject of a mail.
+        phrase: for the subject of a mail; ``{copy}`` stands for the copy's name.
         phrase_of_copy: the same, where the finding is about a whole copy instead of one of its files.
         explanation: the sentence below the headline, where the verdict has none of its own.
+        how_bad: the second sentence of a mail, where it does not count damaged files.
         of_many: ends "N more files ... in the copy NAME".
         freezes_baseline: while it is open, no scan replaces the file's baseline (R6).
         is_urgent: the first mail about this kind is sent at once, whatever the limits: somebody should act now.
@@ -88,6 +89,7 @@ class KindEntry:
     phrase: Phrase
     phrase_of_copy: Phrase | None = None
     explanation: str = ""
+    how_bad: str = "This does not mean that a file is damaged."
     of_many: str = "have the same finding"
     freezes_baseline: bool = False
     is_urgent: bool = False
@@ -102,8 +104,8 @@ class KindEntry:
     steps: tuple[NextStep, ...] = ()
 
 
-_DAMAGED = Phrase("file damaged", "files damaged")
-_MORE = Phrase("more of them", "more of them")  # so many files that only the first ones have findings of their own
+_DAMAGED = Phrase("damaged file", "damaged files")
+_MORE = Phrase("and more", "and more")  # so many files that only the first ones have findings of their own
 
 TABLE = (
     KindEntry(
@@ -111,6 +113,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FOLDER,
         headline="Suspicious changes",
+        how_bad="Backups are blocked until you decide.",
         phrase=Phrase("backup blocked by suspicious changes", "backups blocked by suspicious changes"),
         is_urgent=True,
         steps=(
@@ -164,6 +167,7 @@ TABLE = (
         weight=Weight.GAP,
         subject=Subject.DEVICE,
         headline="Disk is failing",
+        how_bad="Files on this disk may be lost: copy what you need while it can be read.",
         phrase=Phrase("disk failing", "disks failing"),
         is_urgent=True,
         closes_gate=True,
@@ -236,6 +240,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FOLDER,
         headline="Unusually many changes",
+        how_bad="The changes were not accepted: the old records are kept until you decide.",
         phrase=Phrase("mass change held back", "mass changes held back"),
         is_urgent=True,
         ended_by_rebind=True,
@@ -250,6 +255,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
         headline="Wrong data was read once",
+        how_bad="The data on the disk may be intact; the machine delivered wrong data once.",
         phrase=Phrase("wrong reading", "wrong readings"),
         leaves_doubt=True,
         may_hold_damage=True,
@@ -266,6 +272,7 @@ TABLE = (
         weight=Weight.PROBLEM,
         subject=Subject.FILE,
         headline="Catalog record damaged",
+        how_bad="Records in the catalog are damaged; the files themselves may be intact.",
         phrase=Phrase("record damaged", "records damaged"),
         is_urgent=True,
         leaves_doubt=True,
@@ -281,6 +288,7 @@ TABLE = (
         weight=Weight.GAP,
         subject=Subject.DEVICE,
         headline="Disk does not respond",
+        how_bad="Nothing on this disk can be verified while it does not respond.",
         phrase=Phrase("disk hanging", "disks hanging"),
         is_urgent=True,
         closes_gate=True,
@@ -292,6 +300,7 @@ TABLE = (
         weight=Weight.GAP,
         subject=Subject.FOLDER,
         headline="Folder is not being checked",
+        how_bad="No records were removed. This does not mean that a file is damaged.",
         phrase=Phrase("folder not being checked", "folders not being checked"),
         is_urgent=True,
         closes_gate=True,
@@ -308,7 +317,7 @@ TABLE = (
         subject=Subject.COPY,
         headline="BACKUP DAMAGED",
         of_many="are damaged",
-        phrase=_DAMAGED,
+        phrase=Phrase("damaged file in the backup {copy}", "damaged files in the backup {copy}"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
     ),
@@ -318,7 +327,7 @@ TABLE = (
         subject=Subject.COPY,
         headline="Missing from the backup",
         of_many="are missing",
-        phrase=Phrase("file missing", "files missing"),
+        phrase=Phrase("file missing from the backup {copy}", "files missing from the backup {copy}"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
     ),
@@ -328,7 +337,7 @@ TABLE = (
         subject=Subject.COPY,
         headline="Backup out of date",
         of_many="are older versions",
-        phrase=Phrase("file out of date", "files out of date"),
+        phrase=Phrase("file out of date in the backup {copy}", "files out of date in the backup {copy}"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
     ),
@@ -338,8 +347,8 @@ TABLE = (
         subject=Subject.COPY,
         headline="Backup unreadable",
         of_many="can't be read",
-        phrase=Phrase("file unreadable", "files unreadable"),
-        phrase_of_copy=Phrase("can't be read", "can't be read"),
+        phrase=Phrase("file unreadable in the backup {copy}", "files unreadable in the backup {copy}"),
+        phrase_of_copy=Phrase("backup {copy} can't be read", "backup {copy} can't be read"),
         ended_by_compare=True,
     ),
     KindEntry(
@@ -347,8 +356,10 @@ TABLE = (
         weight=Weight.GAP,
         subject=Subject.COPY,
         headline="Could not be compared with the backup",
-        phrase=Phrase("file not comparable", "files not comparable"),
-        phrase_of_copy=Phrase("files could not be compared", "files could not be compared"),
+        phrase=Phrase("file not comparable with the backup {copy}", "files not comparable with the backup {copy}"),
+        phrase_of_copy=Phrase(
+            "files not comparable with the backup {copy}", "files not comparable with the backup {copy}"
+        ),
     ),
     KindEntry(
         kind=FindingKind.OVERDUE,
@@ -356,7 +367,9 @@ TABLE = (
         subject=Subject.FOLDER,
         headline="Verification overdue",
         phrase=Phrase("verification overdue", "verifications overdue"),
-        phrase_of_copy=Phrase("comparison overdue", "comparisons overdue"),
+        phrase_of_copy=Phrase(
+            "comparison with the backup {copy} overdue", "comparisons with the backup {copy} overdue"
+        ),
         steps=(NextStep("verify the files that are due", "integrity scrub --due {root}"),),
     ),
     KindEntry(
@@ -384,7 +397,7 @@ TABLE = (
         weight=Weight.NOTE,
         subject=Subject.COPY,
         headline="Only in the backup",
-        phrase=Phrase("file only in the backup", "files only in the backup"),
+        phrase=Phrase("file only in the backup {copy}", "files only in the backup {copy}"),
     ),
 )
 

@@ -353,7 +353,7 @@ class ArbitrationOutcome(StrEnum):
 
     IN_ORDER = "in_order"
     RENAMED = "renamed"  # the file is good, and was renamed since the backup
-    REPAIRABLE = "repairable"  # the file is bad, the copy is what was recorded
+    REPAIRABLE = "repairable"  # the file is bad, the copy matches the record
     RESTORABLE = "restorable"  # the same, but the copy has it under another name, where no program would look
     BOTH_DAMAGED = "both_damaged"  # at different places: what is bad in the file is good in the copy
     COPY_DIFFERS = "copy_differs"  # the copy is bad

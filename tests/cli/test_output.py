@@ -144,7 +144,7 @@ def test_many_blocks_are_summed_up() -> None:
     finding = make_finding()
     many = replace(finding, ranges=(), blocks=BLOCKS)
 
-    assert "blocks 1-3, 5, 7, 9, 11 and 2 more (counted from 0, 1MiB each)" == damage(many)
+    assert "blocks 1-3, 5, 7, 9, 11 and 2 more (counted from 0, 1 MiB each)" == damage(many)
 
 
 BLOCKS = (1, 2, 3, 5, 7, 9, 11, 13, 15)

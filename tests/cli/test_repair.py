@@ -43,7 +43,7 @@ def test_plan_says_what_a_worried_owner_asks(integrity: Box, root: Path, tmp_pat
 
     assert f"{root}/a b: can be repaired" in done.stdout
     assert "2 blocks: 0, 3 of 4" in done.stdout
-    assert f"in {tmp_path}/copy" in done.stdout
+    assert f"intact in {tmp_path}/copy" in done.stdout
     assert "recorded 20" in done.stdout
     assert ".a b.integrity-ID" in done.stdout
     assert f"integrity repair '{root}/a b' --from {tmp_path}/copy --apply" in done.stdout
@@ -119,7 +119,7 @@ def test_block_that_no_copy_has_good(integrity: Box, root: Path, tmp_path: Path)
     before = (root / "a b").read_bytes()
     done = integrity.run("repair", root / "a b", "--from", tmp_path / "copy", "--apply", expect=1)
     assert "block 0 of 4" in done.stdout
-    assert "no copy has" in done.stdout
+    assert "not intact in any copy" in done.stdout
     assert before == (root / "a b").read_bytes()
     (tmp_path / "other").mkdir()
     (tmp_path / "other/a b").write_bytes(GOOD[:BLOCK])  # another length: what it has may be good

@@ -58,10 +58,12 @@ def test_rot_is_found_and_the_mail_about_it_arrives(integrity: Box, scratch: Pat
     assert "self-test: all is well: damage is found, and told through every channel" == lines[5]
 
     host = os.uname().nodename.partition(".")[0]
-    assert f"[integrity] {host} self-test: 1 file damaged in integrity-self-test" == mail.mail["Subject"]
-    assert f"{scratch}/" in mail.text
-    assert "/integrity-self-test/canary\n" in mail.text
-    assert "damaged: block 1 (counted from 0, " in mail.text
+    assert f"[integrity] {host}: this is a drill: 1 damaged test file" == mail.mail["Subject"]
+    assert "This is a drill" in mail.text
+    assert "None of your files is affected" in mail.text
+    assert "DAMAGED (bit rot)" in mail.text
+    assert f"{scratch}" not in mail.text + mail.html
+    assert "integrity explain" not in mail.text
 
     assert [] == os.listdir(scratch)
     assert not integrity.catalog.exists()

@@ -110,7 +110,7 @@ def test_mail_is_one_and_stays_one(tmp_path: Path) -> None:
         teller.tick()
         teller.tick(after=120)
         (received,) = sink.received
-        assert "[integrity] nas: 1 file damaged in photos" == received.mail["Subject"]
+        assert "[integrity] nas: 1 damaged file in photos" == received.mail["Subject"]
         assert "the same file as /srv/photos/night1/photo, /srv/photos/night2/photo" in received.text
 
         for night in (3, 4):

@@ -273,7 +273,7 @@ def test_file_that_was_touched_since_it_was_judged_is_left_alone(
 
     plan = done.of_type("repair_plan")[0]
     assert "refused" == plan["standing"]
-    assert "moved since it was judged" in str(plan["reason"])
+    assert "changed since the finding" in str(plan["reason"])
     assert "integrity scrub" in str(plan["reason"])
     assert before == (root / "a").read_bytes()
     assert not leftovers(root)
@@ -296,7 +296,7 @@ def test_file_that_is_written_while_the_new_one_is_made(integrity: Box, tmp_path
         out, _ = process.communicate(timeout=60)
 
     assert 1 == process.returncode
-    assert (b"moved since it was looked at" if is_late else b"moved") in out
+    assert (b"changed since it was examined" if is_late else b"changed") in out
     assert b"damaged" in (root / "a").read_bytes()
     assert not leftovers(root)
     assert query(integrity, "SELECT count(*) FROM meta WHERE key LIKE 'repair/%'") == [(0,)]
@@ -409,7 +409,7 @@ def test_what_is_saved_right_before_the_exchange_is_kept(
         out, _ = process.communicate(timeout=60)
 
     assert 0 == process.returncode
-    assert b"its time of modification moved since it was judged" in out
+    assert b"its modification time changed since the finding" in out
     assert data == (root / "a").read_bytes()
     (kept,) = leftovers(root)
     assert b"damaged" == kept.read_bytes()[5:12]
@@ -479,7 +479,7 @@ def test_copy_that_says_something_else_the_second_time(integrity: Box, tmp_path:
         alone = run_repair(context, [root / "a"], [copy.folder], RepairOptions(applies=True, hold_bytes=0))
         assert PlanOutcome.REPAIRABLE is alone.plans[0].outcome
         assert not alone.done[0].is_repaired
-        assert "is not any more" in alone.done[0].message
+        assert "no longer is" in alone.done[0].message
         assert bad == (root / "a").read_bytes()
         assert not leftovers(root)
         copy.clear()

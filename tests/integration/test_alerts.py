@@ -60,9 +60,9 @@ def test_mail_names_file_block_and_next_step(teller: Teller, sink: SmtpSink) -> 
     teller.tick(after=GROUP_S)
     (received,) = sink.received
 
-    assert "[integrity] nas: 1 file damaged in photos" == received.mail["Subject"]
+    assert "[integrity] nas: 1 damaged photo in photos" == received.mail["Subject"]
     assert "/srv/photos/2019/img 7.jpg" in received.text
-    assert "block 17 (counted from 0, 1MiB each): bytes 17,825,792 to 18,874,367" in received.text
+    assert "block 17 (counted from 0, 1 MiB each): bytes 17,825,792 to 18,874,367" in received.text
     assert "next:  integrity explain '/srv/photos/2019/img 7.jpg'" in received.text
     assert "<code>/srv/photos/2019/img 7.jpg</code>" in received.html
     assert "block 17" in received.html
@@ -84,7 +84,7 @@ def test_findings_of_the_same_moments_share_a_mail(teller: Teller, sink: SmtpSin
     teller.tick(after=60)
     (received,) = sink.received
 
-    assert "[integrity] nas: 2 files damaged, 1 file missing in photos" == received.mail["Subject"]
+    assert "[integrity] nas: 2 damaged files, 1 file missing in photos" == received.mail["Subject"]
     assert received.text.index("/rotten too") < received.text.index("/gone")
 
 
@@ -115,13 +115,13 @@ def test_open_findings_are_reminded_of_once_a_day(teller: Teller, sink: SmtpSink
         teller.tick(after=HOUR_S)
     assert 2 == len(sink.received)
     reminder = sink.received[1]
-    assert "[integrity] nas: still 2 files damaged in photos" == reminder.mail["Subject"]
+    assert "[integrity] nas: still 2 damaged files in photos" == reminder.mail["Subject"]
     assert "/photos/b" not in reminder.text
 
     teller.resolve(third.id)
     teller.tick(after=HOUR_S)
     digest = sink.received[2]
-    assert "[integrity] nas: still 1 file damaged in photos; 1 resolved" == digest.mail["Subject"]
+    assert "[integrity] nas: still 1 damaged file in photos; 1 resolved" == digest.mail["Subject"]
     assert "Resolved:\nDAMAGED (bit rot)  [finding 3]: repaired  /srv/photos/c\n" in digest.text
     assert f"finding {first.id}]" in digest.text
 
@@ -223,8 +223,8 @@ def test_sign_of_life_comes_each_month(teller: Teller, sink: SmtpSink) -> None:
         teller.tick(after=DAY_S)
 
     assert subjects(sink) == [
-        "[integrity] nas: alive: 1 files, 4.9 KiB verified",
-        "[integrity] nas: alive: 0 files, 0 B verified",
+        "[integrity] nas: alive: 1 file (4.9 KiB) verified",
+        "[integrity] nas: alive: 0 files (0 B) verified",
     ]
 
 
@@ -273,7 +273,7 @@ def test_name_of_a_root_can_not_break_the_subject(box: CatalogBox, sink: SmtpSin
     teller.find(b"a")
     teller.tick(after=GROUP_S)
 
-    assert [r"[integrity] nas: 1 file damaged in a\nX-Spam: no\xff"] == subjects(sink)
+    assert [r"[integrity] nas: 1 damaged file in a\nX-Spam: no\xff"] == subjects(sink)
 
 
 # Servers that fail
@@ -296,7 +296,7 @@ def test_nothing_is_lost_while_the_server_is_down(box: CatalogBox) -> None:
 
     with SmtpSink(port=port) as sink:
         teller.tick(after=HOUR_S)
-        assert ["[integrity] nas: 1 file damaged in photos"] == subjects(sink)
+        assert ["[integrity] nas: 1 damaged file in photos"] == subjects(sink)
     assert states(box)["mail:me@example.org"].failing_since is None
 
 
@@ -619,7 +619,7 @@ def test_apprise_posts_subject_and_text(box: CatalogBox, web: Requests) -> None:
     teller.tick(after=60)
     body = json.loads(web.asked[-1][2])
 
-    assert "[integrity] nas: 1 file damaged in photos" == body["title"]
+    assert "[integrity] nas: 1 damaged file in photos" == body["title"]
     assert "/srv/photos/a" in body["message"]
 
 
@@ -695,7 +695,7 @@ def test_nothing_configured_keeps_findings_for_later(box: CatalogBox, sink: Smtp
     later = Teller(box, mail_config(sink.port), clock=teller.clock)
     later.tick(after=7 * DAY_S)
 
-    assert ["[integrity] nas: 1 file damaged in photos"] == subjects(sink)
+    assert ["[integrity] nas: 1 damaged file in photos"] == subjects(sink)
 
 
 def test_errors_of_channels_are_errors_of_ours() -> None:

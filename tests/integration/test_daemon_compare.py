@@ -90,7 +90,7 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
             wait_until(lambda: len(sink.received) == 1, "a mail", timeout_s=SOON_S)
             service.stop()
         (mail,) = sink.received
-        assert ": copy copy0 of photos: 1 file damaged" in mail.mail["Subject"]
+        assert ": BACKUP of 1 file is damaged, original OK" in mail.mail["Subject"]
         assert f"in the copy copy0  {plant_path(root, 4)}\n" in mail.text
         assert "overwrite the damaged backup (plain rsync skips it: use --checksum), then compare" in mail.text
         assert f"next:  integrity compare {plant_path(root, 4)} --with copy0\n" in mail.text
@@ -104,7 +104,7 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
             wait_until(lambda: len(sink.received) == 2, "another mail", timeout_s=SOON_S)
             service.stop()
     assert "all clear: 1 finding resolved, none open" in sink.received[1].mail["Subject"]
-    assert "the copy is what was recorded" in sink.received[1].text
+    assert "the copy matches the record" in sink.received[1].text
 
 
 def test_copy_that_was_compared_is_left_alone_until_it_is_due(integrity: Box, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_server_that_does_not_answer_is_told_at_once(integrity: Box, tmp_path: P
             wait_until(lambda: len(sink.received) == 1, "a mail", timeout_s=SOON_S)
             wait_waiting(integrity, "is tried again")
             assert ["copy_unreadable"] == copy_findings(integrity)
-            assert ": copy copy0 of root: can't be read" in sink.received[0].mail["Subject"]
+            assert ": backup copy0 can't be read" in sink.received[0].mail["Subject"]
             write(integrity, root, copy, sink=sink)
             service.reload()
             wait_compared(integrity, "clean")

@@ -88,7 +88,7 @@ def test_finding_about_a_copy_names_the_copy() -> None:
     (finding,) = make_missing(1)
     message = compose(finding)
 
-    assert "[integrity] nas: copy nightly of photos: 1 file missing" == message.subject
+    assert "[integrity] nas: 1 photo missing from the backup nightly" == message.subject
     assert "Missing from the backup  [finding 100]  in the copy nightly  /srv/photos/d/0 .jpg\n" in message.body
     assert "run the backup again, then compare\n" in message.body
     assert "next:  integrity compare '/srv/photos/d/0 .jpg' --with nightly\n" in message.body
@@ -100,14 +100,14 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     """With their number, some examples, and what to do; damaged files are not pushed aside."""
     body = compose(*make_missing(5000), ROT).body
 
-    assert "nas: 1 file damaged in photos; copy nightly of photos: 5,000 files missing" == body.split("\n")[0]
+    assert "nas: 1 damaged file in photos; 5,000 photos missing from the backup nightly" == body.split("\n")[0]
     assert "5,000 findings: Missing from the backup, in the copy nightly  /srv/photos\n" in body
     assert "run the backup again, then compare\n" in body
     assert "next:  integrity compare /srv/photos --with nightly\n" in body
     assert body.count("such as /srv/photos/d/") == 3
     assert body.index("DAMAGED (bit rot)") < body.index("5,000 findings")
     assert "more: integrity findings" not in body
-    assert len(body.split("\n")) < 20
+    assert len(body.split("\n")) < 30
 
 
 def test_files_without_findings_of_their_own_are_not_miscounted() -> None:
@@ -115,7 +115,7 @@ def test_files_without_findings_of_their_own_are_not_miscounted() -> None:
     missing = make_missing(1000)
     more = replace(missing[0], path=None, message="4,000 more files are missing from the copy nightly")
 
-    assert "copy nightly of photos: 1,000 files missing, more of them" == sum_up([*missing, more])
+    assert "1,000 files missing from the backup nightly, and more" == sum_up([*missing, more])
     assert more.message in compose(*missing, more).body
 
 
@@ -146,8 +146,8 @@ def test_copy_that_can_not_be_reached_is_no_unreadable_file() -> None:
     away = replace(ROT, kind=FindingKind.COPY_UNREADABLE, path=None, copy="nightly", certainty=None, blocks=())
     late = replace(away, kind=FindingKind.OVERDUE, copy="s3://bucket/photos\n")
 
-    assert "copy nightly of photos: can't be read" == sum_up([away])
-    assert r"copy s3://bucket/photos\n of photos: 1 comparison overdue" == sum_up([late])
+    assert "backup nightly can't be read" == sum_up([away])
+    assert r"1 comparison with the backup s3://bucket/photos\n overdue" == sum_up([late])
 
 
 def test_subject_names_the_worst_two_kinds_and_counts_the_rest() -> None:
@@ -161,13 +161,13 @@ def test_subject_names_the_worst_two_kinds_and_counts_the_rest() -> None:
     )
     found = [replace(ROT, kind=kind) for kind in kinds]
 
-    assert "2 files damaged, 1 file missing, 2 more in photos" == sum_up(found)
+    assert "2 damaged files, 1 file missing, 2 more in photos" == sum_up(found)
 
 
 def test_subject_counts_folders_beyond_the_first() -> None:
     """A subject stays short however many roots there are; the root of all has no name but "/"."""
-    assert "1 file damaged in /" == sum_up([replace(ROT, root=b"/")])
-    assert "2 files damaged in photos and 1 more folder" == sum_up([ROT, replace(ROT, root=b"/b")])
+    assert "1 damaged file in /" == sum_up([replace(ROT, root=b"/")])
+    assert "2 damaged files in photos and 1 more folder" == sum_up([ROT, replace(ROT, root=b"/b")])
 
 
 @pytest.mark.parametrize("kind", sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS))
@@ -176,11 +176,79 @@ def test_every_kind_that_is_told_has_words_of_its_own(kind: FindingKind) -> None
     assert "finding" not in sum_up([replace(ROT, kind=kind)])
 
 
+def repairable(name: bytes, number: int) -> Finding:
+    """Make a damaged file that the copy nightly has intact."""
+    command = f"integrity repair /srv/photos/{name.decode()} --from nightly"
+    step = "restore the damaged part from the copy"
+    return replace(ROT, id=FindingId(number), path=name, step=step, command=command)
+
+
+def test_mail_opens_with_what_happened_how_bad_and_what_to_do() -> None:
+    """Then the time, what `repair` does, and what to check after rot."""
+    news = [News(repairable(name, n), is_change=False, swallowed=0) for n, name in enumerate((b"a.jpg", b"b.JPG"), 1)]
+    message = Composer(HOST).incident(news, NOW, files=22_582)
+    lines = message.body.splitlines()
+
+    assert "[integrity] nas: 2 damaged photos, repairable from nightly" == message.subject
+    assert [
+        "integrity found problems: 2 damaged photos, repairable from nightly.",
+        "2 of 22,582 files are affected; good copies exist.",
+        "What to do: restore the damaged parts from the backup:  integrity repair /srv/photos --from nightly",
+    ] == lines[2:5]
+    assert lines[5].startswith("Found: 2")
+    assert lines[5].endswith(" UTC")
+    assert "only prints a plan" in lines[6]
+    assert "memtest86+" in lines[7]
+    assert "2 of 22,582 files are affected; good copies exist." in message.html
+
+
+def test_damage_without_a_known_copy_says_so() -> None:
+    """One of two has a copy, or none has; the number of all files may be unknown."""
+    half = compose(repairable(b"a", 1), replace(ROT, path=b"b")).body
+
+    assert "\n2 files are affected; good copies exist of 1 of them.\n" in half
+    assert "\n1 file is affected; no good copy is known yet.\n" in compose(ROT).body
+
+
+def test_rot_that_was_repaired_still_asks_for_a_check_of_disk_and_memory() -> None:
+    """The cause remains."""
+    message = Composer(HOST).all_clear([replace(ROT, resolution="repaired")], 1, NOW)
+
+    assert "No finding is open.\n" in message.body
+    assert "There is nothing to do" not in message.body
+    assert "memtest86+" in message.body
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("/srv/tank: the disk is not mounted, or a different one is", "/srv/tank is not mounted: not being checked"),
+        ("/srv/tank is empty, but 12 files are recorded", "/srv/tank is empty: not being checked"),
+        ("/srv/tank is not the recorded folder", "/srv/tank: not being checked"),
+    ],
+)
+def test_absent_folder_is_named_in_the_subject(reason: str, expected: str) -> None:
+    """With the reason, if it is short."""
+    away = replace(ROT, kind=FindingKind.ROOT_SUSPENDED, root=b"/srv/tank", path=None, message=reason, blocks=())
+
+    assert expected == sum_up([away])
+
+
+def test_damaged_backup_of_an_intact_file_says_so() -> None:
+    """Otherwise the copy is named."""
+    bad = replace(ROT, kind=FindingKind.COPY_DIFFERS, copy="nightly", message="damaged; your original is intact (read)")
+    unsure = replace(bad, message="neither is right")
+
+    assert "BACKUP of 1 file is damaged, original OK" == sum_up([bad])
+    assert "BACKUP of 2 files are damaged (nightly)" == sum_up([bad, unsure])
+    assert "BACKUP of 1 file is damaged (nightly)" == sum_up([unsure])
+
+
 def test_many_blocks_are_joined_and_cut() -> None:
     """Neighbours are one span, five spans are enough."""
     many = replace(ROT, blocks=(1, 2, 3, *range(5, 40, 2)), ranges=((0, 1),))
 
-    assert damage(many) == ("blocks 1-3, 5, 7, 9, 11 and 14 more (counted from 0, 1MiB each): bytes 0 to 0")
+    assert damage(many) == ("blocks 1-3, 5, 7, 9, 11 and 14 more (counted from 0, 1 MiB each): bytes 0 to 0")
     assert damage(replace(ROT, blocks=())) is None
 
 

@@ -12,13 +12,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from integrity.alerts.compose import Alive, Composer
+from integrity.catalog.notified import News
+from integrity.catalog.outbox import ChannelState, Message
 from integrity.catalog.runs import Interruption
+from integrity.config.sample import sample
 from integrity.errors import Leased
 from integrity.files.mirrors import Mirror
 from integrity.jobs import messages
 from integrity.jobs.compare.copy_answer import CopyAnswer, Level
-from integrity.kinds import TABLE, headline
-from integrity.model import Certainty, FindingKind
+from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, KINDS, TABLE, Subject, headline
+from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
 from integrity.verdict import (
     Arbitration,
     ArbitrationOutcome,
@@ -66,9 +70,80 @@ def write_all() -> Iterator[str]:
     yield "\nCopies: what is said, and what to do"
     for text in dict.fromkeys(write_arbitrations()):
         yield f"    {text}"
+    yield "\nMails"
+    for message in write_mails():
+        yield f"\nSubject: {message.subject}\n\n{message.body}"
+    yield "\nThe sample configuration\n"
+    yield from (line for line in sample().splitlines() if not line.startswith("catalog ="))
     yield "\nOther messages"
     for name, text in write_others():
         yield f"\n{name}\n    {text}"
+
+
+def make_finding(number: int, kind: FindingKind, **changes: object) -> Finding:
+    """Make a finding as its kind has it: about a photo, a folder, or a copy."""
+    entry = KINDS[kind]
+    is_of_file = entry.subject in (Subject.FILE, Subject.COPY)
+    fields: dict[str, object] = {
+        "id": FindingId(number),
+        "kind": kind,
+        "state": FindingState.OPEN,
+        "root": b"/srv/photos",
+        "path": b"2019/img_%04d.jpg" % number if is_of_file else None,
+        "message": entry.explanation or f"({kind.value})",
+        "opened_at": 1_700_000_000,
+        "updated_at": 1_700_000_000,
+        "copy": COPY if entry.subject is Subject.COPY else None,
+    }
+    return Finding(**fields | changes)  # type: ignore[arg-type]
+
+
+def make_damaged(number: int) -> Finding:
+    """Make rot of a photo that the backup has intact."""
+    return make_finding(
+        number,
+        FindingKind.ROT,
+        message=messages.describe(Judgement(Verdict.ROT, Certainty.PROVEN), FindingKind.ROT),
+        certainty=Certainty.PROVEN,
+        blocks=(number - 1,),
+        block_size_bytes=1 << 20,
+        ranges=(((number - 1) << 20, 1 << 20),),
+        confirmed_reads=2,
+        step="restore the damaged part from the copy",
+        command=f"integrity repair /srv/photos/2019/img_{number:04}.jpg --from {COPY}",
+    )
+
+
+def write_mails() -> Iterator[Message]:
+    """Write a mail of every kind, and one about each kind of finding."""
+    mails, now = Composer("nas.example.org", make_token=lambda: "1"), 1_700_000_060
+
+    def tell(*findings: Finding) -> Message:
+        return mails.incident([News(one, is_change=False, swallowed=0) for one in findings], now, files=22_582)
+
+    damaged = [make_damaged(1), make_damaged(2)]
+    over = [make_finding(3, FindingKind.ROT, resolution=f"repaired from {COPY} (block 1)", state=FindingState.RESOLVED)]
+    yield tell(*damaged)
+    reason = "/srv/tank: the disk is not mounted, or a different one is"
+    yield tell(make_finding(4, FindingKind.ROOT_SUSPENDED, root=b"/srv/tank", message=messages.suspended(reason)))
+    answer = CopyAnswer(CopyVote.DIFFERS, Level.READ)
+    arbitration = arbitrate(Judgement(Verdict.INTACT), CopyVote.DIFFERS)
+    text = messages.describe_arbitration(arbitration.outcome, FileState.GOOD, answer, COPY)
+    command = f"integrity compare /srv/photos/2019/img_0005.jpg --with {COPY}"
+    yield tell(make_finding(5, FindingKind.COPY_DIFFERS, message=text, step=arbitration.words, command=command))
+    for number, kind in enumerate(sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS), 6):
+        yield tell(make_finding(number, kind))
+    yield mails.digest(damaged, over, now, files=22_582)
+    yield mails.digest(damaged, [], now, files=22_582)
+    yield mails.all_clear(over, 1, now)
+    failing = ChannelState("mail:me@example.org", 2, None, 1_700_000_000, 1_700_000_000, False, "Connection refused")
+    yield mails.alive(Alive(1_697_408_000, 22_582, 84 << 30, 0, (failing,)), now)
+    yield mails.channel(failing, now)
+    yield mails.catalog_trouble("/var/lib/integrity/catalog.db: No space left on device", now)
+    yield mails.test(now)
+    yield Composer("nas.example.org", is_drill=True, make_token=lambda: "1").incident(
+        [News(damaged[0], is_change=False, swallowed=0)], now
+    )
 
 
 def write_rot(certainty: Certainty) -> Iterator[str]:

@@ -2,7 +2,8 @@
 Write messages: subject, plain text, HTML and JSON with the same content.
 
 Decides how each finding is described. Many similar findings about one backup copy become one entry with a count and a
-few examples: a backup that did not run causes thousands of findings with one cause and one remedy.
+few examples: a backup that did not run causes thousands of findings with one cause and one remedy. A message about
+findings opens with what happened, how bad it is, and what to do.
 
 I1  No name is trusted: each is put on one line with special characters escaped, and is escaped again for HTML.
 I2  No message is longer than 200 lines.
@@ -22,10 +23,13 @@ from typing import NamedTuple
 
 from integrity.alerts.wording import (
     damage,
-    next_step,
+    next_command,
     one_line,
     other_names,
     place,
+    say_how_bad,
+    say_what,
+    say_what_to_do,
     sort_by_gravity,
     sum_up,
     title,
@@ -108,7 +112,7 @@ def describe(finding: Finding) -> MailEntry:
     names = other_names(finding)
     details = [one_line(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
     details += [one_line(finding.step)] if finding.step else []
-    return MailEntry(_head(finding), place(finding), tuple(details), next_step(finding))
+    return MailEntry(_head(finding), place(finding), tuple(details), next_command(finding))
 
 
 def describe_pending(news: PendingIncident) -> MailEntry:
@@ -116,9 +120,9 @@ def describe_pending(news: PendingIncident) -> MailEntry:
     entry = describe(news.finding)
     details = list(entry.details)
     if news.is_change:
-        details.insert(0, "it was told before, and has changed since")
+        details.insert(0, "Reported before; it has changed since.")
     if news.coalesced:
-        details.append(f"{news.coalesced:,} files that could not be read are not listed one by one")
+        details.append(f"{news.coalesced:,} files that could not be read are not listed one by one.")
     return MailEntry(entry.head, entry.path, tuple(details), entry.command)
 
 
@@ -130,7 +134,10 @@ def describe_end(finding: Finding) -> MailEntry:
 def describe_channel(state: ChannelState) -> MailEntry:
     """Return the entry of a failing channel."""
     since = utc_time(state.failing_since) if state.failing_since is not None else "never"
-    details = (f"since {since}: {one_line(state.last_error or '')}", f"{state.waiting:,} messages wait for it")
+    details = (
+        f"since {since}: {one_line(state.last_error or '')}",
+        f"{state.waiting:,} message{'' if state.waiting == 1 else 's'} waiting",
+    )
     return MailEntry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
 
 
@@ -183,11 +190,22 @@ def _list_folders(findings: Sequence[Finding]) -> str:
 
 
 MOST_LINES = MOST_ENTRIES
-_SPARE_LINES = 12  # heading, blank lines between the sections, the count of omitted entries, the last line
+_SPARE_LINES = 20  # heading, opening, blank lines between the sections, the count of omitted entries, the last line
 _DETAILED = 20
 _MOST_FACTS = 200
 _MOST_PLACES = 1000  # blocks or ranges of one finding; the catalog has all of them
 _MOST_CHARS = 2000  # per line: a path can have 4,096 bytes, each escaped to up to four characters
+_PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
+_CHECK_HARDWARE = (
+    "Bit rot has a cause, and a repair does not remove it: check the disk (smartctl -a /dev/DISK), its cable, the"
+    " kernel log (dmesg), and the memory (memtest86+)."
+)
+_ROTTEN = frozenset({FindingKind.ROT, FindingKind.TRANSIENT})
+_DRILL = (
+    "This is a drill: `integrity daemon --self-test` damaged a test file of its own, and found the damage.",
+    "None of your files is affected; the test file is removed after the test.",
+    "There is nothing to do: this message shows that alerts arrive.",
+)
 _HTML = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><title>{title}</title></head>
 <body style="font-family: sans-serif">
@@ -214,79 +232,121 @@ class Composer:
 
     Args:
         hostname: its first part is used in subjects.
+        is_drill: the messages are about a test file that is gone when they are read.
         make_token: returns the unique part of a Message-ID.
     """
 
     hostname: str
+    is_drill: bool = False
     make_token: Callable[[], str] = lambda: uuid.uuid4().hex
 
-    def incident(self, news: Sequence[PendingIncident], now: int) -> Message:
-        """Return the message about new and changed findings."""
+    def incident(self, news: Sequence[PendingIncident], now: int, *, files: int = 0) -> Message:
+        """Return the message about new and changed findings. ``files``: number of recorded files."""
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
         section = list_findings("", findings, lambda finding: describe_pending(by_id[finding.id]))
-        return self._compose(AlertKind.INCIDENT, sum_up(findings), [section], findings, now)
+        opening = _open(findings, files, is_known=False)
+        if self.is_drill:
+            section = Section("", tuple(MailEntry(title(one), details=(one_line(one.message),)) for one in findings))
+            opening = [*_DRILL, f"Time: {utc_time(now)}"]
+        subject = "1 damaged test file" if self.is_drill else sum_up(findings)
+        return self._compose(AlertKind.INCIDENT, subject, [section], findings, now, opening)
 
-    def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int) -> Message:
+    def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int, *, files: int = 0) -> Message:
         """Return the reminder of open findings and the list of those resolved since the last one."""
         findings = sort_by_gravity(still)
         sections = [list_findings("Still open", findings, describe), _list_over(over)]
         parts = [f"still {sum_up(findings)}"] if findings else []
         parts += [f"{len(over):,} resolved"] if over else []
         kind = AlertKind.DIGEST if over else AlertKind.REMINDER
-        return self._compose(kind, "; ".join(parts), sections, [*findings, *over], now)
+        opening = _open(findings, files, is_known=True, over=over)
+        return self._compose(kind, "; ".join(parts), sections, [*findings, *over], now, opening)
 
     def all_clear(self, over: Sequence[Finding], number: int, now: int) -> Message:
         """Return the message that every reported finding is resolved."""
         subject = f"all clear: {number:,} finding{'s' if number != 1 else ''} resolved, none open"
-        return self._compose(AlertKind.ALL_CLEAR, subject, [_list_over(over)], over, now)
+        hints = _list_hints(over, [])
+        opening = ["All findings that were reported are resolved.", "No finding is open."]
+        opening += [*(hints or ["There is nothing to do."]), f"Time: {utc_time(now)}"]
+        return self._compose(AlertKind.ALL_CLEAR, subject, [_list_over(over)], over, now, opening)
 
     def alive(self, life: Alive, now: int) -> Message:
         """Return the periodic sign of life, so that a missing mail reveals a dead service."""
-        subject = f"alive: {life.files:,} files, {format_size(life.size_bytes)} verified"
-        verified = f"{life.files:,} files, {format_size(life.size_bytes)}"
+        verified = f"{life.files:,} file{'' if life.files == 1 else 's'} ({format_size(life.size_bytes)}) verified"
         facts = [
-            MailEntry(f"read again and found as recorded since {utc_time(life.since)}: {verified}"),
+            MailEntry(f"{verified} by reading them from the disk since {utc_time(life.since)}"),
             MailEntry(f"open findings: {life.open_findings:,}", command="integrity status"),
         ]
         facts += [describe_channel(state) for state in life.channels if state.failing_since is not None]
-        return self._compose(AlertKind.ALIVE, subject, [Section("", tuple(facts))], [], now)
+        opening = ["The service is running. If this message stops coming, it is not."]
+        return self._compose(AlertKind.ALIVE, f"alive: {verified}", [Section("", tuple(facts))], [], now, opening)
 
     def channel(self, state: ChannelState, now: int) -> Message:
         """Return the message that another channel fails."""
         sections = [Section("", (describe_channel(state),))]
-        return self._compose(AlertKind.CHANNEL, f"alerts by {one_line(state.name)} fail", sections, [], now)
+        opening = ["Alerts through this channel do not arrive. They wait until it works again."]
+        return self._compose(AlertKind.CHANNEL, f"alerts by {one_line(state.name)} fail", sections, [], now, opening)
 
     def catalog_trouble(self, trouble: str, now: int) -> Message:
         """Return the message that the catalog can't be written, so no finding can be recorded."""
-        head = "the service can't record what it finds, so nothing is verified, and no finding is told, until it can:"
-        entry = MailEntry(f"{head} {one_line(trouble)}", command="integrity status")
-        return self._compose(AlertKind.INCIDENT, "the catalog can't be written", [Section("", (entry,))], [], now)
+        opening = [
+            f"integrity can't write its catalog: {one_line(trouble)}",
+            "Until it can, nothing is verified and no damage is reported. Your files are not affected.",
+            "What to do: check that the catalog's disk is mounted, writable, and not full.",
+            f"Time: {utc_time(now)}",
+        ]
+        sections = [Section("", (MailEntry("see also", command="integrity status"),))]
+        return self._compose(AlertKind.INCIDENT, "the catalog can't be written", sections, [], now, opening)
 
     def test(self, now: int) -> Message:
         """Return the message of ``integrity alert test``."""
-        entry = MailEntry(
-            "This is a test: somebody called `integrity alert test`. All that it says is that alerts arrive."
-        )
-        return self._compose(AlertKind.TEST, "test: alerts arrive", [Section("", (entry,))], [], now)
+        opening = [
+            "This is a test: somebody ran `integrity alert test`.",
+            "It shows that alerts arrive. It says nothing about your files.",
+        ]
+        return self._compose(AlertKind.TEST, "test: alerts arrive", [], [], now, opening)
 
     def _compose(
-        self, kind: AlertKind, subject: str, sections: Sequence[Section], findings: Sequence[Finding], now: int
+        self,
+        kind: AlertKind,
+        subject: str,
+        sections: Sequence[Section],
+        findings: Sequence[Finding],
+        now: int,
+        opening: Sequence[str],
     ) -> Message:
         host = one_line(self.hostname.partition(".")[0])
         shown = list(_shorten(sections))
-        heading = f"{host}: {subject}"
+        heading = f"{host}: this is a drill: {subject}" if self.is_drill else f"{host}: {subject}"
         subject = _cut(f"[integrity] {heading}", 250)
         return Message(
             kind=kind,
             message_id=f"<{self.make_token()}@{_domain(self.hostname)}>",
             subject=subject,
-            body=_write_text(heading, shown),
-            html=_write_html(heading, shown),
+            body=_write_text(heading, opening, shown),
+            html=_write_html(heading, opening, shown),
             facts=_write_facts(kind, self.hostname, subject, findings, now),
             incidents=tuple(int(finding.id) for finding in findings[:_MOST_FACTS]),
             created_at=now,
         )
+
+
+def _open(findings: Sequence[Finding], files: int, *, is_known: bool, over: Sequence[Finding] = ()) -> list[str]:
+    """Return the first lines of a message: what happened, how bad it is, what to do, when, and what to know first."""
+    lines = [
+        say_what(findings, is_known=is_known),
+        say_how_bad(findings, files),
+        say_what_to_do(findings),
+        f"Found: {utc_time(min(finding.opened_at for finding in findings))}",
+    ]
+    return lines + _list_hints([*findings, *over], lines)
+
+
+def _list_hints(findings: Sequence[Finding], lines: Sequence[str]) -> list[str]:
+    """Return what to know before the advice is followed. ``lines``: the opening so far."""
+    commands = [*lines, *(finding.command or "" for finding in findings if finding.resolution is None)]
+    hints = [_PLAN_ONLY] if any("integrity repair " in command for command in commands) else []
+    return hints + ([_CHECK_HARDWARE] if any(finding.kind in _ROTTEN for finding in findings) else [])
 
 
 def _list_over(over: Sequence[Finding]) -> Section:
@@ -320,8 +380,8 @@ def _text_lines(entry: MailEntry) -> list[str]:
     return [_cut(line, _MOST_CHARS) for line in (head, *details, *command)]
 
 
-def _write_text(heading: str, sections: Sequence[Section]) -> str:
-    lines = [_cut(heading, _MOST_CHARS)]
+def _write_text(heading: str, opening: Sequence[str], sections: Sequence[Section]) -> str:
+    lines = [_cut(heading, _MOST_CHARS), "", *(_cut(line, _MOST_CHARS) for line in opening)]
     for section in sections:
         lines += ["", *([f"{section.title}:"] if section.title else [])]
         for entry in section.entries:
@@ -329,8 +389,8 @@ def _write_text(heading: str, sections: Sequence[Section]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write_html(heading: str, sections: Sequence[Section]) -> str:
-    parts = [f"<h3>{_safe(heading)}</h3>"]
+def _write_html(heading: str, opening: Sequence[str], sections: Sequence[Section]) -> str:
+    parts = [f"<h3>{_safe(heading)}</h3>", f"<p>{'<br>'.join(map(_safe, opening))}</p>"]
     for section in sections:
         parts += [f"<h4>{_safe(section.title)}</h4>"] if section.title else []
         parts += ["<ul>", *(_write_item(entry) for entry in section.entries), "</ul>"]

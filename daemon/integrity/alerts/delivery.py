@@ -40,6 +40,7 @@ class AlertDelivery:
         clock: seconds UTC.
         hostname: of this machine, for subjects.
         beat: called before each send, because a single send may take minutes.
+        is_drill: messages say that they are about a test file.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class AlertDelivery:
         clock: Callable[[], float] = time.time,
         hostname: str,
         beat: Callable[[], None] = lambda: None,
+        is_drill: bool = False,
     ) -> None:
         self._catalog = catalog
         self._beat = beat
@@ -58,7 +60,7 @@ class AlertDelivery:
         self._clock = clock
         self._names = [channel.name for channel in channels]
         self._watched = [HEARTBEAT] if config.alerts.heartbeat_url else []
-        self._planner = AlertPlanner(catalog, config.alerts, Composer(hostname), self._names)
+        self._planner = AlertPlanner(catalog, config.alerts, Composer(hostname, is_drill), self._names)
         self._is_set_up = False
         # Accepted by a channel but not recorded yet, because the catalog was locked or its disk was full.
         self._unwritten: dict[tuple[int, str], int] = {}

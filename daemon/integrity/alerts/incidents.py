@@ -18,6 +18,7 @@ from integrity.catalog import notified, outbox
 from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.findings import count_open
 from integrity.catalog.outbox import AlertKind
+from integrity.catalog.roots import count_all_files
 from integrity.config import MAILS_PER_HOUR, Alerts
 
 _log = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class AlertPlanner:
 
     def _queue_incident(self, c: Connection, now: int) -> None:
         news = notified.find_pending_incidents(c, now)
-        outbox.queue(c, self._composer.incident(news, now), self._channels)
+        outbox.queue(c, self._composer.incident(news, now, files=count_all_files(c)), self._channels)
         notified.mark_notified(c, [one.finding.id for one in news], now)
 
     def _is_all_clear(self, c: Connection, now: int) -> bool:
@@ -122,7 +123,8 @@ class AlertPlanner:
         return _has_passed(max([state.waits_since, *last]), self._settings.digest_every_s, now)
 
     def _queue_digest(self, c: Connection, now: int) -> None:
-        message = self._composer.digest(notified.find_remindable(c, now), notified.find_over(c), now)
+        still, over = notified.find_remindable(c, now), notified.find_over(c)
+        message = self._composer.digest(still, over, now, files=count_all_files(c))
         outbox.queue(c, message, self._channels)
         notified.drop_over(c)
 

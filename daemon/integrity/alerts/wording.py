@@ -1,42 +1,170 @@
-"""The words of messages: what a finding is called in a subject, where the damage lies, what to do next."""
+"""
+The words of messages: what a finding is called in a subject, how bad it is, where the damage lies, what to do next.
+
+Mails and commands share them.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from integrity.config import spell_size
 from integrity.errors import show_path
-from integrity.kinds import GRAVITY, KINDS, Phrase, headline
-from integrity.model import Finding
+from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep, Phrase, Subject, headline
+from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, shell_path
+
+ORIGINAL_INTACT = "your original is intact"
+"""Part of the message of a damaged backup whose file was just read and is right."""
 
 _SHOWN = 5
 _PHRASES_SHOWN = 2
+_TYPES = {
+    "photo": frozenset(b"jpg jpeg heic heif png tif tiff webp cr2 cr3 nef arw dng orf rw2 raf".split()),
+    "film": frozenset(b"mp4 mkv mov avi m4v mts m2ts webm".split()),
+    "song": frozenset(b"mp3 flac m4a ogg opus wav aiff".split()),
+}
+"""What a mail calls files that are all of one type, by suffix."""
+
+_ABSENCES = ("is not mounted", "is empty", "can't be opened", "does not answer")
+"""Why a root is not being checked, as its message says; the subject of a mail repeats it."""
 
 
 def sort_by_gravity(findings: Iterable[Finding]) -> list[Finding]:
-    """Put the damaged files first, each kind in the order of its numbers."""
+    """Sort by gravity, damaged files first, then by number."""
     return sorted(findings, key=lambda finding: (GRAVITY[finding.kind], finding.id))
 
 
 def sum_up(findings: Sequence[Finding]) -> str:
-    """Say in a line what the findings are: "2 files damaged in photos; copy nightly of photos: 1 file differs"."""
-    about: dict[str | None, list[Finding]] = {}
-    for finding in sorted(findings, key=lambda finding: finding.copy is not None):
-        about.setdefault(finding.copy, []).append(finding)
-    return "; ".join(_sum_up_one(copy, ones) for copy, ones in about.items())
+    """Return the findings in a line: "2 damaged photos, repairable from nightly; 1 file missing from the backup b"."""
+    own = [finding for finding in findings if finding.copy is None]
+    copies: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.copy is not None:
+            copies.setdefault(finding.copy, []).append(finding)
+    parts = [_sum_up_own(own)] if own else []
+    return "; ".join(parts + [_sum_up_copy(copy, ones) for copy, ones in copies.items()])
 
 
-def _sum_up_one(copy: str | None, findings: Sequence[Finding]) -> str:
-    """Say what the findings are that are about the roots themselves, or about one copy."""
+def _sum_up_own(findings: Sequence[Finding]) -> str:
+    """Return in words what was found in the roots, with the copy that repairs it, or else with the folder."""
+    if len(findings) == 1 and findings[0].kind is FindingKind.ROOT_SUSPENDED:
+        why = next((f" {reason}" for reason in _ABSENCES if reason in findings[0].message), "")
+        return f"{place(findings[0])}{why}: not being checked"
+    text = _count_kinds(findings)
+    source = find_source(findings)
+    return f"{text} in {_roots(findings)}" if source is None else f"{text}, repairable from {one_line(source)}"
+
+
+def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
+    """Return in words what was found in one copy."""
+    name = one_line(copy)
+    if all(finding.kind is FindingKind.COPY_DIFFERS and finding.path is not None for finding in findings):
+        are = "1 file is" if len(findings) == 1 else f"{len(findings):,} files are"
+        is_intact = all(ORIGINAL_INTACT in finding.message for finding in findings)
+        original = "original OK" if len(findings) == 1 else "originals OK"
+        return f"BACKUP of {are} damaged, {original}" if is_intact else f"BACKUP of {are} damaged ({name})"
+    return _count_kinds(findings).replace("{copy}", name)
+
+
+def _count_kinds(findings: Sequence[Finding]) -> str:
+    """Return the number of each kind of finding, the gravest first."""
     kinds = Counter(_find_phrase(finding) for finding in sort_by_gravity(findings))
-    parts = [phrase.one if phrase.one == phrase.many else count(number, phrase) for phrase, number in kinds.items()]
+    noun = _find_noun(findings)
+    parts = [
+        (phrase.one if phrase.one == phrase.many else count(number, phrase)).replace("file", noun)
+        for phrase, number in kinds.items()
+    ]
     more = sum(list(kinds.values())[_PHRASES_SHOWN:])
-    text = ", ".join(parts[:_PHRASES_SHOWN]) + (f", {more:,} more" if more else "")
-    roots = _roots(findings)
-    return f"{text} in {roots}" if copy is None else f"copy {one_line(copy)} of {roots}: {text}"
+    return ", ".join(parts[:_PHRASES_SHOWN]) + (f", {more:,} more" if more else "")
+
+
+def _find_noun(findings: Sequence[Finding]) -> str:
+    """Return "photo" if all findings are about photos, and so on; "file" if they are mixed or of another type."""
+    suffixes = {(finding.path or b"").rpartition(b".")[2].lower() for finding in findings}
+    return next((noun for noun, known in _TYPES.items() if suffixes <= known), "file")
+
+
+def find_source(findings: Sequence[Finding]) -> str | None:
+    """Return the copy that all these files can be repaired from; None if there is no such copy."""
+    copies = {_find_own_source(finding) for finding in findings}
+    return copies.pop() if len(copies) == 1 else None
+
+
+def _find_own_source(finding: Finding) -> str | None:
+    """Return the copy with the good content of a file: the one that the advice of its finding names."""
+    if finding.kind not in REPAIRABLE or finding.step is None or finding.command is None:
+        return None
+    repair, _, source = finding.command.rpartition(" --from ")
+    return "".join(shlex.split(source)) if repair.startswith("integrity repair ") else None
+
+
+def say_what(findings: Sequence[Finding], *, is_known: bool) -> str:
+    """Return the first sentence of a mail: what happened. ``is_known``: it was reported before."""
+    what = sum_up(findings).replace(": not being checked", ", so nothing there is being checked")
+    problems = "a problem" if len(findings) == 1 else "problems"
+    return f"These findings are still open: {what}." if is_known else f"integrity found {problems}: {what}."
+
+
+def say_how_bad(findings: Sequence[Finding], files: int) -> str:
+    """
+    Return the second sentence of a mail: how bad it is.
+
+    Args:
+        findings: at least one, the gravest first.
+        files: number of recorded files; 0 if it is not known.
+    """
+    damaged = [finding for finding in findings if finding.kind in REPAIRABLE and finding.path is not None]
+    if damaged:
+        good = sum(1 for finding in damaged if _find_own_source(finding) is not None)
+        if good == len(damaged):
+            copies = "a good copy exists" if good == 1 else "good copies exist"
+        elif good:
+            copies = f"good copies exist of {good:,} of them"
+        else:
+            copies = "no good copy is known yet"
+        return f"{_count_affected(damaged, files)} affected; {copies}."
+    if KINDS[findings[0].kind].subject is Subject.COPY:
+        return _say_how_bad_in_copy([finding for finding in findings if finding.copy is not None], files)
+    return KINDS[findings[0].kind].how_bad
+
+
+def _say_how_bad_in_copy(findings: Sequence[Finding], files: int) -> str:
+    listed = [finding for finding in findings if finding.path is not None]
+    if not listed:
+        return "Until the backup can be compared, nothing is known about the files in it."
+    if all(ORIGINAL_INTACT in finding.message for finding in listed):
+        return f"{_count_affected(listed, files)} affected, only in the backup: the original is intact."
+    if any(finding.kind is FindingKind.COPY_NOT_COMPARABLE for finding in listed):
+        return f"{_count_affected(listed, files)} affected; whether that backup has a good copy is not known."
+    return f"{_count_affected(listed, files)} without a good copy in that backup."
+
+
+def _count_affected(findings: Sequence[Finding], files: int) -> str:
+    """Write "2 of 22,582 files are"."""
+    number = len(findings)
+    whole = f" of {files:,}" if files >= number else ""
+    noun = "file" if max(files, number) == 1 else "files"
+    return f"{number:,}{whole} {noun} {'is' if number == 1 else 'are'}"
+
+
+def say_what_to_do(findings: Sequence[Finding]) -> str:
+    """Return the third sentence of a mail: what to do first; the gravest finding comes first."""
+    source = find_source(findings)
+    roots = {finding.root for finding in findings}
+    if len(findings) > 1 and source is not None and len(roots) == 1:
+        repair = f"integrity repair {shell_path(findings[0].root)} --from {shlex.quote(source)}"
+        return f"What to do: restore the damaged parts from the backup:  {repair}"
+    steps = next_steps(findings[0])
+    if not steps:
+        return f"What to do: read the details:  {next_command(findings[0])}"
+    return f"What to do: {one_line(steps[0].words)}" + (f":  {one_line(steps[0].command)}" if steps[0].command else ".")
 
 
 def _find_phrase(finding: Finding) -> Phrase:
@@ -46,41 +174,90 @@ def _find_phrase(finding: Finding) -> Phrase:
 
 
 def count(number: int, phrase: Phrase) -> str:
-    """Write "1 file damaged", "1,234 files damaged"."""
+    """Write "1 damaged file", "1,234 damaged files"."""
     return f"{number:,} {phrase.one if number == 1 else phrase.many}"
 
 
 def title(finding: Finding) -> str:
-    """Write what a finding is, in words."""
+    """Return the headline of a finding."""
     return headline(finding.kind, finding.certainty)
 
 
 def place(finding: Finding) -> str:
-    """Write the path of what a finding is about, on one line whatever is in it."""
+    """Return the path of a finding, on one line whatever characters it has."""
     return show_path(absolute(finding.root, finding.path))
 
 
 def other_names(finding: Finding) -> str | None:
-    """Write the other names of the file that a finding is about; None: it has no others."""
+    """Return the other names of the file; None if it has no others."""
     if not finding.names:
         return None
     return f"the same file as {_some([show_path(absolute(finding.root, name)) for name in finding.names])}"
 
 
 def damage(finding: Finding) -> str | None:
-    """Say which blocks or bytes are damaged; None if the finding names none."""
-    parts = []
-    if finding.blocks:
-        size = f" (counted from 0, {spell_size(finding.block_size_bytes)} each)" if finding.block_size_bytes else ""
-        noun = "block" if len(finding.blocks) == 1 else "blocks"
-        parts.append(f"{noun} {_some(_spans(finding.blocks))}{size}")
-    if finding.ranges:
-        parts.append(f"bytes {_some([f'{first:,} to {first + length - 1:,}' for first, length in finding.ranges])}")
-    return ": ".join(parts) or None
+    """Return which blocks or bytes are damaged; None if the finding names none."""
+    bytes_ = f"bytes {_some([f'{first:,} to {first + length - 1:,}' for first, length in finding.ranges])}"
+    if not finding.blocks:
+        return bytes_ if finding.ranges else None
+    unit = re.sub(r"(?<=\d)(?=[A-Z])", " ", spell_size(finding.block_size_bytes)) if finding.block_size_bytes else ""
+    if finding.blocks == (0,) and unit and finding.ranges:
+        return f"within the first {unit.removeprefix('1 ')} ({bytes_})"
+    noun = "block" if len(finding.blocks) == 1 else "blocks"
+    size = f" (counted from 0, {unit} each)" if unit else ""
+    return f"{noun} {_some(_spans(finding.blocks))}{size}" + (f": {bytes_}" if finding.ranges else "")
 
 
-def next_step(finding: Finding) -> str:
-    """Write the command that says all about a finding, and what can be done; or does it, where that is known."""
+def next_steps(finding: Finding) -> list[NextStep]:
+    """Return what can be done about a finding, best first."""
+    if _is_forbidden(finding):
+        return _steps_of_forbidden(finding)  # nothing is known to be wrong with the file, so there is nothing to repair
+    own = [NextStep(finding.step, finding.command)] if finding.step else []
+    if finding.copy is not None and finding.path is None:
+        return own + _steps_of_copy(finding, finding.copy)  # not those of its kind: a scrub reads no copy
+    return own + _steps_of_kind(finding)
+
+
+def _is_forbidden(finding: Finding) -> bool:
+    """Return whether a file could not be read for lack of permission; the message of the finding has the cause."""
+    causes = (f": {os.strerror(code)}" for code in (errno.EACCES, errno.EPERM))
+    is_denied = any(one in finding.message for one in causes)
+    return finding.kind is FindingKind.UNREADABLE and not finding.ranges and is_denied
+
+
+def _steps_of_forbidden(finding: Finding) -> list[NextStep]:
+    """Return what can be done about a file or folder that integrity may not read."""
+    path = shell_path(absolute(finding.root, finding.path))
+    words = "give the user that integrity runs as read access to it and to the folders above, then check it"
+    return [NextStep(words, f"integrity scrub {path}")]
+
+
+def _steps_of_copy(finding: Finding, copy: str) -> list[NextStep]:
+    """Return what can be done about a copy as a whole."""
+    if finding.kind not in (FindingKind.COPY_UNREADABLE, FindingKind.OVERDUE):
+        return []
+    forgetting = f"integrity forget {shell_path(finding.root)} --copy {shlex.quote(copy)}"
+    return [NextStep("or, if the copy is gone for good and no longer configured, forget it", forgetting)]
+
+
+def _steps_of_kind(finding: Finding) -> list[NextStep]:
+    path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
+    if finding.kind is FindingKind.ROOT_SUSPENDED and finding.path is not None:
+        return [
+            NextStep("mount the right disk there, then continue", f"integrity scan {root}"),
+            NextStep("or, if it is gone for good, forget the files that were on it", f"integrity forget {path}"),
+        ]
+    if finding.kind is FindingKind.ROOT_SUSPENDED and finding.step:
+        return []  # it was never there, so there is nothing to release or rebind
+    return [
+        NextStep(step.words, step.command.format(path=path, root=root) if step.command else None)
+        for step in KINDS[finding.kind].steps
+        if not (finding.step and step.command == FROM_SOME_COPY)  # its own names one that is known to be good
+    ]
+
+
+def next_command(finding: Finding) -> str:
+    """Return the command that resolves a finding, if it is known, or else the one that prints all about it."""
     if finding.command is not None:
         return one_line(finding.command)
     if finding.path is None:
@@ -89,12 +266,12 @@ def next_step(finding: Finding) -> str:
 
 
 def one_line(text: str) -> str:
-    """Keep control characters and what can't be encoded out of a line: messages hold names, names hold anything."""
+    """Escape control characters and what can't be encoded: messages contain names, and names contain anything."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def utc_time(seconds: int) -> str:
-    """Write a time for people; a mail is read in another time zone than it was written in."""
+    """Write a time with its zone: a mail may be read in another time zone than it was written in."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -373,7 +373,7 @@ def rename_copy(c: sa.Connection, ids: Iterable[FindingId], to_name: str, now: i
     for chunk in chunked(ids):
         these = [finding.c.id.in_(chunk), finding.c.copy != to_name, UNRESOLVED]
         c.execute(sa.update(finding).where(*these, ~exists_already).values(copy=to_name))
-        _resolve(c, these, f"is open about the same copy under its name {to_name}", now)
+        _resolve(c, these, f"continued as the finding about its name {to_name}", now)
 
 
 def put_findings_aside(c: sa.Connection, file_id: FileId, path: bytes) -> None:

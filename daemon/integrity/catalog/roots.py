@@ -117,6 +117,11 @@ class TallyCheck:
         return self.expected_rows == self.actual_rows and self.is_xor_right and not self.broken_count
 
 
+def count_all_files(c: sa.Connection) -> int:
+    """Return the number of recorded files of all roots."""
+    return int(c.execute(sa.select(sa.func.coalesce(sa.func.sum(schema.root.c.file_count), 0))).scalar_one())
+
+
 def add_root(c: sa.Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
     """Add a root with an absolute, real path."""
     row = {

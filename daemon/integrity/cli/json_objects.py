@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity.alerts.wording import next_steps
 from integrity.cli.output import JsonObject
-from integrity.cli.text import next_steps
 from integrity.errors import show_path
 from integrity.model import Digests, Finding
 from integrity.paths import absolute, path_fields

@@ -28,7 +28,7 @@ _RUNS_SHOWN = 20
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @click.option("--from", "copies", multiple=True, metavar="COPY", help="Take blocks from this copy; may be repeated.")
 @click.option("--apply", "applies", is_flag=True, help="Carry out the plan instead of only printing it.")
-@click.option("--discard", "discards", is_flag=True, help="Remove the damaged file after the repair is verified.")
+@click.option("--discard", "discards", is_flag=True, help="Delete the damaged file after the repair is verified.")
 @click.option("--endpoint", metavar="URL", help="URL of an S3 server other than Amazon's.")
 @click.pass_obj
 def repair(
@@ -52,7 +52,7 @@ def repair(
     reached.
     """
     if discards and not applies:
-        raise click.UsageError("--discard says what becomes of the damaged file once it is repaired: add --apply")
+        raise click.UsageError("--discard deletes the damaged file after the repair, so it needs --apply")
     from integrity.cli.console import ConsoleReport
     from integrity.cli.daemon_client import borrowing
     from integrity.cli.progress import open_progress
@@ -71,11 +71,11 @@ def repair(
         plans: list[FilePlan] = []
         done: list[RepairedFile] = []
 
-        def tell(plan: FilePlan) -> None:
+        def report_plan(plan: FilePlan) -> None:
             output.give("repair_plan", _plan_object(plan))
             plans.append(plan)
 
-        def tell_done(one: RepairedFile) -> None:
+        def report_repaired(one: RepairedFile) -> None:
             output.give("repair", _done_object(one))
             done.append(one)
 
@@ -83,15 +83,15 @@ def repair(
             context = make_context(catalog, session.config, report, jobs=None, stop=stop)
             options = RepairOptions(applies=applies, discards=discards)
             with borrowing(session, [real_path(file) for file in files], context):
-                summary = run_repair(context, wanted, options, tell, tell_done)
+                summary = run_repair(context, wanted, options, report_plan, report_repaired)
         finally:
             progress.close()
         report.show()
     for plan in plans:
-        _tell_plan(output, plan, applies=applies)
+        _print_plan(output, plan, applies=applies)
     for one in done:
-        _tell_done(output, one)
-    _tell_end(output, summary, files, copies, endpoint, applies=applies)
+        _print_repaired(output, one)
+    _print_end(output, summary, files, copies, endpoint, applies=applies)
     return _find_code(summary)
 
 
@@ -103,7 +103,7 @@ def _find_code(summary: RepairSummary) -> ExitCode:
     return ExitCode.INCOMPLETE if summary.incomplete or summary.is_suspended else ExitCode.OK
 
 
-def _tell_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
+def _print_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
     tell = output.say if plan.outcome in ("whole", "repairable") else output.tell
     for line in _describe(plan, output, applies=applies):
         tell(line)
@@ -112,69 +112,70 @@ def _tell_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
 
 def _describe(plan: FilePlan, output: Output, *, applies: bool) -> Iterator[str]:
     heads = {
-        "whole": ("whole: every block is what was recorded, nothing to repair", "green"),
+        "whole": ("intact: every block is as recorded; nothing to repair", "green"),
         "repairable": ("can be repaired", "green"),
         "no_good_copy": ("CAN'T be repaired", "red"),
         "unreachable": ("can't be repaired now", "yellow"),
-        "refused": ("is NOT repaired", "red"),
-        "unreadable": ("can't be looked at", "yellow"),
+        "refused": ("NOT repaired", "red"),
+        "unreadable": ("can't be examined", "yellow"),
     }
     words, color = heads[plan.outcome.value]
     yield f"{show_path(absolute(plan.root, plan.path))}: {output.style(words, color)}"
     if plan.reason:
-        yield f"  because    {printable(plan.reason)}"
+        yield f"  reason     {printable(plan.reason)}"
     if plan.outcome.value == "whole" and plan.kinds:
-        yield "             the finding on it ends with: integrity scrub FILE"
+        yield f"  next       to close its finding:  integrity scrub {shell_path(absolute(plan.root, plan.path))}"
     expected = plan.expected
     if plan.outcome.value == "whole" or expected is None:
         return
     yield f"  damaged    {_describe_damage(plan, expected)}"
     for supply in plan.supplies:
-        yield f"  good       {_blocks(supply.blocks, expected)} in {printable(supply.copy)}"
+        yield f"  source     {_blocks(supply.blocks, expected)}: intact in {printable(supply.copy)}"
     if plan.missing:
-        yield f"  lacking    {_blocks(plan.missing, expected)}: no copy has that good"
+        yield f"  no source  {_blocks(plan.missing, expected)}: not intact in any copy"
     for copy, trouble in plan.troubles:
         yield f"  copy       {printable(copy)}: {printable(trouble)}"
     if plan.is_newer and plan.outcome.value == "repairable":
-        yield "  newer      somebody wrote to it since it was recorded, and may have meant it; to keep what is in it:"
-        yield "             integrity accept FILE --reason WHY"
+        path = shell_path(absolute(plan.root, plan.path))
+        yield "  caution    it was written to since it was recorded, perhaps on purpose; to keep its content:"
+        yield f"             integrity accept {path} --reason WHY"
     for other in plan.others:
-        yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are exchanged together"
+        yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are replaced together"
     if plan.outcome.value == "repairable":
-        yield from _describe_deed(plan, applies=applies)
+        yield from _describe_apply(plan, applies=applies)
 
 
 def _describe_damage(plan: FilePlan, expected: Expected) -> str:
     from integrity.config import format_size
 
     if plan.inspection is None:
-        return f"the file is gone: all of it, {format_size(expected.size_bytes)}, comes from the copy"
+        return f"the file is missing; all of it ({format_size(expected.size_bytes)}) comes from the copy"
     parts = []
     if plan.inspection.bad:
-        parts.append(f"{_blocks(plan.inspection.bad, expected)} ({format_size(plan.damaged_bytes)})")
+        size = format_size(expected.block_size_bytes)
+        unit = "" if len(plan.inspection.bad) == expected.count else f"; blocks of {size}, counted from 0"
+        parts.append(f"{_blocks(plan.inspection.bad, expected)} ({format_size(plan.damaged_bytes)}{unit})")
     unreadable = sum(length for _, length in plan.inspection.unreadable)
     if unreadable:
         parts.append(f"{unreadable:,} bytes can't be read")
     found = plan.inspection.stat.st_size
     if found != expected.size_bytes:
-        parts.append(f"its size is {found:,} bytes and was {expected.size_bytes:,}")
+        parts.append(f"its size is {found:,} bytes instead of {expected.size_bytes:,}")
     return "; ".join(parts)
 
 
 def _blocks(blocks: tuple[int, ...], expected: Expected) -> str:
-    """Write which blocks, of how many."""
-    from integrity.config import spell_size
-
+    """Write the numbers of blocks, counted from 0: "block 3 of 5"."""
     if len(blocks) == expected.count:
-        return "all of it"
+        return "the whole file"
     runs = list(_find_runs(blocks))
     shown = ", ".join(runs[:_RUNS_SHOWN]) + (", ..." if len(runs) > _RUNS_SHOWN else "")
     noun = "block" if len(blocks) == 1 else f"{len(blocks):,} blocks:"
-    return f"{noun} {shown} of {expected.count:,} (each {spell_size(expected.block_size_bytes)}, counted from 0)"
+    return f"{noun} {shown} of {expected.count:,}"
 
 
 def _find_runs(blocks: tuple[int, ...]) -> Iterator[str]:
-    """Write neighbours as one."""
+    """Yield the blocks as text, with consecutive ones joined: "3", "7-9"."""
     start = 0
     for index in range(1, len(blocks) + 1):
         if index == len(blocks) or blocks[index] != blocks[index - 1] + 1:
@@ -183,36 +184,34 @@ def _find_runs(blocks: tuple[int, ...]) -> Iterator[str]:
             start = index
 
 
-def _describe_deed(plan: FilePlan, *, applies: bool) -> Iterator[str]:
+def _describe_apply(plan: FilePlan, *, applies: bool) -> Iterator[str]:
     from integrity.cli.text import local_time
 
     record = plan.record
     assert record is not None
-    verified = "" if record.verified_at is None else f", last found whole {local_time(record.verified_at)}"
-    what = "its digests equal" if plan.damaged else "the digests of all its blocks equal"
-    proof = f"{what} those recorded {local_time(record.recorded_at)}{verified}"
-    yield (
-        f"  proof      what the copy has was read: {proof}"
-        if plan.supplies
-        else f"  proof      {proof}; no copy is needed"
-    )
+    verified = "" if record.verified_at is None else f", last verified {local_time(record.verified_at)}"
+    recorded = f"the checksums recorded {local_time(record.recorded_at)}{verified}"
+    if plan.supplies:
+        yield f"  proof      the copy's data was read; it matches {recorded}"
+    else:
+        yield f"  proof      all blocks of the file match {recorded}; no copy is needed"
     if applies:
         return
     if plan.inspection is None:
-        yield "  --apply    makes the whole file, verifies all of it from the disk, then gives it its name"
-        whose = "owner of its folder" if plan.owner is None else "owner and group of its copy, which not all may read,"
-        yield f"             it gets the {whose} and its recorded time of modification"
+        yield "  --apply    writes the whole file, verifies it from disk, then moves it into place;"
+        whose = "owner of its folder" if plan.owner is None else "owner and group of its copy (which is not public)"
+        yield f"             it gets the {whose} and its recorded modification time"
         for gone in plan.folders[:1]:
-            yield f"             the folder {show_path(absolute(plan.root, gone.path))} is gone, and is made anew"
+            yield f"             the missing folder {show_path(absolute(plan.root, gone.path))} is created again"
         return
-    yield "  --apply    makes the whole file beside this one, verifies all of it from the disk, then exchanges the two"
-    yield "             owner, mode, ACL, extended attributes and times stay as they are"
+    yield "  --apply    writes the repaired file beside this one, verifies it from disk, then swaps the two;"
+    yield "             owner, mode, ACL, extended attributes, and times stay as they are;"
     from integrity.jobs.repair.targets import name_backup
 
     folder, _, name = plan.path.rpartition(b"/")
     kept = name_backup(name, "ID")
     path = absolute(plan.root, folder + b"/" + kept if folder else kept)
-    yield f"             the damaged file is kept as {show_path(path)} (--discard removes it afterwards)"
+    yield f"             the damaged file is kept as {show_path(path)} (--discard deletes it)"
 
 
 def _plan_object(plan: FilePlan) -> JsonObject:
@@ -241,14 +240,12 @@ def _plan_object(plan: FilePlan) -> JsonObject:
     }
 
 
-def _tell_done(output: Output, done: RepairedFile) -> None:
+def _print_repaired(output: Output, done: RepairedFile) -> None:
     path = absolute(done.plan.root, done.plan.path)
     if done.is_repaired:
-        output.say(
-            f"{show_path(path)}: {output.style('repaired', 'green')}: all of it was read back and is what was recorded"
-        )
+        output.say(f"{show_path(path)}: {output.style('repaired', 'green')}, and verified by reading it from disk")
         if done.kept is not None:
-            output.say(f"  the damaged file is kept as {show_path(done.kept)}; remove it when you like")
+            output.say(f"  the damaged file is kept as {show_path(done.kept)}; delete it whenever you like")
         if done.message:
             output.tell(f"  {printable(done.message)}")
     else:
@@ -267,7 +264,7 @@ def _done_object(done: RepairedFile) -> JsonObject:
     }
 
 
-def _tell_end(
+def _print_end(
     output: Output,
     summary: RepairSummary,
     files: tuple[bytes, ...],
@@ -279,16 +276,16 @@ def _tell_end(
     from integrity.cli.text import count
 
     if not summary.plans and not summary.is_suspended and not summary.is_interrupted:
-        output.say("nothing to repair: no finding on a file's content is open there")
+        output.say("nothing to repair: no file there has an open finding about its content")
         return
     repairable = summary.plans - summary.whole - summary.failed - summary.not_repairable - summary.incomplete
     parts = (
         (summary.repaired, "repaired"),
         (repairable - summary.repaired, "can be repaired"),
-        (summary.whole, "whole"),
+        (summary.whole, "intact"),
         (summary.failed, "FAILED"),
         (summary.not_repairable, "CAN'T be repaired"),
-        (summary.incomplete, "could not be decided"),
+        (summary.incomplete, "could not be examined"),
     )
     said = ", ".join(f"{number:,} {words}" for number, words in parts if number)
     if summary.is_interrupted:
@@ -299,4 +296,4 @@ def _tell_end(
         words = [shell_path(path) for path in files]
         words += [f"--from {shell_path(copy.encode('utf-8', 'surrogateescape'))}" for copy in copies]
         words += [f"--endpoint {endpoint}"] if endpoint else []
-        output.say(f"nothing was changed; to do it: integrity repair {' '.join(words)} --apply")
+        output.say(f"This is only a plan; nothing was changed. To repair:  integrity repair {' '.join(words)} --apply")

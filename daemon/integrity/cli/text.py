@@ -1,77 +1,22 @@
-"""
-What to do next about a finding, in words and as command lines that can be copied.
-
-Findings, notes and summaries as a person reads them.
-"""
+"""Findings, notes and summaries as a person reads them."""
 
 from __future__ import annotations
 
-import errno
-import os
-import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from integrity.alerts.wording import damage, other_names, title
+from integrity.alerts.wording import damage, next_steps, other_names, title
 from integrity.cli.output import Output, printable
 from integrity.config import format_duration, format_size
 from integrity.errors import show_path
-from integrity.kinds import FROM_SOME_COPY, INTEGRITY_PROBLEMS, KINDS, NextStep
-from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts
-from integrity.paths import absolute, shell_path
+from integrity.kinds import INTEGRITY_PROBLEMS
+from integrity.model import Finding, FindingState, Job, Outcome, RunCounts
+from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.alerts.compose import AlertGroup
     from integrity.jobs.report import Compared, Summary
-
-
-def next_steps(finding: Finding) -> list[NextStep]:
-    """Say what can be done, best first."""
-    if _is_forbidden(finding):
-        return _steps_of_forbidden(finding)  # nothing is known to be wrong with the file, so nothing is to be mended
-    own = [NextStep(finding.step, finding.command)] if finding.step else []
-    if finding.copy is not None and finding.path is None:
-        return own + _steps_of_copy(finding, finding.copy)  # none of those of its kind: a scrub reads no copy
-    return own + _steps_of_kind(finding)
-
-
-def _is_forbidden(finding: Finding) -> bool:
-    """Say whether it is a permission that a file could not be read for; a finding keeps the cause in its words."""
-    causes = (f": {os.strerror(code)}" for code in (errno.EACCES, errno.EPERM))
-    is_denied = any(one in finding.message for one in causes)
-    return finding.kind is FindingKind.UNREADABLE and not finding.ranges and is_denied
-
-
-def _steps_of_forbidden(finding: Finding) -> list[NextStep]:
-    """Say what can be done about a file or folder that integrity may not read."""
-    path = shell_path(absolute(finding.root, finding.path))
-    words = "let the user that integrity runs as read it, and enter the folders that it lies in, then have it checked"
-    return [NextStep(words, f"integrity scrub {path}")]
-
-
-def _steps_of_copy(finding: Finding, copy: str) -> list[NextStep]:
-    """Say what can be done about a copy as a whole."""
-    if finding.kind not in (FindingKind.COPY_UNREADABLE, FindingKind.OVERDUE):
-        return []
-    forgetting = f"integrity forget {shell_path(finding.root)} --copy {shlex.quote(copy)}"
-    return [NextStep("or, if it is gone for good (and out of the configuration), have it forgotten", forgetting)]
-
-
-def _steps_of_kind(finding: Finding) -> list[NextStep]:
-    path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
-    if finding.kind is FindingKind.ROOT_SUSPENDED and finding.path is not None:
-        return [
-            NextStep("mount the right disk there, then go on", f"integrity scan {root}"),
-            NextStep("or, if it is not to come back, forget what was on it", f"integrity forget {path}"),
-        ]
-    if finding.kind is FindingKind.ROOT_SUSPENDED and finding.step:
-        return []  # it was never there, so there is nothing to release or to bind anew
-    return [
-        NextStep(step.words, step.command.format(path=path, root=root) if step.command else None)
-        for step in KINDS[finding.kind].steps
-        if not (finding.step and step.command == FROM_SOME_COPY)  # its own names one that is known to be good
-    ]
 
 
 _OUTCOMES = {

@@ -91,33 +91,44 @@ class RootSettings:
     """Settings of one root."""
 
     digests: Annotated[tuple[str, ...], Parsed(parsers.parse_digests)] = field(
-        default=("md5", "xxh3_128"), metadata=about('of the whole file; these two always; "blake3" may be added')
+        default=("md5", "xxh3_128"),
+        metadata=about('checksums of each file; these two are always used; "blake3" may be added'),
     )
     block_size_bytes: BlockSize = field(
-        default=1 << 20, metadata=about("a power of two from 64KiB to 64MiB", key="block_size")
+        default=1 << 20,
+        metadata=about(
+            "size of the parts that damage is located in; a power of two from 64KiB to 64MiB", key="block_size"
+        ),
     )
     policy: Annotated[Policy, Parsed(parsers.one_of(Policy))] = field(
-        default=Policy.MUTABLE, metadata=about("mutable | archive | growing")
+        default=Policy.MUTABLE,
+        metadata=about("mutable: files may change | archive: they never change | growing: they are only appended to"),
     )
-    exclude: Texts = field(default=(), metadata=about("gitignore patterns, besides the built-in list"))
+    exclude: Texts = field(
+        default=(), metadata=about("files to leave out: gitignore patterns, in addition to the built-in list")
+    )
     builtin_excludes: Flag = field(
-        default=True, metadata=about("leave out @eaDir, .snapshots and the like; `integrity status` shows all")
+        default=True, metadata=about("leave out @eaDir, .snapshots, and the like; `integrity status` lists them")
     )
     rewrites_in_place: Texts = field(
-        default=(), metadata=about("patterns of files that programs rewrite without touching the mtime")
+        default=(), metadata=about("patterns of files that programs rewrite without changing the modification time")
     )
-    cross_mounts: Flag = field(default=False, metadata=about("follow other file systems mounted below"))
+    cross_mounts: Flag = field(
+        default=False, metadata=about("include other file systems that are mounted inside the folder")
+    )
     presence: Annotated[Presence, Parsed(parsers.one_of(Presence))] = field(
-        default=Presence.ALWAYS, metadata=about("always | sometimes (removable)")
+        default=Presence.ALWAYS, metadata=about("always | sometimes (a removable disk: its absence is no problem)")
     )
     verify_every_s: Duration = field(
-        default=30 * 86400, metadata=about("the coverage promise; the clock starts at recording", key="verify_every")
+        default=30 * 86400, metadata=about("re-read every file from the disk at least this often", key="verify_every")
     )
     settle_s: Pause = field(
-        default=120, metadata=about("daemon only: quiet time after a write before a file is hashed", key="settle")
+        default=120,
+        metadata=about("service only: wait this long after the last write before recording a file", key="settle"),
     )
     mass_change: MassChange = field(
-        default=MassChange(), metadata=about("both must be exceeded; also of each folder and type")
+        default=MassChange(),
+        metadata=about("hold back changes if both limits are exceeded, in the root, a folder, or a file type"),
     )
 
     @property
@@ -135,36 +146,39 @@ class RootSettings:
 class ConfiguredRoot(RootSettings):
     """A ``[[root]]``: a folder and its overrides of ``[defaults]``."""
 
-    path: Folder = field(metadata=about("the folder; its real path is what counts"))
+    path: Folder = field(metadata=about("the folder; symbolic links in it are resolved"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogBackup:
     """``[catalog_backup]``: backups of the catalog itself."""
 
-    folder: Place = field(default=b"", metadata=about("beside the catalog when empty; another disk is better"))
-    every_s: Duration = field(default=86400, metadata=about("how often, after a run", key="every"))
-    keep: Count = field(default=7, metadata=about("how many"))
+    folder: Place = field(default=b"", metadata=about("where; empty: beside the catalog; another disk is better"))
+    every_s: Duration = field(default=86400, metadata=about("how often, at the end of a run", key="every"))
+    keep: Count = field(default=7, metadata=about("number of backups to keep"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredCopy:
     """A ``[[copy]]``: a backup copy of a root."""
 
-    name: Annotated[str, Parsed(parsers.parse_name)] = field(metadata=about("what commands call it"))
-    of: Folder = field(metadata=about("the root, or the folder in one, that it is a copy of"))
+    name: Annotated[str, Parsed(parsers.parse_name)] = field(metadata=about("its name in commands and messages"))
+    of: Folder = field(metadata=about("the [[root]], or a folder in it, that this is a copy of"))
     url: Annotated[str, Parsed(parsers.parse_copy_url)] = field(
-        metadata=about("path, ssh://, s3://, rclone:, manifest file", hide=hide_secrets)
+        metadata=about("path, ssh://, s3://, rclone:, or the path of a checksum list", hide=hide_secrets)
     )
     verify_every_s: Duration = field(
-        default=90 * 86400, metadata=about("how often it is compared as a whole", key="verify_every")
+        default=90 * 86400, metadata=about("compare all of it at least this often", key="verify_every")
     )
     behind_s: Pause = field(
         default=0,
-        metadata=about("what changed or came within this time may be older or missing there", key="behind"),
+        metadata=about(
+            "how old the backup may be: files that changed within this time may be missing or older", key="behind"
+        ),
     )
     read_percent: Percent = field(
-        default=0, metadata=about("of its bytes each scheduled comparison reads back; 0 = all of a folder, else none")
+        default=0,
+        metadata=about("share of the data that each comparison reads back; 0 = all of a folder, none of a remote copy"),
     )
 
 
@@ -174,7 +188,7 @@ class Schedule:
 
     scan: Annotated[str, Parsed(parsers.parse_schedule)] = field(
         default="daily",
-        metadata=about("cron expression with day names, or hourly | daily | weekly; dirty roots are scanned at once"),
+        metadata=about("cron expression with day names, or hourly | daily | weekly; changes are also noticed at once"),
     )
     scrub: Annotated[str, Parsed(parsers.parse_windows)] = field(
         default="01:00-06:00", metadata=about("windows: [days] HH:MM-HH:MM, comma-separated; or a cron expression")
@@ -187,17 +201,22 @@ class PaceConfig:
     """``[pace]``: how the daemon throttles its reads."""
 
     rate_bytes_per_s: Size = field(
-        default=0, metadata=about("ceiling per device in bytes a second; 0 = none", key="rate")
+        default=0, metadata=about("limit per disk, in bytes per second; 0 = none", key="rate")
     )
     floor_bytes_per_s: Size = field(
-        default=4 << 20, metadata=about("never slower than this while a window is open", key="floor")
+        default=4 << 20,
+        metadata=about("never slower than this, in bytes per second, while a window is open", key="floor"),
     )
     pressure_percent: Percent = field(
-        default=20, metadata=about('io PSI "some avg10" above which it backs off', key="pressure")
+        default=20,
+        metadata=about(
+            'slow down if others wait for the disk more than this percentage of time (io PSI "some avg10")',
+            key="pressure",
+        ),
     )
-    wake: Flag = field(default=False, metadata=about("wake sleeping disks before the promise forces it"))
+    wake: Flag = field(default=False, metadata=about("wake sleeping disks even before files become overdue"))
     max_temperature: Annotated[int, Parsed(parsers.whole(0, 120))] = field(
-        default=0, metadata=about("degrees C; 0 = don't look")
+        default=0, metadata=about("pause if a disk is hotter than this, in degrees C; 0 = don't check")
     )
 
 
@@ -205,20 +224,21 @@ class PaceConfig:
 class Mail:
     """``[mail]``: sender, recipients, and the mail server."""
 
-    to: Texts = field(default=(), metadata=about("addresses; no mail while this is empty"))
+    to: Texts = field(default=(), metadata=about("recipients; no mail is sent while this is empty"))
     sender: Text = field(
-        default="integrity@HOSTNAME", metadata=about("HOSTNAME stands for the name of the machine", key="from")
+        default="integrity@HOSTNAME",
+        metadata=about("sender; HOSTNAME is replaced by the name of this machine", key="from"),
     )
     transport: Annotated[MailTransport, Parsed(parsers.one_of(MailTransport))] = field(
-        default=MailTransport.AUTO, metadata=about("auto | sendmail | smtp")
+        default=MailTransport.AUTO, metadata=about("auto | sendmail | smtp; auto uses sendmail if it works, else smtp")
     )
-    host: Text = field(default="localhost", metadata=about("of the mail server"))
-    port: Annotated[int, Parsed(parsers.whole(1, 65535))] = field(default=25, metadata=about("of the mail server"))
+    host: Text = field(default="localhost", metadata=about("name of the mail server"))
+    port: Annotated[int, Parsed(parsers.whole(1, 65535))] = field(default=25, metadata=about("port of the mail server"))
     tls: Annotated[MailTls, Parsed(parsers.one_of(MailTls))] = field(
         default=MailTls.NONE, metadata=about("none | starttls | tls")
     )
-    user: Text = field(default="", metadata=about("no login when empty"))
-    password_file: Place = field(default=b"", metadata=about("the first line of this file is the password"))
+    user: Text = field(default="", metadata=about("login name; empty: no login"))
+    password_file: Place = field(default=b"", metadata=about("file with the password in its first line"))
 
 
 MAILS_PER_HOUR = 5
@@ -232,22 +252,29 @@ class Alerts:
     group_s: Pause = field(
         default=120,
         metadata=about(
-            f"findings within this time share a mail; at most {MAILS_PER_HOUR} mails about new findings an hour, the"
-            " first grave one of its kind in a root aside",
+            f"findings within this time share a mail; at most {MAILS_PER_HOUR} such mails per hour, besides the first"
+            " severe finding of its kind in a root",
             key="group",
         ),
     )
     digest_every_s: Duration = field(
-        default=86400, metadata=about("reminder of what is still open", key="digest_every")
+        default=86400, metadata=about("how often to send a reminder of open findings", key="digest_every")
     )
-    all_clear: Flag = field(default=True, metadata=about("tell when the last finding is resolved"))
+    all_clear: Flag = field(default=True, metadata=about("send a mail when the last open finding is resolved"))
     alive_every_s: Duration = field(
-        default=30 * 86400, metadata=about("a sign of life, even if all is well", key="alive_every")
+        default=30 * 86400,
+        metadata=about("how often to send a sign of life, even if nothing is wrong", key="alive_every"),
     )
-    apprise: Texts = field(default=(), metadata=about("URLs; needs the extra [notify]", is_secret=True))
-    command: Texts = field(default=(), metadata=about("argv; gets the JSON on standard input"))
+    apprise: Texts = field(
+        default=(),
+        metadata=about("URLs of other services, in apprise's syntax; needs the extra [notify]", is_secret=True),
+    )
+    command: Texts = field(
+        default=(), metadata=about("a program and its arguments; gets each alert as JSON on standard input")
+    )
     heartbeat_url: Annotated[str, Parsed(parsers.parse_web_url)] = field(
-        default="", metadata=about("pinged after each good run; /fail after a bad one", is_secret=True)
+        default="",
+        metadata=about("URL to request after each good run, with /fail appended after a bad one", is_secret=True),
     )
 
 
@@ -256,21 +283,21 @@ class Config:
     """The whole configuration. Without a file, every key has the default defined here."""
 
     catalog: Annotated[bytes, Parsed(parsers.parse_file)] = field(
-        default_factory=default_catalog_path, metadata=about("the catalog's file")
+        default_factory=default_catalog_path, metadata=about("the database with all records")
     )
     seal_key_file: Place = field(
-        default=b"", metadata=about("seals the catalog's rows with the key in this file (R9); none when empty")
+        default=b"", metadata=about("file with a secret key that protects the records against forgery; empty: none")
     )
-    catalog_backup: CatalogBackup = field(default=CatalogBackup(), metadata=about("the catalog's own copies"))
+    catalog_backup: CatalogBackup = field(default=CatalogBackup(), metadata=about("backups of the catalog itself"))
     defaults: RootSettings = field(default=RootSettings(), metadata=about("every key may be repeated in a [[root]]"))
     roots: tuple[ConfiguredRoot, ...] = field(
         default=(), metadata=about("a folder to watch; none by default", key="root")
     )
     copies: tuple[ConfiguredCopy, ...] = field(default=(), metadata=about("a backup copy; none by default", key="copy"))
-    schedule: Schedule = field(default=Schedule(), metadata=about("daemon only"))
-    pace: PaceConfig = field(default=PaceConfig(), metadata=about("daemon only; commands have --rate"))
+    schedule: Schedule = field(default=Schedule(), metadata=about("service only"))
+    pace: PaceConfig = field(default=PaceConfig(), metadata=about("how fast the service reads; commands have --rate"))
     mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
-    alerts: Alerts = field(default=Alerts(), metadata=about("what is told, and how often"))
+    alerts: Alerts = field(default=Alerts(), metadata=about("which alerts are sent, and how often"))
 
     def settings_for(self, root_path: bytes) -> RootSettings:
         """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""

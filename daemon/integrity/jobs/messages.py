@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity.alerts.wording import ORIGINAL_INTACT
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.jobs.compare.copy_answer import CopyAnswer, Level
@@ -302,7 +303,7 @@ def describe_arbitration(outcome: ArbitrationOutcome, state: FileState, answer: 
             " files were renamed or swapped since the backup."
         )
     if outcome is ArbitrationOutcome.COPY_DIFFERS and state is FileState.GOOD:
-        return f"The backup in {copy} is damaged{how}; your original is intact (just read from its disk)."
+        return f"The backup in {copy} is damaged{how}; {ORIGINAL_INTACT} (just read from its disk)."
     file = ", and the original is missing or unreadable" if state is FileState.LOST else ""
     return _ARBITRATIONS[outcome].format(copy=copy, how=how, file=file)
 

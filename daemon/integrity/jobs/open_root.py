@@ -272,7 +272,7 @@ def report_absent(run: RootRun, absent: dict[bytes, str]) -> None:
     over = [one for one in reported if one.path not in absent]
     if not in_scope and not over:
         return
-    resolution = "what was recorded there is mounted again"
+    resolution = "the recorded file system is mounted again"
     with run.writing() as connection:
         ended = findings.resolve_ids(connection, [one.id for one in over], resolution=resolution, now=run.now())
         for path, why in in_scope.items():

@@ -51,7 +51,7 @@ _MIB = 1 << 20
 BAD_BYTE = BAD_BLOCK * _MIB + 12345
 _SIZE_BYTES = 3 * _MIB - 4000  # three blocks, the last one partial
 
-_ROOT = b"integrity-self-test"  # part of the mail's subject
+_ROOT = b"integrity-self-test"
 _PARENT = "/var/tmp"  # noqa: S108 - made by mkdtemp; it lies on a disk, where /tmp is often memory (file-hierarchy(7))
 
 
@@ -280,14 +280,12 @@ class _SelfTest:
         """Send the finding through every configured channel."""
         config, clock = self._context.config, self._context.clock
         channels = make_channels(config, hostname=self._hostname)
-        # Subjects contain only the first part of a host name.
-        host = f"{self._hostname.partition('.')[0]} self-test"
-        AlertDelivery(self._catalog, config, channels, clock=clock, hostname=host).tick()
+        AlertDelivery(self._catalog, config, channels, clock=clock, hostname=self._hostname, is_drill=True).tick()
         with self._catalog.read() as connection:
             states = {state.name: state for state in outbox.channel_states(connection)}
             is_alerted = bool(outbox.created_times(connection, [AlertKind.INCIDENT], 1))
         for channel in channels:
-            yield _describe_sent(channel.name, states[channel.name], host, is_alerted=is_alerted)
+            yield _describe_sent(channel.name, states[channel.name], self._hostname, is_alerted=is_alerted)
         if config.alerts.heartbeat_url:
             yield _ping(config.alerts.heartbeat_url)
 
@@ -322,13 +320,16 @@ def _describe(summary: Summary) -> str:
     return f"{summary.outcome.value}, {', '.join(parts) or 'no files'}"
 
 
-def _describe_sent(name: str, state: ChannelState, host: str, *, is_alerted: bool) -> SelfTestStep:
+def _describe_sent(name: str, state: ChannelState, hostname: str, *, is_alerted: bool) -> SelfTestStep:
     """Return whether a channel accepted the alert. A channel that was not tried counts as failed."""
+    host = hostname.partition(".")[0]  # as in subjects
     if state.last_error is not None:
         return SelfTestStep(Stage.ALERT, False, state.last_error, name)
     if not is_alerted or state.good_at is None or state.waiting:
         return SelfTestStep(Stage.ALERT, False, "no alert about the finding left", name)
-    return SelfTestStep(Stage.ALERT, True, f'took the alert; its subject begins with "[integrity] {host}:"', name)
+    return SelfTestStep(
+        Stage.ALERT, True, f'took the alert; its subject begins with "[integrity] {host}: this is a drill"', name
+    )
 
 
 def _ping(url: str) -> SelfTestStep:

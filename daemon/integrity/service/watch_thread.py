@@ -161,7 +161,7 @@ class WatchThread(RoundThread):
                         connection,
                         root_id=root.id,
                         kinds={FindingKind.WATCH_BLIND},
-                        resolution="all of the root is watched again",
+                        resolution="the whole folder is watched again",
                         now=int(self._clock()),
                     )
         self._reported = lasting

@@ -144,7 +144,7 @@ class CopyArbiter:
                 file_id=record.id,
                 kinds=ENDED_BY_COMPARE,
                 copy=self._compared.copy,
-                resolution="the copy is what was recorded",
+                resolution="the copy matches the record",
                 now=self._run.now(),
             )
         )
@@ -305,11 +305,13 @@ class CopyArbiter:
         if kind is not None:
             text = messages.describe_arbitration(arbitration.outcome, state, disagreement.answer, copy)
             assert recheck.record is not None  # is_still() was checked, so the record exists
-            self._open(connection, kind, disagreement._replace(record=recheck.record), text, arbitration.words, command)
-            resolution = "it is something else now"
+            found = disagreement._replace(record=recheck.record)
+            self._open(connection, kind, found, text, arbitration.words, command)
+            resolution = "replaced by another finding"
         else:
             self._open_about_copy.discard(record.path)
-            resolution = "the copy is what was recorded" if arbitration.outcome in _GOOD_COPIES else "it is the file's"
+            equal = "record" if arbitration.outcome in _GOOD_COPIES else "file"
+            resolution = f"the copy matches the {equal}"
         if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
             self._advise(connection, record, recheck, arbitration, command)
         elif kind is None:
@@ -408,7 +410,7 @@ class CopyArbiter:
                     connection, kind, text, copy=copy, step=step, command=self._make_command(run.prefix, command)
                 )
             ids = [one.id for one in open_by_kind.values() if one.kind in over - texts.keys()]
-            run.note_resolved(findings.resolve_ids(connection, ids, resolution="is not so any more", now=run.now()))
+            run.note_resolved(findings.resolve_ids(connection, ids, resolution="no longer the case", now=run.now()))
 
     def _find_step(self, kind: FindingKind) -> tuple[str, str]:
         """Return the next step for a finding about many files, and its command."""

@@ -161,7 +161,9 @@ def _check_copy(context: Context, facts: CopyFacts) -> Finding | None:
 
 def _end_overdue(context: Context, facts: CopyFacts) -> None:
     """Resolve the finding, if it is open. Write nothing otherwise."""
-    resolution = "the root is paused" if facts.root.state is RootState.PAUSED else "all was compared in time again"
+    resolution = (
+        "the root is paused" if facts.root.state is RootState.PAUSED else "everything is compared in time again"
+    )
     with context.catalog.read() as connection:
         open_ones = findings.find_findings(connection, root_id=facts.root.id, copy=facts.settings.name)
     if any(one.kind is FindingKind.OVERDUE for one in open_ones):

@@ -163,7 +163,7 @@ class Assessor:
             is_over = new_name is not None and self._has_moved_on(connection, record, new_name)
             judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
         if is_over:
-            self._resolve(record, "the file that it was about stands under another name now")
+            self._resolve(record, "the file has another name now")
             self.account.queue_reread(record)  # judge again, now without the open finding
         elif judged is not None:
             self._handle_difference(judged[0], done, *judged[1:])
@@ -269,7 +269,7 @@ class Assessor:
             self._run.note(NoteKind.WARNING, record.path, messages.one_good_copy(self._run.mirror))
             self._count_open(record, Tally.VERIFIED)
             return
-        self._resolve(record, "its content is what was recorded, read from the disk")
+        self._resolve(record, "verified: the content read from the disk matches the record")
         self.account.count(record.id, Tally.VERIFIED)
 
     def _is_other_inode_before_walk(self, record: FileRecord, seen: Witness) -> bool:

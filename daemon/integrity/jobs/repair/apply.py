@@ -105,8 +105,8 @@ class Application:
             return self._finish(repair, folders, verified, how)
         except OSError as error:
             raise RepairFailed(
-                f"{show_path(self._plan.path)}: the good file is in its place, but the repair could not be ended:"
-                f" {error.strerror}; the next run on this root ends it"
+                f"{show_path(self._plan.path)}: the good file is in place, but the repair could not be completed:"
+                f" {error.strerror}; the next run on this root completes it"
             ) from error
 
     def _make(self, repair: Repair, folders: ParentFolders) -> tuple[BuiltFile, Witness]:
@@ -130,8 +130,7 @@ class Application:
         with self._run.catalog.read() as connection:
             if not all(is_current(connection, one) for one in self._plan.records):
                 raise RepairFailed(
-                    f"{show_path(self._plan.path)}: was accepted or forgotten while the repair was prepared;"
-                    " nothing was changed"
+                    f"{show_path(self._plan.path)}: was accepted or forgotten during the repair; nothing was changed"
                 )
 
     def _describe(self) -> Repair:
@@ -160,7 +159,7 @@ class Application:
             with detecting_writers(fd) as was_written:
                 if not compare_witness(self._run.capability, made.reading.witness, witness_of(os.fstat(fd))).is_nothing:
                     raise RepairFailed(
-                        f"{show_path(place.path)}: the new file was meddled with; nothing was changed, try again"
+                        f"{show_path(place.path)}: another program changed the new file; nothing was changed, try again"
                     )
                 yield was_written
         finally:
@@ -196,15 +195,17 @@ class Application:
             for place in places:
                 require_unmoved(root_fd, place.path, plan.inspection)
         except ReadError as error:
-            raise RepairFailed(f"{error}; it was left as it is. Have it judged again: integrity scrub FILE") from error
+            raise RepairFailed(f"{error}; it was left as it is. Check it again: integrity scrub FILE") from error
         there = stat_beneath(root_fd, plan.path)
         require_same(plan, witness_of(there))
         if there.st_nlink != len(places):
-            raise RepairFailed(f"{show_path(plan.path)}: got another name meanwhile; it was left as it is, try again")
+            raise RepairFailed(
+                f"{show_path(plan.path)}: got another name during the repair; it was left as it is, try again"
+            )
         if self._is_being_written(plan.path):
             raise RepairFailed(
-                f"{show_path(plan.path)}: a program has it open for writing: it was left as it is. Find it with:"
-                " fuser -v FILE; end it, then try again"
+                f"{show_path(plan.path)}: a program has it open for writing, so it was left as it is. Find it with:"
+                " fuser -v FILE; stop it, then try again"
             )
 
     def _verify_in_place(self) -> str:
@@ -212,9 +213,9 @@ class Application:
         try:
             self._builder.verify(self._plan.path, self._plan)
         except ReadInterrupted:
-            return "the damaged file is kept, for this was interrupted before the new one was verified again"
+            return "the damaged file is kept, because this was interrupted before the new one was verified again"
         except RepairFailed as error:
-            return f"the damaged file is kept, for the new one could not be verified in its place: {error}"
+            return f"the damaged file is kept, because the new one could not be verified in place: {error}"
         return ""
 
     def _describe_written(self, kept: bytes) -> str:
@@ -230,8 +231,8 @@ class Application:
         renamed = judged._replace(ctime_ns=seen.ctime_ns)
         if seen.stamps == renamed.stamps and not is_open:
             return ""
-        what = "a program has it open for writing" if is_open else f"{describe_move(renamed, seen)} since it was judged"
-        return f"the damaged file must not be removed unseen: {what}, so look at what was written to it"
+        what = "a program has it open for writing" if is_open else f"{describe_move(renamed, seen)} since the finding"
+        return f"the damaged file was not deleted: {what}, so look at what was written to it"
 
     def _is_being_written(self, path: bytes) -> bool:
         try:
@@ -297,9 +298,9 @@ class Application:
 def _describe_resolution(plan: FilePlan) -> str:
     """Describe the repair of a file for its findings and its history."""
     if plan.inspection is None:
-        what = "the file was gone and was made anew"
+        what = "the file was missing and was restored"
     elif plan.expected is not None and len(plan.damaged) == plan.expected.count:
-        what = "all of it was put back"
+        what = "the whole file was restored"
     else:
         what = ""
     parts = []
@@ -309,5 +310,5 @@ def _describe_resolution(plan: FilePlan) -> str:
         parts.append(supply.copy if what else f"{supply.copy} ({noun} {shown})")
     source = " and ".join(parts)
     if not source:
-        return "repaired: it was cut to its recorded size, all blocks were good"
+        return "repaired: it was cut to its recorded size; all blocks were intact"
     return f"repaired: {what} from {source}" if what else f"repaired from {source}"

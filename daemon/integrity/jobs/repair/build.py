@@ -78,7 +78,7 @@ class FileBuilder:
                 os.fsync(folder_fd)
             reading = self.verify(place.beside(place.made), plan)
             if witness_of(os.fstat(fd)).stamps != reading.witness.stamps:
-                raise RepairFailed(f"{show_path(place.path)}: the new file was meddled with; nothing was changed")
+                raise RepairFailed(f"{show_path(place.path)}: the new file was tampered with; nothing was changed")
             return BuiltFile(reading, is_clone)
 
     def verify(self, path: bytes, plan: FilePlan) -> Reading:
@@ -98,7 +98,7 @@ class FileBuilder:
             raise RepairFailed(f"{show_path(path)}: can't be verified: {error}") from error
         if not expected.holds(reading):
             raise RepairFailed(
-                f"{show_path(path)}: was read back from the disk and is not what was written to it; test the memory and"
+                f"{show_path(path)}: the data on the disk differs from what was written; test the memory and"
                 " the disk, then try again"
             )
         return reading
@@ -137,7 +137,7 @@ class FileBuilder:
                 fetched = source.fetch(index, expected)
                 if fetched is None:
                     raise RepairFailed(
-                        f"{show_path(plan.path)}: block {index} was good in a copy and is not any more; nothing was"
+                        f"{show_path(plan.path)}: block {index} was intact in a copy and no longer is; nothing was"
                         " changed. Compare the copies, then try again"
                     )
                 _, data = fetched
@@ -154,7 +154,7 @@ class FileBuilder:
         with self._old(plan) as old_fd:
             if is_locked(old_fd):
                 raise RepairFailed(
-                    f"{show_path(plan.path)}: is immutable or append-only; lift that first: chattr -i -a FILE"
+                    f"{show_path(plan.path)}: is immutable or append-only; clear that first: chattr -i -a FILE"
                 )
             set_storage(fd, read_attributes(old_fd))
             return clone(fd, old_fd)
@@ -244,8 +244,8 @@ def require_same(plan: FilePlan, witness: Witness) -> None:
     judged = plan.inspection.witness
     if witness != judged:
         raise RepairFailed(
-            f"{show_path(plan.path)}: {describe_move(judged, witness)} while it was being repaired: it was left as it"
-            " is. See that nobody writes to it, have it judged again: integrity scrub FILE"
+            f"{show_path(plan.path)}: {describe_move(judged, witness)} while it was being repaired: it was"
+            " left as it is. Stop the program that writes to it, then check it again: integrity scrub FILE"
         )
 
 
@@ -257,12 +257,12 @@ def _write(fd: int, data: bytes, offset: int) -> None:
 
 
 _REMEDIES = {
-    errno.ENOSPC: "the disk is full: free as much as the file is large, then try again",
-    errno.EDQUOT: "the quota is used up: free as much as the file is large, then try again",
+    errno.ENOSPC: "the disk is full: free as much space as the file needs, then try again",
+    errno.EDQUOT: "the quota is used up: free as much space as the file needs, then try again",
     errno.EROFS: "the file system is read-only: mount it for writing (its disk may have failed: dmesg), then try again",
     errno.EACCES: "run as a user that may write there",
-    errno.EPERM: "run as the file's owner or as root, and see whether it is immutable (lsattr)",
-    errno.EIO: "the disk can't be written: look at its health (dmesg, smartctl), then try again",
+    errno.EPERM: "run as the file's owner or as root, and check whether it is immutable (lsattr)",
+    errno.EIO: "the disk can't be written: check its health (dmesg, smartctl), then try again",
 }
 
 
@@ -275,7 +275,7 @@ def explain_errors(path: bytes, what: str) -> Iterator[None]:
         code = error.errno or errno.EIO
         part = f" ({error.filename})" if isinstance(error.filename, str) else ""
         reason = error.strerror or os.strerror(code)
-        remedy = _REMEDIES.get(code, "see what the system says, then try again")
+        remedy = _REMEDIES.get(code, "fix the cause that the system reports, then try again")
         raise RepairFailed(
             f"{show_path(path)}: the new file can't be {what}{part}: {reason}; nothing was changed: {remedy}"
         ) from error

@@ -145,7 +145,7 @@ class ParentFolders:
             if is_locked(fd):
                 raise RepairFailed(
                     f"{show_path(folder or b'.')}: this folder is immutable or append-only, so nothing was changed;"
-                    " lift that first: chattr -i -a FOLDER"
+                    " remove the attribute first: chattr -i -a FOLDER"
                 )
 
     def require_same(self) -> None:
@@ -160,9 +160,9 @@ class ParentFolders:
             try:
                 there = stat_beneath(self._root_fd, folder)
             except OSError as error:
-                raise RepairFailed(f"{show_path(folder)}: is not there any more: {error.strerror}") from error
+                raise RepairFailed(f"{show_path(folder)}: no longer exists: {error.strerror}") from error
             if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
-                raise RepairFailed(f"{show_path(folder)}: another folder stands there now; nothing was changed")
+                raise RepairFailed(f"{show_path(folder)}: another folder has its name now; nothing was changed")
 
 
 class Placer:
@@ -277,6 +277,6 @@ def explain_swap_errors(path: bytes) -> Iterator[None]:
         yield
     except OSError as error:
         raise RepairFailed(
-            f"{show_path(path)}: the new file is whole, but can't be put in its place: {error.strerror};"
-            " it was taken away again and the file is as it was: see whether its folder can be written to"
+            f"{show_path(path)}: the repaired file can't be moved into place: {error.strerror};"
+            " it was deleted again, and the file is as it was: check whether its folder is writable"
         ) from error

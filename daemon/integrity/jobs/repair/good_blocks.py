@@ -56,7 +56,7 @@ class GoodCopy:
         """
         copy = self._enter()
         if not copy.has_bytes:
-            raise Vanished("it has digests only, no bytes")
+            raise Vanished("it has checksums only, no data")
         return copy.open(place_in_copy(self.source, path))
 
     def find_mode(self, path: bytes) -> int | None:

@@ -272,9 +272,9 @@ def require_unmoved(root_fd: int, path: bytes, inspection: Inspection) -> None:
     try:
         witness = witness_of(stat_beneath(root_fd, path))
     except OSError as error:
-        raise Unstable(f"{show_path(path)}: {os.strerror(error.errno or 0)}: it is not there as it was") from error
+        raise Unstable(f"{show_path(path)}: {os.strerror(error.errno or 0)}: it disappeared or was replaced") from error
     if witness != inspection.witness:
-        raise Unstable(f"{show_path(path)}: {describe_move(inspection.witness, witness)} since it was looked at")
+        raise Unstable(f"{show_path(path)}: {describe_move(inspection.witness, witness)} since it was examined")
 
 
 def describe_move(before: Witness, after: Witness) -> str:
@@ -283,10 +283,10 @@ def describe_move(before: Witness, after: Witness) -> str:
         name
         for name, one, other in (
             ("its size", before.size_bytes, after.size_bytes),
-            ("its time of modification", before.mtime_ns, after.mtime_ns),
+            ("its modification time", before.mtime_ns, after.mtime_ns),
             ("its ctime", before.ctime_ns, after.ctime_ns),
             ("its inode", before.inode, after.inode),
         )
         if one != other
     ]
-    return f"{' and '.join(moved) or 'nothing'} moved"
+    return f"{' and '.join(moved) or 'nothing'} changed"

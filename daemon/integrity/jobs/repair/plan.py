@@ -44,8 +44,8 @@ CONTESTED = frozenset(kind for kind, one in VERDICTS.items() if find_stand(Judge
 """Findings about changes that may be intended: such a file is only repaired if it is named itself."""
 
 NEWER = (
-    "somebody wrote to it after it had been judged, and may have meant it: to keep what is in it now:"
-    " integrity accept FILE --reason WHY; to have the recorded bytes put back over that, name the file itself"
+    "a program wrote to it after it was found damaged, perhaps on purpose; to keep it as it is: integrity accept"
+    " FILE --reason WHY; to restore the recorded content, name the file itself"
 )
 """Why a damaged file is left alone: an ordinary change was seen since, and the file was not named itself."""
 
@@ -65,7 +65,7 @@ def find_refusal(
     judged = [one for one in open_findings if one.kind in CONTENT_FINDINGS]
     if not judged:
         return (
-            "it is not what was recorded, but no finding says whether it was damaged or changed; have it judged first:"
+            "it is not as recorded, but no finding says whether it is damaged or was changed; check it first:"
             " integrity scrub FILE"
         )
     seen = inspection.witness
@@ -87,8 +87,8 @@ def find_refusal(
 
 def _describe_moved(before: Witness, after: Witness) -> str:
     return (
-        f"{describe_move(before, after)} since it was judged, so what is in it now may be meant; have it judged again:"
-        " integrity scrub FILE; and if it is right as it is: integrity accept FILE --reason WHY"
+        f"{describe_move(before, after)} since the finding, so its present content may be intended; check it again:"
+        " integrity scrub FILE; or, to keep it as it is: integrity accept FILE --reason WHY"
     )
 
 
@@ -215,7 +215,7 @@ class RepairPlanner:
         with run.catalog.read() as connection:
             record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
             if record is None:
-                reason = "it is not recorded, so there is nothing it could be made into"
+                reason = "it is not recorded, so its right content is unknown"
                 return FilePlan(run.root.path, path, PlanOutcome.REFUSED, reason)
             found = findings.find_findings(connection, root_id=run.root.id, prefix=path)
             open_findings = [one for one in found if one.path == path and one.copy is None]
@@ -224,7 +224,7 @@ class RepairPlanner:
         draft = FilePlan(run.root.path, path, PlanOutcome.REFUSED, "", record, expected, kinds=kinds)
         if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
             reason = (
-                "its record in the catalog is damaged, so nothing can be proved; see how much of it is:"
+                "its record in the catalog is damaged, so nothing can be proved; check how much is damaged:"
                 " integrity catalog check"
             )
             return replace(draft, reason=reason, expected=None)
@@ -256,9 +256,7 @@ class RepairPlanner:
         if inspection.is_whole(expected):
             return replace(draft, outcome=PlanOutcome.WHOLE)
         if not is_named and set(draft.kinds) & CONTESTED:
-            reason = (
-                "somebody changed it, and may have meant it: to have the recorded bytes put back, name the file itself"
-            )
+            reason = "a program changed it, perhaps on purpose; to restore the recorded content, name the file itself"
             return replace(draft, reason=reason)
         with run.catalog.read() as connection:
             candidate = candidates.get_candidate(connection, record.id)
@@ -283,7 +281,7 @@ class RepairPlanner:
         try:
             reason = find_conflict(run.root_fd, run.capability, record, inspection, copies)
         except OSError as error:
-            reason = f"it is not there as it was: {error.strerror}; have it judged again: integrity scrub FILE"
+            reason = f"it disappeared or was replaced: {error.strerror}; check it again: integrity scrub FILE"
         return plan if reason is None else replace(plan, outcome=PlanOutcome.REFUSED, reason=reason)
 
     def _plan_gone(self, draft: FilePlan, expected: Expected, source: BlockSource, error: Vanished) -> FilePlan:
@@ -294,15 +292,15 @@ class RepairPlanner:
         except FileNotFoundError:
             pass
         except OSError:
-            return replace(draft, reason=f"something else stands there: {error}")
+            return replace(draft, reason=f"something else has its name now: {error}")
         else:
-            return replace(draft, reason=f"something else stands there: {error}")
+            return replace(draft, reason=f"something else has its name now: {error}")
         if not set(draft.kinds) & REPAIRABLE:
-            return replace(draft, reason="it is gone, and no finding says that it should not be: integrity scan")
+            return replace(draft, reason="it is missing, but no finding says so yet; run: integrity scan")
         try:
             gone = find_gone_folders(root_fd, path)
         except OSError as failure:
-            return replace(draft, reason=f"its folder is gone, and something else stands there: {failure.strerror}")
+            return replace(draft, reason=f"its folder is missing, and something else has its name: {failure.strerror}")
         plan = self._fetch_blocks(draft, expected, source)
         folders = tuple(NewFolder(folder, self._find_mode(plan, source, folder)) for folder in gone)
         model = find_model(source.find_stats(one.copy for one in plan.supplies))
@@ -344,10 +342,10 @@ class RepairPlanner:
         if not missing:
             return plan
         if not source.names:
-            reason = "no copy of it is known; say where one is: --from COPY"
+            reason = "no copy of it is known; name one: --from COPY"
             return replace(plan, outcome=PlanOutcome.NO_GOOD_COPY, reason=reason)
         if source.has_unreachable:
-            reason = "the copies that could be reached do not have all of it good"
+            reason = "the copies that could be reached are not intact where this file is damaged"
             return replace(plan, outcome=PlanOutcome.UNREACHABLE, reason=reason)
-        reason = "no copy has all of it good; give another one, too: --from COPY --from OTHER"
+        reason = "no copy is intact where this file is damaged; add another one: --from COPY --from OTHER"
         return replace(plan, outcome=PlanOutcome.NO_GOOD_COPY, reason=reason)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from integrity.model import Witness
 
 
-MEDDLED = "after it had been verified: somebody writes to it, so the next run looks at it again"
+MEDDLED = "after it was verified: a program writes to it, so the next run checks it again"
 """Text that follows what of a file changed."""
 
 
@@ -148,7 +148,7 @@ class _Recovery:
             with ParentFolders(self._run.root_fd, self._repair.places) as folders:
                 self._end(folders)
         except FileNotFoundError:
-            self._forget("its folder is gone")
+            self._forget("its folder is missing")
         except OSError as error:
             self._report_failure(error)
 
@@ -164,7 +164,7 @@ class _Recovery:
         placer.remove(places, "made")
         if not all(are_ended):
             kept = ", ".join(show_path(absolute(self._run.root.path, place.beside(place.kept))) for place in others)
-            self._forget(f"something was written to it since; what the repair made or kept is left as {kept}")
+            self._forget(f"it was written to since; the files that the repair made are left as {kept}")
         elif not good:
             self._forget("it is as it was before, and nothing is left of the attempt; repair it again")
         else:
@@ -208,7 +208,7 @@ class _Recovery:
         # A single name is not renamed after its verification: a later change of ctime was made by somebody else.
         verified = self._verified if len(places) == 1 else stat_after_rename(self._run, first, self._verified)
         recorded = record_repaired(self._run, self._repair, verified, self._how)
-        text = f"a repair that had been interrupted is complete: {self._repair.resolution}"
+        text = f"an interrupted repair was completed: {self._repair.resolution}"
         if is_kept:
             text += f"; {show_path(absolute(self._run.root.path, first.beside(first.kept)))} is the damaged file"
         if recorded.moved:
@@ -249,16 +249,16 @@ class _Recovery:
         """Report that recovery must wait; raise if a file is out of its place."""
         for place in self._repair.places:
             path = show_path(absolute(self._run.root.path, place.path))
-            text = error.strerror or os.strerror(error.errno or 0)
-            reason = f"a repair of {path} was interrupted and can't be ended: {text}"
+            said = error.strerror or os.strerror(error.errno or 0)
+            reason = f"a repair of {path} was interrupted and can't be completed: {said}"
             try:
                 stat_beneath(self._run.root_fd, place.path)
             except FileNotFoundError:
                 kept = show_path(absolute(self._run.root.path, place.beside(place.kept)))
                 raise RepairFailed(
-                    f"{reason}; the file is out of its place: let it be written there and start again, or rename"
+                    f"{reason}; the file is not in its place: make the folder writable and start again, or rename"
                     f" {kept} to {path}"
                 ) from error
             except OSError:
                 pass  # the run itself will report it
-            self._run.note(NoteKind.WARNING, place.path, f"{reason}; it is tried again by the next run")
+            self._run.note(NoteKind.WARNING, place.path, f"{reason}; the next run tries again")

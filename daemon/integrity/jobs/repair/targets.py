@@ -54,16 +54,16 @@ def find_names(
         mount = mount_of(absolute(run.root.path, record.path))
         known = ", ".join(show_path(one.path) for one in found)
         return found, (
-            f"it has {stat.st_nlink} names and only {len(found)} of them are known ({known}): all have to be exchanged"
+            f"it has {stat.st_nlink} names, but only {len(found)} of them are recorded ({known}); all must be replaced"
             f" together. Find the others with: find {shell_path(mount.mount_point)} -xdev -inum"
-            f" {stat.st_ino}; have them recorded with: integrity scan, or remove them"
+            f" {stat.st_ino}; record them with: integrity scan, or remove them"
         )
     for other in others:
         theirs = load_expected(connection, run.catalog.sealer, other)
         if theirs is None or not theirs.is_same_as(expected):
             return found, (
                 f"its other name {show_path(other.path)} was recorded with other content, or its record is damaged:"
-                " look at both with: integrity explain"
+                " compare both with: integrity explain"
             )
     return found, None
 
@@ -166,8 +166,8 @@ def _find_target(catalog: Catalog, connection: Connection, path: bytes) -> tuple
         return target, False
     if not files.page_files(connection, target.root.id, prefix=target.prefix, limit=1):
         raise ConfigError(
-            f"{show_path(path)}: is not recorded, so it is not known what it should be; only what a scan has recorded"
-            " while it was good can be repaired"
+            f"{show_path(path)}: is not recorded, so its right content is unknown; only files that were recorded"
+            " before the damage can be repaired"
         )
     return target, True
 

@@ -132,7 +132,7 @@ class MissingFiles:
         back = [file_id for file_id in held if file_id in self._seen]
 
         def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
-            resolution = "it could be looked at again, or is gone"
+            resolution = "it can be read again, or is gone"
             run.note_resolved(findings.resolve_ids(connection, ids, resolution=resolution, now=run.now()))
 
         run.write_in_pages([one.id for one in over], resolve)

@@ -430,7 +430,7 @@ class Scrubber:
         is_whole = self._options.is_everything and run.is_whole and not self._limit.is_set()
         if not is_whole or run.budget.errors or run.kinds_met & DEVICE_FINDINGS:
             return
-        resolution = "all of the root was read without an error"
+        resolution = "the whole folder was read without an error"
         with run.writing() as connection:
             ended = findings.resolve_findings(
                 connection, root_id=run.root.id, kinds=DEVICE_FINDINGS, resolution=resolution, now=run.now()

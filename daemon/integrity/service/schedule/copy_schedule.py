@@ -268,7 +268,7 @@ class Comparisons:
         with self._service.open_catalog() as catalog, catalog.transaction() as connection:
             about = findings.find_findings(connection, root_id=root_id, copy=copy.name)
             ids = [each.id for each in about if each.kind is FindingKind.COPY_UNREADABLE and each.path is None]
-            findings.resolve_ids(connection, ids, resolution="its disk was taken away, and is waited for", now=now)
+            findings.resolve_ids(connection, ids, resolution="its disk was removed; waiting for it", now=now)
 
     def _fail(self, copy: MonitoredCopy, one: _Wanted, error: AppError) -> None:
         """Handle a comparison that ended in an error: postpone it, and open a finding if the copy can't be compared."""
