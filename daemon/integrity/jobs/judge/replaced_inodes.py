@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files
 from integrity.catalog.rows import Sighting
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
-from integrity.jobs.scan.new_files import Move, TreePlace
+from integrity.jobs.scan.moved_files import Move, TreePlace
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
     from integrity.jobs.judge.assess import Assessor
     from integrity.jobs.judge.replaced_inodes import ReplacedInodes
-    from integrity.jobs.scan.met_files import MetFiles
     from integrity.jobs.scan.new_files import NewFiles
 
 _BATCH = 500
@@ -38,18 +37,15 @@ class MissingFiles:
     Account for the recorded files that a walk did not meet.
 
     Args:
-        new_files: the new files of the run.
-        seen: the recorded files that were met.
+        new_files: the new files of the run, and the recorded files that were met.
         replaced: names under which a different inode was found.
     """
 
-    def __init__(
-        self, run: RootRun, assessor: Assessor, new_files: NewFiles, seen: MetFiles, replaced: ReplacedInodes
-    ) -> None:
+    def __init__(self, run: RootRun, assessor: Assessor, new_files: NewFiles, replaced: ReplacedInodes) -> None:
         self._run = run
         self._assessor = assessor
         self._new_files = new_files
-        self._seen = seen
+        self._seen = new_files.seen
         self._replaced = replaced
         self._damaged: list[FileRecord] = []
         self._successors: list[tuple[FileRecord, FileId]] = []

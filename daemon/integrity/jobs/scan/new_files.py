@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from integrity.catalog import baselines, candidates, files, findings, folders, history, removal, roots
+from integrity.catalog import baselines, files, history, removal, roots
 from integrity.catalog.baselines import NewFile
 from integrity.catalog.paging import make_timer, write_page
 from integrity.catalog.roots import RootRecord
@@ -39,6 +39,7 @@ from integrity.jobs.report import NoteKind
 from integrity.jobs.scan import inherited
 from integrity.jobs.scan.inherited import find_formers, find_rename_key
 from integrity.jobs.scan.met_files import MetFiles
+from integrity.jobs.scan.moved_files import Move, MovedFiles, TreePlace
 from integrity.model import FileId, Reading, Readings, Tally, Witness
 
 if TYPE_CHECKING:
@@ -62,47 +63,12 @@ _NEW_KEPT = 200_000
 """New files remembered by content, to recognize moves; beyond it, a move is recorded as new and deleted."""
 
 
-class TreePlace(NamedTuple):
-    """The location of a file: the path of its folder, and its name."""
-
-    folder: bytes
-    name: bytes
-
-    @property
-    def path(self) -> bytes:
-        """The path of the file."""
-        return self.folder + b"/" + self.name if self.folder else self.name
-
-    @classmethod
-    def of(cls, path: bytes) -> TreePlace:
-        """Split a path."""
-        folder, _, name = path.rpartition(b"/")
-        return cls(folder, name)
-
-
 @dataclass(slots=True)
 class UnknownFile:
     """A new file with hard links that is being read, with all names found meanwhile."""
 
     paths: list[bytes]
     witness: Witness
-
-
-@dataclass(slots=True)
-class Move:
-    """
-    A recorded file that has a new name, or an additional one.
-
-    Args:
-        place: its new location.
-        seen: its stat there.
-        former: its path before the run, if its record had to make room for another one since.
-    """
-
-    record: FileRecord
-    place: TreePlace
-    seen: Sighting
-    former: bytes | None = None
 
 
 class NewFiles:
@@ -112,21 +78,23 @@ class NewFiles:
     Args:
         seen: the recorded files that were met; moved ones are added.
         is_prelude: a scrub follows and counts them.
+
+    Attributes:
+        moved: the recorded files found under new names.
+        staying: files that keep their names, which are being judged.
     """
 
     def __init__(self, run: RootRun, seen: MetFiles, *, is_prelude: bool) -> None:
         self._run = run
         self._is_prelude = is_prelude
-        self._seen = seen
-        self._staying = IdSet()
-        self._displaced = IdSet()
+        self.seen = seen
+        self.moved = MovedFiles(run, seen, is_prelude=is_prelude)
+        self.staying = IdSet()
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._links: OrderedDict[Witness, UnknownFile | Reading] = OrderedDict()
         self._ready: deque[NewFile] = deque()
         self._small: deque[DoneBatch] = deque()
         self._small_count = 0  # files in these batches
-        self._moves: deque[list[Move]] = deque()  # each list is written together, a long cycle in parts
-        self._moving: set[FileId] = set()  # files with a queued move
         self._new_links: deque[Move] = deque()
         self._damage = KnownDamage(run)
         with run.catalog.read() as connection:
@@ -140,11 +108,7 @@ class NewFiles:
         self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
         self.racy: list[bytes] = []
         self.new_count = 0  # names in ``seen`` recorded by this run
-        self._superseded: list[Move] = []
-        self._occupied: set[bytes] = set()  # names that keep their records
-        self._vacated: list[TreePlace] = []
         self.restored: list[bytes] = []
-        self.misjudged: list[FileId] = []  # judged by another file found under their former names
 
     def _find_neighbours(self, connection: Connection) -> list[RootRecord]:
         """Return the roots with files on the same file system, where inode numbers mean the same."""
@@ -236,7 +200,7 @@ class NewFiles:
         that the walk has met with this inode still exist; if the newest tree is walked last, one name is left to check.
         """
         ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
-        decisive = ids[:1] + [one for one in ids[1:] if one not in self._seen or one in self._displaced]
+        decisive = ids[:1] + [one for one in ids[1:] if one not in self.seen or one in self.moved.displaced]
         return files.find_files(connection, self._run.catalog.sealer, decisive)
 
     def _match_names(
@@ -250,9 +214,9 @@ class NewFiles:
             is_unwritten = last.witness.size_and_mtime == witness.size_and_mtime
             if not record.is_sealed or not (is_unwritten or record.is_frozen):
                 continue
-            is_moving = record.id in self._moving
+            is_moving = self.moved.is_moving(record.id)
             at_its_name = record.root_id == self._run.root.id and not is_moving and self._has_its_file(last)
-            is_here = at_its_name or is_moving or record.id in self._staying or record.root_id != self._run.root.id
+            is_here = at_its_name or is_moving or record.id in self.staying or record.root_id != self._run.root.id
             if is_unwritten and is_same_inode(self._run.root_fd, place.path, last, at_its_name=at_its_name):
                 (links if is_here else gone).append(record)
             elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
@@ -260,8 +224,8 @@ class NewFiles:
         seen = Sighting(witness.inode, witness.ctime_ns)
         if gone:
             record = min(gone, key=lambda one: (not one.path.endswith(b"/" + place.name), one.id))
-            self._queue_moves([Move(record, place, seen)])
-            self._seen.add(record.id)
+            self.moved.queue([Move(record, place, seen)])
+            self.seen.add(record.id)
         elif links:  # the oldest baseline: a younger one may have been recorded after damage
             self._new_links.append(Move(min(links, key=lambda one: one.recorded_at), place, seen))
         return bool(gone or links)
@@ -271,41 +235,6 @@ class NewFiles:
         if self._fs_id is None:
             return files.find_by_inode(connection, sealer, self._run.root.id, inode)
         return files.find_by_inode_of_file_system(connection, sealer, self._fs_id, inode)
-
-    def queue_cycle(self, cycle: Iterable[Move]) -> None:
-        """Queue the moves of files that swapped names, each before the one that moves to its old name."""
-        self._queue_moves(list(cycle))
-
-    def _queue_moves(self, moves: list[Move]) -> None:
-        """Queue moves behind all queued ones, which may have to free their names first."""
-        if self._moves and len(self._moves[-1]) + len(moves) <= _ROWS_AT_ONCE:
-            self._moves[-1] += moves
-        else:
-            self._moves.append(moves)
-        self._moving.update(move.record.id for move in moves)
-        for move in moves:
-            self._note_vacated(move.record)
-
-    def _note_vacated(self, record: FileRecord) -> None:
-        if record.id in self._displaced:
-            self._vacated.append(TreePlace.of(record.path))
-
-    def take_vacated(self) -> list[TreePlace]:
-        """Return and clear names that lead to other inodes and whose records left, or leave with the next page."""
-        vacated, self._vacated = self._vacated, []
-        return vacated
-
-    def is_moving(self, file_id: FileId) -> bool:
-        """Return whether a record leaves its name with the next page."""
-        return file_id in self._moving
-
-    def keep_name(self, file_id: FileId) -> None:
-        """Keep a record under its name, which is being judged."""
-        self._staying.add(file_id)
-
-    def mark_displaced(self, file_id: FileId) -> None:
-        """Record that the name of a record leads to another inode; its own file may be found elsewhere."""
-        self._displaced.add(file_id)
 
     def _has_its_file(self, record: FileRecord) -> bool:
         """Return whether the name of a record still leads to its inode; True if that can't be read."""
@@ -345,7 +274,7 @@ class NewFiles:
     @property
     def waiting(self) -> int:
         """The number of rows queued for ``flush``."""
-        return len(self._ready) + len(self._moving) + len(self._new_links) + self._small_count
+        return len(self._ready) + self.moved.waiting + len(self._new_links) + self._small_count
 
     def flush(self, connection: Connection) -> bool:
         """
@@ -358,7 +287,7 @@ class NewFiles:
         """
         is_over = make_timer(self._run.context.monotonic)
         return (
-            write_page(self._moves, 1, partial(self._write_moves, connection), is_over)
+            self.moved.write(connection, is_over)
             and write_page(self._new_links, _ROWS_AT_ONCE, partial(self._write_links, connection), is_over)
             and write_page(self._ready, _NEW_AT_ONCE, partial(self._write_new, connection), is_over)
             and write_page(self._small, _BATCHES_AT_ONCE, partial(self._write_small, connection), is_over)
@@ -378,7 +307,7 @@ class NewFiles:
         )
         self._count(Tally.NEW, len(ids))
         self.new_count += len(ids)
-        self._seen.update(ids)
+        self.seen.update(ids)
         self.racy += compress(paths, readings.are_racy)
 
     def _write_new(self, connection: Connection, ready: list[NewFile]) -> None:
@@ -407,7 +336,7 @@ class NewFiles:
             if file_id is None:
                 left.append(row)
                 continue
-            self._seen.update((file_id,))
+            self.seen.update((file_id,))
             self.new_count += 1
             self.restored.append(row.path)
         return left
@@ -420,8 +349,8 @@ class NewFiles:
         damage, original = found
         if original.root_id == run.root.id and self._is_original_gone(found, reading):
             inherited.move_to_copy(run, connection, path, reading, damage)
-            self._seen.add(original.id)
-            self._report_moved(connection, original, path)
+            self.seen.add(original.id)
+            self.moved.report_moved(connection, original, path)
             self._count(Tally.DAMAGED, 1)
             return True
         if not damage.is_damage:  # newer content of a damaged file may be intended
@@ -430,7 +359,7 @@ class NewFiles:
 
     def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
         """Return whether a damaged file's name is gone, or leads to another inode while the reading has its own."""
-        if found.original.id not in self._seen:
+        if found.original.id not in self.seen:
             return not may_be_there(self._run.root_fd, found.original.path)
         witness = found.content.witness
         is_it = witness is not None and witness.inode == reading.witness.inode
@@ -439,7 +368,7 @@ class NewFiles:
     def _note_new(self, rows: list[NewFile], ids: list[FileId]) -> None:
         self._count(Tally.NEW, len(rows))
         self.new_count += len(rows)
-        self._seen.update(ids)
+        self.seen.update(ids)
         self.racy += [path for path, reading in rows if reading.witness.is_racy]
         for (path, reading), file_id in zip(rows, ids, strict=True) if self._can_move else ():
             if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
@@ -462,58 +391,6 @@ class NewFiles:
                     NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
                 )
 
-    def _write_moves(self, connection: Connection, units: list[list[Move]]) -> None:
-        for moves in units:
-            if len(moves) <= _ROWS_AT_ONCE:
-                self._write_together(connection, moves)
-            else:
-                self._write_part(connection, moves)
-
-    def _write_part(self, connection: Connection, cycle: list[Move]) -> None:
-        """
-        Write the first moves of a cycle and queue the rest as a shorter cycle.
-
-        The record that blocks the first move goes to the name that the last move left. So after a kill in between, each
-        record has a name of the cycle, and the next run finds the rest of the cycle.
-        """
-        part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
-        between = Move(last.record, TreePlace.of(part[-1].record.path), last.seen)
-        self._write_together(connection, [*part, between], between)
-        now = files.find_files(connection, self._run.catalog.sealer, [last.record.id])
-        record = now[0] if now else last.record
-        self._moves.append([*left, Move(record, last.place, last.seen, last.former or last.record.path)])
-        self._moving.add(record.id)
-
-    def _write_together(self, connection: Connection, waiting: list[Move], between: Move | None = None) -> None:
-        """Write moves; ``between``, which only makes room, is not counted."""
-        run = self._run
-        self._moving.difference_update(move.record.id for move in waiting)
-        moves = self._find_current(connection, waiting)
-        ids = [move.record.id for move in moves]
-        folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
-        moved = [removal.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
-        removal.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
-        baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
-        # Under the old names this run read other files before it met these here.
-        self.misjudged += candidates.discard_staged_of(connection, ids)
-        with_findings = set(findings.find_with_findings(connection, ids))
-        for move in moves:
-            if move is between:
-                continue
-            if move.record.id in with_findings:
-                self._run.resolve_missing(connection, move.record.id, move.place.path)
-            self._note_moved(move.former or move.record.path, move.place.path)
-            self._count(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE, 1)
-
-    def _report_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
-        self._run.resolve_missing(connection, record.id, path)
-        self._note_moved(record.path, path)
-        self._note_vacated(record)
-
-    def _note_moved(self, former: bytes, path: bytes) -> None:
-        self._run.counts.moved += 1
-        self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
-
     def _write_links(self, connection: Connection, links: list[Move]) -> None:
         """Record new names of recorded inodes; if their records changed meanwhile, queue the names to be read."""
         links = [link for link in links if self._is_free(link.place.path)]
@@ -530,45 +407,20 @@ class NewFiles:
     def _count_inherited(self, file_id: FileId | None, *, is_damaged: bool) -> bool:
         if file_id is None:
             return False
-        self._seen.update((file_id,))
+        self.seen.update((file_id,))
         self.new_count += 1
         self._count(Tally.DAMAGED if is_damaged else Tally.NEW, 1)
         return True
 
-    def _find_current(self, connection: Connection, waiting: list[Move]) -> list[Move]:
-        """Return the moves whose records are unchanged and whose targets are free; put the others aside."""
-        current = find_current(connection, [move.record for move in waiting])
-        by_target = {move.place.path: move for move in waiting}
-        left = [move for move in waiting if move.record.id not in current or move.place.path in self._occupied]
-        dropped: set[FileId] = set()
-        while left:
-            move = left.pop()
-            if move.record.id in dropped:
-                continue
-            dropped.add(move.record.id)
-            self._superseded.append(move)
-            self._occupied.add(move.record.path)
-            if move.record.path in by_target:
-                left.append(by_target[move.record.path])
-        return [move for move in waiting if move.record.id not in dropped]
-
     def _is_free(self, path: bytes) -> bool:
         """Return whether a record may be put under a name; otherwise queue the name to be read."""
-        if path in self._occupied:
+        if path in self.moved.occupied:
             self.racy.append(path)
-        return path not in self._occupied
+        return path not in self.moved.occupied
 
     def _count(self, tally: Tally, count: int) -> None:
         if not self._is_prelude:
             self._run.counts.add(tally, count)
-
-    def take_superseded(self) -> list[bytes]:
-        """Return and clear target names of moves whose records were replaced or deleted before they were written."""
-        moves, self._superseded = self._superseded, []
-        self._occupied.clear()
-        for move in moves:
-            self._seen.discard(move.record.id)
-        return list(dict.fromkeys(move.place.path for move in moves))  # a record that makes room has the same target
 
     def find_twin(self, record: FileRecord) -> FileId | None:
         """Return the only new file of this run with the content of a missing one; None if there is none or several."""
@@ -613,4 +465,4 @@ class NewFiles:
         """Let the record of a missing file continue as the new file with its content."""
         run = self._run
         removal.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
-        self._report_moved(connection, record, twin.path)
+        self.moved.report_moved(connection, record, twin.path)

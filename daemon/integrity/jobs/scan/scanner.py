@@ -29,7 +29,8 @@ from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.met_files import MetFiles
 from integrity.jobs.scan.missing_files import MissingFiles
-from integrity.jobs.scan.new_files import NewFiles, TreePlace
+from integrity.jobs.scan.moved_files import TreePlace
+from integrity.jobs.scan.new_files import NewFiles
 from integrity.jobs.scan.tree_diff import TreeDiff
 from integrity.model import FileId, Tally
 
@@ -56,22 +57,14 @@ class Scanner:
         self.replaced = ReplacedInodes()
         self.assessor = Assessor(run, from_disk=False, replaced=self.replaced)
         self._new_files = NewFiles(run, self._seen, is_prelude=is_prelude)
-        self._missing_files = MissingFiles(run, self.assessor, self._new_files, self._seen, self.replaced)
+        self._missing_files = MissingFiles(run, self.assessor, self._new_files, self.replaced)
         self._checkpoints = Checkpoints(run)
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._tree_diff = TreeDiff(
-            run,
-            is_full=options.full,
-            touched_bytes=options.touched_bytes,
-            is_prelude=is_prelude,
-            assessor=self.assessor,
-            new_files=self._new_files,
-            missing_files=self._missing_files,
-            checkpoints=self._checkpoints,
-            replaced=self.replaced,
-            seen=self._seen,
+            run, options, self.assessor, self._new_files, self._missing_files, self._checkpoints, self.replaced,
             write_if_due=self._commits.write_if_due,
-        )
+            is_prelude=is_prelude,
+        )  # fmt: skip
         self._unstable: dict[bytes, Unstable] = {}
 
     def run(self) -> None:
@@ -88,9 +81,9 @@ class Scanner:
         """Scan without applying the changes: a scrub applies its own and these together."""
         self._tree_diff.check_rows()
         self._read(self._tree_diff.walk())
-        superseded = self._new_files.take_superseded()
+        superseded = self._new_files.moved.take_superseded()
         self._read_replaced()
-        superseded += self._new_files.take_superseded()
+        superseded += self._new_files.moved.take_superseded()
         if superseded:
             self._read(self._tree_diff.tasks_for(superseded))
         self._retry_unstable()
@@ -120,7 +113,7 @@ class Scanner:
     @property
     def misjudged(self) -> list[FileId]:
         """The moved files that the run had judged by another file found under their former names."""
-        return self._new_files.misjudged
+        return self._new_files.moved.misjudged
 
     @property
     def changed(self) -> IdSet:
@@ -145,8 +138,8 @@ class Scanner:
                 break
             while freed and not self._is_stopped():
                 self._read(self._recheck_freed(freed, waiting))
-                freed = self._take_waiting(waiting, self._new_files.take_vacated())  # freed by what was read
-            superseded = map(TreePlace.of, self._new_files.take_superseded())
+                freed = self._take_waiting(waiting, self._new_files.moved.take_vacated())  # freed by what was read
+            superseded = map(TreePlace.of, self._new_files.moved.take_superseded())
             waiting |= {place: names[place] for place in superseded if place in names}
         if waiting and not self._is_stopped():
             done = self._swap_records(list(waiting.values()))
@@ -157,7 +150,7 @@ class Scanner:
         queue = deque(freed)
         while queue and not self._is_stopped():
             yield from self._tree_diff.recheck((queue.popleft(),))
-            queue += self._take_waiting(waiting, self._new_files.take_vacated())
+            queue += self._take_waiting(waiting, self._new_files.moved.take_vacated())
             self._commits.write_if_due()
 
     @staticmethod
@@ -169,7 +162,7 @@ class Scanner:
         """Let the records of swapped files follow them; return the places that need no reading."""
         cycles, seen = find_cycles(self._run, waiting), dict(waiting)
         for cycle in cycles:
-            self._new_files.queue_cycle(cycle)
+            self._new_files.moved.queue(cycle)
             self._commits.write_if_due()
         self._commits.write()
         return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record.witness, seen[move.place])}

@@ -16,10 +16,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, groupby, repeat
 from operator import itemgetter
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from integrity.catalog import candidates, files, folders, roots
 from integrity.catalog.files import KnownFile, PlainRow
@@ -38,18 +39,20 @@ from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import prefix_probe
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
+from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan.met_files import MetFiles
 from integrity.jobs.scan.missing_files import MissingFiles
-from integrity.jobs.scan.new_files import NewFiles, TreePlace
-from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally, Witness
+from integrity.jobs.scan.moved_files import TreePlace
+from integrity.jobs.scan.new_files import NewFiles
+from integrity.model import FileId, FindingKind, FolderId, Policy, RootId, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
-    from integrity.model import FolderId, RootId
 
+
+T = TypeVar("T")
 
 _FOLDERS_AT_ONCE = 256
 _FILES_AT_ONCE = 4096
@@ -89,12 +92,8 @@ def split_by_fingerprint(
     connection: Connection, root_id: RootId, listings: Sequence[FolderListing]
 ) -> FoldersByFingerprint:
     """Separate folders whose fingerprint equals the recorded one from the others."""
-    known = {
-        one.folder: one
-        for one in find_fingerprints(
-            connection, root_id, [listing.folder for listing in listings if listing.fingerprint is not None]
-        )
-    }
+    paths = [listing.folder for listing in listings if listing.fingerprint is not None]
+    known = {one.folder: one for one in find_fingerprints(connection, root_id, paths)}
     folders = FoldersByFingerprint([], [], {})
     for listing in listings:
         found = known.get(listing.folder)
@@ -136,8 +135,7 @@ def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[
         if listing.is_whole:
             recorded = known.get(listing.folder, [])
         else:
-            names = [seen.name for seen in listing.files]
-            recorded = files.find_plain_names(connection, root_id, listing.folder, names)
+            recorded = files.find_plain_names(connection, root_id, listing.folder, [one.name for one in listing.files])
         if _is_same([listing], recorded):
             split.unchanged.extend(map(_id_of, recorded))
             split.same.append(listing)
@@ -153,10 +151,9 @@ def _is_same(listings: Sequence[FolderListing], rows: Sequence[PlainRow]) -> boo
     seen = list(map(_files_of, listings))
     if sum(map(len, seen)) != len(rows):
         return False
-    places = chain.from_iterable(map(repeat, map(_folder_of, listings), map(len, seen)))
-    return list(map(_path_of, rows)) == list(places) and list(map(_known_of, rows)) == list(
-        map(_seen_of, chain.from_iterable(seen))
-    )
+    folders_met = chain.from_iterable(map(repeat, map(_folder_of, listings), map(len, seen)))
+    files_met = map(_seen_of, chain.from_iterable(seen))
+    return list(map(_path_of, rows)) == list(folders_met) and list(map(_known_of, rows)) == list(files_met)
 
 
 _SEEK_BYTES = 1 << 19
@@ -168,48 +165,41 @@ class TreeDiff:
     Compare one root, or a part of it, with its records.
 
     Args:
-        is_full: read files with an unchanged witness, too.
-        touched_bytes: how many bytes of would-be suspects may be read at once instead.
-        is_prelude: a scrub follows, which reads and counts the known files.
         assessor: counts files that need no reading.
-        new_files: handles unknown names.
+        new_files: handles unknown names, and has the recorded files that were met.
         missing_files: handles names that could not be read or were skipped on purpose.
-        checkpoints: lets large files resume.
         replaced: queues names that lead to another inode.
-        seen: the recorded files that were met.
         write_if_due: writes queued rows; a walk without reads has no other occasion for it.
+        is_prelude: a scrub follows, which reads and counts the known files.
     """
 
     def __init__(
         self,
         run: RootRun,
-        *,
-        is_full: bool,
-        touched_bytes: int,
-        is_prelude: bool,
+        options: ScanOptions,
         assessor: Assessor,
         new_files: NewFiles,
         missing_files: MissingFiles,
         checkpoints: Checkpoints,
         replaced: ReplacedInodes,
-        seen: MetFiles,
+        *,
         write_if_due: Callable[[], None],
+        is_prelude: bool,
     ) -> None:
         self._run = run
-        self._is_full = is_full
-        self._touched_bytes = touched_bytes
+        self._is_full = options.full
+        self._touched_bytes = options.touched_bytes  # what is left of it
         self._is_prelude = is_prelude
         self._assessor = assessor
         self._new_files = new_files
         self._missing_files = missing_files
         self._checkpoints = checkpoints
         self._replaced = replaced
-        self._seen = seen
+        self._seen = new_files.seen
         self._write_if_due = write_if_due
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
-        missing_paths = assessor.account.missing_paths
-        self._folders_with_missing = {path.rpartition(b"/")[0] for path in missing_paths}  # folders with missing files
+        self._folders_with_missing = {path.rpartition(b"/")[0] for path in assessor.account.missing_paths}
         self.suspects: dict[FileId, Sighting | None] = {}
         self.changed = IdSet()
 
@@ -219,11 +209,10 @@ class TreeDiff:
         with run.catalog.read() as connection:
             actual = roots.count_files(connection, run.root.id)
             expected = roots.get_root(connection, run.root.id).file_count
-        if actual != expected:
-            self._rows_are_lost = True
+        self._rows_are_lost = actual != expected
+        if self._rows_are_lost:
             with run.writing() as connection:
-                text = messages.rows_lost(expected, actual)
-                run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text)
+                run.open_finding(connection, FindingKind.CATALOG_DAMAGED, messages.rows_lost(expected, actual))
 
     def walk(self) -> Iterator[Work]:
         """Compare the tree with its records; yield what must be read."""
@@ -241,10 +230,7 @@ class TreeDiff:
 
     def _listings(self) -> Iterator[FolderListing]:
         for part in self._run.parts:
-            if part:
-                yield from self._list_part(part)
-            else:
-                yield from self._walk(b"")
+            yield from self._list_part(part) if part else self._walk(b"")
 
     def _list_part(self, part: bytes) -> Iterator[FolderListing]:
         """List a folder and its subfolders, or one file, unless it is gone or excluded."""
@@ -259,9 +245,9 @@ class TreeDiff:
         if run.hints and run.excludes.covers(part, is_folder=is_folder):
             return  # excludes apply to events, not to paths named by a person
         if S_ISREG(stat.st_mode):
-            folder, _, name = part.rpartition(b"/")
+            place = TreePlace.of(part)
             if (stat.st_dev, stat.st_ino) not in _catalog_files(run.catalog.path):
-                yield FolderListing(folder, [_as_seen(name, stat)], False, True, [], None)
+                yield FolderListing(place.folder, [_as_seen(place.name, stat)], False, True, [], None)
         elif is_folder:
             yield from self._walk(part)
 
@@ -275,34 +261,29 @@ class TreeDiff:
         run.note(NoteKind.WARNING, part, messages.OTHER_MOUNT)
 
     def _walk(self, start: bytes) -> Iterator[FolderListing]:
-        run = self._run
-        yield from walk_tree(
-            run.root_fd,
-            start,
-            excludes=run.excludes,
-            cross_mounts=run.settings.cross_mounts,
-            leave_out=_catalog_files(run.catalog.path),
-        )
+        run, own = self._run, _catalog_files(self._run.catalog.path)
+        cross_mounts = run.settings.cross_mounts
+        return walk_tree(run.root_fd, start, excludes=run.excludes, cross_mounts=cross_mounts, leave_out=own)
 
     def _record_skips(self, listing: FolderListing) -> None:
         for skip in listing.skips:
             self._missing_files.add_skipped(skip)
             self._run.skip(skip)
-        if listing.error is not None:
-            error = listing.error
+        error = listing.error
+        if error is not None:
             self._missing_files.add_unlisted(error.path)
             self._run.is_incomplete = True
             if error.path != listing.folder and not self._is_known(error.path):
                 self._run.count_unrecorded(Tally.UNREADABLE)
             with self._run.writing() as connection:
-                self._run.open_finding(connection, FindingKind.UNREADABLE, f"{error.message}", path=error.path)
+                self._run.open_finding(connection, FindingKind.UNREADABLE, error.message, path=error.path)
 
     def _count_unchanged(self, listings: list[FolderListing]) -> Split:
         """Count the files of unchanged folders; return the other folders."""
         if self._is_full:
             return Split([], listings, [], [])
-        apart = [listing for listing in listings if listing.folder in self._folders_with_missing]
-        if apart:
+        with_missing = [listing for listing in listings if listing.folder in self._folders_with_missing]
+        if with_missing:
             listings = [listing for listing in listings if listing.folder not in self._folders_with_missing]
         with self._run.catalog.read() as connection:
             folders = split_by_fingerprint(connection, self._run.root.id, listings)
@@ -315,30 +296,30 @@ class TreeDiff:
         self._seen.update(split.unchanged)
         if not self._is_prelude:
             self._run.counts.not_due += len(split.unchanged) + sum(count for _, count in folders.unchanged)
-        return split._replace(other=[*apart, *split.other])
+        return split._replace(other=[*with_missing, *split.other])
 
     def _store_fingerprints(self, folders: FoldersByFingerprint) -> Split:
         """Compare with the rows and store the fingerprints of unchanged folders; no row can change in between."""
         with self._run.writing(is_synced=False) as connection:
             split = split_unchanged(connection, self._run.root.id, folders.other)
-            taken = [
-                (listing.fingerprint, folders.without[listing.folder])
-                for listing in split.same
-                if listing.fingerprint is not None and listing.folder in folders.without
-            ]
-            set_fingerprints(connection, taken)
+            same = ((one.fingerprint, folders.without.get(one.folder)) for one in split.same)
+            stored = [(mark, folder_id) for mark, folder_id in same if mark is not None and folder_id is not None]
+            set_fingerprints(connection, stored)
         return split
 
     def _compare_all(self, connection: Connection, split: Split) -> list[Work]:
         """Compare the other folders file by file."""
         tasks: list[Work] = []
         for listing in split.other:
-            tasks += self._compare(connection, listing, self._find_known(connection, listing))
-        return tasks + self._unknown(connection, [(listing.folder, listing.files) for listing in split.unknown])
+            if listing.is_whole:
+                known = files.find_known(connection, self._run.root.id, listing.folder)
+            else:
+                known = self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
+            tasks += self._compare(connection, listing, known)
+        return tasks + self._tasks_of_new(connection, [(listing.folder, listing.files) for listing in split.unknown])
 
     def _compare(self, connection: Connection, listing: FolderListing, known: dict[bytes, KnownFile]) -> list[Work]:
         """Sort the files of one folder into unchanged, suspect, to be read, and unknown."""
-        prefix = listing.folder + b"/" if listing.folder else b""
         missing_paths = self._assessor.account.missing_paths
         inodes_are_stable = self._run.capability.has_stable_inodes
         tasks: list[Work] = []
@@ -351,43 +332,37 @@ class TreeDiff:
                 unknown.append(seen)
                 continue
             met.append(old.id)
-            if missing_paths and prefix + seen.name in missing_paths:
-                self._resolve_missing(prefix + seen.name, old)
+            if missing_paths:
+                self._resolve_missing(TreePlace(listing.folder, seen.name).path, old)
             if old.stamps == seen.stamps and not self._is_full and not old.is_racy and not old.is_frozen:
                 unchanged += 1
                 continue
             if old.last_inode != seen.inode and inodes_are_stable:
                 if self._replaced.add(TreePlace(listing.folder, seen.name), seen):
-                    self._new_files.mark_displaced(old.id)
+                    self._new_files.moved.displaced.add(old.id)
                     continue
-                self._new_files.keep_name(old.id)
-            task = self._known(connection, seen, old)
+                self._new_files.staying.add(old.id)
+            task = self._task_of_known(connection, seen, old)
             if task is not None:
                 tasks.append(task)
         self._seen.update(met)
         if not self._is_prelude:
             self._run.counts.not_due += unchanged
-        return tasks + self._unknown(connection, [(listing.folder, unknown)])
+        return tasks + self._tasks_of_new(connection, [(listing.folder, unknown)])
 
-    def _find_known(self, connection: Connection, listing: FolderListing) -> dict[bytes, KnownFile]:
-        if listing.is_whole:
-            return files.find_known(connection, self._run.root.id, listing.folder)
-        return self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
-
-    def _unknown(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
+    def _tasks_of_new(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
         """Return tasks for unknown names, grouped by folder."""
         if self._rows_are_lost:
-            for _ in (name for _, names in unknown for name in names):
+            for _ in chain.from_iterable(names for _, names in unknown):
                 self._run.count_unrecorded(Tally.SKIPPED)
             return []
         resume, met = self._checkpoints.resume, self._new_files.add_unknown(connection, unknown)
         return [resume(one) if isinstance(one, Task) else one for one in met]
 
-    def _task_of_unknown(self, connection: Connection, place: TreePlace, seen: Seen) -> Work | None:
-        tasks = self._unknown(connection, [(place.folder, [seen])])
-        return tasks[0] if tasks else None
+    def _task_of_new(self, connection: Connection, place: TreePlace, seen: Seen) -> Work | None:
+        return next(iter(self._tasks_of_new(connection, [(place.folder, [seen])])), None)
 
-    def _known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
+    def _task_of_known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
         """Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed."""
         shift = compare_witness(self._run.capability, Witness(*old.stamps), Witness(*seen.stamps))
         is_touched = shift.touches_content or old.is_racy
@@ -420,65 +395,67 @@ class TreeDiff:
         """Return whether the stat of a frozen file is neither its baseline's nor its candidate's."""
         if old.stamps == seen.stamps:
             return False
-        candidate = candidates.get_candidate(connection, old.id)
-        return candidate is None or candidate.witness is None or candidate.witness.stamps != seen.stamps
+        known = candidates.get_candidate(connection, old.id)
+        return known is None or known.witness is None or known.witness.stamps != seen.stamps
 
     def _resolve_missing(self, path: bytes, old: KnownFile) -> None:
-        """Resolve the finding about a missing file that was met again; its content is judged like any other."""
-        with self._run.writing() as connection:
-            self._run.resolve_missing(connection, old.id, path)
-        self._assessor.account.missing_paths.discard(path)
+        """Resolve the finding, if any, about a missing file that was met again; its content is judged as usual."""
+        if path in self._assessor.account.missing_paths:
+            with self._run.writing() as connection:
+                self._run.resolve_missing(connection, old.id, path)
+            self._assessor.account.missing_paths.discard(path)
 
     def _is_known(self, path: bytes) -> bool:
         """Return whether ``MissingFiles`` will count an unreadable name: it is recorded, or something below it."""
-        folder, _, name = path.rpartition(b"/")
         with self._run.catalog.read() as connection:
             is_folder = folders.get_folder_id(connection, self._run.root.id, path) is not None
-        return is_folder or not self.find_unrecorded([TreePlace(folder, name)])
+        return is_folder or not self.find_unrecorded([TreePlace.of(path)])
 
     def find_unrecorded(self, places: Iterable[TreePlace]) -> list[TreePlace]:
         """Return the names that are not recorded now."""
         by_folder: dict[bytes, list[TreePlace]] = {}
         for place in places:
             by_folder.setdefault(place.folder, []).append(place)
+        unrecorded: list[TreePlace] = []
         with self._run.catalog.read() as connection:
-            return [
-                place
-                for folder, some in by_folder.items()
-                for known in [self._find_names(connection, folder, [place.name for place in some])]
-                for place in some
-                if place.name not in known
-            ]
-
-    def _find_one(self, connection: Connection, place: TreePlace) -> KnownFile | None:
-        """Return the record of a name, unless it is about to move."""
-        old = self._find_names(connection, place.folder, [place.name]).get(place.name)
-        return None if old is None or self._new_files.is_moving(old.id) else old
+            for folder, some in by_folder.items():
+                known = self._find_names(connection, folder, [place.name for place in some])
+                unrecorded += [place for place in some if place.name not in known]
+        return unrecorded
 
     def _find_names(self, connection: Connection, folder: bytes, names: list[bytes]) -> dict[bytes, KnownFile]:
         folder_id = folders.get_folder_id(connection, self._run.root.id, folder)
         return {} if folder_id is None else files.find_known_names(connection, folder_id, names)
 
     def recheck(self, places: Iterable[TreePlace]) -> Iterator[Work]:
-        """Compare names again with their current records."""
-        for place in places:
+        """Compare names again with their current records; return tasks for those that must be read."""
+        return self._find_tasks(places, self._recheck)
+
+    def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
+        """Return tasks for names that were met before, with their current records."""
+        return self._find_tasks(paths, self._task_for)
+
+    def _find_tasks(self, items: Iterable[T], find: Callable[[Connection, T], Work | None]) -> Iterator[Work]:
+        for item in items:
             with self._run.catalog.read() as connection:
-                old = self._find_one(connection, place)
-                try:
-                    stat = stat_beneath(self._run.root_fd, place.path)
-                except OSError:  # gone since: MissingFiles handles it if it is recorded
-                    task: Work | None = None
-                    if old is not None:
-                        self._seen.discard(old.id)
-                else:
-                    seen = _as_seen(place.name, stat)
-                    if old is None:
-                        task = self._task_of_unknown(connection, place, seen)
-                    else:
-                        self._seen.add(old.id)
-                        task = self._known(connection, seen, old)
+                task = find(connection, item)
             if task is not None:
                 yield task
+
+    def _recheck(self, connection: Connection, place: TreePlace) -> Work | None:
+        old = self._find_names(connection, place.folder, [place.name]).get(place.name)
+        if old is not None and self._new_files.moved.is_moving(old.id):
+            old = None
+        try:
+            seen = _as_seen(place.name, stat_beneath(self._run.root_fd, place.path))
+        except OSError:  # gone since: MissingFiles handles it if it is recorded
+            if old is not None:
+                self._seen.discard(old.id)
+            return None
+        if old is None:
+            return self._task_of_new(connection, place, seen)
+        self._seen.add(old.id)
+        return self._task_of_known(connection, seen, old)
 
     def _task(self, connection: Connection, file_id: FileId) -> Task | None:
         found = files.find_files(connection, self._run.catalog.sealer, [file_id])
@@ -495,16 +472,7 @@ class TreeDiff:
         task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
         return self._checkpoints.resume(task)
 
-    def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
-        """Return tasks for names that were met before, with their current records."""
-        for path in paths:
-            with self._run.catalog.read() as connection:
-                task = self._task_for(connection, path)
-            if task is not None:
-                yield task
-
     def _task_for(self, connection: Connection, path: bytes) -> Work | None:
-        folder, _, name = path.rpartition(b"/")
         record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
         if record is not None:
             self._seen.add(record.id)
@@ -513,7 +481,8 @@ class TreeDiff:
             stat = stat_beneath(self._run.root_fd, path)
         except OSError:
             return None  # gone since, and not recorded: nothing to count
-        return self._task_of_unknown(connection, TreePlace(folder, name), _as_seen(name, stat))
+        place = TreePlace.of(path)
+        return self._task_of_new(connection, place, _as_seen(place.name, stat))
 
 
 def _as_seen(name: bytes, stat: os.stat_result) -> Seen:
@@ -524,9 +493,7 @@ def _catalog_files(path: bytes) -> frozenset[tuple[int, int]]:
     """Return device and inode of the catalog's own files, in case they lie in the root."""
     found = set()
     for suffix in (b"", *SQLITE_SUFFIXES):
-        try:
+        with suppress(FileNotFoundError):
             stat = os.stat(path + suffix)
-        except FileNotFoundError:
-            continue
-        found.add((stat.st_dev, stat.st_ino))
+            found.add((stat.st_dev, stat.st_ino))
     return frozenset(found)

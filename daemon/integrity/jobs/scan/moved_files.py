@@ -1,0 +1,205 @@
+"""
+Let the records of moved files follow them, and write the moves in an order that keeps each name unique.
+
+I1  A move is written only if its record is unchanged since it was queued; its name is otherwise judged again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import baselines, candidates, files, findings, folders, removal
+from integrity.catalog.paging import write_page
+from integrity.catalog.rows import FileRecord, Sighting, find_current
+from integrity.errors import show_path
+from integrity.jobs.batching import IdSet
+from integrity.jobs.report import NoteKind
+from integrity.jobs.scan.met_files import MetFiles
+from integrity.model import FileId, Tally
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Connection
+    from integrity.jobs.context import RootRun
+
+_ROWS_AT_ONCE = 100
+
+
+class TreePlace(NamedTuple):
+    """The location of a file: the path of its folder, and its name."""
+
+    folder: bytes
+    name: bytes
+
+    @property
+    def path(self) -> bytes:
+        """The path of the file."""
+        return self.folder + b"/" + self.name if self.folder else self.name
+
+    @classmethod
+    def of(cls, path: bytes) -> TreePlace:
+        """Split a path."""
+        folder, _, name = path.rpartition(b"/")
+        return cls(folder, name)
+
+
+@dataclass(slots=True)
+class Move:
+    """
+    A recorded file that has a new name, or an additional one.
+
+    Args:
+        place: its new location.
+        seen: its stat there.
+        former: its path before the run, if its record had to make room for another one since.
+    """
+
+    record: FileRecord
+    place: TreePlace
+    seen: Sighting
+    former: bytes | None = None
+
+
+class MovedFiles:
+    """
+    Queue the moves of recorded files and write them in batches.
+
+    Args:
+        seen: the recorded files that were met.
+        is_prelude: a scrub follows and counts them.
+
+    Attributes:
+        displaced: files whose name leads to another inode; the files themselves may be found elsewhere.
+        occupied: names that keep their records, so that no other record can get them.
+        misjudged: files judged by another file found under their former names.
+    """
+
+    def __init__(self, run: RootRun, seen: MetFiles, *, is_prelude: bool) -> None:
+        self._run = run
+        self._seen = seen
+        self._is_prelude = is_prelude
+        self._moves: deque[list[Move]] = deque()  # each list is written together, a long cycle in parts
+        self._moving: set[FileId] = set()  # files with a queued move
+        self._superseded: list[Move] = []
+        self._vacated: list[TreePlace] = []
+        self.displaced = IdSet()
+        self.occupied: set[bytes] = set()
+        self.misjudged: list[FileId] = []
+
+    @property
+    def waiting(self) -> int:
+        """The number of queued moves."""
+        return len(self._moving)
+
+    def queue(self, moves: list[Move]) -> None:
+        """
+        Queue moves behind all queued ones, which may have to free their names first.
+
+        In a cycle of files that swapped names, each comes before the one that moves to its old name.
+        """
+        if self._moves and len(self._moves[-1]) + len(moves) <= _ROWS_AT_ONCE:
+            self._moves[-1] += moves
+        else:
+            self._moves.append(moves)
+        self._moving.update(move.record.id for move in moves)
+        for move in moves:
+            self._note_vacated(move.record)
+
+    def _note_vacated(self, record: FileRecord) -> None:
+        if record.id in self.displaced:
+            self._vacated.append(TreePlace.of(record.path))
+
+    def take_vacated(self) -> list[TreePlace]:
+        """Return and clear names that lead to other inodes and whose records left, or leave with the next page."""
+        vacated, self._vacated = self._vacated, []
+        return vacated
+
+    def is_moving(self, file_id: FileId) -> bool:
+        """Return whether a record leaves its name with the next page."""
+        return file_id in self._moving
+
+    def write(self, connection: Connection, is_over: Callable[[], bool]) -> bool:
+        """Write queued moves until the time is over; return whether none is left."""
+        return write_page(self._moves, 1, partial(self._write_moves, connection), is_over)
+
+    def _write_moves(self, connection: Connection, units: list[list[Move]]) -> None:
+        for moves in units:
+            if len(moves) <= _ROWS_AT_ONCE:
+                self._write_together(connection, moves)
+            else:
+                self._write_part(connection, moves)
+
+    def _write_part(self, connection: Connection, cycle: list[Move]) -> None:
+        """
+        Write the first moves of a cycle and queue the rest as a shorter cycle.
+
+        The record that blocks the first move goes to the name that the last move left. So after a kill in between, each
+        record has a name of the cycle, and the next run finds the rest of the cycle.
+        """
+        part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
+        between = Move(last.record, TreePlace.of(part[-1].record.path), last.seen)
+        self._write_together(connection, [*part, between], between)
+        now = files.find_files(connection, self._run.catalog.sealer, [last.record.id])
+        record = now[0] if now else last.record
+        self._moves.append([*left, Move(record, last.place, last.seen, last.former or last.record.path)])
+        self._moving.add(record.id)
+
+    def _write_together(self, connection: Connection, waiting: list[Move], between: Move | None = None) -> None:
+        """Write moves; ``between``, which only makes room, is not counted."""
+        run = self._run
+        self._moving.difference_update(move.record.id for move in waiting)
+        moves = self._find_current(connection, waiting)
+        ids = [move.record.id for move in moves]
+        folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
+        moved = [removal.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
+        removal.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
+        baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
+        # Under the old names this run read other files before it met these here.
+        self.misjudged += candidates.discard_staged_of(connection, ids)
+        with_findings = set(findings.find_with_findings(connection, ids))
+        for move in moves:
+            if move is between:
+                continue
+            if move.record.id in with_findings:
+                self._run.resolve_missing(connection, move.record.id, move.place.path)
+            self._note_moved(move.former or move.record.path, move.place.path)
+            if not self._is_prelude:
+                self._run.counts.add(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE)
+
+    def _find_current(self, connection: Connection, waiting: list[Move]) -> list[Move]:
+        """Return the moves whose records are unchanged and whose targets are free; put the others aside."""
+        current = find_current(connection, [move.record for move in waiting])
+        by_target = {move.place.path: move for move in waiting}
+        left = [move for move in waiting if move.record.id not in current or move.place.path in self.occupied]
+        dropped: set[FileId] = set()
+        while left:
+            move = left.pop()
+            if move.record.id in dropped:
+                continue
+            dropped.add(move.record.id)
+            self._superseded.append(move)
+            self.occupied.add(move.record.path)
+            if move.record.path in by_target:
+                left.append(by_target[move.record.path])
+        return [move for move in waiting if move.record.id not in dropped]
+
+    def take_superseded(self) -> list[bytes]:
+        """Return and clear target names of moves whose records were replaced or deleted before they were written."""
+        moves, self._superseded = self._superseded, []
+        self.occupied.clear()
+        for move in moves:
+            self._seen.discard(move.record.id)
+        return list(dict.fromkeys(move.place.path for move in moves))  # a record that makes room has the same target
+
+    def report_moved(self, connection: Connection, record: FileRecord, path: bytes) -> None:
+        """Count and report a file that was found under a new name by its content."""
+        self._run.resolve_missing(connection, record.id, path)
+        self._note_moved(record.path, path)
+        self._note_vacated(record)
+
+    def _note_moved(self, former: bytes, path: bytes) -> None:
+        self._run.counts.moved += 1
+        self._run.note(NoteKind.MOVED, path, f"moved here from {show_path(former)}")
