@@ -185,7 +185,10 @@ def repairable(name: bytes, number: int) -> Finding:
 
 def test_mail_opens_with_what_happened_how_bad_and_what_to_do() -> None:
     """Then the time, what `repair` does, and what to check after rot."""
-    news = [News(repairable(name, n), is_change=False, swallowed=0) for n, name in enumerate((b"a.jpg", b"b.JPG"), 1)]
+    news = [
+        PendingIncident(repairable(name, n), is_change=False, swallowed=0)
+        for n, name in enumerate((b"a.jpg", b"b.JPG"), 1)
+    ]
     message = Composer(HOST).incident(news, NOW, files=22_582)
     lines = message.body.splitlines()
 
