@@ -336,6 +336,13 @@ def _match(baseline: Pair, read: Pair) -> list[bool]:
     return [recorded == seen for recorded, seen in pairs if recorded is not None and seen is not None]
 
 
+class Level(StrEnum):
+    """How a copy was examined."""
+
+    PUBLISHED = "published"  # digests it states: describes what was once stored there
+    READ = "read"  # its bytes as they are now
+
+
 class CopyVote(StrEnum):
     """What a copy of a file says, held against the catalog."""
 

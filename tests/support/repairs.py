@@ -13,8 +13,9 @@ from integrity.config import load_config
 from integrity.jobs.context import Context
 from integrity.jobs.repair.apply import RepairedFile
 from integrity.jobs.repair.plan import FilePlan
-from integrity.jobs.repair.run import RepairOptions, RepairSummary, repair
+from integrity.jobs.repair.run import RepairOptions, RepairSummary
 from integrity.jobs.repair.targets import find_wanted
+from integrity.jobs.runner import repair
 from support import AnyPath
 from support.cli import Box, make_command
 from support.jobs import open_context

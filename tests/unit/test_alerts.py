@@ -186,7 +186,7 @@ def repairable(name: bytes, number: int) -> Finding:
 def test_mail_opens_with_what_happened_how_bad_and_what_to_do() -> None:
     """Then the time, what `repair` does, and what to check after rot."""
     news = [
-        PendingIncident(repairable(name, n), is_change=False, swallowed=0)
+        PendingIncident(repairable(name, n), is_change=False, coalesced=0)
         for n, name in enumerate((b"a.jpg", b"b.JPG"), 1)
     ]
     message = Composer(HOST).incident(news, NOW, files=22_582)

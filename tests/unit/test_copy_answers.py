@@ -9,10 +9,10 @@ import pytest
 from integrity.catalog import files, history
 from integrity.copies.part_digests import join_parts
 from integrity.copies.protocol import Kind, Published
-from integrity.jobs.compare.copy_answer import Level, answer_by_reading, is_older, vote_by_digests
+from integrity.jobs.compare.copy_answer import answer_by_reading, is_older, vote_by_digests
 from integrity.jobs.judge.content_diff import Difference
 from integrity.model import BaselineReason, Digests
-from integrity.verdict import CopyVote
+from integrity.verdict import CopyVote, Level
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading
 
 LARGE = 3 * MIB + 5

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from integrity.alerts.compose import Alive, Composer
-from integrity.catalog.notified import News
+from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import ChannelState, Message
 from integrity.catalog.runs import Interruption
 from integrity.config.sample import sample
 from integrity.errors import Leased
 from integrity.files.mirrors import Mirror
 from integrity.jobs import messages
-from integrity.jobs.compare.copy_answer import CopyAnswer, Level
+from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, KINDS, TABLE, Subject, headline
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
 from integrity.verdict import (
@@ -29,6 +29,7 @@ from integrity.verdict import (
     CopyVote,
     FileState,
     Judgement,
+    Level,
     Verdict,
     arbitrate,
 )
@@ -37,6 +38,12 @@ OUTPUT = Path(__file__).parents[1] / "output" / "messages.txt"
 COPY = "nightly"
 MIRROR = Mirror("md raid1", "/dev/md0", 2, "echo check > /sys/block/md0/md/sync_action")
 """A mirror of Linux's own."""
+
+
+def arbitration_text(outcome: ArbitrationOutcome, state: FileState, answer: CopyAnswer) -> str:
+    return messages.describe_arbitration(
+        outcome, state, COPY, level=answer.level, reason=answer.reason, content_of=answer.content_of
+    )
 
 
 def test_messages_are_proofread() -> None:
@@ -119,7 +126,9 @@ def write_mails() -> Iterator[Message]:
     mails, now = Composer("nas.example.org", make_token=lambda: "1"), 1_700_000_060
 
     def tell(*findings: Finding) -> Message:
-        return mails.incident([News(one, is_change=False, swallowed=0) for one in findings], now, files=22_582)
+        return mails.incident(
+            [PendingIncident(one, is_change=False, coalesced=0) for one in findings], now, files=22_582
+        )
 
     damaged = [make_damaged(1), make_damaged(2)]
     over = [make_finding(3, FindingKind.ROT, resolution=f"repaired from {COPY} (block 1)", state=FindingState.RESOLVED)]
@@ -128,7 +137,7 @@ def write_mails() -> Iterator[Message]:
     yield tell(make_finding(4, FindingKind.ROOT_SUSPENDED, root=b"/srv/tank", message=messages.suspended(reason)))
     answer = CopyAnswer(CopyVote.DIFFERS, Level.READ)
     arbitration = arbitrate(Judgement(Verdict.INTACT), CopyVote.DIFFERS)
-    text = messages.describe_arbitration(arbitration.outcome, FileState.GOOD, answer, COPY)
+    text = arbitration_text(arbitration.outcome, FileState.GOOD, answer)
     command = f"integrity compare /srv/photos/2019/img_0005.jpg --with {COPY}"
     yield tell(make_finding(5, FindingKind.COPY_DIFFERS, message=text, step=arbitration.words, command=command))
     for number, kind in enumerate(sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS), 6):
@@ -142,7 +151,7 @@ def write_mails() -> Iterator[Message]:
     yield mails.catalog_trouble("/var/lib/integrity/catalog.db: No space left on device", now)
     yield mails.test(now)
     yield Composer("nas.example.org", is_drill=True, make_token=lambda: "1").incident(
-        [News(damaged[0], is_change=False, swallowed=0)], now
+        [PendingIncident(damaged[0], is_change=False, coalesced=0)], now
     )
 
 
@@ -179,7 +188,7 @@ def describe(outcome: ArbitrationOutcome, verdict: Verdict, vote: CopyVote, leve
         return messages.not_comparable(Counter({messages.NOTHING_STATED: 1200, messages.LISTED_TWICE: 3}), COPY)
     state = {Verdict.INTACT: FileState.GOOD, Verdict.UNREADABLE: FileState.LOST}.get(verdict, FileState.DAMAGED)
     answer = CopyAnswer(vote, level, reason="Input/output error" if vote is CopyVote.UNREADABLE else "")
-    return messages.describe_arbitration(outcome, state, answer, COPY)
+    return arbitration_text(outcome, state, answer)
 
 
 def write_others() -> Iterator[tuple[str, str]]:

@@ -59,9 +59,9 @@ def repair(
     from integrity.cli.running import real_path
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.repair.run import RepairOptions
-    from integrity.jobs.repair.run import repair as run_repair
     from integrity.jobs.repair.targets import find_wanted
     from integrity.jobs.runner import make_context
+    from integrity.jobs.runner import repair as run_repair
 
     output = session.output
     with stop_on_signals() as stop, session.open_catalog(writes=True) as catalog:

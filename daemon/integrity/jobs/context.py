@@ -34,7 +34,7 @@ from integrity.hashing.engine import STALL_S, Engine
 from integrity.hashing.tasks import StopSignal
 from integrity.hashing.work_queue import BUFFER_BYTES
 from integrity.jobs import messages
-from integrity.jobs.judge.repair_advice import advise_repair
+from integrity.jobs.repair_advice import advise_repair
 from integrity.jobs.report import Note, NoteKind, Progress, Report, Stop
 from integrity.model import (
     Capability,

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from integrity.alerts.wording import ORIGINAL_INTACT
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
-from integrity.jobs.compare.copy_answer import CopyAnswer, Level
 from integrity.kinds import KINDS
 from integrity.model import ByteRange, Certainty, FindingKind
-from integrity.verdict import ArbitrationOutcome, FileState, Judgement, Verdict
+from integrity.verdict import ArbitrationOutcome, FileState, Judgement, Level, Verdict
 
 if TYPE_CHECKING:
     from integrity.catalog.runs import Interruption
@@ -292,14 +291,22 @@ _ARBITRATIONS = {
 }
 
 
-def describe_arbitration(outcome: ArbitrationOutcome, state: FileState, answer: CopyAnswer, copy: str) -> str:
+def describe_arbitration(
+    outcome: ArbitrationOutcome,
+    state: FileState,
+    copy: str,
+    *,
+    level: Level | None,
+    reason: str = "",
+    content_of: bytes | None = None,
+) -> str:
     """Describe what is wrong with a file's copy, how that is known, and what is known of the file itself."""
-    how = _LEVELS[answer.level]
+    how = _LEVELS[level]
     if outcome is ArbitrationOutcome.COPY_UNREADABLE:
-        return f"The backup in {copy} can't be read: {answer.reason}"
-    if answer.content_of is not None:
+        return f"The backup in {copy} can't be read: {reason}"
+    if content_of is not None:
         return (
-            f"The backup in {copy} has the recorded content of {show_path(answer.content_of)} under this name{how}:"
+            f"The backup in {copy} has the recorded content of {show_path(content_of)} under this name{how}:"
             " files were renamed or swapped since the backup."
         )
     if outcome is ArbitrationOutcome.COPY_DIFFERS and state is FileState.GOOD:

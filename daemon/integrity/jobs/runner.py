@@ -42,6 +42,9 @@ from integrity.paths import shell_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from integrity.jobs.repair.run import OnDone, OnPlan, RepairOptions, RepairSummary
+    from integrity.jobs.repair.targets import Wanted
+
 
 def make_context(catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: Stop) -> Context:
     """Return the context of a job with the real clock and waiting."""
@@ -155,6 +158,45 @@ def _scan_all(run: RootRun) -> None:
 
 def _throttle(context: Context, rate: int) -> Pace:
     return Throttle(rate, context.stop, monotonic=context.monotonic, wait=context.wait)
+
+
+def repair(
+    context: Context, wanted: Sequence[Wanted], options: RepairOptions, on_plan: OnPlan, on_done: OnDone
+) -> RepairSummary:
+    """
+    Plan the repair of files and, on request, carry it out.
+
+    ``on_plan`` receives each plan, ``on_done`` the result for each file whose repair was attempted.
+
+    Raises:
+        CatalogLocked: another job is running on one of the roots.
+    """
+    from integrity.files.buffers import Buffers
+    from integrity.jobs.repair.good_blocks import GoodBlocks
+    from integrity.jobs.repair.run import Repairer, RepairSummary
+
+    def warn(text: str) -> None:
+        context.report.note(Note(NoteKind.WARNING, b"", None, text))
+
+    summary = RepairSummary()
+    sources = dict.fromkeys(source for one in wanted for source in one.sources)
+    with GoodBlocks(list(sources), warn, context.stop.is_set) as good_blocks:
+        for root_path in dict.fromkeys(one.target.root.path for one in wanted):
+            if context.stop.is_set():
+                break
+            chosen = [one for one in wanted if one.target.root.path == root_path]
+            was_run = False
+
+            def work(run: RootRun, chosen: Sequence[Wanted] = chosen) -> None:
+                nonlocal was_run
+                was_run = True
+                with Buffers() as buffers:
+                    Repairer(run, good_blocks, options, buffers, summary, on_plan, on_done).run(chosen)
+
+            run_on(context, root_path, Job.REPAIR, work)
+            summary.is_suspended |= not was_run
+    summary.is_interrupted = context.stop.is_set()
+    return summary
 
 
 def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], None]) -> Summary:

@@ -25,9 +25,9 @@ from integrity.errors import ConfigError, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
 from integrity.jobs import messages
-from integrity.jobs.judge.repair_advice import advise_repair
 from integrity.jobs.open_root import RELEASED
 from integrity.jobs.presence import may_be_there
+from integrity.jobs.repair_advice import advise_repair
 from integrity.jobs.targets import find_target
 from integrity.kinds import ENDED_BY_REBIND
 from integrity.model import FileId, FindingKind, RootIdentity, RootState

@@ -303,7 +303,10 @@ class CopyArbiter:
                 messages.renamed_in_copy(absolute(run.root.path, disagreement.answer.found_as), copy),
             )
         if kind is not None:
-            text = messages.describe_arbitration(arbitration.outcome, state, disagreement.answer, copy)
+            answer = disagreement.answer
+            text = messages.describe_arbitration(
+                arbitration.outcome, state, copy, level=answer.level, reason=answer.reason, content_of=answer.content_of
+            )
             assert recheck.record is not None  # is_still() was checked, so the record exists
             found = disagreement._replace(record=recheck.record)
             self._open(connection, kind, found, text, arbitration.words, command)

@@ -30,7 +30,7 @@ from integrity.files.open_beneath import stat_beneath
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
-from integrity.jobs.compare.copy_answer import CopyAnswer, Level
+from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
 from integrity.jobs.compare.local_digests import LocalPass
@@ -43,7 +43,7 @@ from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
 from integrity.paths import shell_path
-from integrity.verdict import KINDS_OF_VOTES, CopyVote
+from integrity.verdict import KINDS_OF_VOTES, CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection

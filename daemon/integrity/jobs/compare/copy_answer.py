@@ -7,7 +7,6 @@ Decides what each digest proves, and which former version a copy may still be. R
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import blocks as block_store
@@ -19,7 +18,7 @@ from integrity.copies.part_digests import derive_from_blocks, split_evenly
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.judge.content_diff import Difference
 from integrity.model import Digests, Reading
-from integrity.verdict import CopyVote
+from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -27,13 +26,6 @@ if TYPE_CHECKING:
 
 UNNAMED = {Kind.MD5: Kind.XXH3_128, Kind.SHA256: Kind.BLAKE3}
 """The other algorithm that a digest in a list without algorithm names may be from: it has the same length."""
-
-
-class Level(StrEnum):
-    """How a copy was examined."""
-
-    PUBLISHED = "published"  # digests it states: describes what was once stored there
-    READ = "read"  # its bytes as they are now
 
 
 class CopyAnswer(NamedTuple):

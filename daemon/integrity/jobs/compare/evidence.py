@@ -24,7 +24,6 @@ from integrity.errors import ReadError, ReadInterrupted
 from integrity.jobs import messages
 from integrity.jobs.compare.copy_answer import (
     CopyAnswer,
-    Level,
     Take,
     cannot,
     is_older,
@@ -40,7 +39,7 @@ from integrity.jobs.context import RunLimit
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared
 from integrity.model import Reading
-from integrity.verdict import CopyVote
+from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

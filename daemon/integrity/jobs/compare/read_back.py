@@ -19,11 +19,11 @@ from integrity.files.span import Pace
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
 from integrity.jobs import messages
-from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take, answer_by_reading
+from integrity.jobs.compare.copy_answer import CopyAnswer, Take, answer_by_reading
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.judge.content_diff import Difference, compare_content
 from integrity.model import FindingKind, ReadHow, Reading, Witness
-from integrity.verdict import CopyVote
+from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

@@ -19,14 +19,14 @@ from integrity.hashing.tasks import Done, Partial, Result, Resume, Task
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import LARGE_BYTES
-from integrity.jobs.compare.copy_answer import CopyAnswer, Level, Take
+from integrity.jobs.compare.copy_answer import CopyAnswer, Take
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.compare.read_back import READING
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
 from integrity.model import FileId, Reading
-from integrity.verdict import CopyVote
+from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

@@ -13,11 +13,11 @@ from integrity.catalog.copy_listing import ListedFile, find_extra
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy
 from integrity.errors import ReadError
-from integrity.jobs.compare.copy_answer import CopyAnswer, Level, vote_by_digests
+from integrity.jobs.compare.copy_answer import CopyAnswer, vote_by_digests
 from integrity.jobs.compare.listing import CopyListing, unpack_published
 from integrity.jobs.compare.read_back import read_from_copy
 from integrity.model import Digests
-from integrity.verdict import CopyVote
+from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun

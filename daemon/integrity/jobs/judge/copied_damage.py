@@ -16,8 +16,8 @@ from integrity.catalog.rows import FileContent
 from integrity.errors import RecordSuperseded
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
+from integrity.jobs.judge import inherited
 from integrity.jobs.judge.content_diff import is_candidate
-from integrity.jobs.scan import inherited
 from integrity.model import Tally
 from integrity.verdict import compare_witness
 

@@ -12,19 +12,54 @@ Nothing is read, and history and findings move along.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
-from integrity.catalog.rows import Sighting
+from integrity.catalog.rows import FileRecord, Sighting
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
-from integrity.jobs.scan.moved_files import Move, TreePlace
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
-    from integrity.catalog.rows import FileRecord
     from integrity.files.listing import Seen
     from integrity.jobs.context import RootRun
     from integrity.model import FileId, Witness
+
+
+class TreePlace(NamedTuple):
+    """The location of a file: the path of its folder, and its name."""
+
+    folder: bytes
+    name: bytes
+
+    @property
+    def path(self) -> bytes:
+        """The path of the file."""
+        return self.folder + b"/" + self.name if self.folder else self.name
+
+    @classmethod
+    def of(cls, path: bytes) -> TreePlace:
+        """Split a path."""
+        folder, _, name = path.rpartition(b"/")
+        return cls(folder, name)
+
+
+@dataclass(slots=True)
+class Move:
+    """
+    A recorded file that has a new name, or an additional one.
+
+    Args:
+        place: its new location.
+        seen: its stat there.
+        former: its path before the run, if its record had to make room for another one since.
+    """
+
+    record: FileRecord
+    place: TreePlace
+    seen: Sighting
+    former: bytes | None = None
+
 
 _KEPT = 200_000
 """Maximum number of queued names; only a whole tree on a new disk has more, and there nothing was moved."""

@@ -23,9 +23,9 @@ from integrity.files.open_beneath import stat_beneath
 from integrity.files.replace_file import is_there, may_exchange, rename_to_free
 from integrity.files.span import ReadMode
 from integrity.files.stamps import witness_of
-from integrity.jobs.judge.repair_advice import renew_copy_advice
 from integrity.jobs.repair.exchange import ParentFolders, Placer
 from integrity.jobs.repair.inspect import describe_move, inspect_file, load_expected
+from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.report import NoteKind
 from integrity.kinds import ENDED_BY_REPAIR
 from integrity.model import BaselineReason, Finding, ReadHow

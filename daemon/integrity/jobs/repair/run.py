@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 from integrity.catalog import findings
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed
 from integrity.files.buffers import Buffers
-from integrity.jobs import runner
 from integrity.jobs.repair.apply import Application, RepairedFile
 from integrity.jobs.repair.good_blocks import BlockSource, GoodBlocks
 from integrity.jobs.repair.plan import FilePlan, PlanOutcome, RepairPlanner
-from integrity.jobs.report import Note, NoteKind
 from integrity.kinds import REPAIRABLE
-from integrity.model import Job, Tally
+from integrity.model import Tally
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from integrity.jobs.context import Context, RootRun
+    from integrity.jobs.context import RootRun
     from integrity.jobs.repair.targets import Wanted
 
 HOLD_BYTES = 64 << 20
@@ -64,42 +62,19 @@ class RepairSummary:
     is_interrupted: bool = False
 
 
-def repair(
-    context: Context, wanted: Sequence[Wanted], options: RepairOptions, on_plan: OnPlan, on_done: OnDone
-) -> RepairSummary:
+class Repairer:
     """
-    Plan the repair of files and, on request, carry it out.
+    Repair files of one root.
 
-    ``on_plan`` receives each plan, ``on_done`` the result for each file whose repair was attempted.
-
-    Raises:
-        CatalogLocked: another job is running on one of the roots.
+    Args:
+        run: on the root, under its lock.
+        good_blocks: of all copies that may be used.
+        options: how.
+        buffers: to read the files here.
+        summary: gets the counts.
+        on_plan: receives each plan.
+        on_done: receives the result for each file whose repair was attempted.
     """
-
-    def warn(text: str) -> None:
-        context.report.note(Note(NoteKind.WARNING, b"", None, text))
-
-    summary = RepairSummary()
-    sources = dict.fromkeys(source for one in wanted for source in one.sources)
-    with GoodBlocks(list(sources), warn, context.stop.is_set) as good_blocks:
-        for root_path in dict.fromkeys(one.target.root.path for one in wanted):
-            chosen = [one for one in wanted if one.target.root.path == root_path]
-            was_run = False
-
-            def work(run: RootRun, chosen: Sequence[Wanted] = chosen) -> None:
-                nonlocal was_run
-                was_run = True
-                with Buffers() as buffers:
-                    _Repairer(run, good_blocks, options, buffers, summary, on_plan, on_done).run(chosen)
-
-            runner.run_on(context, root_path, Job.REPAIR, work)
-            summary.is_suspended |= not was_run
-    summary.is_interrupted = context.stop.is_set()
-    return summary
-
-
-class _Repairer:
-    """Repair files of one root."""
 
     def __init__(
         self,
@@ -122,6 +97,7 @@ class _Repairer:
         self._bytes_done = 0
 
     def run(self, wanted: Sequence[Wanted]) -> None:
+        """Plan the repair of each file and, with the option, carry it out, until the job is asked to stop."""
         for one in wanted:
             for path in list(self._find_paths(one)):
                 if self._run.context.stop.is_set():

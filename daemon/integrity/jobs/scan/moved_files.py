@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from integrity.catalog import baselines, candidates, files, findings, folders, removal
 from integrity.catalog.paging import write_page
-from integrity.catalog.rows import FileRecord, Sighting, find_current
+from integrity.catalog.rows import FileRecord, find_current
 from integrity.errors import show_path
 from integrity.jobs.batching import IdSet
+from integrity.jobs.judge.replaced_inodes import Move, TreePlace
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.met_files import MetFiles
 from integrity.model import FileId, Tally
@@ -26,41 +26,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _ROWS_AT_ONCE = 100
-
-
-class TreePlace(NamedTuple):
-    """The location of a file: the path of its folder, and its name."""
-
-    folder: bytes
-    name: bytes
-
-    @property
-    def path(self) -> bytes:
-        """The path of the file."""
-        return self.folder + b"/" + self.name if self.folder else self.name
-
-    @classmethod
-    def of(cls, path: bytes) -> TreePlace:
-        """Split a path."""
-        folder, _, name = path.rpartition(b"/")
-        return cls(folder, name)
-
-
-@dataclass(slots=True)
-class Move:
-    """
-    A recorded file that has a new name, or an additional one.
-
-    Args:
-        place: its new location.
-        seen: its stat there.
-        former: its path before the run, if its record had to make room for another one since.
-    """
-
-    record: FileRecord
-    place: TreePlace
-    seen: Sighting
-    former: bytes | None = None
 
 
 class MovedFiles:

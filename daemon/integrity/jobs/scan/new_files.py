@@ -32,14 +32,15 @@ from integrity.hashing.digests import want_to_record
 from integrity.hashing.tasks import DoneBatch, Task, TaskBatch, Work
 from integrity.hashing.work_queue import small_bytes
 from integrity.jobs.batching import IdSet
+from integrity.jobs.judge import inherited
 from integrity.jobs.judge.copied_damage import InQuestion, KnownDamage
+from integrity.jobs.judge.inherited import find_formers, find_rename_key
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
+from integrity.jobs.judge.replaced_inodes import Move, TreePlace
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.report import NoteKind
-from integrity.jobs.scan import inherited
-from integrity.jobs.scan.inherited import find_formers, find_rename_key
 from integrity.jobs.scan.met_files import MetFiles
-from integrity.jobs.scan.moved_files import Move, MovedFiles, TreePlace
+from integrity.jobs.scan.moved_files import MovedFiles
 from integrity.model import FileId, Reading, Readings, Tally, Witness
 
 if TYPE_CHECKING:

@@ -23,13 +23,12 @@ from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes, ReplacedName, find_cycles, is_unwritten
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes, ReplacedName, TreePlace, find_cycles, is_unwritten
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.met_files import MetFiles
 from integrity.jobs.scan.missing_files import MissingFiles
-from integrity.jobs.scan.moved_files import TreePlace
 from integrity.jobs.scan.new_files import NewFiles
 from integrity.jobs.scan.tree_diff import TreeDiff
 from integrity.model import FileId, Tally

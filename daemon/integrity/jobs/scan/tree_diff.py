@@ -38,11 +38,10 @@ from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
 from integrity.jobs.judge.content_diff import prefix_probe
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes, TreePlace
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.missing_files import MissingFiles
-from integrity.jobs.scan.moved_files import TreePlace
 from integrity.jobs.scan.new_files import NewFiles
 from integrity.model import FileId, FindingKind, FolderId, Policy, RootId, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
