@@ -1,7 +1,8 @@
 """
 The kinds of findings: one entry for each, with everything that depends on the kind.
 
-A new kind of finding needs a word in ``model.FindingKind``, an entry here, and the row of the verdict that opens it.
+A new kind of finding needs a word in ``model.FindingKind``, an entry here, the row of the verdict that opens it, and a
+sentence in ``jobs/messages.py`` unless the entry explains it.
 Everything else that asks about kinds (exit codes, mails, frozen baselines, what ends a finding, next steps) iterates
 over this table. The order is that of gravity: a subject begins with the worst, and so does a mail.
 

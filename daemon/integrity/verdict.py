@@ -532,22 +532,25 @@ _STEPS = {
 # Where the file is no good, backing it up would only spread that.
 _STEPS_WITHOUT_GOOD_FILE = {
     ArbitrationOutcome.COPY_DIFFERS: (
-        "neither file nor copy is what was recorded: get it from another backup",
+        "neither the file nor this copy has the recorded content: restore it from another backup",
         _FROM_OTHER,
     ),
     ArbitrationOutcome.COPY_STALE: (
-        "do not back it up: look for a newer copy, or take this older version",
+        "do not back the file up; find a newer copy, or restore this older version",
         _FROM_OTHER,
     ),
     ArbitrationOutcome.COPY_MISSING: (
-        "do not back it up: this copy never had it, get it from another one",
+        "do not back the file up; this copy never had it, so restore it from another one",
         _FROM_OTHER,
     ),
     ArbitrationOutcome.MISSED_CHANGE: (
         "file and copy agree: if the change was meant, accept it",
         "integrity accept {path} --reason WHY",
     ),
-    ArbitrationOutcome.ALL_DIFFER: ("catalog, file and copy all differ: look at all three", "integrity explain {path}"),
+    ArbitrationOutcome.ALL_DIFFER: (
+        "the record, the file, and the backup are all different: compare them yourself",
+        "integrity explain {path}",
+    ),
 }
 
 

@@ -30,7 +30,7 @@ def test_what_is_printed_when_all_is_well(root: Path, copy: Path, integrity: Box
     done = integrity.run("compare", root, "--with", copy, expect=0)
     said_lines = lines_of(done.stdout)
     assert f"{COUNT} files: {COUNT} the same" in said_lines
-    assert f"with {copy}: {COUNT} match by reading the data back" in said_lines
+    assert f"with {copy}: {COUNT} compared by reading the data back" in said_lines
     assert any(line.startswith("compare: all is well, after ") for line in said_lines)
     assert "" == integrity.run("-q", "compare", root, "--with", copy, expect=0).stdout
 
@@ -49,7 +49,7 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     assert "1 file only in the backup" in printed
     assert f"copy_extra: {root / 'extra'}: is only in the copy" in printed
     assert f"Backup out of date  {plant_path(root, 1)}" in printed
-    assert f"The backup in {copy} is an older version (by reading the data back)." in printed
+    assert f"The backup in {copy} is an older version (its data was read back)." in printed
     assert f"The backup in {copy} does not contain this file." in printed
     assert f"- run the backup again, then compare:  integrity compare {plant_path(root, 2)} --with {copy}" in printed
     assert "4 findings" not in printed

@@ -107,7 +107,7 @@ def test_open_finding_closes_the_gate_until_it_is_settled(integrity: Box, data: 
     done = integrity.run("gate", data, expect=1)
 
     assert "gate: CLOSED: do not back up" in done.stdout
-    assert "1 finding open (1 silent_rewrite)" in done.stdout
+    assert "1 finding open (1 damaged file)" in done.stdout
     assert "integrity accept" in done.stdout
     integrity.run("ack", "1", expect=0)
     assert "silent_rewrite" in integrity.run("-q", "gate", data, expect=1).stdout
@@ -162,7 +162,7 @@ def test_unreadable_file_is_a_gap(integrity: Box, data: Path) -> None:
 
     done = run_as_nobody(integrity, "gate", data)
 
-    assert (3, True) == (done.code, "1 finding open (1 unreadable)" in done.stdout)
+    assert (3, True) == (done.code, "1 finding open (1 file unreadable)" in done.stdout)
     assert 0 == run_as_nobody(integrity, "gate", data / "d2").code
 
 

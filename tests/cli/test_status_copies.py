@@ -43,8 +43,8 @@ def test_copy_is_shown_with_what_was_compared(integrity: Box, root: Path, tmp_pa
     text, copy = integrity.run("status", expect=1).stdout, ask(integrity, "nightly")
 
     assert f"copy nightly: {tmp_path}/backup  (of {root})\n  compared   all of 10 files within 90d, the longest" in text
-    assert "  level      9 the same by their bytes, read back\n" in text
-    assert 1 == text.count("  open       1 copy_missing:  integrity findings\n")
+    assert "  level      9 match by reading the data back\n" in text
+    assert 1 == text.count("  open       1 file missing from the backup:  integrity findings\n")
     assert (COUNT, COUNT, 9, 9, 0) == tuple(
         copy[f"files{name}"] for name in ("", "_compared", "_same", "_read", "_overdue")
     )

@@ -84,7 +84,7 @@ def test_renames_under_a_suffix_that_nobody_knows_are_held(tmp_path: Path, integ
 
     assert ["mass_change"] == kinds(result)
     assert "This looks like ransomware" in messages(result)
-    assert "150 files are gone and came back with names that end in .locked" in messages(result)
+    assert "150 files were replaced by files with names ending in .locked" in messages(result)
     assert 450 == held(integrity)
     integrity.run("gate", root, expect=1)
     assert "ransomware" in messages(integrity.run("--json", "scan", root, expect=1))
@@ -110,7 +110,7 @@ def test_few_encrypted_files_among_many_small_ones_are_held(tmp_path: Path, inte
     result = integrity.run("--json", "scan", root, expect=1)
 
     assert ["mass_change"] == kinds(result)
-    assert "12 of 12 files that were looked into are not jpg any more" in messages(result)
+    assert "12 of 12 sampled files are no longer valid jpg" in messages(result)
 
 
 def test_encryption_in_small_steps_is_held(tmp_path: Path, integrity: Box) -> None:
@@ -123,7 +123,7 @@ def test_encryption_in_small_steps_is_held(tmp_path: Path, integrity: Box) -> No
         encrypt(photos[first : first + 12], suffix=".x7Gh2")
         result = integrity.run("--json", "scan", root, expect=expected)
 
-    assert "24 files are gone and came back with names that end in .x7gh2" in messages(result)
+    assert "24 files were replaced by files with names ending in .x7gh2" in messages(result)
     assert 12 == held(integrity)
 
 

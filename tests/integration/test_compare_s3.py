@@ -354,7 +354,7 @@ def test_every_kind_of_difference_is_found_and_none_is_invented(pair: Pair) -> N
     assert [] == pair.server.find_reads(pair.bucket)
     for finding in done.findings:
         if finding["kind"] != "copy_missing":
-            assert "by the checksum the copy stores" in str(finding["message"])
+            assert "by the checksum it stores" in str(finding["message"])
 
 
 def test_object_that_lost_its_data_has_no_other_files_content(pair: Pair) -> None:
@@ -389,12 +389,12 @@ def test_bit_that_flips_in_the_store_is_found_by_reading_only(integrity: Box, ve
     assert (2, 0) == (published.summary["files_published"], published.summary["files_read"])
     assert [] == versitygw.find_reads(pair.bucket)
     words = integrity.run("compare", pair.root, "--with", str(published.summary["copy"]), env=pair.env, expect=0)
-    assert "2 match by the checksum the copy stores" in words.stdout
+    assert "2 compared by the checksum the copy stores" in words.stdout
 
     read = pair.compare("--read", expect=1)
     assert {"large": "copy_differs"} == kinds_by_name(read)
     assert [2] == read.findings[0]["blocks"]
-    assert "by reading the data back" in messages(read)
+    assert "its data was read back" in messages(read)
     assert (0, 2) == (read.summary["files_published"], read.summary["files_read"])
     assert {"large", "small"} == {key.removeprefix("backup/") for key in versitygw.find_reads(pair.bucket)}
 

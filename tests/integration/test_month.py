@@ -157,7 +157,8 @@ def test_windows_at_night_are_missed_and_the_finding_comes_on_its_day(machine: M
     assert machine.query("SELECT kind, state, resolution FROM finding") == [
         ("overdue", "resolved", "everything is verified in time again")
     ]
-    assert [note.message for note in machine.told.notes] == ["overdue 1 is over: everything is verified in time again"]
+    ended = "finding 1, Verification overdue, is resolved: everything is verified in time again"
+    assert [note.message for note in machine.told.notes] == [ended]
 
 
 def test_paused_root_promises_nothing_and_a_suspended_one_can_t(machine: Machine, root: Path) -> None:

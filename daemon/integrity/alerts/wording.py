@@ -32,7 +32,7 @@ _TYPES = {
 }
 """What a mail calls files that are all of one type, by suffix."""
 
-_ABSENCES = ("is not mounted", "is empty", "can't be opened", "does not answer")
+_ABSENCES = ("is not mounted", "is empty", "is not the recorded folder", "can't be opened", "does not answer")
 """Why a root is not being checked, as its message says; the subject of a mail repeats it."""
 
 
@@ -56,7 +56,7 @@ def _sum_up_own(findings: Sequence[Finding]) -> str:
     """Return in words what was found in the roots, with the copy that repairs it, or else with the folder."""
     if len(findings) == 1 and findings[0].kind is FindingKind.ROOT_SUSPENDED:
         why = next((f" {reason}" for reason in _ABSENCES if reason in findings[0].message), "")
-        return f"{place(findings[0])}{why}: not being checked"
+        return f"{place(findings[0])}{why}: not being checked" if why else f"{place(findings[0])} is not being checked"
     text = _count_kinds(findings)
     source = find_source(findings)
     return f"{text} in {_roots(findings)}" if source is None else f"{text}, repairable from {one_line(source)}"

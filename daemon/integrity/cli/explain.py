@@ -171,10 +171,10 @@ def _describe_candidate(candidate: CandidateRecord) -> str:
     from integrity.cli.text import local_time
     from integrity.config import format_size
 
-    seen = f"seen {local_time(candidate.seen_at)}, {candidate.state.value}"
+    seen = f"seen {local_time(candidate.seen_at)}"
     if candidate.witness is None:
-        return f"the file was gone ({seen})"
-    return f"other content of {format_size(candidate.witness.size_bytes)}, judged {candidate.verdict} ({seen})"
+        return f"the file was gone ({seen}); its record is kept"
+    return f"other content, {format_size(candidate.witness.size_bytes)} ({seen}), that did not replace the record"
 
 
 def _exact(nanoseconds: int) -> str:

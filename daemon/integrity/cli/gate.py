@@ -162,13 +162,12 @@ def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequenc
 
 def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_covered: bool) -> Iterator[str]:
     """Name what speaks against a backup, in few words: the findings stand above."""
-    from integrity.cli.text import count
+    from integrity.cli.text import count, describe_kinds
 
     kinds = Counter(one.kind for one in (*verdict.problems, *verdict.gaps))
     if kinds:
         total = kinds.total()
-        listed = ", ".join(f"{number:,} {kind.value}" for kind, number in sorted(kinds.items()))
-        yield f"{count(total, 'finding')} open ({listed})"
+        yield f"{count(total, 'finding')} open ({describe_kinds(kinds)})"
     if verdict.looks_like_ransomware:
         yield "the changes look like ransomware"
     elif verdict.reason is not None:

@@ -29,7 +29,6 @@ from integrity.cli.status_service import (
     describe_service,
     describe_watch,
     find_live,
-    say_kinds,
     service_object,
 )
 from integrity.errors import AppError, CatalogCorrupt, show_path
@@ -168,7 +167,7 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
 
 
 def _describe_root(one: RootStatus, live: ServiceView, output: Output) -> Iterator[str]:
-    from integrity.cli.text import count
+    from integrity.cli.text import count, describe_kinds
     from integrity.config import format_size
 
     covered = one.coverage
@@ -181,9 +180,12 @@ def _describe_root(one: RootStatus, live: ServiceView, output: Output) -> Iterat
     yield from describe_promise(one, output)
     for line in _describe_gaps(one):
         yield f"  problem    {line}"
+    if one.last_scan is not None and 0 < one.last_scan.counts.skipped < one.last_scan.counts.known:
+        names = count(one.last_scan.counts.skipped, "name")
+        yield f"  skipped    {names} in the last scan: links, special files, other mounts, and excluded files"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {output.style(say_kinds(one.open_kinds), color)}:  integrity findings"
+        yield f"  open       {output.style(describe_kinds(one.open_kinds), color)}:  integrity findings"
     yield f"  last scan  {_describe_run(one.last_scan)}"
     yield f"  last scrub {_describe_run(one.last_scrub)}"
     if one.working is not None:
@@ -229,14 +231,14 @@ def _about(seconds: float) -> str:
 
 def _describe_gaps(one: RootStatus) -> Iterator[str]:
     """Say what could not be covered, or not for certain, and why."""
-    from integrity.cli.text import count
+    from integrity.cli.text import count, describe_kinds
     from integrity.config import format_size
 
     covered, scan = one.coverage, one.last_scan
     if one.root.state is RootState.SUSPENDED:
         yield "nothing can be verified while the folder is suspended"
     if one.gaps:
-        yield f"could not be checked: {say_kinds(one.gaps)}"
+        yield f"could not be checked: {describe_kinds(one.gaps)}"
     if covered.uncovered_files:
         size = f"{count(covered.uncovered_files, 'file')} ({format_size(covered.uncovered_bytes)})"
         yield f"{size} damaged or uncertain: see integrity findings"
@@ -247,9 +249,6 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
         yield f"{count(covered.suspects, 'file')} with a touched inode will be verified early"
     if scan is not None and covered.files and scan.counts.known == scan.counts.skipped:
         yield "the last scan found no files: the disk or folder was not there"
-    elif scan is not None and scan.counts.skipped:
-        names = count(scan.counts.skipped, "name")
-        yield f"the last scan skipped {names}: links, special files, other mounts, and excluded files"
     if scan is not None and scan.counts.unstable:
         yield f"{count(scan.counts.unstable, 'file')} changed during the last scan"
 
@@ -367,7 +366,7 @@ def _print_nagios(found: Status, live: ServiceView) -> int:
     open_kinds = found.open_kinds
     files = sum(one.coverage.files for one in found.roots)
     overdue = sum(one.coverage.overdue_files for one in found.roots if one.is_overdue)
-    parts = [say_kinds(open_kinds)] if open_kinds else []
+    parts = [f"{number:,} {kind.value}" for kind, number in sorted(open_kinds.items())]
     parts += [f"the service can't record what it finds: {live.stop_reason}"] if live.stop_reason else []
     parts += [f"{overdue:,} overdue"] if overdue else []
     parts += [f"copy {printable(one.name)} overdue" for one in found.copies if one.is_overdue]

@@ -8,7 +8,6 @@ What status says of a copy: what of it was compared, how closely, how long ago, 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from integrity.cli.output import JsonObject, Output, printable
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
-from integrity.model import FindingKind
 from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
@@ -108,7 +106,7 @@ def describe_channel(state: ChannelState, output: Output) -> Iterator[str]:
     waiting = f"; {count(state.waiting, 'message')} waiting for it" if state.waiting else ""
     mark = output.style(f"alerts by {printable(state.name)} fail", "yellow")
     yield f"{mark} since {local_time(state.failing_since)}: {printable(state.last_error or '')}{waiting}"
-    yield "  try it when it is mended:  integrity alert test"
+    yield "  once it works again, try it:  integrity alert test"
 
 
 def channel_object(state: ChannelState) -> JsonObject:
@@ -285,6 +283,8 @@ def _watch_object(one: WatchState) -> JsonObject:
 
 def describe_copy(one: CopyStatus, live: ServiceView, output: Output) -> Iterator[str]:
     """Write a few lines on a copy."""
+    from integrity.cli.text import describe_kinds
+
     name = "" if one.name == one.url else f" {printable(one.name)}:"
     yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
     yield f"  compared   {_describe_comparisons(one, output)}"
@@ -296,7 +296,7 @@ def describe_copy(one: CopyStatus, live: ServiceView, output: Output) -> Iterato
         yield f"  now        {printable(wait)}"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {output.style(say_kinds(one.open_kinds), color)}:  integrity findings"
+        yield f"  open       {output.style(describe_kinds(one.open_kinds), color)}:  integrity findings"
     yield ""
 
 
@@ -322,11 +322,6 @@ def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
         "waits": find_wait(live, one.name),
         "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
     }
-
-
-def say_kinds(kinds: Counter[FindingKind]) -> str:
-    """Write how many findings there are of each kind."""
-    return ", ".join(f"{number:,} {kind.value}" for kind, number in sorted(kinds.items()))
 
 
 def _describe_comparisons(one: CopyStatus, output: Output) -> str:
@@ -356,7 +351,7 @@ def _describe_level(one: CopyStatus) -> str:
     if waits is None or not waits.compared:
         return ""
     stated = waits.same - waits.read
-    parts = [f"{waits.read:,} the same by their bytes, read back"] if waits.read else []
-    parts += [f"{stated:,} the same by what the copy states of them"] if stated else []
+    parts = [f"{waits.read:,} match by reading the data back"] if waits.read else []
+    parts += [f"{stated:,} match by the checksum the copy stores"] if stated else []
     parts += [f"{waits.silent:,} could not be compared"] if waits.silent else []
-    return ", ".join(parts) or "none is the same"
+    return ", ".join(parts) or "none matches"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,8 +11,8 @@ from integrity.alerts.wording import damage, next_steps, other_names, title
 from integrity.cli.output import Output, printable
 from integrity.config import format_duration, format_size
 from integrity.errors import show_path
-from integrity.kinds import INTEGRITY_PROBLEMS
-from integrity.model import Finding, FindingState, Job, Outcome, RunCounts
+from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, Phrase
+from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts, SkipReason
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -110,6 +111,15 @@ def _state(finding: Finding) -> str:
     return finding.state.value
 
 
+def describe_kinds(kinds: Counter[FindingKind]) -> str:
+    """Write how many findings there are of each kind, in words for people."""
+    phrases = Counter[Phrase]()
+    for kind, number in sorted(kinds.items()):
+        phrases[KINDS[kind].phrase] += number
+    texts = (f"{number:,} {one.one if number == 1 else one.many}" for one, number in phrases.items())
+    return ", ".join(text.replace(" {copy}", "") for text in texts)
+
+
 def describe_outcome(outcome: Outcome, output: Output) -> str:
     """Write how a run ended."""
     words, color = _OUTCOMES[outcome]
@@ -149,8 +159,8 @@ def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
 def _describe_compared(compared: Compared) -> Iterator[str]:
     """Write how a copy was looked at, for that says what "the same" means."""
     ways = [
-        (compared.read, "match by reading the data back"),
-        (compared.published, "match by the checksum the copy stores"),
+        (compared.read, "compared by reading the data back"),
+        (compared.published, "compared by the checksum the copy stores"),
     ]
     said = " and ".join(f"{number:,} {way}" for number, way in ways if number)
     where = f"{compared.copy} ({compared.shown})" if compared.copy != compared.shown else compared.copy
@@ -180,6 +190,23 @@ def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
     return f": {', '.join(parts)}" if parts else ""
 
 
+_SKIPPED = {
+    SkipReason.SYMLINK: "symbolic link",
+    SkipReason.SPECIAL: "special file",
+    SkipReason.EXCLUDED: "excluded name",
+    SkipReason.MOUNT: "other mount",
+}
+
+
+def _describe_skips(summary: Summary) -> str:
+    """Write what was skipped, in brackets; nothing if that is not known."""
+    numbers = dict(summary.skips)
+    parts = [count(numbers[reason.value], noun) for reason, noun in _SKIPPED.items() if numbers.get(reason.value)]
+    others = summary.counts.skipped - sum(numbers.get(reason.value, 0) for reason in _SKIPPED)
+    parts += [count(others, "file")] if parts and others > 0 else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
 def _tallies(summary: Summary) -> str:
     """Write what became of each name; a scan reads no unchanged file, and a scrub leaves files that are not due."""
     counts, is_scan = summary.counts, summary.job is Job.SCAN
@@ -189,10 +216,10 @@ def _tallies(summary: Summary) -> str:
         (counts.new, "new"),
         (counts.changed, "changed"),
         (counts.not_due, "unchanged" if is_scan else "not due"),
-        (counts.skipped, "skipped"),
+        (counts.skipped, f"skipped{_describe_skips(summary)}"),
         (counts.unstable, "changing"),
         (counts.unreadable, "UNREADABLE"),
-        (counts.missing, "deleted" if is_deletion else "MISSING"),
+        (counts.missing, "deleted" if is_deletion else "gone"),
         (counts.damaged, "DAMAGED"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -119,6 +120,7 @@ class RootRun:
         is_incomplete: something could not be covered.
         looked_at: number of previously recorded files that a walk met or missed.
         unrecorded: number of counted names without a record.
+        skips: why names without a record were skipped, and how many.
         counts_unrecorded: False while a walk only looks for recorded files.
     """
 
@@ -144,6 +146,7 @@ class RootRun:
     is_incomplete: bool = False
     looked_at: int = 0
     unrecorded: int = 0
+    skips: Counter[SkipReason] = field(default_factory=Counter)
     counts_unrecorded: bool = True
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     _progress_at: float = 0.0
@@ -312,7 +315,7 @@ class RootRun:
     def note_resolved(self, ended: Iterable[Finding]) -> None:
         """Note the findings that this run resolved, with the reason."""
         for one in ended:
-            self.note(NoteKind.RESOLVED, one.path, f"{one.kind.value} {one.id} is over: {one.resolution}")
+            self.note(NoteKind.RESOLVED, one.path, messages.resolved(one, one.resolution or ""))
 
     def count_unrecorded(self, tally: Tally) -> None:
         """Count a name without a record."""
@@ -329,8 +332,9 @@ class RootRun:
     def skip(self, skip: Skip) -> None:
         """Count a skipped name, and note it unless it is a symbolic link: those are many and contain no data."""
         self.count_unrecorded(Tally.SKIPPED)
+        self.skips[skip.reason] += self.counts_unrecorded
         if self.counts_unrecorded and skip.reason is not SkipReason.SYMLINK:
-            self.note(NoteKind.SKIPPED, skip.path, f"left out: {skip.reason.value}")
+            self.note(NoteKind.SKIPPED, skip.path, messages.skipped(skip.reason))
 
     def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:
         """Report something worth listing."""

@@ -17,7 +17,7 @@ from integrity.alerts.wording import ORIGINAL_INTACT
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.kinds import KINDS
-from integrity.model import ByteRange, Certainty, FindingKind
+from integrity.model import ByteRange, Certainty, Finding, FindingKind, SkipReason
 from integrity.verdict import ArbitrationOutcome, FileState, Judgement, Level, Verdict
 
 if TYPE_CHECKING:
@@ -236,6 +236,27 @@ OTHER_MOUNT = (
 )
 
 
+_SKIPPED = {
+    SkipReason.EXCLUDED: "excluded",
+    SkipReason.SPECIAL: "not a regular file (a FIFO, socket, or device)",
+    SkipReason.SYMLINK: "a symbolic link",
+    SkipReason.MOUNT: "another file system is mounted there",
+    SkipReason.CATALOG: "a file of the catalog",
+    SkipReason.CATALOG_DAMAGED: "its record is damaged",
+    SkipReason.DEVICE_FAILING: "its disk is failing",
+}
+
+
+def resolved(finding: Finding, resolution: str) -> str:
+    """Report a finding that was resolved."""
+    return f"finding {finding.id}, {KINDS[finding.kind].headline}, is resolved: {resolution}"
+
+
+def skipped(reason: SkipReason) -> str:
+    """Say why a name is not covered."""
+    return _SKIPPED[reason]
+
+
 def suspended(reason: str) -> str:
     """Report a root that is not being checked."""
     return f"{reason}. Nothing there is being checked; no records were removed."
@@ -280,7 +301,7 @@ VERIFIED_IN_TIME = "everything is verified in time again"
 
 # Backup copies
 
-_LEVELS = {Level.PUBLISHED: " (by the checksum the copy stores)", Level.READ: " (by reading the data back)", None: ""}
+_LEVELS = {Level.PUBLISHED: " (by the checksum it stores)", Level.READ: " (its data was read back)", None: ""}
 _ARBITRATIONS = {
     ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
     ArbitrationOutcome.COPY_DIFFERS: "The backup in {copy} is not the recorded content{how}{file}.",

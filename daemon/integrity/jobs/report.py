@@ -99,7 +99,13 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a command over all its roots; ``compared`` is set after a comparison."""
+    """
+    The result of a command over all its roots.
+
+    Args:
+        compared: set after a comparison.
+        skips: reasons for skipping names that have no record (``SkipReason``), and how many names each.
+    """
 
     job: Job
     started_at: int
@@ -110,6 +116,7 @@ class Summary:
     has_integrity_problem: bool
     is_incomplete: bool
     compared: Compared | None = None
+    skips: tuple[tuple[str, int], ...] = ()
 
 
 class Report(Protocol):

@@ -11,6 +11,7 @@ I3  A root that is not the recorded one is suspended, and nothing is concluded a
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -229,6 +230,7 @@ def _run_all(
     started_at, began_at = context.now(), context.monotonic()
     configured = [root.path for root in context.config.roots]
     targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
+    skips = Counter[str]()
     counts, findings_open = RunCounts(), dict[RootId, int]()  # each root once, even if several parts are named
     has_problem = is_incomplete = False
     for target in targets:
@@ -240,6 +242,7 @@ def _run_all(
             continue
         run = _run_one(context, target, job, pace, work, copy)
         counts += run.counts
+        skips += Counter({reason.value: number for reason, number in run.skips.items()})
         findings_open[run.root.id] = run.counts.findings_open
         has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
         is_incomplete |= _has_gaps(run)
@@ -254,6 +257,7 @@ def _run_all(
         duration_s=context.monotonic() - began_at,
         has_integrity_problem=has_problem,
         is_incomplete=is_incomplete,
+        skips=tuple(skips.most_common()),
     )
 
 

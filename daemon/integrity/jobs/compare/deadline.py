@@ -19,6 +19,7 @@ from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import spell_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
+from integrity.jobs import messages
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState
@@ -191,7 +192,7 @@ def _end(context: Context, root: RootRecord, name: str, kinds: set[FindingKind] 
 
     write_in_pages(context.catalog.transaction, ids, resolve)
     for one in ended:
-        text = f"{one.kind.value} {one.id} is over: {resolution}"
+        text = messages.resolved(one, resolution)
         context.report.note(Note(NoteKind.RESOLVED, root.path, None, text))
 
 

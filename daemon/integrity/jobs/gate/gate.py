@@ -268,8 +268,8 @@ def _close(connection: Connection, verdict: GateVerdict, reason: str, now: int) 
         verdict.target.root.id,
         None,
         verdict.target.prefix or None,
-        f"{reason}. No backup is let through",
-        step="look at what changed; when it is mended, ask again",
+        f"{reason}. Backups are blocked until you decide.",
+        step="look at what changed; once it is fixed, check again",
         command=f"integrity gate {shell_path(verdict.path)}",
     )
     findings.open_finding(connection, new, now=now, run_id=None)

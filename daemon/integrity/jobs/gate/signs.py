@@ -156,7 +156,8 @@ def _find_renamed(changes: Changes, *, are_sound: bool) -> Sign | None:
     gone = sum(_folder(path) in folders for path in changes.removed)
     if count < LEAST_PATTERN or count < RENAMED_SHARE * gone:
         return None
-    text = f"{count} files are gone and came back with names that end in .{suffix.decode('utf-8', 'backslashreplace')}"
+    ending = suffix.decode("utf-8", "backslashreplace")
+    text = f"{count} files were replaced by files with names ending in .{ending}"
     return Sign(SignKind.RENAMED, text, is_enough=not are_sound and not is_innocent(suffix))
 
 
@@ -226,13 +227,14 @@ def _find_replaced(changes: Changes, arrivals: Sequence[AppearedFile]) -> Sign |
     looked_at = sum(len(one.looks) for one in arrivals)
     if not gone or looked_at < LEAST_LOOKED_AT or arrived < ARRIVED_SHARE * gone:
         return None
-    return Sign(SignKind.REPLACED, f"{gone} of {changes.known_before} files are gone, and about {arrived} others came")
+    text = f"{gone} of {changes.known_before} files are gone, and about {arrived} other files appeared"
+    return Sign(SignKind.REPLACED, text)
 
 
 def _say_arrived(arrivals: Sequence[AppearedFile]) -> Sign:
     looks = max(arrivals, key=lambda one: one.random_count).looks
     count = sum(look.is_random for look in looks)
-    text = f"{count} of {len(looks)} new files that were looked into are as random as if they were encrypted"
+    text = f"{count} of {len(looks)} sampled new files look encrypted"
     return Sign(SignKind.SCRAMBLED, text)
 
 
@@ -256,7 +258,7 @@ def _find_notes(changes: Changes) -> Sign | None:
     if len(where) < LEAST_NOTE_FOLDERS or len(where) < NOTE_FOLDERS_SHARE * len(touched):
         return None
     text = name.decode("utf-8", "backslashreplace")
-    return Sign(SignKind.NOTES, f"the same new file {text} lies in {len(where)} of {len(touched)} folders with changes")
+    return Sign(SignKind.NOTES, f"the same new file {text} is in {len(where)} of {len(touched)} folders with changes")
 
 
 def _folder(path: bytes) -> bytes:
@@ -269,7 +271,7 @@ def _find_lost(looks: Collection[ContentLook]) -> Sign | None:
     if len(typed) < LEAST_LOOKED_AT or lost < LOST_SHARE * len(typed):
         return None
     suffixes = _name(Counter(look.suffix for look in typed if look.is_lost))
-    return Sign(SignKind.TYPES_LOST, f"{lost} of {len(typed)} files that were looked into are not {suffixes} any more")
+    return Sign(SignKind.TYPES_LOST, f"{lost} of {len(typed)} sampled files are no longer valid {suffixes}")
 
 
 def _find_scrambled(looks: Collection[ContentLook]) -> Sign | None:
@@ -279,7 +281,7 @@ def _find_scrambled(looks: Collection[ContentLook]) -> Sign | None:
     count = len(random) if is_mixed else typed
     if len(looks) < LEAST_LOOKED_AT or count < RANDOM_SHARE * len(looks):
         return None
-    text = f"{count} of {len(looks)} files that were looked into are as random as if they were encrypted"
+    text = f"{count} of {len(looks)} sampled files look encrypted"
     return Sign(SignKind.SCRAMBLED, text)
 
 
