@@ -200,6 +200,28 @@ def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunR
     return [_to_record(row) for row in check_seals(c, run, c.execute(query))]
 
 
+class LastRun(NamedTuple):
+    """The last run of a job on a root that ended with one outcome."""
+
+    root_id: RootId
+    job: str
+    outcome: str
+    finished_at: int
+
+
+def find_last_runs(c: sa.Connection) -> list[LastRun]:
+    """Return the last run of each root, job, and outcome."""
+    kind = (run.c.root_id, run.c.job, run.c.outcome)
+    query = sa.select(*kind, sa.func.max(run.c.finished_at)).where(run.c.outcome.is_not(None)).group_by(*kind)
+    return [LastRun(*row) for row in c.execute(query.order_by(*kind))]
+
+
+def sum_read(c: sa.Connection) -> dict[tuple[RootId, str], int]:
+    """Return the bytes that all runs of a job read, by root and job."""
+    query = sa.select(run.c.root_id, run.c.job, sa.func.sum(run.c.bytes_read)).group_by(run.c.root_id, run.c.job)
+    return {(row[0], row[1]): int(row[2]) for row in c.execute(query)}
+
+
 def get_start(c: sa.Connection, run_id: RunId) -> int:
     """Return when a run started."""
     return int(c.execute(sa.select(run.c.started_at).where(run.c.id == run_id)).scalar_one())

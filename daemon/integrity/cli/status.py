@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -31,12 +32,13 @@ from integrity.cli.status_service import (
     find_live,
     service_object,
 )
-from integrity.errors import AppError, CatalogCorrupt, show_path
+from integrity.errors import AppError, CatalogCorrupt, ConfigError, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import RootState
 from integrity.paths import path_fields
 
 if TYPE_CHECKING:
+    from integrity.catalog.connection import Catalog
     from integrity.catalog.runs import RunRecord
     from integrity.jobs.scrub.plan import Plan
     from integrity.jobs.status import RootStatus, Status
@@ -108,15 +110,18 @@ _AHEAD = "at a time in the future: check the clock"
 @click.command()
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option("--nagios", is_flag=True, help="Print one line for a monitoring plug-in; exits with 0, 1, 2, or 3.")
+@click.option("--prometheus", is_flag=True, help="Print metrics in the text format of Prometheus; exits with 0.")
 @click.pass_obj
-def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
+def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus: bool) -> int:
     """
     Show the watched folders, when they were verified, and open findings.
 
     Without PATH: all roots. The exit code reflects all open findings.
     """
-    if nagios and session.output.is_json:
-        raise click.UsageError("--json and --nagios exclude each other: each says what is printed")
+    if nagios + prometheus + session.output.is_json > 1:
+        raise click.UsageError("--json, --nagios and --prometheus exclude each other: each says what is printed")
+    if prometheus:
+        return _print_metrics(session, paths)
     if not nagios:
         return _print_status(_find(session, paths), find_live(session), session)
     session.is_plugin = True
@@ -131,13 +136,31 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool) -> int:
     return _print_nagios(found, find_live(session))
 
 
+def _print_metrics(session: Session, paths: tuple[bytes, ...]) -> ExitCode:
+    """Print metrics; a problem is in their values, so that a script can put them in place whatever they are."""
+    if find_spec("prometheus_client") is None:
+        raise ConfigError("--prometheus needs a package that is not installed: pip install 'integrity[web]'")
+    from integrity.web.metrics import write_metrics
+
+    live = find_live(session)
+    with session.open_catalog(writes=False) as catalog:
+        metrics = write_metrics(catalog, _find_in(catalog, session, paths), live.state)
+    for line in metrics.decode().splitlines():
+        print_line(line)
+    return ExitCode.OK
+
+
 def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
     with session.open_catalog(writes=False) as catalog:
-        from integrity.jobs.status import find_status
-        from integrity.service.schedule.clock import local_zone, parse_windows
+        return _find_in(catalog, session, paths)
 
-        windows = parse_windows(session.config.schedule.scrub, local_zone())
-        return find_status(catalog, session.config, [real_path(path) for path in paths], windows=windows)
+
+def _find_in(catalog: Catalog, session: Session, paths: tuple[bytes, ...]) -> Status:
+    from integrity.jobs.status import find_status
+    from integrity.service.schedule.clock import local_zone, parse_windows
+
+    windows = parse_windows(session.config.schedule.scrub, local_zone())
+    return find_status(catalog, session.config, [real_path(path) for path in paths], windows=windows)
 
 
 def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCode:

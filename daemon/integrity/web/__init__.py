@@ -1,0 +1,1 @@
+"""Publish the state of the catalog to other programs: metrics."""

@@ -1,0 +1,150 @@
+"""
+Metrics in the format of Prometheus, from the same status that ``integrity status`` shows.
+
+Labels name watched folders, copies, channels, jobs, kinds of findings, and no files. A metric without a value, such as
+the time of a run that never took place, has no sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from integrity import __version__
+from integrity.catalog.own_files import SQLITE_SUFFIXES
+from integrity.catalog.runs import find_last_runs, sum_read
+from integrity.errors import show_path
+from integrity.model import RootState
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Catalog
+    from integrity.jobs.status import RootStatus, Status
+    from integrity.service.states import DaemonState
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def write_metrics(catalog: Catalog, status: Status, live: DaemonState | None) -> bytes:
+    """
+    Write all metrics as text.
+
+    Args:
+        catalog: the catalog that the status is from.
+        status: of all roots.
+        live: what the service says of itself; None: no service was reached.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(catalog, status, live))
+    return generate_latest(registry)
+
+
+class _Collector:
+    """Collects the metrics once."""
+
+    def __init__(self, catalog: Catalog, status: Status, live: DaemonState | None) -> None:
+        self._catalog = catalog
+        self._status = status
+        self._live = live
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric."""
+        yield from _collect_roots(self._status.roots)
+        yield from self._collect_runs()
+        yield from _collect_copies(self._status)
+        failing = _gauge("alert_channel_failing", "1 while alerts can't be sent by this channel.", "channel")
+        for channel in self._status.alerts.channels:
+            failing.add_metric([channel.name], channel.failing_since is not None)
+        yield failing
+        yield _gauge(
+            "catalog_bytes", "Size of the catalog and its log on the disk.", value=_size_of(self._catalog.path)
+        )
+        yield _gauge("service_up", "1 if the service of this catalog answers.", value=self._live is not None)
+        if self._live is not None:
+            blind = _gauge("watch_blind", "Reasons why changes in this folder are noticed by scans only.", "root")
+            for watch in self._live.watch:
+                blind.add_metric([show_path(watch.root)], len(watch.blind))
+            yield blind
+        info = _gauge("build_info", "Version of integrity.", "version")
+        info.add_metric([__version__], 1)
+        yield info
+
+    def _collect_runs(self) -> Iterator[Metric]:
+        paths = {one.root.id: show_path(one.root.path) for one in self._status.roots}
+        with self._catalog.read() as connection:
+            last = [run for run in find_last_runs(connection) if run.root_id in paths]
+            sums = sum_read(connection)
+        ended = _gauge(
+            "run_last_timestamp_seconds", "When the last run with this outcome ended.", "root", "job", "outcome"
+        )
+        for run in last:
+            ended.add_metric([paths[run.root_id], run.job, run.outcome], run.finished_at)
+        yield ended
+        read = CounterMetricFamily(
+            "integrity_read_bytes", "Bytes that recorded runs read from files.", labels=["root", "job"]
+        )
+        for (root_id, job), size in sums.items():
+            if root_id in paths:
+                read.add_metric([paths[root_id], job], size)
+        yield read
+
+
+def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
+    files = _gauge("root_files", "Recorded files.", "root")
+    size = _gauge("root_bytes", "Bytes of recorded files.", "root")
+    verified = _gauge(
+        "verified_bytes",
+        "Bytes of files last verified, or recorded if never verified, within so many days.",
+        *("root", "within"),
+    )
+    oldest = _gauge("oldest_verification_timestamp_seconds", "When the file verified longest ago was verified.", "root")
+    kept = _gauge("promise_kept", "1 if every file was verified within verify_every.", "root")
+    overdue = _gauge("overdue_bytes", "Bytes of files not verified within verify_every.", "root")
+    active = _gauge("root_active", "0 while the folder is paused or suspended, so nothing in it is checked.", "root")
+    findings = _gauge("findings_open", "Open findings.", "root", "kind")
+    for one in roots:
+        path, covered = show_path(one.root.path), one.coverage
+        files.add_metric([path], covered.files)
+        size.add_metric([path], covered.bytes)
+        within = 0
+        for _, end, _, amount in covered.histogram:
+            within += amount
+            verified.add_metric([path, "any" if end is None else f"{end}d"], within)
+        if covered.oldest_at is not None and covered.is_oldest_known:
+            oldest.add_metric([path], covered.oldest_at)
+        kept.add_metric([path], not covered.overdue_files)
+        overdue.add_metric([path], covered.overdue_bytes)
+        active.add_metric([path], one.root.state is RootState.ACTIVE)
+        for kind, number in sorted(one.open_kinds.items()):
+            findings.add_metric([path, kind.value], number)
+    yield from (files, size, verified, oldest, kept, overdue, active, findings)
+
+
+def _collect_copies(status: Status) -> Iterator[Metric]:
+    compared = _gauge("copy_compared_timestamp_seconds", "When this copy was last compared.", "root", "copy")
+    late = _gauge("copy_overdue", "1 if the copy was not compared within its verify_every.", "root", "copy")
+    findings = _gauge("copy_findings_open", "Open findings about this copy.", "root", "copy", "kind")
+    for one in status.copies:
+        labels = [show_path(one.root.path), one.name]
+        if one.waits is not None and one.waits.last_compared_at is not None:
+            compared.add_metric(labels, one.waits.last_compared_at)
+        late.add_metric(labels, one.is_overdue)
+        for kind, number in sorted(one.open_kinds.items()):
+            findings.add_metric([*labels, kind.value], number)
+    yield from (compared, late, findings)
+
+
+def _gauge(name: str, comment: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"integrity_{name}", comment, labels=labels or None, value=value)
+
+
+def _size_of(catalog: bytes) -> int:
+    size = 0
+    for suffix in (b"", *SQLITE_SUFFIXES):
+        with suppress(FileNotFoundError):
+            size += os.stat(catalog + suffix).st_size
+    return size
