@@ -197,4 +197,4 @@ def test_limit_is_written_where_alerts_are_configured(integrity: Box) -> None:
     """The sample says how many mails an hour there are at most, and what does not count."""
     sample = integrity.run("config", "sample", expect=0).stdout
 
-    assert "at most 5 mails about new findings an hour" in sample.partition("[alerts]")[2]
+    assert "at most 5 such mails per hour" in sample.partition("[alerts]")[2]

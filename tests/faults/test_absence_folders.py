@@ -131,7 +131,7 @@ def test_names_in_a_folder_that_may_be_listed_but_not_entered(nobodys_box: Box) 
     assert {"new": 7, "unreadable": 2} == tallies(result)
     assert all("looked at: Permission denied" in str(one["message"]) for one in result.findings)
     steps = str([one["next_steps"] for one in result.findings])
-    assert "let the user that integrity runs as read it" in steps
+    assert "give the user that integrity runs as read access" in steps
     assert not any(word in steps for word in ("smartctl", "repair"))
     os.chmod(root / "new", 0o755)
     assert {"new": 2, "not_due": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))

@@ -328,7 +328,7 @@ def test_file_that_is_written_right_after_the_exchange(integrity: Box, tmp_path:
         (done,) = run_repair(context, [root / "a"], [tmp_path / "copy"]).done
 
     assert done.is_repaired
-    assert "moved after it had been verified" in done.message
+    assert "changed after it was verified" in done.message
     integrity.run("findings", expect=0)
     scrubbed = integrity.run("--json", "scrub", root, expect=1 if is_mtime_kept else 0)
     assert (["silent_rewrite"] if is_mtime_kept else []) == [one["kind"] for one in scrubbed.of_type("finding")]
@@ -386,7 +386,7 @@ def test_new_file_that_is_written_while_it_gets_its_name(integrity: Box, tmp_pat
         out, _ = process.communicate(timeout=60)
 
     assert 0 == process.returncode
-    assert b"moved after it had been verified" in out
+    assert b"changed after it was verified" in out
     scrubbed = integrity.run("--json", "scrub", root, expect=1)
     assert ["silent_rewrite"] == [one["kind"] for one in scrubbed.of_type("finding")]
 

@@ -37,7 +37,7 @@ def context(tmp_path: Path, root: Path) -> Iterator[Context]:
 
 
 @pytest.fixture
-def root(context: Context) -> MonitoredRoot:
+def monitored(context: Context) -> MonitoredRoot:
     """Find the root as the service does."""
     (root,) = find_monitored_roots(context.catalog, context.config)
     return root
@@ -56,64 +56,64 @@ def turn(window: ScrubWindow, context: Context, root: MonitoredRoot) -> tuple[in
     return summary.counts.verified, window.record_turn(root, summary, is_paused=False)
 
 
-def test_new_files_are_all_verified(context: Context, root: MonitoredRoot) -> None:
+def test_new_files_are_all_verified(context: Context, monitored: MonitoredRoot) -> None:
     """First the share that the promise asks for, then the rest of what is new; after that there is nothing to do."""
     window = make_window()
-    share, wants_more = turn(window, context, root)
+    share, wants_more = turn(window, context, monitored)
     assert 0 < share < COUNT
     assert wants_more
-    rest, wants_more = turn(window, context, root)
+    rest, wants_more = turn(window, context, monitored)
     assert COUNT == share + rest
     assert not wants_more
 
 
-def test_new_files_that_come_later_are_verified_too(context: Context, root: MonitoredRoot) -> None:
+def test_new_files_that_come_later_are_verified_too(context: Context, monitored: MonitoredRoot) -> None:
     """The window is still open when something is added."""
     window = make_window()
-    while turn(window, context, root)[1]:
+    while turn(window, context, monitored)[1]:
         pass
-    plant(Path(os.fsdecode(root.path)) / "more", 7)
-    scan(context, [root.path], ScanOptions())
-    window.mark_new(root)
-    assert (7, False) == turn(window, context, root)
+    plant(Path(os.fsdecode(monitored.path)) / "more", 7)
+    scan(context, [monitored.path], ScanOptions())
+    window.mark_new(monitored)
+    assert (7, False) == turn(window, context, monitored)
 
 
-def test_turn_that_made_room_goes_on(context: Context, root: MonitoredRoot) -> None:
+def test_turn_that_made_room_goes_on(context: Context, monitored: MonitoredRoot) -> None:
     """What it has read counts; it has another turn however much that was."""
     window = make_window()
-    options = window.plan(context, root)
+    options = window.plan(context, monitored)
     assert options is not None
     context.preempted.set()
-    summary = scrub(context, [root.path], options)
+    summary = scrub(context, [monitored.path], options)
     assert 0 == summary.counts.verified
-    assert window.record_turn(root, summary, is_paused=True)
+    assert window.record_turn(monitored, summary, is_paused=True)
 
 
-def test_nothing_begins_after_the_window(context: Context, root: MonitoredRoot) -> None:
-    """Nor for a root that was paused meanwhile."""
+def test_nothing_begins_after_the_window(context: Context, monitored: MonitoredRoot) -> None:
+    """Nor for a monitored that was paused meanwhile."""
     window = make_window()
-    set_paused(context.catalog, root.path, is_paused=True)
-    assert window.plan(context, root) is None
-    set_paused(context.catalog, root.path, is_paused=False)
+    set_paused(context.catalog, monitored.path, is_paused=True)
+    assert window.plan(context, monitored) is None
+    set_paused(context.catalog, monitored.path, is_paused=False)
     window.is_over = True
-    assert window.plan(context, root) is None
+    assert window.plan(context, monitored) is None
 
 
 def test_sleeping_disk_is_not_woken_before_it_must_be(
-    context: Context, root: MonitoredRoot, monkeypatch: pytest.MonkeyPatch
+    context: Context, monitored: MonitoredRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A month later the promise forces it. What a disk says of itself is the one thing that can't be had here."""
     sleeps = {"sdz"}
     monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk: disk in sleeps)
-    root = replace(root, device=Device(is_rotational=True, name="sdz", key="disk:sdz"))
+    monitored = replace(monitored, device=Device(is_rotational=True, name="sdz", key="disk:sdz"))
     window = make_window("11:00-13:00")
-    assert window.plan(context, root) is None
-    assert [] == window.take_ready([root])
+    assert window.plan(context, monitored) is None
+    assert [] == window.take_ready([monitored])
     context.clock = lambda: NOON + 31 * 86_400
-    assert window.plan(context, root) is not None
+    assert window.plan(context, monitored) is not None
     sleeps.clear()
-    assert [root] == window.take_ready([root])
-    assert [] == window.take_ready([root])
+    assert [monitored] == window.take_ready([monitored])
+    assert [] == window.take_ready([monitored])
 
 
 def test_window_that_never_closes_is_known(context: Context) -> None:
