@@ -110,7 +110,7 @@ def test_open_finding_closes_the_gate_until_it_is_settled(integrity: Box, data: 
     assert "1 finding open (1 damaged file)" in done.stdout
     assert "integrity accept" in done.stdout
     integrity.run("ack", "1", expect=0)
-    assert "silent_rewrite" in integrity.run("-q", "gate", data, expect=1).stdout
+    assert "Content changed, modification time did not" in integrity.run("-q", "gate", data, expect=1).stdout
     integrity.run("accept", plant_path(data, 3), "--reason", "me", expect=0)
     integrity.run("gate", data, expect=0)
 
@@ -174,7 +174,7 @@ def test_root_that_is_not_itself_is_not_backed_up(integrity: Box, data: Path) ->
 
     done = integrity.run("gate", data, expect=3)
 
-    assert "1 root_suspended" in done.stdout
+    assert "1 folder not being checked" in done.stdout
     assert "incomplete" == integrity.run("--json", "gate", data, expect=3).of_type("gate")[0]["verdict"]
 
 
@@ -233,7 +233,7 @@ def test_healthy_folder_is_not_said_to_be_the_one_that_is_not_covered(
     [healthy] = [line for line in lines if f"do not back up {data}:" in line]
     assert healthy.endswith(": another of the given folders has a problem")
     [missing] = [line for line in lines if f"do not back up {other}:" in line]
-    assert "1 root_suspended" in missing
+    assert "1 folder not being checked" in missing
 
 
 def test_closed_gate_says_what_changed_and_how_to_open_it(integrity: Box, home: Path) -> None:
@@ -245,7 +245,7 @@ def test_closed_gate_says_what_changed_and_how_to_open_it(integrity: Box, home: 
     assert "16 files rewritten, 0 gone, 0 new, of 200 files" in done.stdout
     assert str(home / "d0") not in done.stdout  # examples are relative to what is named
     assert "    d0/0.jpg\n" in done.stdout
-    assert "1 suspicious_change" in integrity.run("status", expect=1).stdout
+    assert "1 backup blocked by suspicious changes" in integrity.run("status", expect=1).stdout
     [finding] = integrity.findings("findings", expect=1)
     assert f"integrity gate {home}" in str(finding["next_steps"])
 
@@ -345,7 +345,7 @@ def test_part_and_whole_are_released_each_by_itself(integrity: Box, home: Path) 
     integrity.run("gate", home / "d0", expect=1)
     integrity.run("gate", home, "--release", "--reason", "x", expect=1)
 
-    assert "1 suspicious_change" in integrity.run("gate", home, expect=1).stdout
+    assert "1 backup blocked by suspicious changes" in integrity.run("gate", home, expect=1).stdout
     integrity.run("gate", home / "d0", "--release", "--reason", "x", expect=0)
     integrity.run("gate", home, expect=0)
 
