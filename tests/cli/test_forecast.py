@@ -120,6 +120,6 @@ def test_scrub_by_hand_ends_what_was_overdue(integrity: Box, root: Path) -> None
     assert [("open",)] == query(integrity, "SELECT state FROM finding")
     text = integrity.run("scrub", root, expect=0).stdout
 
-    assert "overdue 1 is over: everything is verified in time again" in text
+    assert "finding 1, Verification overdue, is resolved: everything is verified in time again" in text
     assert [("resolved",)] == query(integrity, "SELECT state FROM finding")
     integrity.run("status", expect=0)
