@@ -199,15 +199,16 @@ class Stage:
         return Outcome(damaged, said, misrecorded, moments.count)
 
     def plant(self, *, of_one_time: bool) -> Path:
-        """Make another tree; ``of_one_time``: all files have one time of modification."""
+        """Make another tree; ``of_one_time``: all files have one time of modification, else each has its own."""
         root = self._folder / str(next(self._numbers))
+        times = count(1_600_000_000, 0 if of_one_time else 1)
         for folder in ("a", "b"):
             (root / folder).mkdir(parents=True)
             for number, size in enumerate((9_000, 9_000, 2 * BLOCK_BYTES + 9), 1):
                 path = root / folder / str(number)
                 path.write_bytes(os.urandom(size))
-                if of_one_time:
-                    os.utime(path, (1_600_000_000, 1_600_000_000))
+                # Not left to the clock of the file system: two files of one of its ticks would have one time.
+                os.utime(path, (time := next(times), time))
         let_age(path)
         return root
 

@@ -105,7 +105,7 @@ def check(desk: Desk, backup: str, count: Callable[[], int], *, gate: str = "int
     for _ in range(2):
         refused = desk.sh(gate + backup)
         assert 0 != refused.returncode
-        assert "silent_rewrite" in refused.stdout + refused.stderr
+        assert "1 damaged file" in refused.stdout + refused.stderr
         assert 1 == count()
     path = desk.integrity.findings("findings")[0]["path"]
     desk.integrity.run("accept", str(path), "--reason", "it was me", expect=0)

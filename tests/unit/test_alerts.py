@@ -227,7 +227,7 @@ def test_rot_that_was_repaired_still_asks_for_a_check_of_disk_and_memory() -> No
     [
         ("/srv/tank: the disk is not mounted, or a different one is", "/srv/tank is not mounted: not being checked"),
         ("/srv/tank is empty, but 12 files are recorded", "/srv/tank is empty: not being checked"),
-        ("/srv/tank is not the recorded folder", "/srv/tank: not being checked"),
+        ("/srv/tank is not the recorded folder", "/srv/tank is not the recorded folder: not being checked"),
     ],
 )
 def test_absent_folder_is_named_in_the_subject(reason: str, expected: str) -> None:

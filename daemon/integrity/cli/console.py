@@ -17,19 +17,16 @@ from integrity.cli.output import Output, printable
 from integrity.cli.progress import ProgressLine
 from integrity.cli.text import describe_finding, describe_findings, describe_summary
 from integrity.errors import show_path
-from integrity.jobs.messages import skipped
-from integrity.jobs.report import NoteKind
 from integrity.model import Finding, FindingId, SkipReason
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from integrity.jobs.report import Note, Progress, Summary
+    from integrity.jobs.report import Note, NoteKind, Progress, Summary
 
 # A wave of findings must not fill the memory or the screen; the gravest stay, and `findings` lists them all.
 _FINDINGS_KEPT = 5000
 _ENTRIES_SHOWN = 200
 _NOTES_SHOWN = 10
-_EXCLUDED = skipped(SkipReason.EXCLUDED)
 _LONGEST = 20_000  # a path of 4,096 bytes fits, each of them escaped
 
 
@@ -61,7 +58,7 @@ class ConsoleReport:
     def note(self, note: Note) -> None:
         """Print or keep a note."""
         self._output.give("note", note_object(note))
-        if note.kind is NoteKind.SKIPPED and note.message == _EXCLUDED and not self._output.verbosity:
+        if note.skip_reason is SkipReason.EXCLUDED and not self._output.verbosity:
             return
         self._note_counts[note.kind] += 1
         kept = self._notes.setdefault(note.kind, [])

@@ -334,12 +334,19 @@ class RootRun:
         self.count_unrecorded(Tally.SKIPPED)
         self.skips[skip.reason] += self.counts_unrecorded
         if self.counts_unrecorded and skip.reason is not SkipReason.SYMLINK:
-            self.note(NoteKind.SKIPPED, skip.path, messages.skipped(skip.reason))
+            self.note_skipped(skip.path, skip.reason)
+
+    def note_skipped(self, path: bytes, reason: SkipReason) -> None:
+        """Report a name that was skipped."""
+        self._note(Note(NoteKind.SKIPPED, self.root.path, path, messages.skipped(reason), reason))
 
     def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:
         """Report something worth listing."""
+        self._note(Note(kind, self.root.path, path, message))
+
+    def _note(self, note: Note) -> None:
         self.report_queued()
-        self.context.report.note(Note(kind, self.root.path, path, message))
+        self.context.report.note(note)
 
     def progress(self, phase: str, files_done: int, bytes_done: int, *, files: int | None, size: int | None) -> None:
         """Report the progress, at most every ``PROGRESS_INTERVAL_S``."""

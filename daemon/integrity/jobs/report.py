@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from integrity.model import Finding, Job, Outcome, RunCounts
+from integrity.model import Finding, Job, Outcome, RunCounts, SkipReason
 
 
 class NoteKind(StrEnum):
@@ -42,12 +42,14 @@ class Note:
     Something worth listing.
 
     ``path`` is relative to ``root``; None if the note is about the root. An empty ``root``: the note is about no root.
+    ``skip_reason``: of a name that was skipped.
     """
 
     kind: NoteKind
     root: bytes
     path: bytes | None
     message: str
+    skip_reason: SkipReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ class Scrubber:
         run.is_incomplete |= is_inside(run.prefix, hidden_mount)
         if hidden_mount not in self._hidden_mounts:
             self._hidden_mounts.add(hidden_mount)
-            run.note(NoteKind.SKIPPED, hidden_mount, messages.skipped(SkipReason.MOUNT))
+            run.note_skipped(hidden_mount, SkipReason.MOUNT)
 
     def _in_disk_order(self, records: list[FileRecord]) -> list[FileRecord]:
         """Sort a page in the physical order of a rotational disk; otherwise it is already sorted by inode (R4)."""

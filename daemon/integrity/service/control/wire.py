@@ -33,7 +33,7 @@ from integrity.model import Finding, Job
 from integrity.service.control.requests import JobRequest
 from integrity.service.states import DaemonState, JobAhead
 
-VERSION = 1
+VERSION = 2
 REQUEST_LIMIT = 1 << 20
 """Largest line to the server, in bytes: more than the paths of any command line need."""
 ANSWER_LIMIT = 64 << 20
