@@ -97,7 +97,6 @@ class Circumstances:
     What a verdict depends on besides content and witness.
 
     Args:
-        policy: of the root.
         is_baseline_racy: the recorded witness was (R1).
         rewrites_in_place: the path matches a pattern of programs that rewrite without touching the mtime.
         was_unclean: the machine or the file system may have crashed since the file was last found intact.

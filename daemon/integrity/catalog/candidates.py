@@ -142,7 +142,6 @@ def stage_change(
         record: the record that the reading was compared with.
         reading: the file's present content.
         verdict: result of the comparison.
-        run_id: the run that read it.
         state: what the candidate waits for.
         because: reason with which it may become the baseline, if the verdict gave one.
 
@@ -213,7 +212,6 @@ def find_candidates(
 
     Args:
         c: a connection.
-        root_id: the root.
         state: only candidates in this state; None: all.
         after: the last file id of the previous page.
         limit: size of the page; an empty page is the end.

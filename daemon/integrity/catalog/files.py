@@ -292,7 +292,6 @@ def page_files(
 
     Args:
         c: a connection.
-        root_id: the root.
         prefix: only files below this folder, or this one file; empty: all.
         after: the last id of the previous page.
         limit: size of the page; an empty page is the end.
@@ -337,7 +336,6 @@ def page_in_order(
     Args:
         c: a connection; hold a snapshot to read all pages from the same state.
         sealer: checks the rows.
-        root_id: the root.
         prefix: only files below this folder, or this one file; empty: all.
         after: end of the previous page, as returned.
         limit: size of the page.

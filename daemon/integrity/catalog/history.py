@@ -278,7 +278,6 @@ def keep_import(c: sa.Connection, root_id: RootId, first_id: FileId, manifest: s
 
     Args:
         c: in the transaction that records the first file of the import.
-        root_id: the root.
         first_id: id of that file.
         manifest: its name, for people.
     """

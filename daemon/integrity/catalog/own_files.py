@@ -144,7 +144,6 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
     Open a file beside the catalog.
 
     Args:
-        path: of the file.
         flags: for open(2). With O_CREAT a missing file is created, mode 0600, for ``owner``.
         owner: stat of a file of the catalog's owner.
 

@@ -157,9 +157,7 @@ def move_to_copy(
 
     Args:
         c: in a transaction.
-        sealer: of the catalog.
         root: root of both paths.
-        file_id: the file.
         path: path of the copy; must not be recorded.
         witness: witness of the copy.
         now: seconds UTC.

@@ -26,7 +26,6 @@ def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) 
     Replace a damaged or missing catalog by a backup.
 
     Args:
-        path: of the catalog.
         source: a backup, or a folder, whose newest valid backup is used. Empty: the catalog's folder.
         seal_key: key of the row seals.
 

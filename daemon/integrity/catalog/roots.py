@@ -275,7 +275,6 @@ def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[
 
     Args:
         c: in a transaction.
-        root_id: the root.
         count: rows added minus rows removed.
         seals: of the rows added and the rows removed; old and new seal of a row that was sealed again.
     """

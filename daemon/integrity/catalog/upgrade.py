@@ -36,7 +36,6 @@ def upgrade(
     Upgrade a catalog.
 
     Args:
-        path: of the catalog.
         db: a connection to it, in autocommit; stays open.
         sealer: of its rows.
         to: target revision.

@@ -31,10 +31,8 @@ class WaitingNotice:
     Say what a job waits for, once it has waited for a second, and again when that changes.
 
     Args:
-        output: of the command.
         send: to the daemon, which has accepted the job.
         job: which.
-        monotonic: seconds.
     """
 
     def __init__(

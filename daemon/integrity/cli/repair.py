@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.apply import RepairedFile
     from integrity.jobs.repair.inspect import Expected
     from integrity.jobs.repair.plan import FilePlan
-    from integrity.jobs.repair.run import RepairSummary
+    from integrity.jobs.repair.run import RepairOptions, RepairSummary
 
 _RUNS_SHOWN = 20
 
@@ -53,46 +53,54 @@ def repair(
     """
     if discards and not applies:
         raise click.UsageError("--discard deletes the damaged file after the repair, so it needs --apply")
+    from integrity.jobs.repair.run import RepairOptions
+
+    options = RepairOptions(applies=applies, discards=discards)
+    summary, plans, done = _run(session, files, copies, endpoint, options)
+    for plan in plans:
+        _print_plan(session.output, plan, applies=applies)
+    for one in done:
+        _print_repaired(session.output, one)
+    _print_end(session.output, summary, files, copies, endpoint, applies=applies)
+    return _find_code(summary)
+
+
+def _run(
+    session: Session, files: tuple[bytes, ...], copies: tuple[str, ...], endpoint: str | None, options: RepairOptions
+) -> tuple[RepairSummary, list[FilePlan], list[RepairedFile]]:
+    """Plan, and repair if the options ask for it; plans and repaired files are kept, to be printed below the notes."""
     from integrity.cli.console import ConsoleReport
     from integrity.cli.daemon_client import borrowing
     from integrity.cli.progress import open_progress
     from integrity.cli.running import real_path
     from integrity.cli.signals import stop_on_signals
-    from integrity.jobs.repair.run import RepairOptions
     from integrity.jobs.repair.targets import find_wanted
-    from integrity.jobs.runner import make_context
-    from integrity.jobs.runner import repair as run_repair
+    from integrity.jobs.runner import make_context, repair
 
     output = session.output
+    plans: list[FilePlan] = []
+    done: list[RepairedFile] = []
+
+    def report_plan(plan: FilePlan) -> None:
+        output.give("repair_plan", _plan_object(plan))
+        plans.append(plan)
+
+    def report_repaired(one: RepairedFile) -> None:
+        output.give("repair", _done_object(one))
+        done.append(one)
+
     with stop_on_signals() as stop, session.open_catalog(writes=True) as catalog:
         wanted = find_wanted(catalog, session.config, files, copies, endpoint)
         progress = open_progress(is_quiet=output.is_quiet)
         report = ConsoleReport(output, progress)
-        plans: list[FilePlan] = []
-        done: list[RepairedFile] = []
-
-        def report_plan(plan: FilePlan) -> None:
-            output.give("repair_plan", _plan_object(plan))
-            plans.append(plan)
-
-        def report_repaired(one: RepairedFile) -> None:
-            output.give("repair", _done_object(one))
-            done.append(one)
-
         try:
             context = make_context(catalog, session.config, report, jobs=None, stop=stop)
-            options = RepairOptions(applies=applies, discards=discards)
             with borrowing(session, [real_path(file) for file in files], context):
-                summary = run_repair(context, wanted, options, report_plan, report_repaired)
+                summary = repair(context, wanted, options, report_plan, report_repaired)
         finally:
             progress.close()
         report.show()
-    for plan in plans:
-        _print_plan(output, plan, applies=applies)
-    for one in done:
-        _print_repaired(output, one)
-    _print_end(output, summary, files, copies, endpoint, applies=applies)
-    return _find_code(summary)
+    return summary, plans, done
 
 
 def _find_code(summary: RepairSummary) -> ExitCode:

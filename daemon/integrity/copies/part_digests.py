@@ -41,7 +41,6 @@ def derive_from_blocks(parts: Sequence[int], file_md5: bytes, block_bytes: int, 
 
     Args:
         parts: the size of each.
-        file_md5: of the whole file.
         block_bytes: of each block.
         packed: the concatenated MD5s of the blocks; empty for a file of at most one block.
 

@@ -202,7 +202,6 @@ def is_asleep(device: str, *, blocks_folder: str = _DISKS, nodes_folder: str = "
     Args:
         device: its name in sysfs, such as "sda".
         blocks_folder: /sys/block.
-        nodes_folder: the folder of the device nodes.
     """
     if _read(f"{blocks_folder}/{device}/device/power/runtime_status") in ("suspended", "suspending"):
         return True  # suspended by the kernel, which would resume it for a command

@@ -118,7 +118,6 @@ class Excludes:
         Args:
             path: relative to the root.
             name: its last component.
-            is_folder: whether it is a folder.
         """
         if name[0] == _DOT and self._leaves_kept and is_kept_by_repair(name) and not is_folder:
             return True

@@ -298,7 +298,6 @@ def make_folder_at(above_fd: int, name: bytes, *, mode: int | None) -> bool:
 
     Args:
         above_fd: descriptor of the parent folder.
-        name: its name there.
         mode: its permission bits; None: those of the parent. The set-group-ID bit is inherited from the parent.
 
     Returns:

@@ -130,7 +130,6 @@ def drop_clean_pages(fd: int, start: int = 0, size: int = 0) -> None:
     chunk.
 
     Args:
-        fd: of the file.
         start: first byte.
         size: 0 means "to the end". A range that ends at the end of the file includes its last, partial page.
     """

@@ -280,7 +280,6 @@ class FolderPrefetcher:
         List a large folder in parts, reading ahead while the consumer works.
 
         Args:
-            folder: its path.
             fd: the open folder, at its beginning.
             subfolders: receives the folders to walk.
 

@@ -85,7 +85,6 @@ def describe_bad(path: bytes, ranges: Sequence[ByteRange], *, is_refused: bool, 
         path: relative to the root.
         ranges: at least one.
         is_refused: the disk delivered them, and the file system's checksums did not match.
-        witness: of the file.
     """
     total = sum(length for _, length in ranges)
     error = OSError(errno.EIO, os.strerror(errno.EIO))
@@ -109,7 +108,6 @@ def describe_failure(
     Args:
         path: relative to the root.
         doing: the failed operation, as in "cannot ...".
-        error: from the system.
         ranges: known unreadable ranges.
         witness: of the file; None if its stat failed.
         remedy: overrides the remedy for the error's number.

@@ -259,7 +259,6 @@ def rename_to_free(folder_fd: int, old: bytes, new: bytes, *, has_flags: bool) -
     Args:
         folder_fd: the folder of both names.
         old: the current name.
-        new: the new name.
         has_flags: see ``may_exchange``.
 
     Raises:

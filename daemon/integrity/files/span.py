@@ -140,7 +140,6 @@ class Pace:
 
         Args:
             size_bytes: bytes read; 0 if the read failed.
-            duration_s: its duration.
             reads: number of consecutive reads it consisted of; at least 1.
         """
 

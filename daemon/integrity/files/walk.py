@@ -150,7 +150,6 @@ class _Tree:
         A mount that appeared after the parent folder was listed is an error of the folder.
 
         Args:
-            folder: its path.
             begin: lists what it can of the open folder and returns whether that was all; the rest is listed here.
 
         Returns:

@@ -57,7 +57,6 @@ class BlockCutter:
         Append the next bytes.
 
         Args:
-            data: the bytes.
             beside: another stream and the bytes to append to it, computed in the same call.
         """
         head = data[: min(self._size - self._open, len(data)) if self._open else 0]  # completes the open block

@@ -93,7 +93,6 @@ def combine_blocks(packed: Buffer, block_bytes: int, size_bytes: int) -> int:
     Args:
         packed: values of all blocks, as ``digest_blocks`` returns them.
         block_bytes: block size, at least 1.
-        size_bytes: of the file.
 
     Raises:
         ValueError: a file of this size does not have this number of blocks.

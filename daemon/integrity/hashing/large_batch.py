@@ -154,7 +154,6 @@ class LargeBatch(Generic[T]):
             fd: the open file; must stay open until the file is released.
             want: MD5, XXH3-128, and of blocks CRC-64/NVME; other digests are not computed here.
             end: stop reading at this offset.
-            block_bytes: block size.
             start: a multiple of ``block_bytes``; if not 0, the only whole-file digest is an MD5 with ``md5_state``.
             md5_state: exported at ``start``.
 

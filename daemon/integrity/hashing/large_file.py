@@ -38,7 +38,6 @@ def read_large(
     Read an open file to its end; yield each segment to be digested, and return the answer after the last.
 
     Args:
-        shared: of the run.
         ledger: of the thread; receives partial answers.
         task: the requested file and digests.
         file: stays the caller's to close.

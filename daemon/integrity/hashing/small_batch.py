@@ -126,7 +126,6 @@ class SmallFileBatches:
         Read files until the memory is full or the time limit is reached; there must be room.
 
         Args:
-            batch: the batch to answer.
             start: index of the first task to read.
 
         Returns:

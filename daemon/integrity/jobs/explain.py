@@ -45,7 +45,6 @@ class FileStory:
     Args:
         root: absolute path of its root.
         path: relative to the root; empty for the root itself.
-        is_folder: it is a recorded folder.
         record: None if it is not recorded (any more).
         candidate: newer content, or a removal, that waits for a decision.
         findings: all findings ever opened on it, oldest first.

@@ -50,7 +50,6 @@ def lock_root(
 
     Args:
         catalog_path: path of the catalog's file.
-        root_id: the root.
         root: its path, for messages.
         job: what is done under the lock.
         now: seconds UTC.

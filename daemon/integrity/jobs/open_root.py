@@ -69,7 +69,6 @@ def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> Guar
     Open a root's folder if it is the recorded one.
 
     Args:
-        root: its record.
         out_of_place: names in its folder that hold displaced files of it; with one of them the root is not empty.
 
     Raises:
@@ -178,7 +177,6 @@ def make_excludes(settings: RootSettings, root: bytes, catalog_path: bytes, abse
     Return the excludes of a run on a root.
 
     Args:
-        settings: of the root.
         root: its absolute path.
         catalog_path: path of the catalog's file.
         absent: folders, relative to the root, whose file system is absent or replaced.

@@ -30,11 +30,8 @@ def advise_repair(
     Return how to repair a file from the latest good copy; None if there is no such copy or nothing to repair.
 
     Args:
-        connection: to the catalog.
         root: absolute path of its root.
         path: relative to the root.
-        file_id: the file.
-        kind: the kind of the finding on the file.
     """
     verdict = VERDICTS.get(kind)
     name = None if verdict is None else find_good_copy(connection, file_id)
@@ -61,7 +58,6 @@ def renew_copy_advice(connection: Connection, root: bytes, path: bytes, file_id:
         connection: in a transaction.
         root: absolute path of the root.
         path: relative to the root.
-        file_id: the file.
     """
     for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
         if one.copy and one.kind in _VOTES:

@@ -71,7 +71,6 @@ class Compared:
     What a comparison found, besides the counts of the run; updated while it runs.
 
     Args:
-        copy: its name.
         shown: its location, without secrets.
         published: files compared with the digests that the copy states.
         read: files compared by reading the copy back.

@@ -57,9 +57,7 @@ def scan(context: Context, paths: Sequence[bytes], options: ScanOptions) -> Summ
     Scan roots or parts of them.
 
     Args:
-        context: the context of the job.
         paths: real paths; new folders become roots. Empty: all roots.
-        options: how.
 
     Raises:
         ConfigError: a path can't be used.
@@ -73,7 +71,6 @@ def scan_hints(context: Context, root: bytes, hints: Sequence[bytes]) -> Summary
     Scan only names with file system events.
 
     Args:
-        context: the context of the job.
         root: the path of a recorded root.
         hints: names relative to the root, at least one; a folder includes everything below it.
 
@@ -112,7 +109,6 @@ def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -
     Compare the records with a copy, after a scan if requested.
 
     Args:
-        context: the context of the job.
         paths: real paths; empty: everything that the copy is a copy of.
         options: the copy, how and how far to compare.
 
@@ -205,7 +201,6 @@ def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], No
     Run another job on a root or a part of it; a new folder becomes a root, as in a scan.
 
     Args:
-        context: the context of the job.
         path: a real path.
         job: the job named in the run's record.
         work: does the job; not called if the root could not be opened (I3).

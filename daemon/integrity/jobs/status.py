@@ -36,7 +36,6 @@ class RootStatus:
     The status of one root.
 
     Args:
-        settings: the settings in force.
         coverage: how long ago its bytes were verified.
         open_kinds: number of open findings by kind, without those counted for its copies.
         last_scan: the latest scan, finished or not; None if there was none.

@@ -41,7 +41,6 @@ class CatalogFailureAlert:
     Args:
         hostname: of this machine, for messages.
         clock: seconds UTC.
-        monotonic: seconds.
     """
 
     def __init__(

@@ -69,8 +69,6 @@ class Daemon:
 
     Args:
         read_config: reads the configuration; raises ConfigError.
-        catalog_path: of the catalog.
-        socket_path: of the control socket.
         notifier: reports the state to systemd.
         hostname: of this machine, for mails.
     """

@@ -155,7 +155,6 @@ class DeviceQueue(DaemonThread):
         name: of the device, for people.
         surroundings: opens the catalog for one job, in this thread, and closes it afterwards.
         clock: seconds UTC.
-        monotonic: seconds.
     """
 
     def __init__(

@@ -35,7 +35,6 @@ class DirtyPaths:
 
     Args:
         settle_s: returns how long a root's names must be quiet.
-        monotonic: seconds.
         most_names: limit per root; beyond it, the whole root becomes dirty.
     """
 

@@ -65,7 +65,6 @@ class DeviceHold:
         Args:
             lane: not the one that runs the work.
             holder: the work that needs it; it is asked to pause when more urgent work is queued on ``lane``.
-            monotonic: seconds.
 
         Returns:
             Whether the queue is held. If not, retry the work later, unless it was asked to pause or stop.
@@ -142,7 +141,6 @@ class ServiceContext:
         pace_of: returns the pace of a device queue.
         socket: path of the control socket.
         clock: seconds UTC.
-        monotonic: seconds.
     """
 
     open_catalog: Callable[[], Catalog]
@@ -217,7 +215,6 @@ class Dispatcher:
         Queue a scrub of a root. It pauses for more urgent work.
 
         Args:
-            root: the root to scrub.
             reason: for people.
             plan: called when the scrub's turn comes; returns how much to read, or None for nothing.
             ended: called with the result, and whether the scrub only paused and should continue.
@@ -247,7 +244,6 @@ class Dispatcher:
         Queue a comparison of a root with a copy. It pauses for more urgent work, also on the copy's disks.
 
         Args:
-            copy: the copy to compare with.
             reason: for people.
             plan: called when the comparison's turn comes; returns how to compare, or None to skip this turn.
             ended: called with the result, and whether the comparison only paused and should continue.

@@ -42,7 +42,6 @@ class MonitoredCopy:
     A configured copy of a root that the service handles.
 
     Args:
-        settings: its configuration.
         root: the root that contains the copied files.
     """
 
@@ -93,7 +92,6 @@ class PresenceProbe:
     Check in a separate thread whether a local copy is present, so that a hanging disk blocks nothing else.
 
     Args:
-        path: of the copy.
         seen: called in that thread with the reason for the absence; empty if the copy is present.
     """
 
@@ -164,7 +162,6 @@ class MonitoredRoot:
     Args:
         path: absolute, real.
         id: in the catalog; None if the root is configured but was never scanned.
-        settings: its configuration.
         device: on which it lies.
         is_remote: other machines may write to it.
         lane: name of its queue, shared by all roots that have a disk in common, directly or through a third root.

@@ -15,12 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogBackoff:
-    """
-    Decide whether a repeated failure is reported: at once, after a minute, then twice as long each time, up to an hour.
-
-    Args:
-        monotonic: seconds.
-    """
+    """Decide whether a repeated failure is reported: at once, then after one minute, two, four, up to an hour."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -47,9 +42,6 @@ class RefusalLog:
     Log refusals per user: the first at once, then counted, after one minute, two minutes, up to an hour.
 
     Any thread may use it. It keeps one entry per user and reason; few users can open the socket.
-
-    Args:
-        monotonic: seconds.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -62,7 +54,6 @@ class RefusalLog:
         Log a refusal, or count it for the next line.
 
         Args:
-            uid: of the user.
             pid: of the client; the line names the last one.
             reason: one of a few fixed texts, each with its own line and back-off.
             detail: of this refusal; logged only if a line is due.

@@ -168,7 +168,6 @@ def run_self_test(
 
     Args:
         config: the user's; only its mail and alert settings are used.
-        hostname: of this machine.
         stop: ends the test early; the interrupted step is not yielded.
         clock: seconds UTC.
         damages: False leaves the canary intact: the scrub step must then fail.
@@ -220,7 +219,6 @@ class _SelfTest:
     Args:
         context: of the jobs, with the private catalog.
         root: folder of the canary.
-        hostname: of this machine.
     """
 
     def __init__(self, context: Context, root: bytes, hostname: str) -> None:

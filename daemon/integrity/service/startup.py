@@ -59,12 +59,7 @@ def limit_memory_use() -> None:
 
 
 class MemoryTrimmer:
-    """
-    Return freed memory to the system: after the last job, and once a minute while jobs follow each other.
-
-    Args:
-        monotonic: seconds.
-    """
+    """Return freed memory to the system: after the last job, and once a minute while jobs follow each other."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic

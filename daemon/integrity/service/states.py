@@ -37,7 +37,6 @@ class JobAhead:
     Args:
         root: empty if the job covers several roots.
         began_at: seconds UTC; None if it is queued too.
-        copy: the copy it compares with.
     """
 
     root: bytes

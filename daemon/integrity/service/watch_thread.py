@@ -44,7 +44,6 @@ class WatchThread(RoundThread):
         catalog_path: its own files are not watched.
         watched: called for each root when its watch begins or can't begin: earlier changes went unseen.
         clock: seconds UTC.
-        monotonic: seconds.
         lasts_s: how long a blind spot must last to become a finding.
     """
 

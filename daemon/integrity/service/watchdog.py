@@ -24,7 +24,6 @@ class Watchdog:
     Args:
         patience_s: longest silence in seconds, by thread name.
         notifier: reports to systemd.
-        monotonic: seconds.
     """
 
     def __init__(

@@ -116,7 +116,6 @@ class Remote:
 
         Args:
             verb: rclone's command, of one or more words.
-            flags: of the command.
             names: of the only files that it examines, in rclone's spelling.
 
         Raises:

@@ -178,7 +178,6 @@ class Store:
     A bucket; the first request connects.
 
     Args:
-        address: of the bucket.
         timeout_s: how long the store may be silent.
         attempts: how often a request is sent if the store is overloaded or a connection breaks.
         must_stop: ends all waiting when it returns true; every request then raises ReadInterrupted.

@@ -142,7 +142,6 @@ def make_digest(folder: bytes, tool: Tool, *, is_each: bool) -> str:
     Make the command that computes digests of the paths on its standard input, each ``./path`` NUL.
 
     Args:
-        folder: of the copy.
         tool: computes them.
         is_each: print one line for each path in their order, with a digest or empty, for names that the tool's own
             lines can't contain. Otherwise print the tool's lines.

@@ -311,7 +311,6 @@ class TreeWatch:
         Watch a folder and everything below it.
 
         Args:
-            start: its path.
             above: the watch of its parent folder.
             is_sure: walk folders even if they are already watched at their places.
         """

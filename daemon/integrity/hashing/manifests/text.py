@@ -103,7 +103,6 @@ def write_bsd(
 
     Args:
         path: unescaped.
-        algorithm: of the digest.
         digest: raw.
         piece: the part of the file that was digested; None for the whole.
         end: line terminator; with NUL nothing is escaped.
@@ -149,7 +148,6 @@ def write_gnu(
 
     Args:
         path: unescaped.
-        algorithm: of the digest.
         digest: raw.
         piece: the part of the file that was digested; None for the whole.
         end: line terminator; with NUL nothing is escaped.

@@ -183,7 +183,6 @@ class Row:
 
     Args:
         group: the task; only rows of one group can be compared.
-        what: the contender.
         size_bytes: hashed by one execution.
         message_bytes: length of each message (``lanes``).
         cost: of one execution; None if there is none, and ``note`` gives the reason.

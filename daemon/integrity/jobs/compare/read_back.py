@@ -76,7 +76,6 @@ class ReadBack:
 
     Args:
         copy: entered.
-        name: of the copy.
         take: receives each answer.
     """
 

@@ -45,7 +45,6 @@ class GateVerdict:
     Whether a part of a root may be backed up.
 
     Args:
-        target: the part.
         since: where the gate was last passed, for the part or a folder that contains it; None for never.
         present: the current position.
         rewritten: number of files with other content than at ``since``.

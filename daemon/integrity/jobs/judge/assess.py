@@ -84,7 +84,6 @@ class Assessor:
 
         Args:
             record: the record when the reading was queued.
-            done: the reading.
             bad_before: mismatched blocks before ``done.first_block``.
         """
         with self._run.catalog.read() as connection:
@@ -365,7 +364,6 @@ class Assessor:
         confirmation.
 
         Args:
-            record: the record of the name.
             another: the record of the file that now has the name.
             done: the complete reading of that file.
             judgement: the judgement of the name's changed content.

@@ -113,8 +113,6 @@ class CopiedDamage:
         Give a copy of damage its correct baseline.
 
         Args:
-            copy: the record of the copy.
-            original: the record of the damaged file.
             reading: the copy's current content; None: as recorded.
             written: the judgement of that content, if the copy is the original itself, renamed and written to.
 

@@ -182,11 +182,7 @@ def record_former(
     Record a file that is back with its former baseline; its history continues.
 
     Args:
-        run: the run that read it.
         connection: in a transaction.
-        path: its name.
-        reading: its content.
-        former: the former baseline.
         has_inode: the inode is the former one, which was only out of sight. Otherwise the witness gets the times of the
             reading but a ctime that no file has, so that other content counts as written under the old mtime.
     """

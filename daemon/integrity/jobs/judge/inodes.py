@@ -52,7 +52,6 @@ def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord,
 
     Args:
         root_fd: descriptor of the root.
-        path: the name.
         record: the present or former record of the file.
         at_its_name: the record's own name still leads to the inode, so its content is compared with the record in any
         case.

@@ -171,8 +171,6 @@ def import_manifest(
     Import a manifest.
 
     Args:
-        context: of the job.
-        source: the manifest.
         root: a root, a folder in one, or a new folder, which becomes one; as the user wrote it.
         base: absolute real path of the folder that the names are relative to; None for the default: ``root``, or for
             BagIt the folder of the manifest if that is inside ``root``.

@@ -97,7 +97,6 @@ class ParentFolders:
     The open folders of some places; a context manager.
 
     Args:
-        root_fd: of the root.
         places: places whose folders are opened.
 
     Raises:

@@ -39,7 +39,6 @@ class Expected:
     A file that fits into one block counts as one block, which its whole-file digests verify; an empty file has none.
 
     Args:
-        size_bytes: of the file.
         digests: of the whole file; those that were recorded.
         blocks: None if the file fits into one block.
     """

@@ -51,9 +51,7 @@ def find_conflict(
     Return why the recorded bytes must not get owner, mode and attributes of the present file; None if they may.
 
     Args:
-        root_fd: of the root.
         capability: of the file system.
-        record: of the file.
         inspection: the present file.
         copies: stat results of the copies that supply blocks, if known.
 

@@ -69,7 +69,6 @@ class Repairer:
     Args:
         run: on the root, under its lock.
         good_blocks: of all copies that may be used.
-        options: how.
         buffers: to read the files here.
         summary: gets the counts.
         on_plan: receives each plan.

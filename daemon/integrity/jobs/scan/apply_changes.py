@@ -39,7 +39,6 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
     Apply or hold everything that the run staged, once all its readings are in.
 
     Args:
-        run: the run.
         looked_at: number of previously recorded files that it found or missed.
     """
     _drop_refuted(run)

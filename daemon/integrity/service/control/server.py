@@ -67,7 +67,6 @@ class ControlServer(DaemonThread):
         path: of the socket: ``default_socket_path()``.
         handler: handles the requests.
         catalog: the catalog that is served.
-        monotonic: seconds.
         sleep: waits, in seconds.
     """
 

@@ -52,7 +52,6 @@ class Scheduled:
     The entry of a schedule.
 
     Args:
-        moments: of the schedule.
         call: called at each moment.
         clock: seconds UTC.
         last_at: moments up to this time are done; None if it never ran, so it is due now.
@@ -95,7 +94,6 @@ class WindowEntry:
     The entry of windows.
 
     Args:
-        windows: weekly windows.
         opened: called when a window opens, or is found open.
         closed: called when a window that was reported as open has closed.
         clock: seconds UTC.
@@ -223,7 +221,6 @@ class Scheduler(RoundThread):
         If moments were missed since ``last_started_at``, it is called at once, and only once.
 
         Args:
-            name: of the schedule.
             schedule: in the config's syntax.
             due: returns at once.
             last_started_at: last start; None if it never ran, so it is due now.

@@ -200,7 +200,6 @@ def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list
     Write the files. Files that are up to date are left alone.
 
     Args:
-        units: the files.
         replaces_edited: replace edited files too, and keep each under another name.
 
     Raises:
