@@ -1,5 +1,5 @@
 """
-Every message of a finding, written once into a file that a person can proofread.
+Every message of a finding, and every error, written once into a file that a person can proofread.
 
 ``tests/output/messages.txt`` is generated: run ``python -m pytest tests/unit/test_messages.py`` after a change, look at
 the difference, and keep it if each sentence is one that an owner understands. The test fails when the file was not the
@@ -8,10 +8,13 @@ present one, and writes the present one.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import integrity
+from integrity import errors
 from integrity.alerts.compose import Alive, Composer
 from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import ChannelState, Message
@@ -35,6 +38,8 @@ from integrity.verdict import (
 )
 
 OUTPUT = Path(__file__).parents[1] / "output" / "messages.txt"
+SOURCE = Path(integrity.__file__).parent
+ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.AppError)}
 COPY = "nightly"
 MIRROR = Mirror("md raid1", "/dev/md0", 2, "echo check > /sys/block/md0/md/sync_action")
 """A mirror of Linux's own."""
@@ -85,6 +90,12 @@ def write_all() -> Iterator[str]:
     yield "\nOther messages"
     for name, text in write_others():
         yield f"\n{name}\n    {text}"
+    yield "\nErrors, as the source has them"
+    for path in sorted(SOURCE.rglob("*.py")):
+        texts = sorted(set(find_error_texts(ast.parse(path.read_text()))))
+        if texts:
+            yield f"\n{path.relative_to(SOURCE)}"
+            yield from (f"    {text}" for text in texts)
 
 
 def make_finding(number: int, kind: FindingKind, **changes: object) -> Finding:
@@ -232,3 +243,40 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "gone_silent", messages.gone_silent("Transport endpoint is not connected")
     yield "renamed_in_copy", messages.renamed_in_copy(b"2018/a.jpg", COPY)
     yield "copy_transient", messages.copy_transient(COPY)
+
+
+def find_error_texts(module: ast.Module) -> Iterator[str]:
+    """Find the texts of errors that people see; what is not known before the program runs stands in braces."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield argument.value
+                elif isinstance(argument, ast.JoinedStr):
+                    yield "".join(map(write_part, argument.values))
+
+
+def write_part(node: ast.expr) -> str:
+    """Write a part of a text, or the name of what stands there: ``{path}`` for ``show_path(plan.path)``."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.FormattedValue(value=value):
+            return f"{{{find_name(value)}}}"
+        case _:
+            raise AssertionError(ast.dump(node))
+
+
+def find_name(node: ast.expr) -> str:
+    """Find the name of what an expression is about."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(args=[first, *_]):
+            return find_name(first)
+        case ast.Call(func=function):
+            return find_name(function)
+        case ast.BoolOp(values=[first, *_]):
+            return find_name(first)
+        case _:
+            return "..."

@@ -31,7 +31,7 @@ from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequ
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
-from integrity.kinds import ENDED_BY_COMPARE, REPAIRABLE
+from integrity.kinds import ENDED_BY_COMPARE, REPAIRABLE, headline
 from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path
 from integrity.verdict import (
@@ -310,7 +310,7 @@ class CopyArbiter:
             assert recheck.record is not None  # is_still() was checked, so the record exists
             found = disagreement._replace(record=recheck.record)
             self._open(connection, kind, found, text, arbitration.words, command)
-            resolution = "replaced by another finding"
+            resolution = f'the comparison now says: "{headline(kind, None)}"'
         else:
             self._open_about_copy.discard(record.path)
             equal = "record" if arbitration.outcome in _GOOD_COPIES else "file"
