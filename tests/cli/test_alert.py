@@ -59,5 +59,5 @@ def test_config_check_finds_what_alerts_could_not_be_sent_with(integrity: Box, t
     integrity.configure(mail_toml(25, "no address") + more)
     done = integrity.run("config", "check", expect=2)
 
-    assert "'no address' is no address" in done.stderr
+    assert "'no address' is not an address" in done.stderr
     assert f"can't read the mail password in {tmp_path}/missing: No such file" in done.stderr

@@ -235,7 +235,7 @@ class CopySuite:
         ],
     )
     def test_nothing_but_a_file_of_the_copy_is_opened(self, make: MakeCopy, tree: Path, path: bytes) -> None:
-        """C4: what is no regular file of the copy under just this path is a ReadError, and nothing waits for it."""
+        """C4: what is not a regular file of the copy under just this path is a ReadError, and nothing waits for it."""
         with make(tree) as copy, pytest.raises(ReadError):
             copy.open(path)
 

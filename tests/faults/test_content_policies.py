@@ -135,7 +135,7 @@ def test_removal_from_an_archive_is_accepted(archive: Path, integrity: Box) -> N
 
 
 def put_instead(path: Path, what: str) -> None:
-    """Put something that is no regular file in the place of one."""
+    """Put something that is not a regular file in the place of one."""
     path.unlink()
     if what == "a folder":
         path.mkdir()

@@ -392,7 +392,7 @@ def test_file_in_the_place_of_the_socket_is_left_alone(integrity: Box, tmp_path:
     """Only a socket is ever removed."""
     path = tmp_path / "control.sock"
     path.write_bytes(b"precious")
-    with pytest.raises(ConfigError, match="is no socket; move it away"):
+    with pytest.raises(ConfigError, match="is not a socket; move it away"):
         listen(bytes(path), bytes(integrity.catalog))
     assert b"precious" == path.read_bytes()
 

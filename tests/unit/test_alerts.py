@@ -469,7 +469,7 @@ def test_password_is_the_first_line(tmp_path: Path) -> None:
 
 
 def test_problems_of_a_config_are_found_without_sending(tmp_path: Path) -> None:
-    """A missing password file and a recipient that is no address, both at once."""
+    """A missing password file and a recipient that is not an address, both at once."""
     missing = bytes(tmp_path / "missing")
     mail = Mail(to=("ok@example.org", "a b"), host="mx", user="me", password_file=missing)
     problems = find_problems(Config(catalog=b"/c", mail=mail))

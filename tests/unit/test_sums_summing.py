@@ -1,4 +1,4 @@
-"""Digesting files named one by one: order, pieces, errors, and what is no regular file."""
+"""Digesting files named one by one: order, pieces, errors, and what is not a regular file."""
 
 from __future__ import annotations
 

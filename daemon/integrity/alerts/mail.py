@@ -33,7 +33,7 @@ def make_mail(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessa
         mail["From"] = sender
         mail["To"] = ", ".join(to)
     except (ValueError, IndexError) as error:  # IndexError: from the email package's parser, for some broken addresses
-        raise ChannelError(f"[mail] from or to is no address: {error}", is_permanent=True) from error
+        raise ChannelError(f"[mail] from or to is not an address: {error}", is_permanent=True) from error
     mail["Subject"] = message.subject
     mail["Date"] = datetime.fromtimestamp(message.created_at, UTC)
     mail["Message-ID"] = message.message_id
@@ -57,7 +57,7 @@ def address_of(text: str) -> str:
     """
     found = _ADDRESS.fullmatch(text.strip())
     if found is None:
-        raise ChannelError(f"[mail] {text!r} is no address; write it as name@host", is_permanent=True)
+        raise ChannelError(f"[mail] {text!r} is not an address; write it as name@host", is_permanent=True)
     return found["inside"] or found["bare"]
 
 

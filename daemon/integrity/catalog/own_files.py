@@ -256,7 +256,7 @@ def require_own(catalog: bytes) -> None:
     """
     owner, link = os.stat(catalog), os.lstat(catalog)
     if not stat.S_ISREG(owner.st_mode):
-        raise _refuse(catalog, "is no regular file")
+        raise _refuse(catalog, "is not a regular file")
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in {0, os.geteuid(), owner.st_uid}:
         raise _refuse(catalog, "is another user's symbolic link")
     real = os.path.realpath(catalog) if stat.S_ISLNK(link.st_mode) else catalog
@@ -320,7 +320,7 @@ def _require_ours(path: bytes, seen: os.stat_result, owner: os.stat_result) -> N
     if stat.S_ISLNK(seen.st_mode):
         raise _refuse(path, "is a symbolic link")
     if not stat.S_ISREG(seen.st_mode):
-        raise _refuse(path, "is no regular file")
+        raise _refuse(path, "is not a regular file")
     folder = os.stat(os.path.dirname(path) or b".")
     own = {owner.st_uid} if folder.st_mode & stat.S_IWOTH else {owner.st_uid, folder.st_uid}
     if seen.st_uid not in own | {0, os.geteuid()}:

@@ -80,7 +80,7 @@ class _ScanWait:
         busy = ", ".join(f"a {one.job} of {show_path(one.root)}" for one in state.busy) or "other jobs"
         return CatalogLocked(
             f"the service (process {state.pid}) is still at {busy}, after {format_duration(self._patience_s)}; try"
-            " again when that has ended, or say --wait DURATION"
+            " again when that has ended, or give --wait DURATION"
         )
 
 

@@ -230,5 +230,5 @@ def confirm(question: str, *, is_yes: bool) -> None:
     if is_yes:
         return
     if not sys.stdin.isatty():
-        raise ConfigError(f"{question} There is no terminal to ask on: say --yes if this is meant")
+        raise ConfigError(f"{question} There is no terminal to ask on: give --yes if this is meant")
     click.confirm(question, abort=True, err=True)

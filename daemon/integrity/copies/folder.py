@@ -250,7 +250,7 @@ class TreeCopy(BaseCopy):
         return TreeFile(self.reader(), path, self._buffers)
 
     def _look_at(self, prefix: bytes) -> CopyEntry | Trouble | None:
-        """Return the entry of one path; a Trouble if it can't be examined, None if it is no regular file."""
+        """Return the entry of one path; a Trouble if it can't be examined, None if it is not a regular file."""
         fault = find_fault(prefix)
         if fault is not None:
             return Trouble(prefix, fault)

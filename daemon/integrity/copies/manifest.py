@@ -100,7 +100,7 @@ class ManifestCopy(BaseCopy):
     def _stat(self, stream: BinaryIO) -> tuple[int, int, int]:
         stat = os.fstat(stream.fileno())
         if not S_ISREG(stat.st_mode):
-            raise CopyUnreachable(f"{self.shown}: is no regular file; give a manifest or a folder")
+            raise CopyUnreachable(f"{self.shown}: is not a regular file; give a manifest or a folder")
         return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
     def _translate(self, line: Line | BadLine) -> CopyEntry | Trouble:

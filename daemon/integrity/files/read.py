@@ -441,7 +441,7 @@ def _may_be_written(fd: int, stat: os.stat_result, window: RacyWindow) -> bool:
 
 
 def _make_vanished(path: bytes) -> Vanished:
-    return Vanished(f"{show_path(path)} is no regular file any more; scan again")
+    return Vanished(f"{show_path(path)} is no longer a regular file; scan again")
 
 
 def _stat_witness(fd: int) -> Witness | None:

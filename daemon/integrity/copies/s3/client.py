@@ -103,7 +103,9 @@ def _check_endpoint(endpoint: str | None) -> None:
         return
     host = endpoint.partition("://")[2].partition("/")[0]
     if not endpoint.startswith(("http://", "https://")) or not host:
-        raise ConfigError("the endpoint of the s3:// copy is no address; write it as https://HOST or http://HOST:PORT")
+        raise ConfigError(
+            "the endpoint of the s3:// copy is not an address; write it as https://HOST or http://HOST:PORT"
+        )
     if "@" in host:
         raise ConfigError("the endpoint of the s3:// copy has something before an @: take the credentials out of it")
 

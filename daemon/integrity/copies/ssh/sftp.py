@@ -122,10 +122,10 @@ class SftpFolder:
         place = self._join(path)
         try:
             if not self._is_inside(path):
-                raise Vanished(f"{self._show(path)} lies behind a symbolic link, so it is no file of this copy")
+                raise Vanished(f"{self._show(path)} lies behind a symbolic link, so it is not a file of this copy")
             attrs = self._line.run(self._client.lstat(place))
             if attrs.type != asyncssh.FILEXFER_TYPE_REGULAR:
-                raise Vanished(f"{self._show(path)} is no regular file")
+                raise Vanished(f"{self._show(path)} is not a regular file")
             file = self._line.run(self._client.open(place, "rb", encoding=None))
             attrs = self._line.run(file.stat())
         except asyncssh.SFTPError as error:

@@ -252,7 +252,7 @@ def look_up(run: RootRun, connection: Connection, path: bytes) -> FoundFile | Re
     if S_ISLNK(stat.st_mode):
         return Refusal(ImportVerdict.LEFT_OUT, "is a symbolic link, and those are not recorded")
     if not S_ISREG(stat.st_mode):
-        return Refusal(ImportVerdict.LEFT_OUT, "is no regular file")
+        return Refusal(ImportVerdict.LEFT_OUT, "is not a regular file")
     record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
     if record is not None:
         return FoundFile(stat.st_size, record)

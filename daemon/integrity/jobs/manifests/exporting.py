@@ -134,7 +134,7 @@ def plan_export(
     if form is ExportForm.BAGIT:
         _require_bag(catalog, plan)
     elif not is_absolute and len({target.root.id for target in plan.targets}) > 1:
-        raise ConfigError("names relative to several roots can't be told apart: name one root, or say --absolute")
+        raise ConfigError("names relative to several roots can't be told apart: name one root, or give --absolute")
     return plan
 
 
@@ -265,7 +265,7 @@ def _require_bag(catalog: Catalog, plan: ExportPlan) -> None:
         page, _ = page_in_order(connection, catalog.sealer, target.root.id, prefix=prefix, limit=1)
     if not page or page[0].path == prefix:
         raise ConfigError(
-            f"{show_path(_path_of(target))}: nothing is recorded in a folder data/ there, so it is no bag: BagIt's"
+            f"{show_path(_path_of(target))}: nothing is recorded in a folder data/ there, so it is not a bag: BagIt's"
             " manifests list what lies below data/. Name the folder that holds it, or use another --format"
         )
 
@@ -368,5 +368,7 @@ def _find_mode(path: bytes) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(mode):
-        raise ConfigError(f"{show_path(path)}: is no regular file, so it can't be replaced; write to standard output")
+        raise ConfigError(
+            f"{show_path(path)}: is not a regular file, so it can't be replaced; write to standard output"
+        )
     return stat.S_IMODE(mode)

@@ -177,7 +177,7 @@ def _clear(path: bytes) -> None:
     if not os.path.lexists(path):
         return
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
-        raise ConfigError(f"{show_path(path)}: is no socket; move it away")
+        raise ConfigError(f"{show_path(path)}: is not a socket; move it away")
     os.unlink(path)
 
 

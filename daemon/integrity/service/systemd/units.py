@@ -211,7 +211,7 @@ def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list
     if edited and not replaces_edited:
         raise ConfigError(
             f"{', '.join(edited)}: edited, or not written by integrity, so nothing was done; put your changes into a"
-            f" drop-in (systemctl edit {UNIT}) and say --force, which keeps the edited file beside the new one"
+            f" drop-in (systemctl edit {UNIT}) and give --force, which keeps the edited file beside the new one"
         )
     changes = []
     for unit, state in zip(units, states, strict=True):
