@@ -161,6 +161,11 @@ class NativeError(AppError):
     """Say that the C core refused its input."""
 
 
+def printable(text: str) -> str:
+    """Escape control characters and what can't be encoded in a line: messages contain names, and names anything."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
 def show_path(path: bytes) -> str:
     r"""
     Write a path for people, on one line, so that the bytes can be told again (R10).

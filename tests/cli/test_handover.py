@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.connection import Catalog
-from integrity.cli.daemon_client import find_state
+from integrity.cli.daemon_client import find_service
 from integrity.cli.session import Session
-from integrity.cli.text import local_time
 from integrity.service.control.socket import SYSTEM_SOCKET, connect, listen
+from integrity.views.text import local_time
 from support import AnyPath
 from support.cli import Box, Completed, JsonObject, complete, make_command, make_environment
 from support.daemons import SmallDaemon
@@ -341,14 +341,14 @@ def test_progress_is_shown(integrity: Box, root: Path) -> None:
 def test_state_can_be_asked_for(integrity: Box, root: Path) -> None:
     """What the daemon is doing is known to other commands, and nothing is known where there is none."""
     session = Session(config_path=bytes(integrity.home / "integrity.toml"), catalog_option=bytes(integrity.catalog))
-    assert find_state(session) is None
+    assert find_service(session).state is None
     with SmallDaemon(integrity) as daemon:
         daemon.gate.clear()
         integrity.run("scan", "--no-wait", root, expect=0)
         wait_until(lambda: bool(daemon.state().busy), "the job to begin")
-        assert daemon.state() == find_state(session)
+        assert daemon.state() == find_service(session).state
         daemon.gate.set()
-    assert find_state(session) is None
+    assert find_service(session).state is None
 
 
 @pytest.mark.root

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from integrity.alerts.wording import damage
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
-from integrity.cli.json_objects import finding_object
 from integrity.cli.output import Output, printable
 from integrity.cli.progress import NoProgress
-from integrity.cli.text import describe_finding, line_of_finding, next_steps
 from integrity.errors import show_path
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.model import (
@@ -32,6 +30,8 @@ from integrity.model import (
     RunCounts,
 )
 from integrity.paths import path_fields, shell_path
+from integrity.views.objects import finding_object
+from integrity.views.text import describe_finding, line_of_finding, next_steps
 
 PLAIN = Output(color="never")
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.own_files import compile_own_names
-from integrity.cli.daemon_client import DaemonClient
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job, Outcome
+from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import covers
 from integrity.service.control.server import ControlServer, DaemonState, JobRequest
 from integrity.service.control.socket import connect, default_socket_path, find_linked_socket, listen

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.daemon_client import DaemonClient
+from integrity.service.control.client import DaemonClient
 from integrity.service.control.socket import connect
 from integrity.service.control.wire import LendRoot, StopJob
 from support.bitrot import flip_bit

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from integrity.cli.daemon_client import DaemonClient
 from integrity.errors import CatalogError, CatalogLocked
 from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
+from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import connect
 from integrity.service.control.users import OTHERS

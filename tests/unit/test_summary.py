@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.cli.output import Output
-from integrity.cli.text import describe_summary
 from integrity.jobs.report import Summary
 from integrity.model import Job, Outcome, RunCounts, Tally
+from integrity.views.text import describe_summary
 
 numbers = st.one_of(st.just(0), st.integers(0, 50_000))
 all_counts = st.builds(RunCounts, **{one.name: numbers for one in fields(RunCounts)})

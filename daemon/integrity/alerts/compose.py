@@ -24,7 +24,6 @@ from typing import NamedTuple
 from integrity.alerts.wording import (
     damage,
     next_command,
-    one_line,
     other_names,
     place,
     say_how_bad,
@@ -38,7 +37,7 @@ from integrity.alerts.wording import (
 from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import AlertKind, ChannelState, Message
 from integrity.config import format_size
-from integrity.errors import show_path
+from integrity.errors import printable, show_path
 from integrity.kinds import KINDS
 from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, path_fields, shell_path
@@ -110,8 +109,8 @@ def describe(finding: Finding) -> MailEntry:
     """Return the entry of an open finding."""
     found = damage(finding)
     names = other_names(finding)
-    details = [one_line(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
-    details += [one_line(finding.step)] if finding.step else []
+    details = [printable(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
+    details += [printable(finding.step)] if finding.step else []
     return MailEntry(_head(finding), place(finding), tuple(details), next_command(finding))
 
 
@@ -128,21 +127,21 @@ def describe_pending(news: PendingIncident) -> MailEntry:
 
 def describe_end(finding: Finding) -> MailEntry:
     """Return the entry of a resolved finding."""
-    return MailEntry(f"{_head(finding)}: {one_line(finding.resolution or '')}", place(finding))
+    return MailEntry(f"{_head(finding)}: {printable(finding.resolution or '')}", place(finding))
 
 
 def describe_channel(state: ChannelState) -> MailEntry:
     """Return the entry of a failing channel."""
     since = utc_time(state.failing_since) if state.failing_since is not None else "never"
     details = (
-        f"since {since}: {one_line(state.last_error or '')}",
+        f"since {since}: {printable(state.last_error or '')}",
         f"{state.waiting:,} message{'' if state.waiting == 1 else 's'} waiting",
     )
-    return MailEntry(f"alerts by {one_line(state.name)} fail", "", details, "integrity alert test")
+    return MailEntry(f"alerts by {printable(state.name)} fail", "", details, "integrity alert test")
 
 
 def _head(finding: Finding) -> str:
-    where = f"  in the copy {one_line(finding.copy)}" if finding.copy else ""
+    where = f"  in the copy {printable(finding.copy)}" if finding.copy else ""
     return f"{title(finding)}  [finding {finding.id}]{where}"
 
 
@@ -174,11 +173,11 @@ def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
 def describe_group(group: AlertGroup) -> MailEntry:
     """Return the entry of a group: count, folders, examples, and the remedy."""
     same, findings = group
-    details = [one_line(same.text), f"in {_list_folders(findings)}"]
+    details = [printable(same.text), f"in {_list_folders(findings)}"]
     details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
-    details += [one_line(same.step)] if same.step else []
-    head = f"{len(findings):,} findings: {KINDS[same.kind].headline}, in the copy {one_line(same.copy)}"
-    return MailEntry(head, show_path(same.root), tuple(details), one_line(same.command), len(findings))
+    details += [printable(same.step)] if same.step else []
+    head = f"{len(findings):,} findings: {KINDS[same.kind].headline}, in the copy {printable(same.copy)}"
+    return MailEntry(head, show_path(same.root), tuple(details), printable(same.command), len(findings))
 
 
 def _list_folders(findings: Sequence[Finding]) -> str:
@@ -247,7 +246,7 @@ class Composer:
         section = list_findings("", findings, lambda finding: describe_pending(by_id[finding.id]))
         opening = _open(findings, files, is_known=False)
         if self.is_drill:
-            section = Section("", tuple(MailEntry(title(one), details=(one_line(one.message),)) for one in findings))
+            section = Section("", tuple(MailEntry(title(one), details=(printable(one.message),)) for one in findings))
             opening = [*_DRILL, f"Time: {utc_time(now)}"]
         subject = "1 damaged test file" if self.is_drill else sum_up(findings)
         return self._compose(AlertKind.INCIDENT, subject, [section], findings, now, opening)
@@ -285,12 +284,12 @@ class Composer:
         """Return the message that another channel fails."""
         sections = [Section("", (describe_channel(state),))]
         opening = ["Alerts through this channel do not arrive. They wait until it works again."]
-        return self._compose(AlertKind.CHANNEL, f"alerts by {one_line(state.name)} fail", sections, [], now, opening)
+        return self._compose(AlertKind.CHANNEL, f"alerts by {printable(state.name)} fail", sections, [], now, opening)
 
     def catalog_trouble(self, trouble: str, now: int) -> Message:
         """Return the message that the catalog can't be written, so no finding can be recorded."""
         opening = [
-            f"integrity can't write its catalog: {one_line(trouble)}",
+            f"integrity can't write its catalog: {printable(trouble)}",
             "Until it can, nothing is verified and no damage is reported. Your files are not affected.",
             "What to do: check that the catalog's disk is mounted, writable, and not full.",
             f"Time: {utc_time(now)}",
@@ -315,7 +314,7 @@ class Composer:
         now: int,
         opening: Sequence[str],
     ) -> Message:
-        host = one_line(self.hostname.partition(".")[0])
+        host = printable(self.hostname.partition(".")[0])
         shown = list(_shorten(sections))
         heading = f"{host}: this is a drill: {subject}" if self.is_drill else f"{host}: {subject}"
         subject = _cut(f"[integrity] {heading}", 250)

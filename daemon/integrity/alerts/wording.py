@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from integrity.config import spell_size
-from integrity.errors import show_path
+from integrity.errors import printable, show_path
 from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep, Phrase, Subject, headline
 from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, shell_path
@@ -59,12 +59,12 @@ def _sum_up_own(findings: Sequence[Finding]) -> str:
         return f"{place(findings[0])}{why}: not being checked" if why else f"{place(findings[0])} is not being checked"
     text = _count_kinds(findings)
     source = find_source(findings)
-    return f"{text} in {_roots(findings)}" if source is None else f"{text}, repairable from {one_line(source)}"
+    return f"{text} in {_roots(findings)}" if source is None else f"{text}, repairable from {printable(source)}"
 
 
 def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
     """Return in words what was found in one copy."""
-    name = one_line(copy)
+    name = printable(copy)
     if all(finding.kind is FindingKind.COPY_DIFFERS and finding.path is not None for finding in findings):
         are = "1 file is" if len(findings) == 1 else f"{len(findings):,} files are"
         is_intact = all(ORIGINAL_INTACT in finding.message for finding in findings)
@@ -164,7 +164,8 @@ def say_what_to_do(findings: Sequence[Finding]) -> str:
     steps = next_steps(findings[0])
     if not steps:
         return f"What to do: read the details:  {next_command(findings[0])}"
-    return f"What to do: {one_line(steps[0].words)}" + (f":  {one_line(steps[0].command)}" if steps[0].command else ".")
+    command = f":  {printable(steps[0].command)}" if steps[0].command else "."
+    return f"What to do: {printable(steps[0].words)}{command}"
 
 
 def _find_phrase(finding: Finding) -> Phrase:
@@ -259,15 +260,10 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
 def next_command(finding: Finding) -> str:
     """Return the command that resolves a finding, if it is known, or else the one that prints all about it."""
     if finding.command is not None:
-        return one_line(finding.command)
+        return printable(finding.command)
     if finding.path is None:
         return f"integrity status {shell_path(finding.root)}"
     return f"integrity explain {shell_path(absolute(finding.root, finding.path))}"
-
-
-def one_line(text: str) -> str:
-    """Escape control characters and what can't be encoded: messages contain names, and names contain anything."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def utc_time(seconds: int) -> str:

@@ -57,8 +57,8 @@ def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason
 
 
 def _tell_file(output: Output, done: AcceptedFile, *, is_failed: bool) -> None:
-    from integrity.cli.output import printable
-    from integrity.cli.text import count
+    from integrity.errors import printable
+    from integrity.views.text import count
 
     if is_failed:
         output.tell(f"{show_path(done.path)}: NOT accepted: {printable(done.message)}")
@@ -111,7 +111,7 @@ def _accept_folders(
 
 
 def _preview(output: Output, plan: FolderPlan) -> None:
-    from integrity.cli.text import count
+    from integrity.views.text import count
 
     root = plan.target.root.path
     output.say(f"{show_path(absolute(root, plan.target.prefix))}:")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.output import printable
 from integrity.cli.session import Session
-from integrity.errors import ConfigError
+from integrity.errors import ConfigError, printable
 
 
 @click.group()

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.output import JsonObject, Output, OutputError, printable
+from integrity.cli.output import Output, OutputError
 from integrity.cli.params import PATH, SIZE
 from integrity.cli.session import Session
-from integrity.errors import show_path
+from integrity.errors import printable, show_path
+from integrity.views.objects import JsonObject
 
 if TYPE_CHECKING:
     from integrity.jobs.bench.measure import Cost, Row, Table
@@ -243,7 +244,7 @@ def _draw(output: Output, path: bytes, tables: Sequence[Sequence[Row]]) -> None:
 
 
 def _print_machine(output: Output, machine: Machine, runs: int) -> None:
-    from integrity.cli.text import count, describe_core
+    from integrity.views.text import count, describe_core
 
     core = describe_core()
     output.tell(f"{printable(machine.processor)}, {count(machine.processors, 'processor')}; hash core: {core}")

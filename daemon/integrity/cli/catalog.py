@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.json_objects import iso_time
 from integrity.cli.manifests import export_command, import_command
-from integrity.cli.output import confirm, printable
+from integrity.cli.output import confirm
 from integrity.cli.params import PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
-from integrity.errors import show_path
+from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
+from integrity.views.objects import iso_time
 
 if TYPE_CHECKING:
     from integrity.catalog.maintenance import CheckReport
@@ -154,8 +154,8 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
 @click.pass_obj
 def stats(session: Session) -> int:
     """Show the size of the catalog and what takes the space."""
-    from integrity.cli.text import local_time
     from integrity.config import format_size
+    from integrity.views.text import local_time
 
     with session.open_catalog(writes=False) as opened:
         from integrity.catalog.maintenance import stats as find_stats

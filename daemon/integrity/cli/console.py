@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from integrity.alerts.wording import sort_by_gravity
 from integrity.cli.exitcodes import ExitCode, code_for_summary
-from integrity.cli.json_objects import finding_object, note_object, summary_object
-from integrity.cli.output import Output, printable
+from integrity.cli.output import Output
 from integrity.cli.progress import ProgressLine
-from integrity.cli.text import describe_finding, describe_findings, describe_summary
-from integrity.errors import show_path
+from integrity.errors import printable, show_path
 from integrity.model import Finding, FindingId, SkipReason
 from integrity.paths import absolute
+from integrity.views.objects import finding_object, note_object, summary_object
+from integrity.views.text import describe_finding, describe_findings, describe_summary
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Note, NoteKind, Progress, Summary

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.output import Output, printable
+from integrity.cli.output import Output
 from integrity.cli.session import Session
+from integrity.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

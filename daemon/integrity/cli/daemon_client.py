@@ -14,23 +14,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.output import Output, printable
+from integrity.cli.output import Output
 from integrity.cli.queue_notice import WaitingNotice, ahead_objects, describe_ahead
 from integrity.cli.session import Session
-from integrity.config.places import default_catalog_path, default_runtime_folder
-from integrity.errors import CatalogError, ConfigError, show_path
+from integrity.errors import CatalogError, ConfigError, printable, show_path
 from integrity.jobs.report import Progress
 from integrity.model import Job
-from integrity.paths import path_fields, shell_path
+from integrity.paths import path_fields
+from integrity.service.control.client import GREETING_S, DaemonClient, find_daemon_of, greet
 from integrity.service.control.requests import JobRequest
-from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
+from integrity.service.control.socket import SYSTEM_SOCKET, find_linked_socket
+from integrity.views.service import ServiceView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,156 +37,15 @@ if TYPE_CHECKING:
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.context import Context
     from integrity.jobs.report import Stop, Summary
-    from integrity.service.control.wire import Answer, Hello, Question
-    from integrity.service.states import DaemonState
 
 
-_GREETING_S = 10.0
+_STATUS_PATIENCE_S = 2.0
+"""A service answers in a few milliseconds; on a machine that swaps it takes longer, and status is wanted then."""
+
 _GLANCE_S = 0.1  # between two looks at whether the user wants to stop
-_CHUNK_BYTES = 1 << 18
 
 
-class DaemonClient:
-    """
-    A connection to a daemon that has greeted; to be closed, or used as a context manager.
-
-    Args:
-        connection: connected; belongs to this from now on.
-        patience_s: how long its greeting may take.
-
-    Raises:
-        CatalogError: it does not greet, or not in words that are understood here.
-    """
-
-    def __init__(self, connection: socket.socket, *, patience_s: float = _GREETING_S) -> None:
-        self._connection = connection
-        self._received = bytearray()
-        self.pid = peer_of(connection).pid
-        try:
-            hello = self._receive_hello(patience_s)
-        except BaseException:  # whatever it is, the descriptor must not stay open
-            connection.close()
-            raise
-        self.catalog = hello.catalog
-
-    def __enter__(self) -> DaemonClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.close()
-
-    def submit(self, request: JobRequest, *, waits: bool) -> None:
-        """
-        Ask for a job.
-
-        Raises:
-            ConfigError: it can't be handed over.
-        """
-        from integrity.service.control.wire import Submit, WireError, check
-
-        try:
-            check(request)
-        except WireError as error:
-            raise ConfigError(f"the service, which serves this catalog, can't be asked for that: {error}") from error
-        self.send(Submit(request, waits))
-
-    def send(self, question: Question) -> None:
-        """Send a question; if the daemon has gone, ``receive`` says so, after what it said last."""
-        from integrity.service.control.wire import REQUEST_LIMIT, encode
-
-        line = encode(question)
-        if len(line) > REQUEST_LIMIT:
-            raise ConfigError("too many PATHs to be handed to the service at once; name fewer")
-        self._connection.settimeout(_GREETING_S)
-        with contextlib.suppress(ConnectionError):
-            self._connection.sendall(line)
-
-    def receive(self, timeout_s: float) -> Answer | None:
-        """
-        Take the next answer; None if none came in that time.
-
-        Raises:
-            CatalogError: the daemon has gone, or speaks otherwise.
-        """
-        from integrity.service.control.wire import ANSWER_LIMIT, WireError, decode_answer
-
-        self._connection.settimeout(timeout_s)
-        begin = 0
-        while (end := self._received.find(b"\n", begin)) < 0:
-            begin = len(self._received)
-            try:
-                data = self._connection.recv(_CHUNK_BYTES)
-            except TimeoutError:
-                return None
-            except ConnectionError:
-                data = b""
-            if not data or begin > ANSWER_LIMIT:
-                raise CatalogError(
-                    f"{self._name()} ended the connection before the job had ended; what was done is kept. See why"
-                    " (journalctl -u integrity), and what is open with: integrity status"
-                )
-            self._received += data
-        line = bytes(self._received[:end])
-        del self._received[: end + 1]
-        try:
-            return decode_answer(line)
-        except WireError as error:
-            raise CatalogError(
-                f"{self._name()} is of another version than this command ({error}); restart it: systemctl restart"
-                " integrity"
-            ) from error
-
-    def ask_state(self, patience_s: float) -> DaemonState:
-        """
-        Ask what it is doing.
-
-        Raises:
-            CatalogError: it does not say so in that time.
-        """
-        from integrity.service.control.wire import AskState
-        from integrity.service.states import DaemonState
-
-        self.send(AskState())
-        state = self.receive(patience_s)
-        if not isinstance(state, DaemonState):
-            raise self._silence()
-        return state
-
-    def find_covered(self, paths: Sequence[bytes], patience_s: float = _GREETING_S) -> frozenset[bytes]:
-        """
-        Ask which of these real paths lie in its roots.
-
-        Raises:
-            CatalogError: it does not say so in that time.
-        """
-        from integrity.service.control.wire import AskCovered, Covered
-
-        self.send(AskCovered(tuple(paths)))
-        covered = self.receive(patience_s)
-        if not isinstance(covered, Covered):
-            raise self._silence()
-        return frozenset(covered.paths)
-
-    def _receive_hello(self, patience_s: float) -> Hello:
-        from integrity.service.control.wire import Failure, Hello, to_error
-
-        hello = self.receive(patience_s)
-        if isinstance(hello, Failure):
-            raise to_error(hello)
-        if not isinstance(hello, Hello):
-            raise self._silence()
-        return hello
-
-    def _silence(self) -> CatalogError:
-        return CatalogError(f"{self._name()} does not answer; see whether it is well, or stop it")
-
-    def _name(self) -> str:
-        return f"the service (process {self.pid})"
-
-
-def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float = _GREETING_S) -> DaemonClient | None:
+def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float = GREETING_S) -> DaemonClient | None:
     """
     Find the daemon that a command's job is to be handed to.
 
@@ -203,18 +61,12 @@ def find_daemon(session: Session, paths: Sequence[bytes], *, patience_s: float =
         CatalogError: there is one, and this user may not reach it, or it does not answer.
     """
     catalog = os.path.realpath(session.catalog_path)
-    linked = find_linked_socket(catalog)
-    if linked is not None:
-        daemon = _greet(linked, catalog, patience_s)
-        if daemon is not None:
-            return daemon
-    own = default_runtime_folder() + b"/" + SOCKET_NAME
-    if own not in (linked, SYSTEM_SOCKET):
-        with contextlib.suppress(CatalogError):  # what does not let its own user in serves another catalog
-            daemon = _greet(own, catalog, patience_s)
-            if daemon is not None:
-                return daemon
-    return None if linked == SYSTEM_SOCKET else _find_system_daemon(session, catalog, paths, patience_s)
+    daemon = find_daemon_of(catalog, patience_s=patience_s)
+    if daemon is not None:
+        return daemon
+    if find_linked_socket(catalog) == SYSTEM_SOCKET:
+        return None
+    return _find_system_daemon(session, catalog, paths, patience_s)
 
 
 def _find_system_daemon(
@@ -223,7 +75,7 @@ def _find_system_daemon(
     """Find the system's service, if it serves this catalog, or the roots of a user who has no catalog."""
     has_none = not (session.is_catalog_named or os.path.lexists(catalog))
     try:
-        daemon = _greet(SYSTEM_SOCKET, None, patience_s)
+        daemon = greet(SYSTEM_SOCKET, None, patience_s)
     except CatalogError:
         if has_none:
             raise
@@ -261,63 +113,6 @@ def _say_mixed(paths: Sequence[bytes], covered: frozenset[bytes]) -> str:
         f"the system's service watches {show_path(min(covered))}, but not {show_path(other)}, which needs a catalog of"
         " your own: name them in two commands"
     )
-
-
-def _greet(path: bytes, catalog: bytes | None, patience_s: float) -> DaemonClient | None:
-    """
-    Connect to a daemon; None if there is none, or it is not to be believed, or serves another catalog.
-
-    Args:
-        path: of its socket.
-        catalog: that it must serve; None for any.
-        patience_s: how long it may take to answer.
-    """
-    try:
-        connection = connect(path, timeout_s=max(1, int(patience_s / 2)))
-    except PermissionError as error:
-        raise CatalogError(_say_denied(path)) from error
-    except OSError as error:
-        raise CatalogError(f"{show_path(path)}: the service can't be asked: {error.strerror or error}") from error
-    if connection is None:
-        return None
-    if not _is_believed(connection, path, catalog):
-        connection.close()
-        return None
-    daemon = DaemonClient(connection, patience_s=patience_s)
-    if catalog in (None, daemon.catalog):
-        return daemon
-    with daemon:
-        return None
-
-
-def _is_believed(connection: socket.socket, path: bytes, catalog: bytes | None) -> bool:
-    """Say whether who listens may speak for the catalog: anybody can lay a socket into a folder that is open to all."""
-    believed = {0, os.geteuid()}
-    if catalog is not None and os.path.exists(catalog):
-        believed.add(os.stat(catalog).st_uid)
-    return path == SYSTEM_SOCKET or peer_of(connection).uid in believed
-
-
-def _say_denied(path: bytes) -> str:
-    try:
-        group = _name_group(os.stat(path).st_gid)
-    except OSError:
-        group = "integrity"
-    return (
-        f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
-        f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. To have a catalog"
-        " of your own, name it for folders that it does not watch once: integrity --catalog"
-        f" {shell_path(default_catalog_path())} scan FOLDER"
-    )
-
-
-def _name_group(gid: int) -> str:
-    import grp
-
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
 
 
 def hand_over(session: Session, daemon: DaemonClient, request: JobRequest) -> ExitCode:
@@ -410,7 +205,7 @@ def queue(session: Session, daemon: DaemonClient | None, request: JobRequest) ->
     if daemon is None:
         raise ConfigError("--no-wait: no service runs for this catalog that could do it later; leave the option away")
     daemon.submit(request, waits=False)
-    answer = daemon.receive(_GREETING_S)
+    answer = daemon.receive(GREETING_S)
     if isinstance(answer, Failure):
         raise to_error(answer)
     if not isinstance(answer, JobAccepted):
@@ -424,18 +219,16 @@ def queue(session: Session, daemon: DaemonClient | None, request: JobRequest) ->
     return ExitCode.OK
 
 
-def find_state(session: Session, *, patience_s: float = _GREETING_S) -> DaemonState | None:
-    """
-    Ask the daemon of this catalog what it is doing; None if there is none.
-
-    Raises:
-        CatalogError: there is one, and this user may not ask it, or it does not answer in that time.
-    """
-    daemon = find_daemon(session, (), patience_s=patience_s)
-    if daemon is None:
-        return None
-    with daemon:
-        return daemon.ask_state(patience_s)
+def find_service(session: Session) -> ServiceView:
+    """Ask the service of this catalog what it is doing, if there is one; it is not waited for long."""
+    try:
+        daemon = find_daemon(session, (), patience_s=_STATUS_PATIENCE_S)
+        if daemon is None:
+            return ServiceView(None)
+        with daemon:
+            return ServiceView(daemon.ask_state(_STATUS_PATIENCE_S))
+    except CatalogError as error:
+        return ServiceView(None, str(error))
 
 
 @contextmanager

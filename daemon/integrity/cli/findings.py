@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
-from integrity.cli.json_objects import finding_object
 from integrity.cli.params import FUTURE, PAST
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, ConfigError
 from integrity.model import Finding, FindingId, FindingState
+from integrity.views.objects import finding_object
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -31,7 +31,7 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
     A file with several names is listed once. Acknowledged and muted findings are still open: only the reminders
     stop.
     """
-    from integrity.cli.text import count, line_of_finding
+    from integrity.views.text import count, line_of_finding
 
     with session.open_catalog(writes=False, parities=()) as catalog:
         from integrity.catalog.findings import as_incidents, find_findings
@@ -108,7 +108,7 @@ def _require_open(catalog: Catalog, ids: tuple[int, ...]) -> list[Finding]:
 def _tell(session: Session, catalog: Catalog, wanted: list[Finding]) -> ExitCode:
     """Show findings as they are now."""
     from integrity.catalog.findings import get_finding
-    from integrity.cli.text import line_of_finding
+    from integrity.views.text import line_of_finding
 
     with catalog.read() as connection:
         for finding in wanted:

@@ -37,7 +37,7 @@ def forget(session: Session, paths: tuple[bytes, ...], copy: str | None, yes: bo
 
 
 def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
-    from integrity.cli.text import count
+    from integrity.views.text import count
 
     output = session.output
     with session.open_catalog(writes=True) as catalog:
@@ -63,7 +63,7 @@ def _forget_paths(session: Session, paths: tuple[bytes, ...], *, is_yes: bool) -
 
 
 def _forget_copy(session: Session, copy: str, paths: tuple[bytes, ...], *, is_yes: bool) -> int:
-    from integrity.cli.text import count
+    from integrity.views.text import count
 
     output = session.output
     with session.open_catalog(writes=True) as catalog:

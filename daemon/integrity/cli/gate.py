@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode, code_for_summary
-from integrity.cli.output import JsonObject, Output, printable
+from integrity.cli.output import Output
 from integrity.cli.params import DURATION, PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
-from integrity.errors import CatalogMissing, show_path
+from integrity.errors import CatalogMissing, printable, show_path
 from integrity.model import Finding, Outcome
 from integrity.paths import path_fields, shell_path
+from integrity.views.objects import JsonObject
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -61,10 +62,10 @@ def gate(session: Session, paths: tuple[bytes, ...], release: bool, reason: str 
 
 def _ask(session: Session, paths: Sequence[bytes], patience_s: int) -> ExitCode:
     from integrity.cli.gate_scan import ScanReport, scan_first
-    from integrity.cli.json_objects import summary_object
     from integrity.cli.progress import open_progress
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.gate.gate import decide, judge
+    from integrity.views.objects import summary_object
 
     with stop_on_signals() as stop:
         progress = open_progress(is_quiet=session.output.is_quiet)
@@ -120,9 +121,9 @@ def _has_gap(verdict: GateVerdict) -> bool:
 
 def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[GateVerdict]) -> None:
     """Print what speaks against a backup, each finding once: the gate's own last, for it says most."""
-    from integrity.cli.json_objects import finding_object
-    from integrity.cli.text import describe_finding
     from integrity.jobs.gate.gate import find_closing
+    from integrity.views.objects import finding_object
+    from integrity.views.text import describe_finding
 
     found: dict[int, Finding] = {one.id: one for verdict in verdicts for one in (*verdict.problems, *verdict.gaps)}
     own = (find_closing(catalog, verdict.target) for verdict in verdicts)
@@ -162,7 +163,7 @@ def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequenc
 
 def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_covered: bool) -> Iterator[str]:
     """Name what speaks against a backup, in few words: the findings stand above."""
-    from integrity.cli.text import count, describe_kinds
+    from integrity.views.text import count, describe_kinds
 
     kinds = Counter(one.kind for one in (*verdict.problems, *verdict.gaps))
     if kinds:
@@ -181,7 +182,7 @@ def _say_reasons(verdict: GateVerdict, verdicts: Sequence[GateVerdict], *, is_co
 
 
 def _say_changes(verdict: GateVerdict) -> str:
-    from integrity.cli.text import count, local_time
+    from integrity.views.text import count, local_time
 
     if verdict.since is None:
         is_new = "first check: the present content is the starting point"
@@ -197,7 +198,7 @@ def _say_signs(verdict: GateVerdict) -> Iterator[str]:
 
 
 def _to_object(verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> JsonObject:
-    from integrity.cli.json_objects import iso_time
+    from integrity.views.objects import iso_time
 
     words = {ExitCode.OK: "open", ExitCode.PROBLEM: "closed"}
     return {
@@ -222,8 +223,8 @@ def _to_object(verdict: GateVerdict, code: ExitCode, reasons: Sequence[str]) -> 
 
 def _release(session: Session, paths: Sequence[bytes], reason: str) -> ExitCode:
     from integrity.cli.exitcodes import code_for_kinds
-    from integrity.cli.text import count
     from integrity.jobs.gate.gate import judge, release
+    from integrity.views.text import count
 
     codes = []
     with session.open_catalog(writes=True) as catalog:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.cli.console import ConsoleReport
-from integrity.cli.daemon_client import DaemonClient, find_daemon, find_state, follow
+from integrity.cli.daemon_client import find_daemon, find_service, follow
 from integrity.cli.session import Session
 from integrity.config import format_duration
 from integrity.errors import CatalogError, CatalogLocked, show_path
@@ -17,6 +17,7 @@ from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Note, NoteKind, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Finding, Job, Outcome
+from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import JobRequest, interrupted, nothing_done, run_request
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class _ScanWait:
         if not self.is_over or time.monotonic() < self._look_at:
             return None
         self._look_at = time.monotonic() + _GLANCE_S
-        state = find_state(self._session)
+        state = find_service(self._session).state
         mine = {b"", *paths}
         if state is None or not any(one.job == Job.SCAN.value and one.root in mine for one in state.queued):
             return None

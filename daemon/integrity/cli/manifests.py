@@ -15,14 +15,14 @@ import click
 
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_summary
-from integrity.cli.json_objects import iso_time
-from integrity.cli.output import JsonObject, Lines, Output, printable
+from integrity.cli.output import Lines, Output
 from integrity.cli.params import PATH
 from integrity.cli.progress import ProgressLine
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
-from integrity.errors import show_path
+from integrity.errors import printable, show_path
 from integrity.paths import path_fields
+from integrity.views.objects import JsonObject, iso_time
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -110,7 +110,7 @@ def _write(output: Output, catalog: Catalog, plan: ExportPlan, places: list[byte
 
 def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCode:
     """Say what was written and what was not: on stderr, for stdout may be the manifest."""
-    from integrity.cli.text import count
+    from integrity.views.text import count
 
     if places:
         output.say(f"{count(counts.files, 'file')} written to {', '.join(show_path(place) for place in places)}")
@@ -263,8 +263,8 @@ def _word(kind: str) -> str:
 
 
 def _describe_summary(summary: ImportSummary, output: Output) -> Iterator[str]:
-    from integrity.cli.text import count, describe_outcome
     from integrity.config import format_duration, format_size
+    from integrity.views.text import count, describe_outcome
 
     run, counts = summary.run, summary.counts
     yield f"import: {describe_outcome(run.outcome, output)}, after {format_duration(run.duration_s)}"

@@ -19,11 +19,8 @@ from io import TextIOWrapper
 import click
 
 from integrity.cli import terminal
-from integrity.errors import ConfigError
-
-JsonObject = dict[str, object]
-"""What becomes one line of ``--json`` output; made where it is printed, never passed on."""
-
+from integrity.errors import ConfigError, printable
+from integrity.views.objects import JsonObject
 
 _CHUNK_BYTES = 1 << 16
 _LONGEST_WAIT_S = 0.1
@@ -171,11 +168,6 @@ class Lines:
 
     def __exit__(self, *_: object) -> None:
         self.flush()
-
-
-def printable(text: str) -> str:
-    """Keep control characters out of one line of text: messages hold names, and names hold anything."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def open_missing_streams() -> None:

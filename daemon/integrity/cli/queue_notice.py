@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from integrity.cli.json_objects import iso_time
-from integrity.cli.output import JsonObject, Output, printable
-from integrity.errors import show_path
+from integrity.cli.output import Output
+from integrity.errors import printable, show_path
 from integrity.paths import path_fields
+from integrity.views.objects import JsonObject, iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class WaitingNotice:
 
 def describe_ahead(ahead: Sequence[JobAhead]) -> str:
     """Say in words what goes before a job."""
-    from integrity.cli.text import local_time
+    from integrity.views.text import local_time
 
     running = [
         f"{_DOING.get(one.job, one.job)} {_place(one)} (since {local_time(one.began_at)})"

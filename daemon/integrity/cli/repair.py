@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.json_objects import iso_time
-from integrity.cli.output import JsonObject, Output, printable
+from integrity.cli.output import Output
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
-from integrity.errors import show_path
-from integrity.paths import absolute, path_fields, shell_path
+from integrity.errors import printable, show_path
+from integrity.paths import absolute, shell_path
+from integrity.views.repair import describe_plan, plan_object, repaired_object
 
 if TYPE_CHECKING:
     from integrity.jobs.repair.apply import RepairedFile
-    from integrity.jobs.repair.inspect import Expected
     from integrity.jobs.repair.plan import FilePlan
     from integrity.jobs.repair.run import RepairOptions, RepairSummary
-
-_RUNS_SHOWN = 20
 
 
 @click.command()
@@ -82,11 +78,11 @@ def _run(
     done: list[RepairedFile] = []
 
     def report_plan(plan: FilePlan) -> None:
-        output.give("repair_plan", _plan_object(plan))
+        output.give("repair_plan", plan_object(plan))
         plans.append(plan)
 
     def report_repaired(one: RepairedFile) -> None:
-        output.give("repair", _done_object(one))
+        output.give("repair", repaired_object(one))
         done.append(one)
 
     with stop_on_signals() as stop, session.open_catalog(writes=True) as catalog:
@@ -113,139 +109,9 @@ def _find_code(summary: RepairSummary) -> ExitCode:
 
 def _print_plan(output: Output, plan: FilePlan, *, applies: bool) -> None:
     tell = output.say if plan.outcome in ("whole", "repairable") else output.tell
-    for line in _describe(plan, output, applies=applies):
+    for line in describe_plan(plan, output, applies=applies):
         tell(line)
     tell()
-
-
-def _describe(plan: FilePlan, output: Output, *, applies: bool) -> Iterator[str]:
-    heads = {
-        "whole": ("intact: every block is as recorded; nothing to repair", "green"),
-        "repairable": ("can be repaired", "green"),
-        "no_good_copy": ("CAN'T be repaired", "red"),
-        "unreachable": ("can't be repaired now", "yellow"),
-        "refused": ("NOT repaired", "red"),
-        "unreadable": ("can't be examined", "yellow"),
-    }
-    words, color = heads[plan.outcome.value]
-    yield f"{show_path(absolute(plan.root, plan.path))}: {output.style(words, color)}"
-    if plan.reason:
-        yield f"  reason     {printable(plan.reason)}"
-    if plan.outcome.value == "whole" and plan.kinds:
-        yield f"  next       to close its finding:  integrity scrub {shell_path(absolute(plan.root, plan.path))}"
-    expected = plan.expected
-    if plan.outcome.value == "whole" or expected is None:
-        return
-    yield f"  damaged    {_describe_damage(plan, expected)}"
-    for supply in plan.supplies:
-        yield f"  source     {_blocks(supply.blocks, expected)}: intact in {printable(supply.copy)}"
-    if plan.missing:
-        yield f"  no source  {_blocks(plan.missing, expected)}: not intact in any copy"
-    for copy, trouble in plan.troubles:
-        yield f"  copy       {printable(copy)}: {printable(trouble)}"
-    if plan.is_newer and plan.outcome.value == "repairable":
-        path = shell_path(absolute(plan.root, plan.path))
-        yield "  caution    it was written to since it was recorded, perhaps on purpose; to keep its content:"
-        yield f"             integrity accept {path} --reason WHY"
-    for other in plan.others:
-        yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are replaced together"
-    if plan.outcome.value == "repairable":
-        yield from _describe_apply(plan, applies=applies)
-
-
-def _describe_damage(plan: FilePlan, expected: Expected) -> str:
-    from integrity.config import format_size
-
-    if plan.inspection is None:
-        return f"the file is missing; all of it ({format_size(expected.size_bytes)}) comes from the copy"
-    parts = []
-    if plan.inspection.bad:
-        size = format_size(expected.block_size_bytes)
-        unit = "" if len(plan.inspection.bad) == expected.count else f"; blocks of {size}, counted from 0"
-        parts.append(f"{_blocks(plan.inspection.bad, expected)} ({format_size(plan.damaged_bytes)}{unit})")
-    unreadable = sum(length for _, length in plan.inspection.unreadable)
-    if unreadable:
-        parts.append(f"{unreadable:,} bytes can't be read")
-    found = plan.inspection.stat.st_size
-    if found != expected.size_bytes:
-        parts.append(f"its size is {found:,} bytes instead of {expected.size_bytes:,}")
-    return "; ".join(parts)
-
-
-def _blocks(blocks: tuple[int, ...], expected: Expected) -> str:
-    """Write the numbers of blocks, counted from 0: "block 3 of 5"."""
-    if len(blocks) == expected.count:
-        return "the whole file"
-    runs = list(_find_runs(blocks))
-    shown = ", ".join(runs[:_RUNS_SHOWN]) + (", ..." if len(runs) > _RUNS_SHOWN else "")
-    noun = "block" if len(blocks) == 1 else f"{len(blocks):,} blocks:"
-    return f"{noun} {shown} of {expected.count:,}"
-
-
-def _find_runs(blocks: tuple[int, ...]) -> Iterator[str]:
-    """Yield the blocks as text, with consecutive ones joined: "3", "7-9"."""
-    start = 0
-    for index in range(1, len(blocks) + 1):
-        if index == len(blocks) or blocks[index] != blocks[index - 1] + 1:
-            first, last = blocks[start], blocks[index - 1]
-            yield str(first) if first == last else f"{first}-{last}"
-            start = index
-
-
-def _describe_apply(plan: FilePlan, *, applies: bool) -> Iterator[str]:
-    from integrity.cli.text import local_time
-
-    record = plan.record
-    assert record is not None
-    verified = "" if record.verified_at is None else f", last verified {local_time(record.verified_at)}"
-    recorded = f"the checksums recorded {local_time(record.recorded_at)}{verified}"
-    if plan.supplies:
-        yield f"  proof      the copy's data was read; it matches {recorded}"
-    else:
-        yield f"  proof      all blocks of the file match {recorded}; no copy is needed"
-    if applies:
-        return
-    if plan.inspection is None:
-        yield "  --apply    writes the whole file, verifies it from disk, then moves it into place;"
-        whose = "owner of its folder" if plan.owner is None else "owner and group of its copy (which is not public)"
-        yield f"             it gets the {whose} and its recorded modification time"
-        for gone in plan.folders[:1]:
-            yield f"             the missing folder {show_path(absolute(plan.root, gone.path))} is created again"
-        return
-    yield "  --apply    writes the repaired file beside this one, verifies it from disk, then swaps the two;"
-    yield "             owner, mode, ACL, extended attributes, and times stay as they are;"
-    from integrity.jobs.repair.targets import name_backup
-
-    folder, _, name = plan.path.rpartition(b"/")
-    kept = name_backup(name, "ID")
-    path = absolute(plan.root, folder + b"/" + kept if folder else kept)
-    yield f"             the damaged file is kept as {show_path(path)} (--discard deletes it)"
-
-
-def _plan_object(plan: FilePlan) -> JsonObject:
-    expected, record, inspection = plan.expected, plan.record, plan.inspection
-    return {
-        **path_fields("path", absolute(plan.root, plan.path)),
-        **path_fields("root", plan.root),
-        "standing": plan.outcome.value,
-        "reason": plan.reason,
-        "findings": [kind.value for kind in plan.kinds],
-        "size_bytes": None if expected is None else expected.size_bytes,
-        "found_size_bytes": None if inspection is None else inspection.stat.st_size,
-        "block_size_bytes": None if expected is None else expected.block_size_bytes,
-        "blocks": None if expected is None else expected.count,
-        "damaged_blocks": list(plan.damaged) if expected is not None and plan.outcome.value != "unreadable" else [],
-        "unreadable_ranges": [] if inspection is None else [list(each) for each in inspection.unreadable],
-        "mends": [{"copy": supply.copy, "blocks": list(supply.blocks)} for supply in plan.supplies],
-        "missing_blocks": list(plan.missing),
-        "copies_asked": list(plan.asked),
-        "troubles": [{"copy": copy, "message": message} for copy, message in plan.troubles],
-        "folders": [path_fields("path", absolute(plan.root, folder.path)) for folder in plan.folders],
-        "is_newer": plan.is_newer,
-        "names": [path_fields("path", absolute(plan.root, name)) for name in plan.names],
-        "recorded_at": None if record is None else iso_time(record.recorded_at),
-        "verified_at": None if record is None else iso_time(record.verified_at),
-    }
 
 
 def _print_repaired(output: Output, done: RepairedFile) -> None:
@@ -260,18 +126,6 @@ def _print_repaired(output: Output, done: RepairedFile) -> None:
         output.tell(f"{show_path(path)}: {output.style('NOT repaired', 'red')}: {printable(done.message)}")
 
 
-def _done_object(done: RepairedFile) -> JsonObject:
-    kept: JsonObject = {"kept": None} if done.kept is None else path_fields("kept", done.kept)
-    return {
-        **path_fields("path", absolute(done.plan.root, done.plan.path)),
-        **path_fields("root", done.plan.root),
-        "is_repaired": done.is_repaired,
-        **kept,
-        "mends": [{"copy": supply.copy, "blocks": list(supply.blocks)} for supply in done.plan.supplies],
-        "message": done.message,
-    }
-
-
 def _print_end(
     output: Output,
     summary: RepairSummary,
@@ -281,7 +135,7 @@ def _print_end(
     *,
     applies: bool,
 ) -> None:
-    from integrity.cli.text import count
+    from integrity.views.text import count
 
     if not summary.plans and not summary.is_suspended and not summary.is_interrupted:
         output.say("nothing to repair: no file there has an open finding about its content")

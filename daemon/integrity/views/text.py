@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from integrity.alerts.compose import AlertGroup, describe_group
 from integrity.alerts.wording import damage, next_steps, other_names, title
-from integrity.cli.output import Output, printable
 from integrity.config import format_duration, format_size
-from integrity.errors import show_path
+from integrity.errors import printable, show_path
+from integrity.hashing import native_status
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, Phrase
 from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts, SkipReason
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from integrity.alerts.compose import AlertGroup
     from integrity.jobs.report import Compared, Summary
+
+
+class Styler(Protocol):
+    """Makes words stand out."""
+
+    def style(self, text: str, color: str) -> str:
+        """Return the text in a color."""
+        ...
 
 
 _OUTCOMES = {
@@ -45,16 +53,14 @@ def count(number: int, noun: str) -> str:
 
 def describe_core() -> str:
     """Say what computes MD5."""
-    from integrity.hashing import native_status
-
     core = native_status()
     return f"native, {core.path}" if core.is_native else f"hashlib ({core.path})"
 
 
-def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
+def describe_finding(finding: Finding, styler: Styler) -> Iterator[str]:
     """Write a finding in full: what, where, why it is thought so, what to do next."""
     color = "red" if finding.kind in INTEGRITY_PROBLEMS else "yellow"
-    mark = output.style(title(finding), color)
+    mark = styler.style(title(finding), color)
     yield f"{mark}  {show_path(absolute(finding.root, finding.path))}  [finding {finding.id}]"
     yield f"    {printable(finding.message)}"
     place = damage(finding)
@@ -75,14 +81,12 @@ def describe_finding(finding: Finding, output: Output) -> Iterator[str]:
         yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
 
 
-def describe_findings(group: AlertGroup, output: Output) -> Iterator[str]:
+def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
     """Write many findings that say the same of one copy: how many, where, a few of them, what to do."""
-    from integrity.alerts.compose import describe_group
-
     entry = describe_group(group)
     color = "red" if group.same.kind in INTEGRITY_PROBLEMS else "yellow"
     numbers = [finding.id for finding in group.findings]
-    yield f"{output.style(entry.head, color)}  {entry.path}  [findings {min(numbers)} to {max(numbers)}]"
+    yield f"{styler.style(entry.head, color)}  {entry.path}  [findings {min(numbers)} to {max(numbers)}]"
     for line in entry.details:
         yield f"    {line}"
     yield f"    - {entry.command}"
@@ -120,26 +124,26 @@ def describe_kinds(kinds: Counter[FindingKind]) -> str:
     return ", ".join(text.replace(" {copy}", "") for text in texts)
 
 
-def describe_outcome(outcome: Outcome, output: Output) -> str:
+def describe_outcome(outcome: Outcome, styler: Styler) -> str:
     """Write how a run ended."""
     words, color = _OUTCOMES[outcome]
-    return output.style(words, color)
+    return styler.style(words, color)
 
 
-def _describe_end(summary: Summary, output: Output) -> str:
+def _describe_end(summary: Summary, styler: Styler) -> str:
     """Write how a run ended; a scan does not answer for what was found before (exit 0), and does not call it well."""
     counts = summary.counts
     is_well = not (counts.damaged or counts.unreadable or counts.unstable or counts.findings_open)
     if summary.outcome is Outcome.CLEAN and not is_well:
         words, color = _STILL_OPEN
-        return output.style(words, color)
-    return describe_outcome(summary.outcome, output)
+        return styler.style(words, color)
+    return describe_outcome(summary.outcome, styler)
 
 
-def describe_summary(summary: Summary, output: Output) -> Iterator[str]:
+def describe_summary(summary: Summary, styler: Styler) -> Iterator[str]:
     """Write a run's end: how it ended, what became of each name, what was read, what is open."""
     counts, compared = summary.counts, summary.compared
-    yield f"{summary.job.value}: {_describe_end(summary, output)}, after {format_duration(summary.duration_s)}"
+    yield f"{summary.job.value}: {_describe_end(summary, styler)}, after {format_duration(summary.duration_s)}"
     tallies = _tallies(summary) if compared is None else _compared_tallies(counts, compared)
     yield f"  {count(counts.known, 'file')}{tallies}"
     if compared is not None:

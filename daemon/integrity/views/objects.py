@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from integrity.alerts.wording import next_steps
-from integrity.cli.output import JsonObject
 from integrity.errors import show_path
 from integrity.model import Digests, Finding
 from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Compared, Note, Summary
+
+JsonObject = dict[str, object]
 
 
 def iso_time(seconds: int | None) -> str | None:

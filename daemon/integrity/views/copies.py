@@ -1,0 +1,89 @@
+"""A copy as commands and pages show it: what of it was compared, how closely, how long ago, and what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from integrity.config import spell_duration
+from integrity.errors import printable, show_path
+from integrity.kinds import INTEGRITY_PROBLEMS
+from integrity.paths import absolute, path_fields
+from integrity.views.objects import JsonObject, iso_time
+from integrity.views.service import ServiceView, find_wait
+from integrity.views.text import count, describe_kinds, local_time
+
+if TYPE_CHECKING:
+    from integrity.jobs.compare.deadline import CopyStatus
+    from integrity.views.text import Styler
+
+
+def describe_copy(one: CopyStatus, live: ServiceView, styler: Styler) -> Iterator[str]:
+    """Write a few lines on a copy."""
+    name = "" if one.name == one.url else f" {printable(one.name)}:"
+    yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
+    yield f"  compared   {_describe_comparisons(one, styler)}"
+    level = _describe_level(one)
+    if level:
+        yield f"  level      {level}"
+    wait = find_wait(live, one.name)
+    if wait is not None:
+        yield f"  now        {printable(wait)}"
+    if one.open_kinds:
+        color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
+        yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  integrity findings"
+    yield ""
+
+
+def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
+    """Make the object of a copy."""
+    waits = one.waits
+    return {
+        "name": one.name,
+        "url": one.url,
+        **path_fields("of", absolute(one.root.path, one.prefix)),
+        **path_fields("root", one.root.path),
+        "verify_every_s": one.verify_every_s,
+        "files": waits.files if waits else None,
+        "files_compared": waits.compared if waits else 0,
+        "files_same": waits.same if waits else 0,
+        "files_read": waits.read if waits else 0,
+        "files_not_comparable": waits.silent if waits else 0,
+        "files_overdue": waits.overdue if waits else 0,
+        "last_compared_at": iso_time(waits.last_compared_at) if waits else None,
+        "oldest_comparison_at": iso_time(waits.waits_since) if waits and waits.compared == waits.files else None,
+        "next_due_at": iso_time(one.due_at),
+        "is_overdue": one.is_overdue,
+        "waits": find_wait(live, one.name),
+        "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
+    }
+
+
+def _describe_comparisons(one: CopyStatus, styler: Styler) -> str:
+    waits = one.waits
+    promise = "" if one.verify_every_s is None else f" within {spell_duration(one.verify_every_s)}"
+    if waits is None or waits.last_compared_at is None:
+        if one.is_overdue:
+            return f"{styler.style('OVERDUE', 'yellow')}: never, and not{promise}"
+        return "never" if one.due_at is None else f"never; due until {local_time(one.due_at)}"
+    last = f"last {local_time(waits.last_compared_at)}"
+    if one.is_overdue:
+        late = f"{waits.overdue:,} of {count(waits.files, 'file')} not{promise}"
+        return f"{styler.style('OVERDUE', 'yellow')}: {late}; {last}"
+    if waits.compared < waits.files:
+        some = f"{waits.compared:,} of {count(waits.files, 'file')}"
+        return f"{some}, the others not yet, or not since they changed; {last}"
+    since = "" if waits.waits_since is None else f", the longest ago {local_time(waits.waits_since)}"
+    return f"all of {count(waits.files, 'file')}{promise}{since}"
+
+
+def _describe_level(one: CopyStatus) -> str:
+    """Say how closely its files were looked at."""
+    waits = one.waits
+    if waits is None or not waits.compared:
+        return ""
+    stated = waits.same - waits.read
+    parts = [f"{waits.read:,} match by reading the data back"] if waits.read else []
+    parts += [f"{stated:,} match by the checksum the copy stores"] if stated else []
+    parts += [f"{waits.silent:,} could not be compared"] if waits.silent else []
+    return ", ".join(parts) or "none matches"

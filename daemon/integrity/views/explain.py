@@ -1,0 +1,216 @@
+"""``integrity explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from integrity.config import format_size, spell_size
+from integrity.errors import printable, show_path
+from integrity.model import BaselineReason
+from integrity.paths import absolute, path_fields
+from integrity.verdict import CopyVote
+from integrity.views.objects import JsonObject, digest_fields, finding_object, iso_time
+from integrity.views.text import describe_finding, line_of_finding, local_time
+
+if TYPE_CHECKING:
+    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.copies import CopyState
+    from integrity.catalog.rows import FileRecord
+    from integrity.jobs.explain import FileCopy, FileStory
+    from integrity.views.text import Styler
+
+
+_READ_HOW = {
+    "direct": "from the disk, past the cache (O_DIRECT)",
+    "dropped": "from the disk, after the cache was dropped",
+    "cache_possible": "possibly from the cache, not from the disk",
+}
+
+
+def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
+    """Write all that is known of a file, or the findings in a folder."""
+    yield show_path(absolute(story.root, story.path))
+    yield f"  root        {show_path(story.root)}"
+    if story.is_folder and story.record is None:
+        yield from _describe_findings(story, styler)
+        return
+    if story.record is None:
+        yield "  not recorded (any longer)"
+    else:
+        yield from _describe_record(story.record)
+    if story.imported_from is not None:
+        yield f"  manifest    it was equal to what {printable(story.imported_from)} says of it"
+    if story.candidate is not None:
+        yield f"  waiting     {_describe_candidate(story.candidate)}"
+    yield from _describe_history(story)
+    for copy in story.copies:
+        where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
+        yield f"  copy        {printable(where)}: {_describe_copy(copy.state)}"
+    if not story.copies:
+        yield "  copy        none known; to find intact copies: integrity compare"
+    yield from _describe_findings(story, styler)
+
+
+def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
+    for finding in story.findings:
+        if finding not in story.open_findings:
+            yield f"  resolved    {line_of_finding(finding).strip()}"
+    if not story.open_findings:
+        yield "  no open findings"
+    for finding in story.open_findings:
+        yield ""
+        yield from describe_finding(finding, styler)
+
+
+_VOTES = {
+    CopyVote.SAME: "intact",
+    CopyVote.OLDER: "an older version",
+    CopyVote.RENAMED: "intact, under another name",
+    CopyVote.DIFFERS: "not the recorded content",
+    CopyVote.MISSING: "missing there",
+    CopyVote.UNREADABLE: "unreadable",
+    CopyVote.NOT_COMPARABLE: "not comparable",
+}
+
+
+def _describe_copy(state: CopyState | None) -> str:
+    """Say what a copy said last, and how well that is known."""
+    if state is None:
+        return "not compared since this content was recorded"
+    read = "" if state.read_at is None else f"; data last read back {local_time(state.read_at)}"
+    return f"{_VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}"
+
+
+def _describe_history(story: FileStory) -> Iterator[str]:
+    for one in story.history:
+        if one.because is BaselineReason.REPAIRED:  # the baseline stayed: its bytes came back
+            yield f"  repaired    {local_time(one.replaced_at)}: {printable(one.note or '')}"
+            continue
+        until = f"{local_time(one.recorded_at)} to {local_time(one.replaced_at)}"
+        note = f" ({printable(one.note)})" if one.note else ""
+        digest = one.digests.md5 or one.digests.xxh3_128
+        name = "" if digest is None else f", {'MD5' if one.digests.md5 else 'XXH3'} {digest.hex()}"
+        moved = f", as {show_path(one.path)}" if one.path != story.path else ""
+        yield f"  formerly    {until}: {format_size(one.size_bytes)}{name}{moved}"
+        yield f"              recorded because: {one.reason.value}; replaced because: {one.because.value}{note}"
+
+
+def _describe_record(record: FileRecord) -> Iterator[str]:
+    witness = record.witness
+    if not record.is_sealed:
+        yield "  CAUTION     the catalog's record of this file is damaged; do not rely on anything below"
+    yield f"  size        {format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
+    yield f"  modified    {_exact(witness.mtime_ns)}"
+    yield f"  inode       {witness.inode}, last touched {_exact(witness.ctime_ns)}"
+    for name, value in digest_fields(record.digests).items():
+        if value is not None:
+            yield f"  {name:<11} {value}"
+    if record.block_size_bytes is None:
+        yield "  blocks      one (the whole file)"
+    else:
+        blocks = -(-witness.size_bytes // record.block_size_bytes)
+        yield f"  blocks      {blocks:,} of {spell_size(record.block_size_bytes)}"
+    yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (baseline {record.version})"
+    verified = "not since it was recorded" if record.verified_at is None else local_time(record.verified_at)
+    yield f"  verified    {verified}"
+    if record.read_how is not None:
+        yield f"  last read   {_READ_HOW[record.read_how.value]}"
+    if record.witness.is_racy:
+        yield "  note        a program may have been writing to it when it was recorded; it will be read again"
+    if record.is_suspect:
+        yield "  note        its inode was touched since; it will be verified early"
+    if record.is_frozen:
+        yield "  note        its record is kept until its open finding is resolved"
+
+
+def _describe_candidate(candidate: CandidateRecord) -> str:
+    seen = f"seen {local_time(candidate.seen_at)}"
+    if candidate.witness is None:
+        return f"the file was gone ({seen}); its record is kept"
+    return f"other content, {format_size(candidate.witness.size_bytes)} ({seen}), that did not replace the record"
+
+
+def _exact(nanoseconds: int) -> str:
+    """Write a file's time to the last digit: they are what verdicts rest on."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    try:
+        text = datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):  # file systems can hold years that calendars can't
+        return f"{seconds} s after 1970"
+    return f"{text}.{rest:09d}"
+
+
+def file_object(story: FileStory) -> JsonObject:
+    """Write the object of a file."""
+    fields: JsonObject = {
+        **path_fields("path", absolute(story.root, story.path)),
+        **path_fields("root", story.root),
+        "is_recorded": story.record is not None,
+    }
+    if story.record is not None:
+        fields |= _record_fields(story, story.record)
+    candidate = story.candidate
+    return fields | {
+        "candidate": None
+        if candidate is None
+        else {
+            "kind": candidate.kind.value,
+            "state": candidate.state.value,
+            "verdict": candidate.verdict,
+            "seen_at": iso_time(candidate.seen_at),
+            "digests": digest_fields(candidate.digests),
+        },
+        "history": [
+            {
+                **path_fields("path", absolute(story.root, one.path)),
+                "size_bytes": one.size_bytes,
+                "mtime_ns": one.mtime_ns,
+                "digests": digest_fields(one.digests),
+                "recorded_at": iso_time(one.recorded_at),
+                "reason": one.reason.value,
+                "replaced_at": iso_time(one.replaced_at),
+                "because": one.because.value,
+                "note": one.note,
+            }
+            for one in story.history
+        ],
+        "findings": [finding_object(one) for one in story.findings],
+        "copies": [_copy_fields(copy) for copy in story.copies],
+    }
+
+
+def _copy_fields(copy: FileCopy) -> JsonObject:
+    state = copy.state
+    return {
+        "name": copy.name,
+        "url": copy.url,
+        "vote": None if state is None else state.vote.value,
+        "compared_at": iso_time(None if state is None else state.compared_at),
+        "read_at": iso_time(None if state is None else state.read_at),
+    }
+
+
+def _record_fields(story: FileStory, record: FileRecord) -> JsonObject:
+    witness = record.witness
+    block_size = record.block_size_bytes or story.block_size_bytes
+    return {
+        "size_bytes": witness.size_bytes,
+        "mtime_ns": witness.mtime_ns,
+        "ctime_ns": witness.ctime_ns,
+        "inode": witness.inode,
+        "is_racy": witness.is_racy,
+        "digests": digest_fields(record.digests),
+        "block_size_bytes": block_size,
+        "blocks": max(1, -(-witness.size_bytes // block_size)),
+        "version": record.version,
+        "recorded_at": iso_time(record.recorded_at),
+        "reason": record.reason.value,
+        "imported_from": story.imported_from,
+        "verified_at": iso_time(record.verified_at),
+        "read_how": record.read_how.value if record.read_how else None,
+        "is_suspect": record.is_suspect,
+        "is_frozen": record.is_frozen,
+        "is_sealed": record.is_sealed,
+    }

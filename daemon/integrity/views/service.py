@@ -1,0 +1,156 @@
+"""A running service as commands and pages show it: what it does, what waits for it, what it watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from integrity import __version__
+from integrity.config import format_size
+from integrity.errors import printable, show_path
+from integrity.paths import path_fields
+from integrity.views.objects import JsonObject, iso_time
+from integrity.views.text import count, local_time
+
+if TYPE_CHECKING:
+    from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
+
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """
+    What is known of the service at this moment.
+
+    Args:
+        state: as it tells it; None if there is none, or it can't be asked.
+        trouble: why it can't be asked; None if there is none to ask.
+    """
+
+    state: DaemonState | None
+    trouble: str | None = None
+
+    @property
+    def may_run(self) -> bool:
+        """Return whether a service runs, or one that can't be asked may run."""
+        return self.state is not None or self.trouble is not None
+
+    @property
+    def stop_reason(self) -> str:
+        """Say why the service can't record what it finds, which makes it useless; empty if it can."""
+        return "" if self.state is None else printable(self.state.trouble)
+
+
+def describe_service(live: ServiceView) -> Iterator[str]:
+    """Say whether the service runs, what it does, what waits for it, and what comes next."""
+    state = live.state
+    if live.trouble is not None:
+        yield f"Service: {printable(live.trouble)}"
+        yield "Next runs: not known, for the service does not tell"
+        return
+    if state is None:
+        yield "Service: none runs for this catalog"
+        yield "Next runs: none by themselves; have cron or a timer run `integrity scrub --due` every night"
+        return
+    other = "" if state.version == __version__ else f"; this command is version {__version__}: restart the service"
+    yield (
+        f"Service: runs since {local_time(state.started_at)}, version {printable(state.version)}"
+        f", process {state.pid}{other}"
+    )
+    if live.stop_reason:
+        yield f"  its last job could not be recorded: {live.stop_reason}"
+    yield from _shorten("  now        ", [_describe_busy(one) for one in state.busy] or ["nothing"])
+    yield from _shorten("  waiting    ", [_describe_queued(one) for one in state.queued])
+    runs = ", ".join(f"{printable(one.name)} {local_time(one.at)}" for one in state.next_runs)
+    yield f"Next runs: {runs or 'none'}"
+
+
+def _shorten(label: str, lines: Sequence[str]) -> Iterator[str]:
+    """Write the first lines behind a label, and how many there are besides."""
+    for number, line in enumerate(lines[:_SHOWN]):
+        yield f"{' ' * len(label) if number else label}{line}"
+    if len(lines) > _SHOWN:
+        yield f"{' ' * len(label)}and {len(lines) - _SHOWN:,} more"
+
+
+def _describe_busy(one: BusyRoot) -> str:
+
+    total = "" if one.bytes_total is None else f" of {format_size(one.bytes_total)}"
+    rate = "" if one.rate_bytes_per_s is None else f", {format_size(one.rate_bytes_per_s)} a second"
+    done = f"{count(one.files_done, 'file')}, {format_size(one.bytes_done)}{total}{rate}"
+    return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.phase)}, {done}"
+
+
+def _describe_queued(one: QueuedJob) -> str:
+    return f"{printable(one.job)} of {_place(one.root)}{_with(one.copy)}: {printable(one.reason)}"
+
+
+def _with(copy: str) -> str:
+    return f" with {printable(copy)}" if copy else ""
+
+
+def _place(root: bytes) -> str:
+    return show_path(root) if root else "several roots"
+
+
+def describe_watch(live: ServiceView, root: bytes) -> Iterator[str]:
+    """Say how well a root is watched, and what of it is not seen and why; nothing where no service tells."""
+    if live.state is None:
+        return
+    watch = _find_watch(live.state, root)
+    if watch is None:
+        yield "  watched    no, or not yet: changes are found by scans"
+        return
+    if watch.folders:
+        yield f"  watched    {count(watch.folders, 'folder')}: changes are noticed as they happen"
+    yield from _shorten("  not seen   ", [printable(text) for text in watch.blind])
+
+
+def _find_watch(state: DaemonState, root: bytes) -> WatchState | None:
+    return next((one for one in state.watch if one.root == root), None)
+
+
+def find_wait(live: ServiceView, copy: str) -> str | None:
+    """Say why a copy that is due is not compared; None: it is not due, or nobody tells."""
+    waits = live.state.copies if live.state is not None else ()
+    return next((one.reason for one in waits if one.name == copy), None)
+
+
+def service_object(live: ServiceView) -> JsonObject:
+    """Write what is known of the service; lists are empty where it tells nothing."""
+    state = live.state
+    return {
+        "is_running": state is not None,
+        "trouble": live.trouble or live.stop_reason or None,
+        "pid": state.pid if state else None,
+        "version": state.version if state else None,
+        "started_at": iso_time(state.started_at) if state else None,
+        "busy": [_busy_object(one) for one in state.busy] if state else [],
+        "queued": [_queued_object(one) for one in state.queued] if state else [],
+        "next_runs": [{"name": one.name, "at": iso_time(one.at)} for one in state.next_runs] if state else [],
+        "watch": [_watch_object(one) for one in state.watch] if state else [],
+    }
+
+
+def _busy_object(one: BusyRoot) -> JsonObject:
+    return {
+        **path_fields("root", one.root),
+        "job": one.job,
+        "phase": one.phase,
+        "files_done": one.files_done,
+        "bytes_done": one.bytes_done,
+        "bytes_total": one.bytes_total,
+        "rate_bytes_per_s": one.rate_bytes_per_s,
+        "copy": one.copy or None,
+    }
+
+
+def _queued_object(one: QueuedJob) -> JsonObject:
+    return {**path_fields("root", one.root), "job": one.job, "reason": one.reason, "copy": one.copy or None}
+
+
+def _watch_object(one: WatchState) -> JsonObject:
+    return {**path_fields("root", one.root), "folders": one.folders, "blind": list(one.blind)}
