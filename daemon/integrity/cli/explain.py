@@ -1,3 +1,43 @@
 """``integrity explain``."""
 
 from __future__ import annotations
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.params import PATH
+from integrity.cli.running import own_path
+from integrity.cli.session import Session
+from integrity.errors import CatalogCorrupt, ConfigError, show_path
+from integrity.paths import absolute
+from integrity.views.explain import describe_story, file_object
+
+_LOOKED_UP = ("candidate", "run", "history", "copy_file")
+"""Tables whose rows are looked up for a file by numbers that no seal guards; its own row has one."""
+
+
+@click.command()
+@click.argument("file", type=PATH, metavar="FILE")
+@click.pass_obj
+def explain(session: Session, file: bytes) -> int:
+    """
+    Show everything known about a file, or the findings in a folder.
+
+    Exits with 0 if the file is known and has no open finding, 1 if it has one, 2 if it is unknown.
+    """
+    with session.open_catalog(writes=False, parities=_LOOKED_UP) as catalog:
+        from integrity.jobs.explain import explain as find_story
+
+        story = find_story(catalog, session.config, own_path(file))
+    path = absolute(story.root, story.path)
+    if not story.is_known:
+        if session.has_met_damage:
+            raise CatalogCorrupt(
+                f"{show_path(path)}: not found, perhaps because the catalog is damaged; restore it, then ask again"
+            )
+        hint = "there is no finding in this folder; name a file" if story.is_folder else "record it: integrity scan"
+        raise ConfigError(f"{show_path(path)}: is not recorded; {hint}")
+    for line in describe_story(story, session.output):
+        session.output.tell(line)
+    session.output.give("file", file_object(story))
+    return ExitCode.PROBLEM if story.open_findings else ExitCode.OK

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity.cli.daemon_client import find_service
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
 from integrity.cli.output import print_line
 from integrity.cli.params import PATH
@@ -46,8 +45,10 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
     """
     if nagios + prometheus + session.output.is_json > 1:
         raise click.UsageError("--json, --nagios and --prometheus exclude each other: each says what is printed")
+    from integrity.cli.daemon_client import find_service
+
     if prometheus:
-        return _print_metrics(session, paths)
+        return _print_metrics(session, paths, find_service(session))
     if not nagios:
         return _print_status(_find(session, paths), find_service(session), session)
     session.is_plugin = True
@@ -62,13 +63,12 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
     return _print_nagios(found, find_service(session))
 
 
-def _print_metrics(session: Session, paths: tuple[bytes, ...]) -> ExitCode:
+def _print_metrics(session: Session, paths: tuple[bytes, ...], live: ServiceView) -> ExitCode:
     """Print metrics; a problem is in their values, so that a script can put them in place whatever they are."""
     if find_spec("prometheus_client") is None:
         raise ConfigError("--prometheus needs a package that is not installed: pip install 'integrity[web]'")
     from integrity.web.metrics import write_metrics
 
-    live = find_service(session)
     with session.open_catalog(writes=False) as catalog:
         metrics = write_metrics(catalog, _find_in(catalog, session, paths), live.state)
     for line in metrics.decode().splitlines():

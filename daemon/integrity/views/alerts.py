@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.alerts.status import HOW_TO_TELL, NOBODY, WaitReason
 from integrity.config import MAILS_PER_HOUR, spell_duration
 from integrity.errors import printable, show_path
 from integrity.views.objects import JsonObject, iso_time
@@ -38,6 +37,8 @@ def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) 
 
 def describe_nobody(config_path: bytes) -> Iterator[str]:
     """Say that no channel is configured, and what to set in which file."""
+    from integrity.alerts.status import HOW_TO_TELL, NOBODY
+
     yield NOBODY
     yield f"  {HOW_TO_TELL}, in {show_path(config_path)}"
     yield "  a commented sample:  integrity config sample;  to try it:  integrity alert test"
@@ -54,6 +55,8 @@ def _list(recipients: Sequence[str]) -> str:
 
 def _explain(alerts: AlertStatus, live: ServiceView) -> str:
     """Say when the mail about new findings comes, and why not at once; nothing if none can come."""
+    from integrity.alerts.status import WaitReason
+
     if alerts.pending is None or not live.may_run:
         return ""
     next_mail = f"; next mail {local_time(alerts.pending.due_at)}"

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from integrity.alerts.compose import AlertGroup, describe_group
 from integrity.alerts.wording import damage, next_steps, other_names, title
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.hashing import native_status
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, Phrase
 from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts, SkipReason
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
+    from integrity.alerts.compose import AlertGroup
     from integrity.jobs.report import Compared, Summary
 
 
@@ -53,6 +52,8 @@ def count(number: int, noun: str) -> str:
 
 def describe_core() -> str:
     """Say what computes MD5."""
+    from integrity.hashing import native_status
+
     core = native_status()
     return f"native, {core.path}" if core.is_native else f"hashlib ({core.path})"
 
@@ -83,6 +84,8 @@ def describe_finding(finding: Finding, styler: Styler) -> Iterator[str]:
 
 def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
     """Write many findings that say the same of one copy: how many, where, a few of them, what to do."""
+    from integrity.alerts.compose import describe_group
+
     entry = describe_group(group)
     color = "red" if group.same.kind in INTEGRITY_PROBLEMS else "yellow"
     numbers = [finding.id for finding in group.findings]
