@@ -20,6 +20,7 @@ from integrity.config.definition import (
     Presence,
     RootSettings,
     Schedule,
+    Web,
 )
 from integrity.config.load import load_config, parse_config, read_seal_key
 from integrity.config.places import default_catalog_path, default_config_path, default_runtime_folder
@@ -47,6 +48,7 @@ __all__ = [
     "Presence",
     "RootSettings",
     "Schedule",
+    "Web",
     "default_catalog_path",
     "default_config_path",
     "default_runtime_folder",

@@ -279,6 +279,31 @@ class Alerts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """``[web]``: the page of `integrity web`."""
+
+    listen: Annotated[str, Parsed(parsers.parse_listen)] = field(
+        default="127.0.0.1:8431",
+        metadata=about("address and port; another address than this machine's own needs TLS or a trusted proxy"),
+    )
+    hosts: Texts = field(default=(), metadata=about("further names that browsers may use for it, such as nas.local"))
+    public_url: Annotated[str, Parsed(parsers.parse_web_url)] = field(
+        default="", metadata=about("URL under which you reach it; mails then link to it")
+    )
+    tls_certificate: Place = field(default=b"", metadata=about("certificate chain as PEM; empty: no TLS"))
+    tls_key: Place = field(default=b"", metadata=about("private key of the certificate"))
+    trusted_proxy: Annotated[str, Parsed(parsers.parse_address)] = field(
+        default="", metadata=about("IP address of a reverse proxy whose X-Forwarded-* headers are believed")
+    )
+    token_file: Place = field(
+        default=b"", metadata=about("file with a token that /metrics and /api take instead of a log-in; empty: none")
+    )
+    actions: Flag = field(
+        default=False, metadata=about("allow acknowledging, muting, scrubbing, accepting and repairing in the page")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole configuration. Without a file, every key has the default defined here."""
 
@@ -298,6 +323,7 @@ class Config:
     pace: PaceConfig = field(default=PaceConfig(), metadata=about("how fast the service reads; commands have --rate"))
     mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
     alerts: Alerts = field(default=Alerts(), metadata=about("which alerts are sent, and how often"))
+    web: Web = field(default=Web(), metadata=about("the page, `integrity web`; needs the extra [web]"))
 
     def settings_for(self, root_path: bytes) -> RootSettings:
         """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""

@@ -11,6 +11,7 @@ config file is really read.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -234,6 +235,28 @@ def parse_web_url(value: object) -> str:
     if not isinstance(value, str) or (value and re.fullmatch(r"https?://[^\s/]+\S*", value) is None):
         refuse("an address that begins with https:// or http://", value)
     return value
+
+
+def parse_listen(value: object) -> str:
+    """Return an address and a port: "127.0.0.1:8431", "[::1]:8431"."""
+    match = re.fullmatch(r"(\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([0-9]{1,5})", value) if isinstance(value, str) else None
+    if match is None or not 0 < int(match[4]) < 1 << 16:
+        refuse('an address and a port such as "127.0.0.1:8431" or "[::1]:8431"', value)
+    try:
+        ipaddress.ip_address(match[2] or match[3])
+    except ValueError:
+        refuse('an address and a port such as "127.0.0.1:8431" or "[::1]:8431"', value)
+    return match[0]
+
+
+def parse_address(value: object) -> str:
+    """Return an IP address, or an empty text."""
+    try:
+        if value == "" or (isinstance(value, str) and ipaddress.ip_address(value)):
+            return value
+    except ValueError:
+        pass
+    refuse('an IP address such as "127.0.0.1"', value)
 
 
 def parse_schedule(value: object) -> str:

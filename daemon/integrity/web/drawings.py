@@ -1,0 +1,210 @@
+"""
+Geometry of the drawings: bars of age, maps of blocks, calendars, tree maps.
+
+Computes positions and classes; the templates write the SVG, the style sheet has the colors. A drawing has a bounded
+number of shapes, whatever it shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+_BAR_WIDTH = 1000.0
+_SMALLEST_SHARE = 0.004
+"""A part of a bar is at least this wide, so that 1 damaged file of 1,000,000 is seen."""
+
+_MOST_CELLS = 2048
+_LEVELS = 4
+
+
+class BarPart(NamedTuple):
+    """A part of a bar: class of the style sheet, label, and place in units of the drawing."""
+
+    css_class: str
+    label: str
+    x: float
+    width: float
+
+
+def layout_bar(parts: Iterable[tuple[str, str, int]]) -> list[BarPart]:
+    """
+    Divide a bar of 1,000 units.
+
+    Args:
+        parts: class, label and amount of each; parts of amount 0 are left out.
+    """
+    amounts = [(css_class, label, amount) for css_class, label, amount in parts if amount > 0]
+    total = sum(amount for _, _, amount in amounts)
+    widths = [max(amount / total, _SMALLEST_SHARE) for _, _, amount in amounts]
+    scale = _BAR_WIDTH / sum(widths) if widths else 0.0
+    placed, x = [], 0.0
+    for (css_class, label, _), share in zip(amounts, widths, strict=True):
+        placed.append(BarPart(css_class, label, round(x, 2), round(share * scale, 2)))
+        x += share * scale
+    return placed
+
+
+class BlockState(StrEnum):
+    """State of a block of a file, from harmless to worst."""
+
+    INTACT = "intact"
+    LENT = "in-copy"  # damaged here, intact in a copy
+    DAMAGED = "damaged"
+    UNREADABLE = "unreadable"
+
+
+_SEVERITY = list(BlockState)
+
+
+class BlockCell(NamedTuple):
+    """A cell of a map of blocks: the worst state of the blocks from ``first`` to ``last``, both included."""
+
+    state: BlockState
+    first: int
+    last: int
+    x: int
+    y: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMap:
+    """
+    The blocks of a file as a grid.
+
+    Args:
+        cells: row by row.
+        columns: cells in a full row.
+        rows: number of rows.
+        blocks_per_cell: blocks that a cell stands for; the last one may stand for fewer.
+    """
+
+    cells: tuple[BlockCell, ...]
+    columns: int
+    rows: int
+    blocks_per_cell: int
+
+
+def layout_blocks(count: int, states: Mapping[int, BlockState]) -> BlockMap:
+    """
+    Lay out the blocks of a file in at most 2,048 cells.
+
+    Args:
+        count: number of blocks.
+        states: of the blocks that are not intact, by number.
+    """
+    per_cell = max(1, math.ceil(count / _MOST_CELLS))
+    number = math.ceil(count / per_cell)
+    columns = max(1, min(64, math.ceil(math.sqrt(number * 4))))
+    worst: dict[int, BlockState] = {}
+    for block, state in states.items():
+        if 0 <= block < count:
+            cell = block // per_cell
+            worst[cell] = max(worst.get(cell, BlockState.INTACT), state, key=_SEVERITY.index)
+    cells = tuple(
+        BlockCell(
+            worst.get(cell, BlockState.INTACT),
+            cell * per_cell,
+            min(count, (cell + 1) * per_cell) - 1,
+            cell % columns,
+            cell // columns,
+        )
+        for cell in range(number)
+    )
+    return BlockMap(cells, columns, math.ceil(number / columns), per_cell)
+
+
+class CalendarDay(NamedTuple):
+    """A day of a calendar: amount, level 0 (nothing) to 4, week (column) and weekday (row, Monday is 0)."""
+
+    day: date
+    amount: int
+    level: int
+    week: int
+    weekday: int
+
+
+def layout_calendar(amounts: Mapping[date, int], last: date, weeks: int) -> list[CalendarDay]:
+    """
+    Lay out the days of some weeks, the last of which contains ``last``.
+
+    Args:
+        amounts: by day; days without an entry have none.
+        last: the last day shown.
+        weeks: number of columns.
+    """
+    first = last - timedelta(days=last.weekday() + 7 * (weeks - 1))
+    most = max((amount for day, amount in amounts.items() if first <= day <= last), default=0)
+    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    return [
+        CalendarDay(day, amounts.get(day, 0), _level(amounts.get(day, 0), most), number // 7, day.weekday())
+        for number, day in enumerate(days)
+    ]
+
+
+def _level(amount: int, most: int) -> int:
+    """Return the level of an amount: each level is a quarter of the way to the largest, by logarithm."""
+    if amount <= 0:
+        return 0
+    return max(1, math.ceil(_LEVELS * math.log2(1 + amount) / math.log2(1 + most)))
+
+
+class Tile(NamedTuple):
+    """A rectangle of a tree map, and the number of the item that it stands for."""
+
+    number: int
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def layout_tree_map(sizes: Sequence[float], width: float, height: float) -> list[Tile]:
+    """
+    Divide a rectangle among sizes, in tiles that are nearly square.
+
+    Args:
+        sizes: positive, in descending order.
+        width: of the whole, in units of the drawing.
+        height: likewise.
+
+    Source: M. Bruls, K. Huizing, J. van Wijk, Squarified Treemaps (2000).
+    """
+    total = sum(sizes)
+    if not total:
+        return []
+    scale = width * height / total
+    areas = [size * scale for size in sizes]
+    tiles: list[Tile] = []
+    x = y = 0.0
+    begin = 0
+    while begin < len(areas):
+        side = min(width, height)
+        end = begin + 1
+        while end < len(areas) and _worst(areas[begin : end + 1], side) <= _worst(areas[begin:end], side):
+            end += 1
+        thickness = sum(areas[begin:end]) / side if side else 0.0
+        offset = 0.0
+        for index in range(begin, end):
+            length = areas[index] / thickness if thickness else 0.0
+            if width >= height:
+                tiles.append(Tile(index, x, y + offset, thickness, length))
+            else:
+                tiles.append(Tile(index, x + offset, y, length, thickness))
+            offset += length
+        if width >= height:
+            x, width = x + thickness, max(0.0, width - thickness)
+        else:
+            y, height = y + thickness, max(0.0, height - thickness)
+        begin = end
+    return tiles
+
+
+def _worst(areas: Sequence[float], side: float) -> float:
+    """Return the worst ratio of the sides of tiles that are laid along a side."""
+    total = sum(areas)
+    return max(side * side * max(areas) / (total * total), total * total / (side * side * min(areas))) if side else 0.0

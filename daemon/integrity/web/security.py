@@ -1,0 +1,222 @@
+"""
+What each request passes before a page sees it: host names, sessions, tokens of forms, limits, and headers.
+
+I1  No page is made for a request whose Host header is not in the list (DNS rebinding), or without a session. Exempt are
+    ``/login``, ``/healthz``, and the static files. ``/metrics`` and ``/api`` also take the bearer token.
+I2  A POST is accepted only with the token of its session (CSRF), from the same origin.
+I3  A session cookie is signed and names a random session; a log-in makes a new one (session fixation).
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Collection
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from itsdangerous import BadSignature, TimestampSigner
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from integrity.web.passwords import PasswordStore
+
+SESSION_LIFE_S = 7 * 86400
+LARGEST_BODY = 64 * 1024
+_COOKIE = "integrity_session"
+_OPEN_PATHS = frozenset({"/login", "/welcome", "/healthz"})
+_TOKEN_PATHS = ("/metrics", "/api/")
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Session(NamedTuple):
+    """A log-in: its random name, and the token that its forms carry."""
+
+    name: str
+    csrf: str
+
+
+class Sessions:
+    """Makes and reads the cookies of sessions. They need no memory, so they survive a restart of the process."""
+
+    def __init__(self, passwords: PasswordStore) -> None:
+        self._passwords = passwords
+
+    def find(self, cookie: str | None) -> Session | None:
+        """Return the session of a cookie; None if it is missing, forged, or older than a week."""
+        if not cookie or not self._passwords.is_set:
+            return None
+        try:
+            name = self._signer().unsign(cookie, max_age=SESSION_LIFE_S).decode()
+        except BadSignature:
+            return None
+        return self._make(name)
+
+    def open(self) -> tuple[str, Session]:
+        """Return the cookie of a new session, and the session."""
+        name = secrets.token_urlsafe(24)
+        return self._signer().sign(name).decode(), self._make(name)
+
+    def _make(self, name: str) -> Session:
+        key = self._passwords.session_key.encode()
+        return Session(name, hmac.new(key, b"csrf:" + name.encode(), sha256).hexdigest())
+
+    def _signer(self) -> TimestampSigner:
+        return TimestampSigner(self._passwords.session_key, salt="session", digest_method=sha256)
+
+
+def set_cookie(response: Response, cookie: str, *, is_secure: bool) -> None:
+    """Add the cookie of a session to a response; an empty one ends the session."""
+    response.set_cookie(
+        cookie_name(is_secure=is_secure),
+        cookie,
+        max_age=SESSION_LIFE_S if cookie else 0,
+        httponly=True,
+        samesite="strict",
+        secure=is_secure,
+        path="/",
+    )
+
+
+def cookie_name(*, is_secure: bool) -> str:
+    """Return the cookie's name; the prefix makes browsers refuse one that another host or plain HTTP has set."""
+    return f"__Host-{_COOKIE}" if is_secure else _COOKIE
+
+
+class Guard:
+    """
+    ASGI middleware that enforces I1 to I3 and adds the security headers.
+
+    Args:
+        app: gets the requests that passed; ``scope["state"]["session"]`` is the session or None.
+        hosts: names in lower case, without port, under which the page may be asked for.
+        sessions: of the page.
+        token: bearer token of ``/metrics`` and ``/api``; empty: none.
+        is_secure: the browser comes by HTTPS.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, hosts: Collection[str], sessions: Sessions, token: str = "", is_secure: bool = False
+    ) -> None:
+        self._app = app
+        self._hosts = frozenset(hosts)
+        self._sessions = sessions
+        self._token = token
+        self._is_secure = is_secure
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        session = self._sessions.find(request.cookies.get(cookie_name(is_secure=self._is_secure)))
+        scope.setdefault("state", {})["session"] = session
+        refusal = self._refuse(request, session)
+        secured = self._with_headers(send)
+        if refusal is not None:
+            await refusal(scope, receive, secured)
+        else:
+            await self._app(scope, LimitedBody(receive), secured)
+
+    def _refuse(self, request: Request, session: Session | None) -> Response | None:
+        """Return the answer to a request that may not pass."""
+        host = _host_name(request.headers.get("host", ""))
+        if host not in self._hosts:
+            return PlainTextResponse(
+                "This page does not answer under this name. If the name is right, add it to [web] hosts in"
+                " integrity.toml and restart the page.\n",
+                421,
+            )
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > LARGEST_BODY:
+            return PlainTextResponse("The request is too large.\n", 413, headers={"Connection": "close"})
+        path = request.url.path
+        if request.method not in ("GET", "HEAD") and not self._is_same_origin(request):
+            return PlainTextResponse("The request comes from another site and was refused.\n", 403)
+        if session is not None or path in _OPEN_PATHS or path.startswith("/static/"):
+            return None
+        if path.startswith(_TOKEN_PATHS):
+            if self._has_token(request) and request.method in ("GET", "HEAD"):
+                return None
+            return PlainTextResponse(
+                "Log in, or send the token of [web] token_file as a bearer token.\n",
+                401,
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return RedirectResponse("/login", 303)
+
+    def _has_token(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return (
+            bool(self._token)
+            and scheme.lower() == "bearer"
+            and hmac.compare_digest(token.strip().encode(), self._token.encode())
+        )
+
+    def _is_same_origin(self, request: Request) -> bool:
+        """Return whether a browser says that a form comes from this page; programs send no Origin."""
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return False
+        origin = request.headers.get("origin")
+        return origin is None or origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
+
+    def _with_headers(self, send: Send) -> Send:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                if self._is_secure:
+                    headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+            await send(message)
+
+        return send_with_headers
+
+
+class BodyTooLarge(Exception):
+    """A body without a Content-Length went over the limit."""
+
+
+class LimitedBody:
+    """Receives a request and raises ``BodyTooLarge`` once its body exceeds the limit."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._size = 0
+
+    async def __call__(self) -> Message:
+        """Return the next message."""
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        if self._size > LARGEST_BODY:
+            raise BodyTooLarge
+        return message
+
+
+def is_form_valid(session: Session | None, token: object) -> bool:
+    """Return whether a form carries the token of its session (I2)."""
+    return session is not None and isinstance(token, str) and hmac.compare_digest(session.csrf, token)
+
+
+def _host_name(header: str) -> str:
+    """Return the name of a Host header without its port, in lower case."""
+    name = header.strip().lower()
+    if name.startswith("["):
+        return name.partition("]")[0] + "]"
+    return name.partition(":")[0].rstrip(".")

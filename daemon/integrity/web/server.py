@@ -1,0 +1,142 @@
+"""
+Serve the page over HTTP or HTTPS, and bound what slow or many clients can take.
+
+I1  A connection has ten seconds to send the head of its next request; a running request is not bounded here.
+I2  At most 400 connections are open: a new one ends the oldest that has no running request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from integrity.errors import ConfigError, show_path
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+_HEAD_S = 10.0
+_MOST_CONNECTIONS = 400
+_LARGEST_HEAD = 32 * 1024
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 with deadlines and a bound on connections (I1, I2)."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room for a connection and start its deadline."""
+        idle = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.is_busy]
+        if len(self.connections) >= _MOST_CONNECTIONS and idle:
+            min(idle, key=lambda one: one.made_at).transport.abort()
+        super().connection_made(transport)
+        self.made_at = self.loop.time()
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the deadline of a connection that is gone."""
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Start the deadline for the next request."""
+        super().on_response_complete()
+        self._deadline.cancel()
+        self._await_head()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._deadline = self.loop.call_later(_HEAD_S, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if not self.is_busy:
+            self.transport.abort()
+
+
+def serve(
+    app: ASGIApp,
+    host: str,
+    port: int,
+    *,
+    certificate: bytes = b"",
+    key: bytes = b"",
+    trusted_proxy: str = "",
+    ready: Callable[[], None],
+) -> None:
+    """
+    Serve until SIGINT or SIGTERM.
+
+    Args:
+        app: the page.
+        host: address to listen on.
+        port: port to listen on.
+        certificate: path of the certificate chain (PEM); empty: plain HTTP.
+        key: path of its private key.
+        trusted_proxy: address of the proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; empty: none.
+        ready: called once the page can be asked.
+
+    Raises:
+        ConfigError: the address can't be used, or the certificate can't be read.
+    """
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(trusted_proxy),
+        forwarded_allow_ips=trusted_proxy or None,
+        h11_max_incomplete_event_size=_LARGEST_HEAD,
+        timeout_keep_alive=int(_HEAD_S),
+        timeout_graceful_shutdown=2,
+        ssl_certfile=os.fsdecode(certificate) or None,
+        ssl_keyfile=os.fsdecode(key) or None,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        places = " or ".join(show_path(place) for place in (certificate, key) if place)
+        raise ConfigError(f"{places}: can't be used as certificate and key: {error}") from error
+    server = _Server(config, ready)
+    asyncio.run(_run(server, host, port))
+
+
+class _Server(uvicorn.Server):
+    """A server that calls ``ready`` when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, and call ``ready``."""
+        await super().startup(sockets)
+        self._ready()
+
+
+async def _run(server: _Server, host: str, port: int) -> None:
+    """Run the server; uvicorn exits the process when it can't listen, so the address is tried first."""
+    loop = asyncio.get_running_loop()
+    try:
+        tried = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
+    except OSError as error:
+        raise ConfigError(
+            f"[web] listen: can't listen on {host} port {port}: {error.strerror or error}; choose another address or"
+            " port, or stop the program that has it"
+        ) from error
+    tried.close()
+    await tried.wait_closed()
+    await server.serve()
