@@ -214,7 +214,7 @@ def test_older_version_beside_a_rotten_file(root: Path, copy: Path, integrity: B
     done = compare(integrity, root, "--with", copy, expect=1)
     assert {"copy_stale": {NAME}, "rot": {NAME}} == said(done, root)
     (stale,) = [one for one in done.findings if one["kind"] == "copy_stale"]
-    assert "do not back it up" in str(stale["next_steps"])
+    assert "do not back the file up" in str(stale["next_steps"])
 
 
 def test_silent_rewrite_and_good_copy(root: Path, copy: Path, integrity: Box) -> None:
