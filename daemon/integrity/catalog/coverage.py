@@ -7,8 +7,10 @@ neither verified nor overdue, because a longer window would not help.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -19,7 +21,27 @@ from integrity.model import FindingState, ReadHow, RootId
 
 _DAY_S = 86400
 _DAYS = (0, 1, 7, 14, 30, 60, 90, 180, 365)
+_NO_DOUBT = -1
 _DOUBTS = sorted(kind.value for kind in DOUBTS)
+
+
+class Age(StrEnum):
+    """How long ago a file was last verified. Each file has one."""
+
+    DAY = "day"  # within a day
+    WEEK = "week"  # within a week
+    KEPT = "kept"  # longer ago, but within verify_every
+    OVERDUE = "overdue"
+    NEVER = "never"  # not re-read since it was recorded
+    UNCOVERED = "uncovered"  # with an open finding that explains it
+
+
+class AgeShare(NamedTuple):
+    """The files of one age."""
+
+    age: Age
+    files: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +62,7 @@ class Coverage:
     verified_bytes: int  # re-read from the disk within verify_every, and intact
     suspects: int
     histogram: tuple[tuple[int, int | None, int, int], ...]  # (from day, before day or None, files, bytes)
+    ages: tuple[AgeShare, ...]  # in the order of Age; none is left out
 
     @property
     def is_oldest_known(self) -> bool:
@@ -47,7 +70,10 @@ class Coverage:
         return self.oldest_at not in (None, NEVER_AT)
 
 
-_SUMS = tuple(field.name for field in fields(Coverage) if field.name not in ("oldest_at", "histogram"))
+_AGES = {0: Age.UNCOVERED, 1: Age.NEVER, 2: Age.OVERDUE}
+"""What keeps a file from being verified, in the order in which it is asked."""
+
+_SUMS = tuple(field.name for field in fields(Coverage) if field.name not in ("oldest_at", "histogram", "ages"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +98,32 @@ def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int
         root_id,
     )
     by_age = _sum_up(each.limit(-1).subquery(), now, verify_every_s)
-    ages = {row.bucket: row for row in c.execute(by_age)}
+    rows = list(c.execute(by_age))
     ends = (*_DAYS[1:], None)
     return Coverage(
-        **{name: sum(getattr(row, name) for row in ages.values()) for name in _SUMS},
-        oldest_at=min((row.oldest_at for row in ages.values() if row.oldest_at is not None), default=None),
+        **{name: sum(getattr(row, name) for row in rows) for name in _SUMS},
+        oldest_at=min((row.oldest_at for row in rows if row.oldest_at is not None), default=None),
         histogram=tuple(
-            (day, ends[number], *((ages[number].files, ages[number].bytes) if number in ages else (0, 0)))
+            (day, ends[number], *_count([row for row in rows if row.bucket == number]))
             for number, day in enumerate(_DAYS)
         ),
+        ages=tuple(AgeShare(age, *_count([row for row in rows if _find_age(row) is age])) for age in Age),
     )
 
 
+def _count(rows: Sequence[sa.Row[Any]]) -> tuple[int, int]:
+    """Return the files of some rows, and their bytes."""
+    return sum(row.files for row in rows), sum(row.bytes for row in rows)
+
+
+def _find_age(row: sa.Row[Any]) -> Age:
+    if row.doubt != _NO_DOUBT:
+        return _AGES[row.doubt]
+    return Age.DAY if row.bucket == 0 else Age.WEEK if row.bucket == 1 else Age.KEPT
+
+
 def _sum_up(each: sa.Subquery, now: int, verify_every_s: int) -> sa.Select[Any]:
-    """Sum up the files of each histogram bucket."""
+    """Sum up the files of each histogram bucket, apart by what keeps them from being verified."""
     is_never, is_uncovered, is_cached = each.c.is_never, each.c.is_uncovered, each.c.is_cached
     is_overdue = each.c.last < now - verify_every_s
     conditions = {
@@ -98,18 +136,21 @@ def _sum_up(each: sa.Subquery, now: int, verify_every_s: int) -> sa.Select[Any]:
     is_verified = sa.and_(~is_never, ~is_cached, ~is_overdue, ~is_uncovered)
     begins = [(each.c.last > now - day * _DAY_S, number) for number, day in enumerate(_DAYS[1:])]
     bucket = sa.case(*begins, else_=len(_DAYS) - 1).label("bucket")
+    doubts = zip((is_uncovered, is_never, is_overdue), _AGES, strict=True)
+    doubt = sa.case(*((condition, number) for condition, number in doubts), else_=_NO_DOUBT).label("doubt")
 
     def size(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
         return sa.func.coalesce(sa.func.sum(each.c.size_bytes).filter(condition), 0)
 
     return sa.select(
         bucket,
+        doubt,
         *(sa.func.count().filter(condition).label(f"{name}files") for name, condition in conditions.items()),
         *(size(condition).label(f"{name}bytes") for name, condition in conditions.items()),
         size(is_verified).label("verified_bytes"),
         sa.func.count().filter(each.c.is_suspect == 1).label("suspects"),
         sa.func.min(each.c.last).filter(~is_uncovered).label("oldest_at"),
-    ).group_by(bucket)
+    ).group_by(bucket, doubt)
 
 
 def find_due_days(c: sa.Connection, root_id: RootId, *, now: int) -> list[DueDay]:

@@ -1,0 +1,95 @@
+"""The one sentence that says how everything is, for the head of a page."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.config import format_size, spell_duration
+from integrity.errors import show_path
+from integrity.kinds import INTEGRITY_PROBLEMS
+from integrity.model import RootState
+from integrity.views.text import count, describe_kinds, local_time
+
+if TYPE_CHECKING:
+    from integrity.jobs.status import RootStatus, Status
+    from integrity.views.service import ServiceView
+
+
+class Gravity(StrEnum):
+    """How bad it is."""
+
+    GOOD = "good"
+    WARNING = "warn"
+    PROBLEM = "bad"
+
+
+class Sentence(NamedTuple):
+    """How everything is: the sentence, and what else is to be known, a sentence each."""
+
+    gravity: Gravity
+    text: str
+    more: tuple[str, ...] = ()
+
+
+def sum_up_status(status: Status, live: ServiceView) -> Sentence:
+    """Return the sentence for all roots and copies; what is worst stands first."""
+    damage = status.open_kinds
+    for kind in set(damage) - INTEGRITY_PROBLEMS:
+        del damage[kind]
+    doubts = [text for one in status.roots for text in _find_doubts(one)]
+    doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
+    doubts += _describe_gaps(status)
+    doubts += _find_trouble(live)
+    if damage:
+        return Sentence(Gravity.PROBLEM, f"Found: {describe_kinds(damage)}.", tuple(doubts))
+    if not status.roots:
+        return Sentence(Gravity.WARNING, "No folder is watched yet.", ("Record one with: integrity scan FOLDER",))
+    if doubts:
+        return Sentence(Gravity.WARNING, doubts[0], tuple(doubts[1:]))
+    return Sentence(Gravity.GOOD, _praise(status))
+
+
+def _praise(status: Status) -> str:
+    files = sum(one.coverage.files for one in status.roots)
+    size = format_size(sum(one.coverage.bytes for one in status.roots))
+    promise = spell_duration(max(one.settings.verify_every_s for one in status.roots))
+    if not files:
+        return "No files are recorded yet."
+    if files == 1:
+        return f"The only file ({size}) was verified within {promise}."
+    return f"All {files:,} files ({size}) were verified within {promise}."
+
+
+def _find_doubts(one: RootStatus) -> list[str]:
+    """Say what of a root is not known to be intact, and why."""
+    covered, place = one.coverage, show_path(one.root.path)
+    if one.root.state is not RootState.ACTIVE:
+        return [f"{place} is {one.root.state.value}: {one.root.state_reason or 'nothing there is checked'}."]
+    if one.is_overdue:
+        size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
+        return [f"{size} in {place} not verified within {spell_duration(one.settings.verify_every_s)}."]
+    if covered.never_verified_files:
+        size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
+        return [f"{size} in {place} not read again since recorded; that is due until {_due(one)}."]
+    return []
+
+
+def _due(one: RootStatus) -> str:
+    return "later" if one.due_at is None else local_time(one.due_at)
+
+
+def _describe_gaps(status: Status) -> list[str]:
+    gaps = status.open_kinds
+    for kind in INTEGRITY_PROBLEMS:
+        del gaps[kind]
+    return [f"Not everything could be checked: {describe_kinds(gaps)}."] if gaps else []
+
+
+def _find_trouble(live: ServiceView) -> list[str]:
+    """Say why the service does not watch; a page is of little use without it."""
+    if live.stop_reason:
+        return [f"The service can't record what it finds: {live.stop_reason}."]
+    if live.trouble is not None:
+        return [f"The service can't be asked: {live.trouble}."]
+    return [] if live.state is not None else ["The service does not run, so nothing is checked by itself."]

@@ -1,0 +1,67 @@
+"""How values are written in templates: as the command line writes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+from integrity.alerts.wording import title
+from integrity.config import format_duration, format_size, spell_duration
+from integrity.errors import printable, show_path
+from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
+from integrity.model import Finding
+from integrity.paths import absolute, shell_path
+from integrity.views.objects import iso_time
+from integrity.views.text import count, local_time
+
+
+def percent(share: float) -> str:
+    """Write a share so that only nothing is 0 % and only all is 100 %."""
+    if 0 < share < 0.01:
+        return "under 1 %"
+    return "over 99 %" if 0.99 < share < 1 else f"{share:.0%}".replace("%", " %")
+
+
+def ago(seconds: int) -> str:
+    """Write how long ago a time was."""
+    age = round(time.time()) - seconds
+    return "just now" if 0 <= age < 60 else f"{format_duration(age)} ago" if age > 0 else local_time(seconds)
+
+
+def quote_path(path: bytes) -> str:
+    """Write a path as a part of a URL."""
+    return quote(path, safe="/")
+
+
+def place_of(finding: Finding) -> bytes:
+    """Return the absolute path that a finding is about."""
+    return absolute(finding.root, finding.path)
+
+
+def gravity_of(finding: Finding) -> str:
+    """Return the class of a finding's color."""
+    return "is-bad" if finding.kind in INTEGRITY_PROBLEMS else "is-warn"
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "ago": ago,
+    "count": count,
+    "duration": format_duration,
+    "gravity": gravity_of,
+    "headline": lambda kind: KINDS[kind].headline,
+    "iso": iso_time,
+    "moment": local_time,
+    "number": lambda number: f"{number:,}",
+    "path": show_path,
+    "percent": percent,
+    "place": place_of,
+    "printable": printable,
+    "shell": shell_path,
+    "size": format_size,
+    "spell": spell_duration,
+    "title": title,
+    "url": quote_path,
+}
+"""Filters by name."""

@@ -1,0 +1,168 @@
+"""
+What all pages share: the configuration, the catalog, the state of the service, and templates.
+
+I1  The catalog is opened read-only, anew for each request, in the thread that answers it.
+I2  The status of all roots takes a second per million files. It is collected in the background and shown with its age.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from integrity import __version__
+from integrity.catalog.connection import Catalog
+from integrity.catalog.row_seals import ALL_BUT_FILES
+from integrity.config import load_config, read_seal_key
+from integrity.errors import AppError, CatalogError
+from integrity.jobs.status import Status, find_status
+from integrity.service.control.client import find_daemon_of
+from integrity.service.schedule.clock import local_zone, parse_windows
+from integrity.views.service import ServiceView
+from integrity.web.filters import FILTERS
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from integrity.web.security import Session
+
+_LIVE_S = 2.0
+_STATUS_S = 30.0
+_SERVICE_PATIENCE_S = 1.0
+_BUSY_TIMEOUT_S = 2.0
+
+
+class KnownStatus(NamedTuple):
+    """The status of everything, and when it was collected: seconds UTC."""
+
+    status: Status
+    at: int
+
+
+class Site:
+    """
+    What all pages share.
+
+    Args:
+        config_path: of ``--config``; None for the default place.
+        catalog_path: of ``--catalog``; None for the configured one.
+    """
+
+    def __init__(self, config_path: bytes | None, catalog_path: bytes | None) -> None:
+        self._config_path = config_path
+        self._catalog_option = catalog_path
+        self._lock = threading.Lock()
+        self._live: tuple[float, ServiceView] | None = None
+        self._status: KnownStatus | None = None
+        self._is_collecting = False
+        self._collected_at = -_STATUS_S
+        self.config = load_config(config_path)
+        self.hostname = socket.gethostname()
+        self.templates = Environment(
+            loader=PackageLoader("integrity.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.filters |= FILTERS
+        self.templates.globals |= {"version": __version__, "host": self.hostname}
+
+    @property
+    def catalog_path(self) -> bytes:
+        """The file of the catalog."""
+        return os.path.realpath(self._catalog_option or self.config.catalog)
+
+    @contextmanager
+    def open_catalog(self) -> Iterator[Catalog]:
+        """
+        Open the catalog for reading.
+
+        Raises:
+            CatalogError: and its kinds; a page says so.
+        """
+        catalog = Catalog.open(
+            self.catalog_path,
+            writes=False,
+            seal_key=read_seal_key(self.config),
+            quick_check=False,
+            parities=ALL_BUT_FILES,
+            busy_timeout_s=_BUSY_TIMEOUT_S,
+        )
+        with catalog:
+            yield catalog
+
+    def find_live(self) -> ServiceView:
+        """Ask the service what it does; what it said within the last two seconds holds."""
+        now = time.monotonic()
+        known = self._live
+        if known is not None and now - known[0] < _LIVE_S:
+            return known[1]
+        with self._lock:
+            view = self._ask_service()
+            self._live = (now, view)
+        return view
+
+    def _ask_service(self) -> ServiceView:
+        try:
+            daemon = find_daemon_of(self.catalog_path, patience_s=_SERVICE_PATIENCE_S)
+            if daemon is None:
+                return ServiceView(None)
+            with daemon:
+                return ServiceView(daemon.ask_state(_SERVICE_PATIENCE_S))
+        except CatalogError as error:
+            return ServiceView(None, str(error))
+
+    def find_status(self) -> KnownStatus:
+        """
+        Return the status of everything; one that is older than half a minute is collected anew in the background.
+
+        Raises:
+            AppError: it was never collected, and can't be.
+        """
+        known = self._status
+        if known is None:
+            return self._collect()
+        if time.monotonic() - self._collected_at > _STATUS_S:
+            with self._lock:
+                starts = not self._is_collecting
+                self._is_collecting = True
+            if starts:
+                threading.Thread(target=self._collect_quietly, name="status", daemon=True).start()
+        return known
+
+    def _collect(self) -> KnownStatus:
+        windows = parse_windows(self.config.schedule.scrub, local_zone())
+        with self.open_catalog() as catalog:
+            found = KnownStatus(find_status(catalog, self.config, [], windows=windows), int(time.time()))
+        self._status, self._collected_at = found, time.monotonic()
+        return found
+
+    def _collect_quietly(self) -> None:
+        """Collect the status; while that fails the former one is shown with its age, and each page says why."""
+        try:
+            self._collect()
+        except AppError:
+            self._collected_at = time.monotonic()
+        finally:
+            self._is_collecting = False
+
+    def render(self, request: Request, template: str, *, status_code: int = 200, **values: Any) -> HTMLResponse:
+        """Write a page."""
+        session: Session | None = request.scope.get("state", {}).get("session")
+        page = self.templates.get_template(template).render(
+            path=request.scope["path"],
+            is_logged_in=session is not None,
+            csrf="" if session is None else session.csrf,
+            actions=self.config.web.actions,
+            **values,
+        )
+        return HTMLResponse(page, status_code)
