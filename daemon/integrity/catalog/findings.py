@@ -210,6 +210,48 @@ def find_findings(
     return [_to_finding(row) for row in c.execute(query)]
 
 
+def page_incidents(
+    c: sa.Connection,
+    *,
+    before: FindingId | None,
+    limit: int,
+    root_id: RootId | None = None,
+    kind: FindingKind | None = None,
+    copy: str | None = None,
+    include_resolved: bool = False,
+) -> list[Finding]:
+    """
+    Return the first finding of each incident, the newest first, with the other names of its file.
+
+    Args:
+        c: a connection.
+        before: only findings with a smaller id: where the page before ended; None: from the newest on.
+        limit: at most this many.
+        root_id: only findings of this root.
+        kind: only findings of this kind.
+        copy: only findings about the copy of this name; empty: only findings about no copy; None: both.
+        include_resolved: also return resolved ones.
+    """
+    is_first = finding.c.id == INCIDENT if include_resolved else sa.and_(UNRESOLVED, is_first_of_incident())
+    query = _QUERY.where(is_first).order_by(finding.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(finding.c.id < before)
+    if root_id is not None:
+        query = query.where(finding.c.root_id == root_id)
+    if kind is not None:
+        query = query.where(finding.c.kind == kind.value)
+    if copy is not None:
+        query = query.where(finding.c.copy == copy)
+    return as_incidents(c, (_to_finding(row) for row in c.execute(query)))
+
+
+def count_incidents(c: sa.Connection) -> dict[tuple[RootId, FindingKind, str], int]:
+    """Return the number of open incidents by root, kind, and copy (empty: about no copy)."""
+    key = (finding.c.root_id, finding.c.kind, finding.c.copy)
+    query = sa.select(*key, sa.func.count()).where(UNRESOLVED, is_first_of_incident()).group_by(*key).order_by(*key)
+    return {(row[0], read_word(FindingKind, row[1]), row[2]): int(row[3]) for row in c.execute(query)}
+
+
 def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:
     """Return the unresolved findings of one path in the order of their ids; ``copy``: as in ``find_findings``."""
     # Lists all kinds, because the index of unresolved findings begins with root and kind: else SQLite scans the root.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -134,6 +134,26 @@ def count_unsent(c: sa.Connection) -> tuple[int, int | None]:
     for _ in check_seals(c, delivery, c.execute(select_sealed(delivery).where(delivery.c.sent_at.is_(None)))):
         pass  # only to note damaged rows
     return int(number), since
+
+
+class ListedMessage(NamedTuple):
+    """A message, and how it left through one channel. ``sent_at``: None while it waits."""
+
+    created_at: int
+    subject: str
+    channel: str
+    sent_at: int | None
+    attempts: int
+    last_error: str | None
+
+
+def find_sent(c: sa.Connection, limit: int) -> list[ListedMessage]:
+    """Return the last messages, the newest first, once for each channel."""
+    columns = (alert.c.created_at, alert.c.subject, delivery.c.channel, delivery.c.sent_at, delivery.c.attempts)
+    query = sa.select(*columns, delivery.c.last_error).join(delivery, delivery.c.alert_id == alert.c.id)
+    return [
+        ListedMessage(*row) for row in c.execute(query.order_by(alert.c.id.desc(), delivery.c.channel).limit(limit))
+    ]
 
 
 def mark_sent(c: sa.Connection, alert_id: int, name: str, now: int) -> None:

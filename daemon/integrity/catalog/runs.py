@@ -194,10 +194,51 @@ def finish_run(
 
 def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
     """Return the last runs of a root (None: of all roots), newest first."""
+    return page_runs(c, before=None, limit=limit, root_id=root_id)
+
+
+def page_runs(
+    c: sa.Connection, *, before: RunId | None, limit: int, root_id: RootId | None = None, job: Job | None = None
+) -> list[RunRecord]:
+    """
+    Return runs, the newest first.
+
+    Args:
+        c: a connection.
+        before: only runs with a smaller id: where the page before ended; None: from the newest on.
+        limit: at most this many.
+        root_id: only runs on this root.
+        job: only runs of this job.
+    """
     query = select_sealed(run).order_by(run.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(run.c.id < before)
     if root_id is not None:
         query = query.where(run.c.root_id == root_id)
+    if job is not None:
+        query = query.where(run.c.job == job.value)
     return [_to_record(row) for row in check_seals(c, run, c.execute(query))]
+
+
+def get_run(c: sa.Connection, run_id: RunId) -> RunRecord | None:
+    """Return a run; None if there is none with this number."""
+    row = check_seals(c, run, c.execute(select_sealed(run).where(run.c.id == run_id)))
+    return next((_to_record(one) for one in row), None)
+
+
+class ReadAt(NamedTuple):
+    """What a finished run read, and when it ended: seconds UTC."""
+
+    finished_at: int
+    bytes_read: int
+
+
+def find_reads(c: sa.Connection, job: Job, since: int, root_id: RootId | None = None) -> list[ReadAt]:
+    """Return what the finished runs of a job read since a time, oldest first."""
+    query = sa.select(run.c.finished_at, run.c.bytes_read).where(run.c.job == job.value, run.c.finished_at >= since)
+    if root_id is not None:
+        query = query.where(run.c.root_id == root_id)
+    return [ReadAt(*row) for row in c.execute(query.order_by(run.c.finished_at))]
 
 
 class LastRun(NamedTuple):

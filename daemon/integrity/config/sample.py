@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from integrity.config.copy_urls import hide_address
 from integrity.config.definition import Config, ConfiguredCopy, ConfiguredRoot, RootSettings
@@ -51,6 +51,41 @@ def show_config(config: Config) -> str:
         elif is_dataclass(value):
             lines += ["", f"[{key}]", *_assignments(value, commented=False)]
     return "\n".join(lines) + "\n"
+
+
+class Setting(NamedTuple):
+    """A key of the configuration: value as TOML (secrets are hidden), whether it is the default, and its comment."""
+
+    key: str
+    value: str
+    is_default: bool
+    comment: str
+
+
+def list_settings(config: Config) -> list[tuple[str, list[Setting]]]:
+    """Return the headings of the configuration in force, each with its keys."""
+    sections = [("", _list_keys(config, Config()))]
+    for each in fields(Config):
+        value, key = getattr(config, each.name), key_of(Config, each.name)
+        if isinstance(value, tuple):
+            sections += [(f"[[{key}]]", _list_keys(item, None)) for item in value]
+        elif is_dataclass(value):
+            sections.append((f"[{key}]", _list_keys(value, getattr(Config(), each.name))))
+    return sections
+
+
+def _list_keys(table: object, default: object) -> list[Setting]:
+    """Return the keys of a table; without a default to compare with, each field's own default decides."""
+    assert is_dataclass(table)
+    found = []
+    for each in _ordered(type(table)):
+        value = getattr(table, each.name)
+        spelled = _spell_field(type(table), each, value)
+        if spelled is not None:
+            usual = each.default if default is None else getattr(default, each.name)
+            key = key_of(type(table), each.name)
+            found.append(Setting(key, spelled, value == usual, str(each.metadata["description"])))
+    return found
 
 
 def _assignments(table: object, *, commented: bool) -> Iterator[str]:

@@ -22,8 +22,8 @@ def describe_copy(one: CopyStatus, live: ServiceView, styler: Styler) -> Iterato
     """Write a few lines on a copy."""
     name = "" if one.name == one.url else f" {printable(one.name)}:"
     yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
-    yield f"  compared   {_describe_comparisons(one, styler)}"
-    level = _describe_level(one)
+    yield f"  compared   {describe_comparisons(one, styler)}"
+    level = describe_level(one)
     if level:
         yield f"  level      {level}"
     wait = find_wait(live, one.name)
@@ -59,7 +59,8 @@ def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
     }
 
 
-def _describe_comparisons(one: CopyStatus, styler: Styler) -> str:
+def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
+    """Say how much of it was compared, and when."""
     waits = one.waits
     promise = "" if one.verify_every_s is None else f" within {spell_duration(one.verify_every_s)}"
     if waits is None or waits.last_compared_at is None:
@@ -77,7 +78,7 @@ def _describe_comparisons(one: CopyStatus, styler: Styler) -> str:
     return f"all of {count(waits.files, 'file')}{promise}{since}"
 
 
-def _describe_level(one: CopyStatus) -> str:
+def describe_level(one: CopyStatus) -> str:
     """Say how closely its files were looked at."""
     waits = one.waits
     if waits is None or not waits.compared:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from integrity.views.text import Styler
 
 
-_READ_HOW = {
+READ_HOW = {
     "direct": "from the disk, past the cache (O_DIRECT)",
     "dropped": "from the disk, after the cache was dropped",
     "cache_possible": "possibly from the cache, not from the disk",
@@ -64,7 +64,7 @@ def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
         yield from describe_finding(finding, styler)
 
 
-_VOTES = {
+VOTES = {
     CopyVote.SAME: "intact",
     CopyVote.OLDER: "an older version",
     CopyVote.RENAMED: "intact, under another name",
@@ -80,7 +80,7 @@ def _describe_copy(state: CopyState | None) -> str:
     if state is None:
         return "not compared since this content was recorded"
     read = "" if state.read_at is None else f"; data last read back {local_time(state.read_at)}"
-    return f"{_VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}"
+    return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}"
 
 
 def _describe_history(story: FileStory) -> Iterator[str]:
@@ -102,8 +102,8 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
     if not record.is_sealed:
         yield "  CAUTION     the catalog's record of this file is damaged; do not rely on anything below"
     yield f"  size        {format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
-    yield f"  modified    {_exact(witness.mtime_ns)}"
-    yield f"  inode       {witness.inode}, last touched {_exact(witness.ctime_ns)}"
+    yield f"  modified    {exact_time(witness.mtime_ns)}"
+    yield f"  inode       {witness.inode}, last touched {exact_time(witness.ctime_ns)}"
     for name, value in digest_fields(record.digests).items():
         if value is not None:
             yield f"  {name:<11} {value}"
@@ -116,7 +116,7 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
     verified = "not since it was recorded" if record.verified_at is None else local_time(record.verified_at)
     yield f"  verified    {verified}"
     if record.read_how is not None:
-        yield f"  last read   {_READ_HOW[record.read_how.value]}"
+        yield f"  last read   {READ_HOW[record.read_how.value]}"
     if record.witness.is_racy:
         yield "  note        a program may have been writing to it when it was recorded; it will be read again"
     if record.is_suspect:
@@ -132,7 +132,7 @@ def _describe_candidate(candidate: CandidateRecord) -> str:
     return f"other content, {format_size(candidate.witness.size_bytes)} ({seen}), that did not replace the record"
 
 
-def _exact(nanoseconds: int) -> str:
+def exact_time(nanoseconds: int) -> str:
     """Write a file's time to the last digit: they are what verdicts rest on."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     try:

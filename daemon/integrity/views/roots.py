@@ -26,8 +26,16 @@ def describe_promise(one: RootStatus, styler: Styler) -> Iterator[str]:
     """Write a line on ages, and where a service scrubs in windows one on what is to come."""
     if one.coverage.files:
         yield f"  last seen  {_describe_ages(one)}"
-    if one.plan is not None and one.plan.bytes_total:
-        yield f"  forecast   {_describe_plan(one.plan, one.windows, styler)}"
+    said = forecast(one, styler)
+    if said:
+        yield f"  forecast   {said}"
+
+
+def forecast(one: RootStatus, styler: Styler) -> str:
+    """Say whether the windows are enough; empty if no service scrubs in windows."""
+    if one.plan is None or not one.plan.bytes_total:
+        return ""
+    return _describe_plan(one.plan, one.windows, styler)
 
 
 def plan_object(plan: Plan) -> JsonObject:
@@ -98,8 +106,8 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
         yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  integrity findings"
-    yield f"  last scan  {_describe_run(one.last_scan)}"
-    yield f"  last scrub {_describe_run(one.last_scrub)}"
+    yield f"  last scan  {describe_root_run(one.last_scan)}"
+    yield f"  last scrub {describe_root_run(one.last_scrub)}"
     if one.working is not None:
         yield f"  now        a {one.working.job} is running (process {one.working.pid})"
     yield from describe_watch(live, one.root.path)
@@ -157,7 +165,8 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
         yield f"{count(scan.counts.unstable, 'file')} changed during the last scan"
 
 
-def _describe_run(run: RunRecord | None) -> str:
+def describe_root_run(run: RunRecord | None) -> str:
+    """Write a run on one line."""
     if run is None:
         return "never"
     if run.outcome is None:
@@ -194,14 +203,15 @@ def root_object(one: RootStatus) -> JsonObject:
         "histogram": [list(row) for row in covered.histogram],
         "plan": None if one.plan is None else plan_object(one.plan),
         "findings_open": {kind.value: number for kind, number in sorted(one.open_kinds.items())},
-        "last_scan": _run_object(one.last_scan),
-        "last_scrub": _run_object(one.last_scrub),
+        "last_scan": run_object(one.last_scan),
+        "last_scrub": run_object(one.last_scrub),
         "exclude": list(one.settings.exclude),
         "builtin_excludes": one.settings.builtin_excludes,
     }
 
 
-def _run_object(run: RunRecord | None) -> JsonObject | None:
+def run_object(run: RunRecord | None) -> JsonObject | None:
+    """Write the object of a run."""
     if run is None:
         return None
     return {

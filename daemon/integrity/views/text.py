@@ -27,6 +27,14 @@ class Styler(Protocol):
         ...
 
 
+class _Plain:
+    def style(self, text: str, color: str) -> str:  # noqa: ARG002 - the signature is the protocol's
+        return text
+
+
+PLAIN: Styler = _Plain()
+"""Leaves words as they are."""
+
 _OUTCOMES = {
     Outcome.CLEAN: ("all is well", "green"),
     Outcome.FINDINGS: ("PROBLEMS FOUND", "red"),

@@ -53,7 +53,7 @@ class BlockState(StrEnum):
     """State of a block of a file, from harmless to worst."""
 
     INTACT = "intact"
-    LENT = "in-copy"  # damaged here, intact in a copy
+    IN_COPY = "in-copy"  # damaged here, intact in a copy
     DAMAGED = "damaged"
     UNREADABLE = "unreadable"
 
@@ -151,6 +151,26 @@ def _level(amount: int, most: int) -> int:
     if amount <= 0:
         return 0
     return max(1, math.ceil(_LEVELS * math.log2(1 + amount) / math.log2(1 + most)))
+
+
+class RatePoint(NamedTuple):
+    """A bar of a chart: time (seconds UTC), value, and place in units of the drawing; the chart is 100 units high."""
+
+    at: int
+    value: float
+    x: float
+    width: float
+    height: float
+
+
+def layout_bars(values: Sequence[tuple[int, float]]) -> list[RatePoint]:
+    """Lay out values at times, in this order, as bars side by side in 1,000 units; the largest is 100 units high."""
+    most = max((value for _, value in values), default=0.0)
+    width = min(40.0, _BAR_WIDTH / max(1, len(values)))
+    return [
+        RatePoint(at, value, round(number * width, 2), round(width * 0.8, 2), round(100 * value / most, 2))
+        for number, (at, value) in enumerate(values)
+    ]
 
 
 class Tile(NamedTuple):

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse
 from integrity import __version__
 from integrity.catalog.connection import Catalog
 from integrity.catalog.row_seals import ALL_BUT_FILES
-from integrity.config import load_config, read_seal_key
+from integrity.config import default_config_path, load_config, read_seal_key
 from integrity.errors import AppError, CatalogError
 from integrity.jobs.status import Status, find_status
 from integrity.service.control.client import find_daemon_of
@@ -75,6 +75,11 @@ class Site:
         )
         self.templates.filters |= FILTERS
         self.templates.globals |= {"version": __version__, "host": self.hostname}
+
+    @property
+    def config_place(self) -> bytes:
+        """The file of the configuration, whether or not it exists."""
+        return self._config_path or default_config_path()
 
     @property
     def catalog_path(self) -> bytes:
@@ -154,6 +159,16 @@ class Site:
             self._collected_at = time.monotonic()
         finally:
             self._is_collecting = False
+
+    def refuse_form(self, request: Request) -> HTMLResponse:
+        """Refuse a form without the token of its session."""
+        return self.render_error(
+            request, 403, "This form is too old", "Your log-in has changed since. Load the page again, and repeat it."
+        )
+
+    def render_error(self, request: Request, status_code: int, title: str, text: str) -> HTMLResponse:
+        """Write a page that says what is wrong, and what to do."""
+        return self.render(request, "error.html", status_code=status_code, title=title, text=text)
 
     def render(self, request: Request, template: str, *, status_code: int = 200, **values: Any) -> HTMLResponse:
         """Write a page."""

@@ -1,0 +1,154 @@
+"""Put the pages together: routes, what every request passes first, and pages for errors."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from importlib import resources
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from integrity.errors import AppError, CatalogMissing, ConfigError, printable
+from integrity.web.pages.access import Access
+from integrity.web.pages.alerts import AlertPages
+from integrity.web.pages.api import Api
+from integrity.web.pages.browse import BrowsePages
+from integrity.web.pages.copies import CopyPages
+from integrity.web.pages.findings import FindingPages
+from integrity.web.pages.live import LivePages
+from integrity.web.pages.monitoring import Monitoring
+from integrity.web.pages.overview import Overview
+from integrity.web.pages.runs import RunPages
+from integrity.web.pages.settings import SettingsPage
+from integrity.web.security import BodyTooLarge, Guard, Sessions
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from integrity.config import Web
+    from integrity.web.passwords import PasswordStore
+    from integrity.web.site import Site
+
+_log = logging.getLogger(__name__)
+
+_TITLES = {
+    400: "This can't be understood",
+    404: "There is no such page",
+    405: "This page does not take that",
+    413: "The request is too large",
+}
+
+
+def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
+    """
+    Return the application.
+
+    Args:
+        site: shared by all pages.
+        passwords: of the log-in.
+        token: bearer token of ``/metrics`` and ``/api``; empty: none.
+    """
+    web = site.config.web
+    is_secure = bool(web.tls_certificate) or web.public_url.startswith("https:")
+    sessions = Sessions(passwords)
+    pages = (
+        Access(site, passwords, sessions, is_secure=is_secure),
+        Overview(site),
+        FindingPages(site),
+        BrowsePages(site),
+        RunPages(site),
+        CopyPages(site),
+        AlertPages(site),
+        SettingsPage(site),
+        Monitoring(site),
+        LivePages(site),
+        Api(site),
+    )
+    static = Mount("/static", StaticFiles(directory=str(resources.files("integrity.web") / "static")))
+    errors = _Errors(site)
+    app = Starlette(
+        routes=[static, *(route for page in pages for route in page.routes())],
+        exception_handlers={
+            HTTPException: errors.show_http,
+            BodyTooLarge: errors.show_too_large,
+            AppError: errors.show_known,
+            Exception: errors.show_bug,
+        },
+    )
+    return Guard(app, hosts=find_hosts(web, site.hostname), sessions=sessions, token=token, is_secure=is_secure)
+
+
+def find_hosts(web: Web, hostname: str) -> set[str]:
+    """Return the names under which browsers may ask for the page, in lower case."""
+    address = split_listen(web.listen)[0]
+    hosts = {f"[{address}]" if ":" in address else address, hostname, f"{hostname}.local", *web.hosts}
+    if ipaddress.ip_address(address).is_loopback:
+        hosts |= {"localhost", "127.0.0.1", "[::1]"}
+    if web.public_url:
+        hosts.add(urlsplit(web.public_url).hostname or "")
+    return {host.lower() for host in hosts}
+
+
+def split_listen(listen: str) -> tuple[str, int]:
+    """Return the address and the port of ``[web] listen``."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def check_exposure(web: Web) -> None:
+    """
+    Refuse to send passwords over a network in plain text.
+
+    Raises:
+        ConfigError: the address is not this machine's own, and there is neither TLS nor a proxy.
+    """
+    address = ipaddress.ip_address(split_listen(web.listen)[0])
+    if bool(web.tls_certificate) != bool(web.tls_key):
+        raise ConfigError("[web] tls_certificate and tls_key belong together: set both, or none")
+    if not (address.is_loopback or web.tls_certificate or web.trusted_proxy):
+        raise ConfigError(
+            f"[web] listen: {web.listen} can be reached from the network, where the password would be sent in plain"
+            " text: set tls_certificate and tls_key, or trusted_proxy, or listen on 127.0.0.1"
+        )
+
+
+class _Errors:
+    """The pages for what goes wrong."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def show_http(self, request: Request, error: Exception) -> Response:
+        """Show that a page does not exist, or a request can't be understood."""
+        assert isinstance(error, HTTPException)
+        title = _TITLES.get(error.status_code, "This did not work")
+        text = error.detail if error.status_code in (400, 409) else "Go back, or begin at the overview."
+        response = self._site.render_error(request, error.status_code, title, text)
+        response.headers.update(error.headers or {})
+        return response
+
+    async def show_too_large(self, request: Request, _: Exception) -> Response:
+        """Show that a request was too large."""
+        return self._site.render_error(request, 413, _TITLES[413], "Nothing was done.")
+
+    async def show_known(self, request: Request, error: Exception) -> Response:
+        """Show an error of the program: what is wrong, where, and what to do."""
+        if isinstance(error, CatalogMissing):
+            title = "Nothing is recorded yet"
+        elif isinstance(error, ConfigError):
+            return self._site.render_error(request, 404, "Not known", printable(str(error)))
+        else:
+            title = "The catalog can't be read now"
+        return self._site.render_error(request, 503, title, printable(str(error)))
+
+    async def show_bug(self, request: Request, error: Exception) -> Response:
+        """Show that the page has a bug; the log has the details, the browser has none."""
+        _log.error("a bug in the page %s", request.url.path, exc_info=error)
+        return self._site.render_error(request, 500, "A bug in this page", "The log has details. Nothing was changed.")

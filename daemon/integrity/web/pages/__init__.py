@@ -1,0 +1,1 @@
+"""The pages: what each one reads, and the template that shows it."""

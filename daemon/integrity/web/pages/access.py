@@ -1,0 +1,150 @@
+"""Log in, log out, and set the first password with the one-time link."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from integrity.config import format_duration
+from integrity.errors import ConfigError
+from integrity.web.passwords import SHORTEST_PASSWORD, LoginThrottle, PasswordStore
+from integrity.web.security import Sessions, cookie_name, is_form_valid, set_cookie
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from integrity.web.site import Site
+
+
+class Access:
+    """
+    The pages of log-in.
+
+    Args:
+        site: shared by all pages.
+        passwords: holds the password.
+        sessions: makes the cookies.
+        is_secure: the browser comes by HTTPS.
+    """
+
+    def __init__(self, site: Site, passwords: PasswordStore, sessions: Sessions, *, is_secure: bool) -> None:
+        self._site = site
+        self._passwords = passwords
+        self._sessions = sessions
+        self._is_secure = is_secure
+        self._throttle = LoginThrottle()
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes of these pages."""
+        return (
+            Route("/login", self.show_login, methods=["GET"]),
+            Route("/login", self.log_in, methods=["POST"]),
+            Route("/logout", self.log_out, methods=["POST"]),
+            Route("/welcome", self.show_welcome, methods=["GET"]),
+            Route("/welcome", self.set_password, methods=["POST"]),
+        )
+
+    async def show_login(self, request: Request) -> Response:
+        """Show the form; whoever is logged in already is sent on."""
+        if request.scope["state"]["session"] is not None:
+            return RedirectResponse("/", 303)
+        return self._render_login(request)
+
+    async def log_in(self, request: Request) -> Response:
+        """Check the password and begin a session; after some wrong ones an address has to wait."""
+        from starlette.concurrency import run_in_threadpool
+
+        address = request.client.host if request.client else ""
+        pause = self._throttle.find_pause_s(address)
+        if pause > 0:
+            return self._render_login(
+                request,
+                f"Too many wrong passwords from your address. Try again in {format_duration(ceil(pause))}.",
+                429,
+                retry_after_s=ceil(pause),
+            )
+        form = await request.form()
+        if not await run_in_threadpool(self._passwords.is_right, str(form.get("password", ""))):
+            self._throttle.note_failure(address)
+            return self._render_login(request, "That is not the password.", 403)
+        self._throttle.note_success(address)
+        return self._begin_session()
+
+    async def log_out(self, request: Request) -> Response:
+        """End the session in this browser."""
+        form = await request.form()
+        if not is_form_valid(request.scope["state"]["session"], form.get("csrf")):
+            return self._site.refuse_form(request)
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(cookie_name(is_secure=self._is_secure), path="/")
+        return response
+
+    async def show_welcome(self, request: Request) -> Response:
+        """Show the form for the first password to whoever has the one-time link."""
+        token = request.query_params.get("token", "")
+        if not self._passwords.is_link_valid(token):
+            return self._refuse_link(request)
+        return self._site.render(
+            request, "welcome.html", title="Set a password", token=token, error="", shortest=SHORTEST_PASSWORD
+        )
+
+    async def set_password(self, request: Request) -> Response:
+        """Set the password that the form has twice, and begin a session."""
+        from starlette.concurrency import run_in_threadpool
+
+        form = await request.form()
+        token, password = str(form.get("token", "")), str(form.get("password", ""))
+        if not self._passwords.is_link_valid(token):
+            return self._refuse_link(request)
+        error = "" if password == form.get("again") else "The two passwords are not the same."
+        if not error:
+            try:
+                await run_in_threadpool(self._passwords.set_password, password)
+            except ConfigError as refusal:
+                error = str(refusal)
+        if error:
+            return self._site.render(
+                request,
+                "welcome.html",
+                status_code=400,
+                title="Set a password",
+                token=token,
+                error=error,
+                shortest=SHORTEST_PASSWORD,
+            )
+        return self._begin_session()
+
+    def _begin_session(self) -> Response:
+        cookie, _ = self._sessions.open()
+        response = RedirectResponse("/", 303)
+        set_cookie(response, cookie, is_secure=self._is_secure)
+        return response
+
+    def _render_login(
+        self, request: Request, error: str = "", status_code: int = 200, *, retry_after_s: int = 0
+    ) -> Response:
+        response = self._site.render(
+            request,
+            "login.html",
+            status_code=status_code,
+            title="Log in",
+            error=error,
+            is_password_set=self._passwords.is_set,
+        )
+        if retry_after_s:
+            response.headers["Retry-After"] = str(retry_after_s)
+        return response
+
+    def _refuse_link(self, request: Request) -> Response:
+        return self._site.render_error(
+            request,
+            403,
+            "This link does not hold (any more)",
+            "A link to set the password can be used once, within an hour. Restart the page for a new one:"
+            " systemctl restart integrity-web; journalctl -u integrity-web -n 5",
+        )

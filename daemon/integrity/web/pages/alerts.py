@@ -1,0 +1,47 @@
+"""The alerts: who is told, what was sent when, what waits, and which channels fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from integrity.catalog.outbox import find_sent
+from integrity.views.alerts import describe_alerts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from integrity.web.site import Site
+
+_SHOWN = 100
+
+
+class AlertPages:
+    """The page about alerts."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        """Return the route."""
+        return (Route("/alerts", self.show, methods=["GET"]),)
+
+    def show(self, request: Request) -> Response:
+        """Show who is told, and the last messages."""
+        known, live = self._site.find_status(), self._site.find_live()
+        with self._site.open_catalog() as catalog, catalog.read() as connection:
+            sent = find_sent(connection, _SHOWN)
+        alerts = known.status.alerts
+        return self._site.render(
+            request,
+            "alerts.html",
+            title="Alerts",
+            read_at=known.at,
+            lines=list(describe_alerts(alerts, live, self._site.config_place)),
+            channels=alerts.channels,
+            sent=sent,
+        )

@@ -1,0 +1,46 @@
+"""The backup copies: what of each was compared, how closely, and what differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from integrity.views.copies import describe_comparisons, describe_level
+from integrity.views.service import find_wait
+from integrity.views.text import PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from integrity.web.site import Site
+
+
+class CopyPages:
+    """The page about copies."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        """Return the route."""
+        return (Route("/copies", self.show, methods=["GET"]),)
+
+    def show(self, request: Request) -> Response:
+        """Show all copies."""
+        known, live = self._site.find_status(), self._site.find_live()
+        rows = [
+            {
+                "copy": one,
+                "compared": describe_comparisons(one, PLAIN),
+                "level": describe_level(one),
+                "waits": find_wait(live, one.name),
+            }
+            for one in known.status.copies
+        ]
+        return self._site.render(
+            request, "copies.html", title="Backup copies", read_at=known.at, rows=rows, lost=known.status.lost_copies
+        )

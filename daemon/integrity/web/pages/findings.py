@@ -1,0 +1,167 @@
+"""The list of findings, and one finding with its evidence and the map of the file's blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from integrity.alerts.wording import damage, next_steps, other_names
+from integrity.catalog.findings import count_incidents, get_findings, page_incidents
+from integrity.catalog.roots import find_roots
+from integrity.jobs.explain import explain
+from integrity.kinds import GRAVITY
+from integrity.model import Finding, FindingId, FindingKind, FindingState, RootId
+from integrity.paths import absolute
+from integrity.verdict import CopyVote
+from integrity.views.explain import READ_HOW, VOTES, exact_time
+from integrity.views.objects import digest_fields
+from integrity.web.drawings import BlockMap, BlockState, layout_blocks
+from integrity.web.query import read_number, read_word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from integrity.jobs.explain import FileStory
+    from integrity.web.site import Site
+
+_PAGE = 100
+
+
+class FindingPages:
+    """The pages about findings."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (
+            Route("/findings", self.show_list, methods=["GET"]),
+            Route("/findings/{finding_id:int}", self.show_finding, methods=["GET"]),
+        )
+
+    def show_list(self, request: Request) -> Response:
+        """Show a page of the list, as its filters say."""
+        kind, root = read_word(request, "kind", FindingKind), read_number(request, "root")
+        copy, shows_all = request.query_params.get("copy") or None, request.query_params.get("state") == "all"
+        with self._site.open_catalog() as catalog, catalog.read() as connection:
+            found = page_incidents(
+                connection,
+                before=None if (before := read_number(request, "before")) is None else FindingId(before),
+                limit=_PAGE + 1,
+                root_id=None if root is None else RootId(root),
+                kind=kind,
+                copy=copy,
+                include_resolved=shows_all,
+            )
+            counts, roots = count_incidents(connection), find_roots(connection)
+        shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
+        return self._site.render(
+            request,
+            "findings.html",
+            title="Findings",
+            findings=shown,
+            total=sum(counts.values()),
+            kinds=sorted({key[1] for key in counts} | ({kind} if kind else set()), key=GRAVITY.__getitem__),
+            copies=sorted({key[2] for key in counts if key[2]} | ({copy} if copy else set())),
+            roots=roots,
+            asked={"kind": kind, "root": root, "copy": copy, "all": shows_all},
+            more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
+            query=f"?{urlencode(asked)}" if asked else "",
+        )
+
+    def show_finding(self, request: Request) -> Response:
+        """Show one finding."""
+        number = FindingId(min(int(request.path_params["finding_id"]), (1 << 63) - 1))
+        with self._site.open_catalog() as catalog:
+            with catalog.read() as connection:
+                found = get_findings(connection, [number])
+            if not found:
+                raise HTTPException(404)
+            finding = found[0]
+            story = explain(catalog, self._site.config, absolute(finding.root, finding.path)) if finding.path else None
+        return self._site.render(
+            request,
+            "finding.html",
+            title=f"Finding {finding.id}",
+            finding=finding,
+            is_open=finding.state is not FindingState.RESOLVED,
+            damage=damage(finding),
+            names=other_names(finding),
+            steps=next_steps(finding),
+            story=story,
+            blocks=map_blocks(finding, story),
+            evidence=[] if story is None else collect_evidence(story),
+        )
+
+
+class Evidence(NamedTuple):
+    """What one side says of a file: the record, what was found instead, a copy, a former version."""
+
+    who: str
+    says: str
+    size_bytes: int | None
+    mtime: str
+    md5: str
+    xxh3: str
+    how: str
+
+
+def collect_evidence(story: FileStory) -> list[Evidence]:
+    """Put side by side what is recorded, what waits instead of it, each copy, and former versions."""
+    rows = []
+    if story.record is not None:
+        record, digests = story.record, digest_fields(story.record.digests)
+        rows.append(
+            Evidence(
+                "recorded",
+                f"baseline {record.version}, {record.reason.value}",
+                record.witness.size_bytes,
+                exact_time(record.witness.mtime_ns),
+                str(digests["md5"] or ""),
+                str(digests["xxh3_128"] or ""),
+                "" if record.read_how is None else READ_HOW[record.read_how.value],
+            )
+        )
+    if story.candidate is not None:
+        found, digests = story.candidate, digest_fields(story.candidate.digests)
+        witness = found.witness
+        rows.append(
+            Evidence(
+                "found instead",
+                "the file was gone" if witness is None else "other content",
+                None if witness is None else witness.size_bytes,
+                "" if witness is None else exact_time(witness.mtime_ns),
+                str(digests["md5"] or ""),
+                str(digests["xxh3_128"] or ""),
+                "",
+            )
+        )
+    for copy in story.copies:
+        vote = "not compared since this content was recorded" if copy.state is None else VOTES[copy.state.vote]
+        rows.append(Evidence(f"copy {copy.name}", vote, None, "", "", "", copy.url))
+    return rows
+
+
+def map_blocks(finding: Finding, story: FileStory | None) -> BlockMap | None:
+    """Lay out the blocks of a damaged file; None if nothing is known of them."""
+    record = None if story is None else story.record
+    if record is None or not finding.block_size_bytes or not (finding.blocks or finding.ranges):
+        return None
+    size = finding.block_size_bytes
+    count = max(1, -(-record.witness.size_bytes // size))
+    is_elsewhere = (
+        any(copy.state is not None and copy.state.vote is CopyVote.SAME for copy in story.copies) if story else False
+    )
+    damaged = BlockState.IN_COPY if is_elsewhere else BlockState.DAMAGED
+    states = dict.fromkeys(finding.blocks, damaged)
+    if finding.kind is FindingKind.UNREADABLE:
+        for offset, length in finding.ranges:
+            states |= dict.fromkeys(range(offset // size, -(-(offset + length) // size)), BlockState.UNREADABLE)
+    return layout_blocks(count, states)

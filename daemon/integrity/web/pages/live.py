@@ -1,0 +1,45 @@
+"""``/live``: what runs now, sent to open pages as it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from starlette.requests import Request
+
+    from integrity.web.site import Site
+
+_LOOK_S = 2.0
+
+
+class LivePages:
+    """Sends what runs now. All viewers share one question to the service each two seconds (``Site.find_live``)."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        """Return the route."""
+        return (Route("/live", self.send, methods=["GET"]),)
+
+    async def send(self, _: Request) -> Response:
+        """Send what runs now until the viewer goes."""
+        return EventSourceResponse(self._events(), ping=30)
+
+    async def _events(self) -> AsyncIterator[ServerSentEvent]:
+        template, said = self._site.templates.get_template("now.html"), ""
+        while True:
+            live = await run_in_threadpool(self._site.find_live)
+            text = template.render(live=live)
+            if text != said:
+                said = text
+                yield ServerSentEvent(text, event="state")
+            await asyncio.sleep(_LOOK_S)

@@ -1,0 +1,94 @@
+"""The first page: how everything is, a card for each root, and what runs now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from integrity.catalog.coverage import Age
+from integrity.config import format_size, spell_duration
+from integrity.views.roots import describe_root_run, forecast
+from integrity.views.sentence import sum_up_status
+from integrity.views.text import PLAIN, count
+from integrity.web.drawings import BarPart, layout_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from integrity.jobs.compare.deadline import CopyStatus
+    from integrity.jobs.status import RootStatus, Status
+    from integrity.web.site import Site
+
+_CLASSES = {Age.UNCOVERED: "problem"}
+
+
+class RootCard(NamedTuple):
+    """What the card of a root shows."""
+
+    status: RootStatus
+    bar: list[BarPart]
+    forecast: str
+    last_scan: str
+    last_scrub: str
+    copies: tuple[CopyStatus, ...]
+
+
+class Overview:
+    """The first page."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        """Return the route of the page."""
+        return (Route("/", self.show, methods=["GET"]),)
+
+    def show(self, request: Request) -> Response:
+        """Show the page."""
+        known, live = self._site.find_status(), self._site.find_live()
+        return self._site.render(
+            request,
+            "overview.html",
+            title="Overview",
+            read_at=known.at,
+            sentence=sum_up_status(known.status, live),
+            cards=[make_card(one, known.status) for one in known.status.roots],
+            live=live,
+        )
+
+
+def make_card(one: RootStatus, status: Status) -> RootCard:
+    """Collect what the card of a root shows."""
+    return RootCard(
+        one,
+        make_age_bar(one),
+        forecast(one, PLAIN),
+        describe_root_run(one.last_scan),
+        describe_root_run(one.last_scrub),
+        tuple(copy for copy in status.copies if copy.root.id == one.root.id),
+    )
+
+
+def make_age_bar(one: RootStatus) -> list[BarPart]:
+    """Lay out how long ago the bytes of a root were verified."""
+    promise = spell_duration(one.settings.verify_every_s)
+    words = {
+        Age.DAY: "verified within a day",
+        Age.WEEK: "verified within a week",
+        Age.KEPT: f"verified within {promise}",
+        Age.OVERDUE: f"not verified within {promise}",
+        Age.NEVER: "not read again since recorded",
+        Age.UNCOVERED: "damaged or uncertain",
+    }
+    return layout_bar(
+        (
+            _CLASSES.get(share.age, share.age.value),
+            f"{words[share.age]}: {format_size(share.bytes)}, {count(share.files, 'file')}",
+            max(share.bytes, 1) if share.files else 0,
+        )
+        for share in one.coverage.ages
+    )
