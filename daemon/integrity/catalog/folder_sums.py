@@ -136,17 +136,20 @@ def _select_listed(root_id: RootId, folder_path: bytes, now: int) -> sa.Select[A
     return sa.select(*columns).select_from(joined).where(folder.c.root_id == root_id, folder.c.path == folder_path)
 
 
-def _to_listed(row: sa.Row[Any]) -> ListedFile:
-    return ListedFile(FileId(row[0]), row[1], row[2], row[3], row[4], row[5] is not None, bool(row[6]))
+def _to_listed(row: Any) -> ListedFile:
+    number, name, size, mtime_ns, last, verified_at, is_frozen = row
+    return ListedFile(FileId(number), name, size, mtime_ns, last, verified_at is not None, bool(is_frozen))
 
 
 def _find_direct(c: sa.Connection, root_id: RootId, now: int) -> Iterator[FolderSum]:
     """Yield the sum of the files that lie directly in each folder."""
     last = select_last_check(file.c.verified_at, file.c.recorded_at, now)
-    columns = (folder.c.path, sa.func.count(), sa.func.sum(file.c.size_bytes), sa.func.min(last))
+    columns: tuple[sa.ColumnElement[Any], ...] = (
+        *(folder.c.path, sa.func.count(), sa.func.sum(file.c.size_bytes), sa.func.min(last)),
+    )
     query = sa.select(*columns).select_from(folder.join(file, file.c.folder_id == folder.c.id))
-    for row in c.execute(query.where(folder.c.root_id == root_id).group_by(folder.c.id)):
-        yield FolderSum(row[0], row[1], row[2], row[3], 0)
+    for path, files, size, oldest_at in c.execute(query.where(folder.c.root_id == root_id).group_by(folder.c.id)):
+        yield FolderSum(path, files, size, oldest_at, 0)
 
 
 def _find_problems(c: sa.Connection, root_id: RootId) -> Iterator[FolderSum]:

@@ -55,7 +55,7 @@ def _serve(session: Session) -> int:
     from integrity.service.sd_notify import Notifier
     from integrity.service.startup import limit_memory_use
 
-    _set_up_logging(session.output.verbosity)
+    set_up_logging(session.output.verbosity)
     limit_memory_use()
     be_idle()
     service = Daemon(
@@ -72,7 +72,7 @@ def _serve(session: Session) -> int:
     os._exit(ExitCode.OK)
 
 
-def _set_up_logging(verbosity: int) -> None:
+def set_up_logging(verbosity: int) -> None:
     """Log for the journal, or for whoever looks at the terminal."""
     from integrity.service.sd_notify import JournalFormatter, is_journal
 

@@ -62,6 +62,7 @@ COMMANDS = {
     "alert": CommandEntry("alert", "alert", "Send a test alert through every channel."),
     "config": CommandEntry("config", "config", "Check or show the configuration, or print a sample."),
     "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground."),
+    "web": CommandEntry("web", "web", "Serve the page for browsers."),
     "service": CommandEntry("service", "service", "Install, uninstall, or show the systemd units."),
 }
 

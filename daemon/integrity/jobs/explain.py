@@ -15,7 +15,7 @@ from integrity.config import Config
 from integrity.config.copy_urls import hide_secrets
 from integrity.jobs.compare.source import find_known_sources
 from integrity.jobs.targets import Target, find_target
-from integrity.model import BaselineReason, Finding, FindingState
+from integrity.model import BaselineReason, Finding, FindingState, RootId
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class FileStory:
 
     Args:
         root: absolute path of its root.
+        root_id: the number of its root.
         path: relative to the root; empty for the root itself.
         record: None if it is not recorded (any more).
         candidate: newer content, or a removal, that waits for a decision.
@@ -55,6 +56,7 @@ class FileStory:
     """
 
     root: bytes
+    root_id: RootId
     path: bytes
     is_folder: bool
     record: FileRecord | None
@@ -98,6 +100,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             manifest = history.find_import(connection, target.root.id, record.id)
         return FileStory(
             root=target.root.path,
+            root_id=target.root.id,
             path=target.prefix,
             is_folder=folders.get_folder_id(connection, target.root.id, target.prefix) is not None,
             record=record,

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
@@ -128,6 +129,8 @@ class _Errors:
     async def show_http(self, request: Request, error: Exception) -> Response:
         """Show that a page does not exist, or a request can't be understood."""
         assert isinstance(error, HTTPException)
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"error": error.detail}, error.status_code, error.headers)
         title = _TITLES.get(error.status_code, "This did not work")
         text = error.detail if error.status_code in (400, 409) else "Go back, or begin at the overview."
         response = self._site.render_error(request, error.status_code, title, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -47,11 +48,13 @@ def gravity_of(finding: Finding) -> str:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
+    "below": lambda name, folder: os.path.join(folder, name),
     "count": count,
     "duration": format_duration,
     "gravity": gravity_of,
     "headline": lambda kind: KINDS[kind].headline,
     "iso": iso_time,
+    "last_part": os.path.basename,
     "moment": local_time,
     "number": lambda number: f"{number:,}",
     "path": show_path,

@@ -115,6 +115,7 @@ class BrowsePages:
             root=root,
             crumbs=list(find_crumbs(root, path)),
             story=story,
+            file_path=absolute(root.path, path),
             evidence=collect_evidence(story),
             lines=list(describe_story(story, PLAIN))[1:],
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from integrity.jobs.compare.deadline import CopyStatus
     from integrity.web.site import Site
+
+
+class CopyRow(NamedTuple):
+    """A copy, and in words what of it was compared, how closely, and why it waits."""
+
+    copy: CopyStatus
+    compared: str
+    level: str
+    waits: str | None
 
 
 class CopyPages:
@@ -33,12 +43,7 @@ class CopyPages:
         """Show all copies."""
         known, live = self._site.find_status(), self._site.find_live()
         rows = [
-            {
-                "copy": one,
-                "compared": describe_comparisons(one, PLAIN),
-                "level": describe_level(one),
-                "waits": find_wait(live, one.name),
-            }
+            CopyRow(one, describe_comparisons(one, PLAIN), describe_level(one), find_wait(live, one.name))
             for one in known.status.copies
         ]
         return self._site.render(

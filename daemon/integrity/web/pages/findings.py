@@ -20,6 +20,7 @@ from integrity.verdict import CopyVote
 from integrity.views.explain import READ_HOW, VOTES, exact_time
 from integrity.views.objects import digest_fields
 from integrity.web.drawings import BlockMap, BlockState, layout_blocks
+from integrity.web.filters import quote_path
 from integrity.web.query import read_number, read_word
 
 if TYPE_CHECKING:
@@ -96,9 +97,17 @@ class FindingPages:
             names=other_names(finding),
             steps=next_steps(finding),
             story=story,
+            file_url=file_url(finding, story),
             blocks=map_blocks(finding, story),
             evidence=[] if story is None else collect_evidence(story),
         )
+
+
+def file_url(finding: Finding, story: FileStory | None) -> str:
+    """Return the URL of the file that a finding is about; empty if nothing is recorded of it."""
+    if story is None or story.record is None or not finding.path:
+        return ""
+    return f"/browse/{story.root_id}/{quote_path(finding.path)}"
 
 
 class Evidence(NamedTuple):
@@ -156,9 +165,8 @@ def map_blocks(finding: Finding, story: FileStory | None) -> BlockMap | None:
         return None
     size = finding.block_size_bytes
     count = max(1, -(-record.witness.size_bytes // size))
-    is_elsewhere = (
-        any(copy.state is not None and copy.state.vote is CopyVote.SAME for copy in story.copies) if story else False
-    )
+    copies = () if story is None else story.copies
+    is_elsewhere = any(copy.state is not None and copy.state.vote is CopyVote.SAME for copy in copies)
     damaged = BlockState.IN_COPY if is_elsewhere else BlockState.DAMAGED
     states = dict.fromkeys(finding.blocks, damaged)
     if finding.kind is FindingKind.UNREADABLE:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from starlette.responses import Response
 from starlette.routing import Route
 
+from integrity.alerts.wording import say_how_bad, sort_by_gravity
 from integrity.catalog.coverage import Age
+from integrity.catalog.findings import page_incidents
 from integrity.config import format_size, spell_duration
 from integrity.views.roots import describe_root_run, forecast
-from integrity.views.sentence import sum_up_status
+from integrity.views.sentence import Gravity, sum_up_status
 from integrity.views.text import PLAIN, count
 from integrity.web.drawings import BarPart, layout_bar
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from integrity.jobs.status import RootStatus, Status
     from integrity.web.site import Site
 
+_JUDGED = 500
 _CLASSES = {Age.UNCOVERED: "problem"}
 
 
@@ -50,15 +53,26 @@ class Overview:
     def show(self, request: Request) -> Response:
         """Show the page."""
         known, live = self._site.find_status(), self._site.find_live()
+        sentence = sum_up_status(known.status, live)
+        if sentence.gravity is Gravity.PROBLEM:
+            sentence = sentence._replace(more=(*self._say_how_bad(known.status), *sentence.more))
         return self._site.render(
             request,
             "overview.html",
             title="Overview",
             read_at=known.at,
-            sentence=sum_up_status(known.status, live),
+            sentence=sentence,
             cards=[make_card(one, known.status) for one in known.status.roots],
             live=live,
         )
+
+    def _say_how_bad(self, status: Status) -> list[str]:
+        """Say how many files are affected, and of how many there are good copies; nothing where there are too many."""
+        with self._site.open_catalog() as catalog, catalog.read() as connection:
+            found = page_incidents(connection, before=None, limit=_JUDGED + 1)
+        if not found or len(found) > _JUDGED:
+            return []
+        return [say_how_bad(sort_by_gravity(found), sum(one.coverage.files for one in status.roots))]
 
 
 def make_card(one: RootStatus, status: Status) -> RootCard:

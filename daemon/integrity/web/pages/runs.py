@@ -15,6 +15,7 @@ from starlette.routing import Route
 from integrity.catalog.roots import find_roots
 from integrity.catalog.runs import RunRecord, find_reads, get_run, page_runs
 from integrity.model import Job, RootId, RunId
+from integrity.views.text import count
 from integrity.web.drawings import layout_bars, layout_calendar
 from integrity.web.query import read_number, read_word
 
@@ -61,6 +62,7 @@ class RunPages:
             reads = find_reads(connection, Job.SCRUB, since, root_id)
             scrubs = page_runs(connection, before=None, limit=_RATES, root_id=root_id, job=Job.SCRUB)
             roots = find_roots(connection)
+        rates = [(one.started_at, rate) for one in reversed(scrubs) if (rate := find_rate(one))]
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
         return self._site.render(
             request,
@@ -72,7 +74,9 @@ class RunPages:
             asked={"job": job, "root": root},
             calendar=layout_calendar(sum_by_day(reads), date.today(), _WEEKS),
             weeks=_WEEKS,
-            rates=layout_bars([(one.started_at, rate) for one in reversed(scrubs) if (rate := find_rate(one))]),
+            gap=describe_gap(sum_by_day(reads), date.today()),
+            rates=layout_bars(rates),
+            fastest=max((rate for _, rate in rates), default=0.0),
             more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
             query=f"?{urlencode(asked)}" if asked else "",
         )
@@ -110,6 +114,9 @@ def sum_by_day(reads: Iterable[ReadAt]) -> dict[date, int]:
     return days
 
 
-def find_gap_days(days: dict[date, int], last: date) -> int:
-    """Return the number of days since something was verified; the whole calendar's if nothing was."""
-    return next((back for back in range(_WEEKS * 7) if days.get(last - timedelta(days=back))), _WEEKS * 7)
+def describe_gap(days: dict[date, int], last: date) -> str:
+    """Say when something was last verified."""
+    gap = next((back for back in range(_WEEKS * 7) if days.get(last - timedelta(days=back))), None)
+    if gap is None:
+        return "Nothing was verified in the last year."
+    return "Verified today." if not gap else f"Last verified {count(gap, 'day')} ago."
