@@ -14,6 +14,7 @@ DEBIAN_PACKAGES = {
     "borgmatic": "borgmatic",
     "btrfs": "btrfs-progs",
     "cc": "gcc",
+    "chromium": "chromium",
     "e2fsck": "e2fsprogs",
     "fallocate": "util-linux",
     "fusermount3": "fuse3",

@@ -45,4 +45,7 @@ def read_limit(request: Request, *, usual: int, most: int) -> int:
 def read_raw_path(request: Request, prefix: str) -> bytes:
     """Return what stands behind a prefix of the URL, as bytes: names of files need not be UTF-8."""
     raw = bytes(request.scope["raw_path"]).partition(b"?")[0]
-    return unquote_to_bytes(raw.removeprefix(prefix.encode())).strip(b"/")
+    path = unquote_to_bytes(raw.removeprefix(prefix.encode())).strip(b"/")
+    if b"\0" in path:
+        raise HTTPException(404)
+    return path

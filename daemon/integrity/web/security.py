@@ -218,5 +218,6 @@ def _host_name(header: str) -> str:
     """Return the name of a Host header without its port, in lower case."""
     name = header.strip().lower()
     if name.startswith("["):
-        return name.partition("]")[0] + "]"
+        address, bracket, _ = name.partition("]")
+        return address + bracket
     return name.partition(":")[0].rstrip(".")

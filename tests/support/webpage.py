@@ -1,0 +1,192 @@
+"""The real page in a process of its own, and a client that keeps its cookie as a browser does."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from support.cli import Box, make_command
+from support.waiting import wait_until
+
+PASSWORD = "correct horse battery"
+_TIMEOUT_S = 30.0
+
+
+def find_port() -> int:
+    """Find a port that is free now."""
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return int(tried.getsockname()[1])
+
+
+class Reply(NamedTuple):
+    """What the page answered."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode()
+
+    @property
+    def object(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class WebPage:
+    """
+    ``with WebPage(box, toml) as page: ...`` runs ``integrity web`` on a free port; it never outlives the block.
+
+    Args:
+        box: whose catalog is shown.
+        toml: its configuration; ``[web]`` is added.
+        web: further lines of ``[web]``.
+        has_password: a password was set before it starts.
+        port: to listen on.
+    """
+
+    def __init__(
+        self, box: Box, toml: str = "", *, web: str = "", has_password: bool = True, port: int | None = None
+    ) -> None:
+        self._box = box
+        self.port = port or find_port()
+        self.config = box.configure(f'{toml}\n[web]\nlisten = "127.0.0.1:{self.port}"\n{web}\n')
+        self.state = box.home / "state"
+        self._environment = {**box.environment, "XDG_STATE_HOME": str(self.state)}
+        self._log = box.home / "web.log"
+        self._has_password = has_password
+
+    def __enter__(self) -> WebPage:
+        if self._has_password:
+            self.set_password(PASSWORD)
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                make_command("web"), env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            wait_until(lambda: b"The page is at" in self._log.read_bytes() or self.has_ended, "the page to start")
+            assert not self.has_ended, self.log
+        except BaseException:
+            self._process.kill()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            print(f"--- the page's log\n{self.log}")
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    @property
+    def log(self) -> str:
+        """All that it printed."""
+        return self._log.read_text()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def link(self) -> str:
+        """The path of the one-time link that it printed."""
+        found = re.search(r"(/welcome\?token=\S+)", self.log)
+        assert found is not None, self.log
+        return found[1]
+
+    def set_password(self, password: str) -> None:
+        """Set a password as its owner does."""
+        subprocess.run(
+            make_command("web", "--set-password"),
+            env=self._environment,
+            input=f"{password}\n".encode(),
+            check=True,
+            capture_output=True,
+        )
+
+    def client(self) -> WebClient:
+        """Return a client that is not logged in."""
+        return WebClient(self.port)
+
+    def visitor(self) -> WebClient:
+        """Return a client that is logged in."""
+        client = self.client()
+        assert 303 == client.log_in().status
+        return client
+
+
+class WebClient:
+    """A client with one cookie. Each request is a connection of its own."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.cookie = ""
+
+    def get(self, path: str, **headers: str) -> Reply:
+        """Ask for a page."""
+        return self.ask("GET", path, headers={name.replace("_", "-"): text for name, text in headers.items()})
+
+    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Reply:
+        """Send a form."""
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        given = {name.replace("_", "-"): text for name, text in headers.items()}
+        return self.ask("POST", path, urlencode(fields).encode(), form | given)
+
+    def log_in(self, password: str = PASSWORD) -> Reply:
+        """Log in."""
+        return self.post("/login", {"password": password})
+
+    def find_token(self) -> str:
+        """Return the token that forms of this session carry."""
+        found = re.search(r'name="csrf" value="(\w+)"', self.get("/settings").text)
+        assert found is not None
+        return found[1]
+
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Reply:
+        """Send a request, and keep the cookie that comes back."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_TIMEOUT_S)
+        try:
+            cookie = {"Cookie": self.cookie} if self.cookie else {}
+            connection.request(method, path, body, {**cookie, **(headers or {})})
+            response = connection.getresponse()
+            reply = Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+        if new := reply.headers.get("Set-Cookie"):
+            self.cookie = new.partition(";")[0]
+        return reply
+
+
+def read_memory(pid: int) -> int:
+    """Return how much memory a process holds, in bytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024

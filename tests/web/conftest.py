@@ -1,0 +1,62 @@
+"""A watched folder with damage and a backup, and the page that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from support.bitrot import rot
+from support.cli import Box
+from support.comparing import back_up
+from support.loopfs import LoopFS
+from support.reading import let_age
+from support.webpage import WebPage
+
+SCRIPT = "<script>alert(1)<\\script>.jpg"
+"""A name that is a program if a page does not escape it; names hold no slash."""
+
+BROKEN = b"\xff\xfe \x1b[31m'\"&.jpg"
+"""A name that is not UTF-8, and would color a terminal."""
+
+
+class Watched(NamedTuple):
+    """A folder that is watched."""
+
+    box: Box
+    folder: Path
+    toml: str
+
+
+@pytest.fixture
+def watched(integrity: Box, ext4: LoopFS, tmp_path: Path) -> Watched:
+    """Record and verify photos on a file system of their own, flip a bit of one, and find it."""
+    folder = ext4.folder / "photos"
+    (folder / "2019").mkdir(parents=True)
+    for name in ("2019/a.jpg", "2019/b.jpg", SCRIPT):
+        (folder / name).write_bytes(bytes((7 * index + len(name)) % 251 for index in range(1 << 12)) * 800)
+    with open(bytes(folder) + b"/" + BROKEN, "wb") as file:
+        file.write(bytes(range(256)) * 64)
+    let_age(folder / SCRIPT)
+    copy = back_up(folder, tmp_path / "<b>copy")
+    toml = (
+        f'[[root]]\npath = "{folder}"\npolicy = "archive"\n'
+        f'[[copy]]\nname = "nightly"\nof = "{folder}"\nurl = "{copy}"\n'
+    )
+    integrity.configure(toml)
+    integrity.run("scan", folder, expect=0)
+    integrity.run("scrub", folder, expect=0)
+    rot(folder / "2019" / "b.jpg", (1 << 20) + 5)
+    rot(folder / SCRIPT, 5)
+    integrity.run("scrub", folder, expect=1)
+    integrity.run("compare", folder, "--with", "nightly", expect=1)
+    return Watched(integrity, folder, toml)
+
+
+@pytest.fixture
+def page(watched: Watched) -> Iterator[WebPage]:
+    """Serve the page about it; no service runs."""
+    with WebPage(watched.box, watched.toml) as served:
+        yield served

@@ -1,0 +1,151 @@
+"""
+The page in a real browser: Debian's chromium, driven by Playwright.
+
+Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS names, or else to the test's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+
+from support.machine import need_programs
+from support.service import Service
+from support.webpage import PASSWORD, WebPage
+from tests.web.conftest import Watched
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+PLACES = {
+    "overview": "/",
+    "findings": "/findings",
+    "finding": "/findings/1",
+    "folder": "/browse/1",
+    "file": "/browse/1/2019/b.jpg",
+    "runs": "/runs",
+    "run": "/runs/1",
+    "copies": "/copies",
+    "alerts": "/alerts",
+    "settings": "/settings",
+}
+WIDTHS = (360, 1440)
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    """Start Debian's chromium."""
+    need_programs("chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+def log_in(tab: Page, page: WebPage) -> None:
+    tab.goto(f"{page.url}/login")
+    tab.fill("#password", PASSWORD)
+    tab.click("main button")
+    tab.wait_for_url(f"{page.url}/")
+
+
+def listen(tab: Page) -> list[str]:
+    """Collect what the browser complains about: errors, refused scripts and styles."""
+    complaints: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(message.text)
+
+    tab.on("console", note)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+    return complaints
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_and_have_no_barriers(browser: Browser, page: WebPage, tmp_path: Path, scheme: str) -> None:
+    """Nothing sticks out at any width, no script is refused or runs from a name, axe finds nothing serious."""
+    folder = Path(os.environ.get("INTEGRITY_SCREENSHOTS", tmp_path))
+    problems = []
+    for width in WIDTHS:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+        tab = context.new_page()
+        complaints = listen(tab)
+        log_in(tab, page)
+        for name, place in PLACES.items():
+            tab.goto(page.url + place)
+            tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+            if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                problems.append(f"{name} at {width}: wider than the window")
+            problems += [
+                f"{name} at {width}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
+                for one in Axe().run(tab).response["violations"]
+                if one["impact"] in ("serious", "critical")
+            ]
+        problems += [f"console at {width}: {text}" for text in complaints]
+        context.close()
+
+    assert [] == problems
+
+
+def test_reading_needs_no_script(browser: Browser, page: WebPage) -> None:
+    """Every page says all that it says without JavaScript."""
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    log_in(tab, page)
+
+    for place in PLACES.values():
+        tab.goto(page.url + place)
+        assert tab.inner_text("main").strip()
+    tab.goto(page.url)
+    expect(tab.locator("h1")).to_contain_text("2 damaged files")
+    tab.select_option("select[name=state]", "all") if tab.locator("select[name=state]").count() else None
+
+
+def test_keyboard_is_enough(browser: Browser, page: WebPage) -> None:
+    """From the log-in to a finding with the keyboard alone; the first stop of each page skips to its content."""
+    tab = browser.new_page()
+    tab.goto(f"{page.url}/login")
+    tab.keyboard.type(PASSWORD)  # the field has the focus
+    tab.keyboard.press("Enter")
+    tab.wait_for_url(f"{page.url}/")
+    tab.keyboard.press("Tab")
+    expect(tab.locator(":focus")).to_have_text("Skip to the content")
+    tab.goto(f"{page.url}/findings")
+    link = tab.locator("tbody a").first
+    for _ in range(60):
+        tab.keyboard.press("Tab")
+        if link.evaluate("link => link === document.activeElement"):
+            break
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/findings/*")
+
+
+def test_progress_is_shown_as_it_goes(browser: Browser, watched: Watched) -> None:
+    """What the service does appears on an open page without loading it again."""
+    with Service(watched.box), WebPage(watched.box, watched.toml) as page:
+        context: BrowserContext = browser.new_context()
+        tab = context.new_page()
+        complaints = listen(tab)
+        log_in(tab, page)
+        expect(tab.locator("#live")).to_contain_text("Next:")
+    expect(tab.locator("#live")).to_contain_text("Next:")
+    assert not [text for text in complaints if "Content Security Policy" in text]
+
+
+def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
+    """The button works, and the back button shows nothing."""
+    tab = browser.new_page()
+    log_in(tab, page)
+    tab.click("header button")
+    tab.wait_for_url(f"{page.url}/login")
+    tab.goto(f"{page.url}/findings")
+
+    expect(tab).to_have_url(f"{page.url}/login")

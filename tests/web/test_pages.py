@@ -1,0 +1,205 @@
+"""What the pages say is what the commands say; names are shown, and are never a part of the page."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from urllib.parse import quote
+
+import pytest
+from tests.web.conftest import BROKEN, SCRIPT, Watched
+
+from support.service import Service
+from support.webpage import WebClient, WebPage
+
+pytestmark = pytest.mark.root
+
+PLACES = ["/", "/findings", "/findings?state=all", "/findings/1", "/findings/2", "/browse/1", "/browse/1/2019",
+          "/runs", "/runs/1", "/copies", "/alerts", "/settings"]  # fmt: skip
+
+
+def find_links(text: str) -> set[str]:
+    return {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', text)}
+
+
+def test_every_page_answers_and_every_link_leads_somewhere(page: WebPage) -> None:
+    """From the overview on, each link of each page is followed once."""
+    visitor = page.visitor()
+    seen: dict[str, int] = {}
+    waiting = {"/"}
+    while waiting:
+        place = waiting.pop()
+        reply = visitor.get(place)
+        seen[place] = reply.status
+        if "text/html" in (reply.headers["Content-Type"] or ""):
+            waiting |= find_links(reply.text) - seen.keys() - {"/live"}
+
+    assert {200} == {status for place, status in seen.items() if place != "/browse"}  # it leads on to the only root
+    assert set(PLACES) - seen.keys() <= {"/findings?state=all"}
+    assert "bug" not in page.log
+
+
+def test_overview_says_what_is_wrong_and_how_bad_it_is(page: WebPage, watched: Watched) -> None:
+    """With the words of the mails and of ``status``."""
+    text = html.unescape(page.visitor().get("/").text)
+
+    assert "Found: 2 damaged files." in text
+    assert "2 of 4 files are affected; good copies exist." in text
+    assert "The service does not run" in text
+    assert str(watched.folder) in text
+
+
+def test_finding_shows_blocks_evidence_and_what_to_do(page: WebPage, watched: Watched) -> None:
+    """The damaged block, what each side says, and the command with the copy that is good."""
+    visitor, findings = page.visitor(), watched.box.findings("findings", expect=1)
+    number = next(one["id"] for one in findings if one["path"].endswith("b.jpg"))
+    text = html.unescape(visitor.get(f"/findings/{number}").text)
+
+    assert f"integrity repair {watched.folder}/2019/b.jpg --from nightly" in text
+    assert "block 1 (counted from 0" in text
+    assert 1 == len(re.findall(r'<rect class="in-copy" x="12"', text))
+    assert 3 == len(re.findall(r'<rect class="intact" x="\d+" y="0" width="11"', text))
+    record = watched.box.get_object("file", "explain", watched.folder / "2019" / "b.jpg")
+    assert record["digests"]["md5"] in text
+    assert "copy nightly" in text
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_names_are_text(page: WebPage, place: str) -> None:
+    """No name, message or URL of a copy becomes a tag."""
+    text = page.visitor().get(place).text
+
+    assert "<script>alert" not in text
+    assert "<b>copy" not in text
+    assert "\x1b" not in text
+
+
+def test_names_of_any_bytes_can_be_looked_at(page: WebPage) -> None:
+    """A name is found by its bytes, whatever they are."""
+    visitor = page.visitor()
+    shown = [visitor.get(f"/browse/1/{quote(name)}") for name in (BROKEN, os.fsencode(SCRIPT))]
+
+    assert [200, 200] == [reply.status for reply in shown]
+    assert "\\xff\\xfe \\x1b[31m" in html.unescape(shown[0].text)
+    assert f"/browse/1/{quote(BROKEN)}" in html.unescape(visitor.get("/browse/1").text)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/browse/1/../../../etc/passwd", "/browse/1/%2e%2e/%2e%2e/etc/passwd", "/browse/1//etc/passwd", "/browse/9",
+     "/browse/1/2019/a.jpg/b", "/browse/1/%00", "/findings/99", "/findings/99999999999999999999999", "/runs/99",
+     "/runs/99999999999999999999999", "/nothing", "/api/v1/files/etc/passwd", "/static/../app.py",
+     "/static/%2e%2e/app.py"],
+)  # fmt: skip
+def test_what_is_not_there_is_not_found(page: WebPage, place: str) -> None:
+    """A page that says so, with the status that programs understand; no file of the machine is ever opened."""
+    reply = page.visitor().get(place)
+
+    assert 404 == reply.status
+    assert "root:" not in reply.text
+    assert "Traceback" not in page.log
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["/findings?before=x", "/findings?kind=nix", "/findings?root=-1", "/runs?job=nix", "/runs?before=9e9",
+     "/api/v1/findings?limit=x", "/api/v1/runs?root=99999999999999999999"],
+)  # fmt: skip
+def test_what_can_not_be_understood_is_400(page: WebPage, query: str) -> None:
+    """And says which part of it."""
+    reply = page.visitor().get(query)
+
+    assert 400 == reply.status
+    assert "must be" in reply.text
+
+
+def plain(printed: dict[str, object]) -> dict[str, object]:
+    """Return an object without what says on a line of its own which object it is."""
+    return {key: value for key, value in printed.items() if key not in ("type", "schema")}
+
+
+def test_objects_are_those_of_the_command_line(page: WebPage, watched: Watched) -> None:
+    """The same fields with the same values."""
+    visitor, box = page.visitor(), watched.box
+    file = watched.folder / "2019" / "b.jpg"
+    status = visitor.get("/api/v1/status").object
+
+    found = [plain(one) for one in box.findings("findings", expect=1)]
+    assert found == visitor.get("/api/v1/findings").object["findings"][::-1]
+    assert plain(box.get_object("file", "explain", file)) == visitor.get(f"/api/v1/files{quote(str(file))}").object
+    assert plain(box.get_object("copy", "status")) == status["copies"][0]
+    (root,) = status["roots"]
+    assert 1 == root.pop("id")
+    assert plain(box.get_object("root", "status")) == root
+    runs = visitor.get("/api/v1/runs?limit=2").object
+    assert ["compare", "scan"] == [one["job"] for one in runs["runs"]] or len(runs["runs"]) == 2
+    assert runs["next_before"] == runs["runs"][-1]["id"]
+
+
+def page_through(visitor: WebClient, kind: str) -> list[int]:
+    numbers: list[int] = []
+    before = ""
+    while True:
+        reply = visitor.get(f"/api/v1/{kind}?limit=1{before}").object
+        numbers += [one["id"] for one in reply[kind]]
+        if reply["next_before"] is None:
+            return numbers
+        before = f"&before={reply['next_before']}"
+
+
+def test_pages_follow_each_other(page: WebPage) -> None:
+    """Each entry is on one page, the newest first."""
+    visitor = page.visitor()
+
+    for kind in ("findings", "runs"):
+        numbers = page_through(visitor, kind)
+        assert sorted(set(numbers), reverse=True) == numbers
+        assert [one["id"] for one in visitor.get(f"/api/v1/{kind}?limit=1000").object[kind]] == numbers
+
+
+def test_description_of_the_interface_names_every_path(page: WebPage) -> None:
+    """What OpenAPI says is there answers."""
+    visitor = page.visitor()
+    described = visitor.get("/api/v1/openapi.json").object
+
+    assert described["openapi"].startswith("3.")
+    for path in described["paths"]:
+        place = path.replace("{finding_id}", "1").replace("{path}", "nothing")
+        assert visitor.get(f"/api/v1{place}").status in (200, 404)
+
+
+def test_running_service_is_shown(watched: Watched) -> None:
+    """Without one the page says so; with one it is healthy and says what comes next."""
+    with WebPage(watched.box, watched.toml) as page:
+        assert 503 == page.client().get("/healthz").status
+        config = page.config.read_text()
+    watched.box.configure(config)
+    with Service(watched.box), WebPage(watched.box, watched.toml) as page:
+        assert 200 == page.client().get("/healthz").status
+        text = page.visitor().get("/").text
+        assert "The service does not run" not in text
+        assert "Next: " in text
+        live = page.visitor().get("/metrics").text
+        assert "integrity_service_up 1.0" in live
+
+
+def test_catalog_that_can_not_be_read_gives_a_page_that_says_so(watched: Watched) -> None:
+    """Missing or damaged: what is wrong, where, and what to do."""
+    watched.box.configure(watched.toml)
+    kept = watched.box.catalog.read_bytes()
+    with WebPage(watched.box, watched.toml) as page:
+        visitor = page.visitor()
+        watched.box.catalog.write_bytes(b"this is no database" * 1000)
+        for place in ("/findings", "/runs", "/browse/1"):
+            reply = visitor.get(place)
+            assert 503 == reply.status
+            assert "catalog" in reply.text
+        assert 503 == visitor.get("/healthz").status
+        watched.box.catalog.unlink()
+        reply = visitor.get("/findings")
+        assert 503 == reply.status
+        assert "Nothing is recorded yet" in reply.text
+        watched.box.catalog.write_bytes(kept)
+        assert 200 == visitor.get("/findings").status
+        assert "bug" not in page.log

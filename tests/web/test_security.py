@@ -1,0 +1,251 @@
+"""An attacker's list: each way in that is known for such pages, tried on the real one."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import stat
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from support.cli import Box
+from support.webpage import PASSWORD, WebClient, WebPage
+
+OPEN = ["/login", "/healthz", "/static/style.css", "/static/live.js", "/static/icon.svg"]
+CLOSED = ["/", "/findings", "/findings/1", "/browse", "/browse/1", "/runs", "/copies", "/alerts", "/settings", "/live",
+          "/nothing"]  # fmt: skip
+
+
+@pytest.fixture
+def page(integrity: Box) -> Iterator[WebPage]:
+    """Serve an empty catalog."""
+    (integrity.home / "watched").mkdir(parents=True)
+    integrity.run("scan", integrity.home / "watched", expect=0)
+    with WebPage(integrity) as served:
+        yield served
+
+
+def test_nothing_is_shown_without_a_log_in(page: WebPage) -> None:
+    """Pages lead to the log-in; programs get 401."""
+    stranger = page.client()
+
+    for place in CLOSED:
+        reply = stranger.get(place)
+        assert (303, "/login") == (reply.status, reply.headers["Location"]), place
+    for place in ("/metrics", "/api/v1/status", "/api/v1/findings"):
+        assert 401 == stranger.get(place).status
+    assert all(stranger.get(place).status in (200, 503) for place in OPEN)
+
+
+def test_log_in_and_out(page: WebPage) -> None:
+    """The cookie is out of reach of scripts and of other sites; after the log-out the browser has none."""
+    visitor = page.client()
+    reply = visitor.log_in()
+    cookie = reply.headers["Set-Cookie"]
+
+    assert (303, "/") == (reply.status, reply.headers["Location"])
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert 200 == visitor.get("/").status
+    assert 303 == visitor.post("/logout", {"csrf": visitor.find_token()}).status
+    assert 303 == visitor.get("/").status
+
+
+def test_guessing_is_slowed_down(page: WebPage) -> None:
+    """After some wrong passwords an address has to wait, even with the right one."""
+    stranger = page.client()
+    answers = [stranger.log_in(f"guess {number}").status for number in range(8)]
+
+    assert 403 == answers[0]
+    assert 429 == answers[-1]
+    refused = stranger.log_in()
+    assert 429 == refused.status
+    assert int(refused.headers["Retry-After"]) > 0
+
+
+def test_forms_need_the_token_of_their_session(page: WebPage) -> None:
+    """A form that another site has the browser send changes nothing."""
+    visitor, other = page.visitor(), page.visitor()
+
+    for token in ("", "x" * 64, other.find_token()):
+        assert 403 == visitor.post("/logout", {"csrf": token}).status
+    assert 403 == visitor.post("/logout", {"csrf": visitor.find_token()}, Origin="http://evil.example").status
+    assert 403 == visitor.post("/logout", {"csrf": visitor.find_token()}, Sec_Fetch_Site="cross-site").status
+    assert 200 == visitor.get("/").status
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8431", "127.0.0.1.evil.example", "", "[::1", "a" * 300])
+def test_other_names_are_refused(page: WebPage, host: str) -> None:
+    """A name that an attacker lets point here (DNS rebinding) gets nothing, not even the log-in."""
+    visitor = page.visitor()
+
+    for place in ("/", "/login", "/healthz", "/api/v1/status", "/static/style.css"):
+        assert visitor.get(place, Host=host).status in (400, 421)
+    assert 200 == visitor.get("/", Host=f"LOCALHOST:{page.port}").status
+
+
+def test_session_can_not_be_chosen_forged_or_kept(page: WebPage) -> None:
+    """A log-in makes a new session; another key signs nothing; a new password ends all."""
+    visitor = page.client()
+    visitor.cookie = "integrity_session=chosen"
+    visitor.log_in()
+    cookie = visitor.cookie
+    assert "chosen" not in cookie
+    for forged in (cookie[:-1] + ("A" if cookie[-1] != "A" else "B"), "integrity_session=" + "x" * 60, cookie + "."):
+        thief = page.client()
+        thief.cookie = forged
+        assert 303 == thief.get("/").status
+    old = page.client()
+    old.cookie = cookie
+    assert 200 == old.get("/").status
+
+
+def test_new_password_ends_all_sessions(integrity: Box) -> None:
+    """Also those of before a restart, which otherwise last."""
+    with WebPage(integrity) as page:
+        visitor = page.visitor()
+        port = page.port
+    with WebPage(integrity, has_password=False, port=port) as page:
+        assert visitor.get("/settings").status == 200
+    page.set_password("another password")
+    with WebPage(integrity, has_password=False, port=port):
+        assert 303 == visitor.get("/settings").status
+        assert 403 == visitor.log_in(PASSWORD).status
+        assert 303 == visitor.log_in("another password").status
+
+
+def test_first_password_is_set_by_a_link_that_holds_once(integrity: Box) -> None:
+    """Who has not read the log can set none."""
+    with WebPage(integrity, has_password=False) as page:
+        stranger = page.client()
+        assert "No password is set yet" in stranger.get("/login").text
+        assert 403 == stranger.log_in("").status
+        assert 403 == stranger.get("/welcome").status
+        assert 403 == stranger.get("/welcome?token=guess").status
+        form = {"token": "guess", "password": PASSWORD, "again": PASSWORD}
+        assert 403 == stranger.post("/welcome", form).status
+        token = page.link.partition("=")[2]
+        assert 200 == stranger.get(page.link).status
+        assert 400 == stranger.post("/welcome", {"token": token, "password": "short", "again": "short"}).status
+        assert 400 == stranger.post("/welcome", {"token": token, "password": PASSWORD, "again": "x"}).status
+        assert 303 == stranger.post("/welcome", form | {"token": token}).status
+        assert 200 == stranger.get("/settings").status
+        assert 403 == stranger.get(page.link).status
+        assert 403 == page.client().post("/welcome", form | {"token": token}).status
+    stored = page.state / "integrity-web" / "password.json"
+    assert 0o600 == stat.S_IMODE(stored.stat().st_mode)
+    assert PASSWORD not in stored.read_text()
+
+
+def test_every_answer_forbids_what_pages_do_not_need(page: WebPage) -> None:
+    """No script but ours, no frame, no sniffing, no copy in a cache."""
+    visitor = page.visitor()
+
+    for place in ("/", "/nothing", "/login", "/api/v1/status", "/static/live.js", "/findings?before=x"):
+        headers = visitor.get(place).headers
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert ("nosniff", "DENY") == (headers["X-Content-Type-Options"], headers["X-Frame-Options"])
+        assert "no-store" in headers["Cache-Control"]
+        assert "Server" not in headers
+    text = visitor.get("/").text
+    assert "style=" not in text
+    assert "onclick" not in text
+
+
+def test_large_requests_end_early(page: WebPage) -> None:
+    """A body of a gigabyte, said to be one or not, and cookies and lines without end."""
+    visitor = page.visitor()
+
+    assert 413 == visitor.ask("POST", "/login", headers={"Content-Length": str(1 << 30)}).status
+    assert 400 == visitor.ask("POST", "/login", headers={"Content-Length": "-5"}).status
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)
+    connection.putrequest("POST", "/login")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.putheader("Content-Type", "application/x-www-form-urlencoded")
+    connection.endheaders()
+    try:
+        for _ in range(1 << 14):
+            connection.send(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+    except OSError:
+        pass  # it hung up
+    else:
+        pytest.fail("a gigabyte was taken")
+    finally:
+        connection.close()
+    greedy = page.client()
+    greedy.cookie = "integrity_session=" + "x" * (64 << 10)
+    assert greedy.get("/").status in (303, 400, 431)
+    assert 200 == visitor.get("/").status
+    assert "Traceback" not in page.log
+
+
+def test_many_slow_connections_leave_room(page: WebPage) -> None:
+    """A thousand clients that never finish their request do not keep anybody else out."""
+    visitor = page.visitor()
+    slow = []
+    try:
+        for _ in range(1000):
+            one = socket.create_connection(("127.0.0.1", page.port), timeout=10)
+            one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
+            slow.append(one)
+        began = time.monotonic()
+        assert 200 == visitor.get("/settings").status
+        assert time.monotonic() - began < 5
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_token_opens_what_programs_read_and_nothing_else(integrity: Box) -> None:
+    """``/metrics`` and ``/api`` take it as a bearer token; pages and forms do not."""
+    (integrity.home / "watched").mkdir(parents=True)
+    integrity.run("scan", integrity.home / "watched", expect=0)
+    file = integrity.home / "token"
+    file.write_text("0123456789abcdef0123\n")
+    with WebPage(integrity, web=f'token_file = "{file}"') as page:
+        program = page.client()
+        right, wrong = "Bearer 0123456789abcdef0123", "Bearer 0123456789abcdef0124"
+        for place in ("/metrics", "/api/v1/status"):
+            assert 200 == program.get(place, Authorization=right).status
+            assert 401 == program.get(place, Authorization=wrong).status
+            assert 401 == program.get(place, Authorization="Bearer ").status
+        assert 303 == program.get("/settings", Authorization=right).status
+        assert 401 == program.post("/api/v1/status", {}, Authorization=right).status
+
+
+@pytest.mark.parametrize(
+    ("web", "said"),
+    [
+        ('listen = "0.0.0.0:8431"', "in plain text"),
+        ('listen = "[::]:8431"', "in plain text"),
+        ('tls_certificate = "/etc/cert.pem"', "belong together"),
+        ('tls_certificate = "/nothing/cert.pem"\ntls_key = "/nothing/key.pem"', "can't be used"),
+        ('token_file = "/nothing"', "can't be read"),
+        ('listen = "localhost:80"', "must be an address and a port"),
+        ('trusted_proxy = "nginx"', "must be an IP address"),
+    ],
+)
+def test_unsafe_or_useless_settings_are_refused(integrity: Box, web: str, said: str) -> None:
+    """The page does not start, and says what to set."""
+    integrity.configure(f"[web]\n{web}\n")
+    done = integrity.run("web", expect=2, env={"XDG_STATE_HOME": str(integrity.home / "state")})
+
+    assert said in done.stderr
+
+
+def test_port_that_is_taken_is_named(integrity: Box, page: WebPage) -> None:
+    """With what to do."""
+    done = integrity.run("web", expect=2, env={"XDG_STATE_HOME": str(page.state)})
+
+    assert f"can't listen on 127.0.0.1 port {page.port}" in done.stderr
+
+
+def test_client_without_a_cookie_keeps_none(page: WebPage) -> None:
+    """A wrong password leaves no session behind."""
+    stranger = WebClient(page.port)
+    stranger.log_in("wrong password")
+
+    assert "" == stranger.cookie
