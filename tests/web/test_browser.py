@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from tests.web.conftest import Watched
 
 from support.machine import need_programs
 from support.service import Service
 from support.webpage import PASSWORD, WebPage
-from tests.web.conftest import Watched
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -106,7 +106,10 @@ def test_reading_needs_no_script(browser: Browser, page: WebPage) -> None:
         assert tab.inner_text("main").strip()
     tab.goto(page.url)
     expect(tab.locator("h1")).to_contain_text("2 damaged files")
-    tab.select_option("select[name=state]", "all") if tab.locator("select[name=state]").count() else None
+    tab.goto(f"{page.url}/findings")
+    tab.select_option("select[name=state]", "all")
+    tab.click("form.filters button")
+    expect(tab).to_have_url(f"{page.url}/findings?kind=&root=&state=all")
 
 
 def test_keyboard_is_enough(browser: Browser, page: WebPage) -> None:

@@ -139,7 +139,9 @@ class _Errors:
 
     async def show_too_large(self, request: Request, _: Exception) -> Response:
         """Show that a request was too large."""
-        return self._site.render_error(request, 413, _TITLES[413], "Nothing was done.")
+        response = self._site.render_error(request, 413, _TITLES[413], "Nothing was done.")
+        response.headers["Connection"] = "close"  # or else the server would read all that is still to come
+        return response
 
     async def show_known(self, request: Request, error: Exception) -> Response:
         """Show an error of the program: what is wrong, where, and what to do."""
