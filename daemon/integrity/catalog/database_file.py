@@ -85,6 +85,9 @@ def _publish(draft: bytes, path: bytes) -> None:
 # trusted_schema: the triggers call the application-defined function row_seal.
 _PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE", "cache_size = -24576")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
+_UNSHARED = "mode=ro&immutable=1"
+"""For a reader who may not write: without its log a catalog is complete, and no program has it open for writing."""
+
 _DAMAGE = sqlite_errors.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is missing
 
 
@@ -113,6 +116,9 @@ def open_database(
             return db, _set_up(path, db, writes=writes, quick_check=quick_check)
         except sqlite3.OperationalError as error:
             db.close()
+            if not (writes or is_last) and sqlite_errors.is_closed_to_reader(path, error):
+                options = _UNSHARED
+                continue
             if writes or not sqlite_errors.is_without_room(path, error):
                 raise
             return _open_alone(path, quick_check=quick_check, busy_timeout_s=busy_timeout_s)

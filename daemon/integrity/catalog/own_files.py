@@ -179,13 +179,15 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
 
 def make_own(path: bytes, owner: os.stat_result) -> int:
     """
-    Create a file, mode 0600; as root, for ``owner``.
+    Create a file, mode 0600, or 0640 where only a group may enter its folder; as root, for ``owner``.
 
     Raises:
         FileExistsError: the name is taken.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
+        if _is_for_group(owner):
+            os.fchmod(fd, 0o640)  # whatever the umask is
         if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
             os.fchown(fd, owner.st_uid, owner.st_gid)
     except OSError as error:
@@ -194,6 +196,25 @@ def make_own(path: bytes, owner: os.stat_result) -> int:
             raise
         _log.warning("catalog_file_without_owner path=%s: its file system knows no owners", show_path(path))
     return fd
+
+
+def share_with_group(path: bytes) -> None:
+    """
+    Let the group of a catalog's folder read an older catalog, which was made for its owner only.
+
+    SQLite gives its own files the mode of the catalog.
+    """
+    if not _is_for_group(os.stat(os.path.dirname(path))):
+        return
+    for place in (path, *(path + suffix for suffix in SQLITE_SUFFIXES)):
+        with suppress(FileNotFoundError):
+            if os.stat(place, follow_symlinks=False).st_uid == os.geteuid():
+                os.chmod(place, 0o640)
+
+
+def _is_for_group(folder: os.stat_result) -> bool:
+    """Return whether a group may enter a folder and nobody else: it is meant to read what lies there."""
+    return stat.S_IMODE(folder.st_mode) & 0o077 == 0o050
 
 
 @contextmanager

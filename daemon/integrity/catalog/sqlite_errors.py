@@ -76,6 +76,16 @@ def is_without_room(path: bytes, error: sqlite3.Error) -> bool:
     return primary_code(error) == sqlite3.SQLITE_IOERR and _is_full(path)
 
 
+def is_closed_to_reader(path: bytes, error: sqlite3.Error) -> bool:
+    """
+    Return whether a catalog can't be opened because its reader may not make the log's index beside it.
+
+    While another program has it open, log and index are there and can be read. Without a log there is nothing to index.
+    """
+    is_refused = primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+    return is_refused and not os.access(_folder(path), os.W_OK) and not os.path.lexists(path + b"-wal")
+
+
 def _is_full(path: bytes) -> bool:
     status = os.statvfs(_folder(path))
     return status.f_bavail * status.f_frsize < 1 << 16

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import copying, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.own_files import find_backups
+from integrity.catalog.own_files import find_backups, share_with_group
 from integrity.catalog.restore import restore
 from integrity.catalog.sqlite_errors import list_damage
 from integrity.config import read_seal_key
@@ -134,6 +134,7 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         Catalog.create(path, seal_key=key, clock=clock).close()
         _log.info("catalog_made path=%s", show_path(path))
         return
+    share_with_group(path)
     try:
         with Catalog.open(path, writes=True, seal_key=key) as catalog:
             rows = catalog.damaged_rows
