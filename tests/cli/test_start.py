@@ -35,6 +35,7 @@ PINNED = [
     "alert",
     "config",
     "daemon",
+    "web",
     "service",
 ]
 GROUPS = {

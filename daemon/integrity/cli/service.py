@@ -33,9 +33,10 @@ def service() -> None:
 @_user
 @_root
 @click.option("--now", is_flag=True, help="Also start the service, now and at each boot (--user: at each login).")
+@click.option("--web", "has_page", is_flag=True, help="Also install the page for browsers, with a user of its own.")
 @click.option("--force", is_flag=True, help="Replace files that were edited; the edited ones are kept beside them.")
 @click.pass_obj
-def install(session: Session, is_user: bool, root_folder: bytes | None, now: bool, force: bool) -> int:
+def install(session: Session, is_user: bool, root_folder: bytes | None, now: bool, has_page: bool, force: bool) -> int:
     """
     Write the systemd unit and the files that belong to it.
 
@@ -48,15 +49,17 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     scope = _choose(is_user, root_folder)
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
+    if has_page and is_user:
+        raise ConfigError("--web is for the system's service: your own page you start with: integrity web")
     place = units.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
-    files = units.make_units(scope, place, root_folder or b"/")
+    files = units.make_units(scope, place, root_folder or b"/", has_page=has_page)
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
     for danger in units.find_dangers(place) if scope is units.Scope.SYSTEM and root_folder is None else ():
         session.output.warn(danger)
-    steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope)
+    steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope, files)
     if root_folder is not None:
         return ExitCode.OK
     _tell_recipients(session)
@@ -66,6 +69,8 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     manager.take([*steps, *starting] if now else steps)
     if now:
         session.output.say("started; see how it does:  integrity status")
+        if has_page:
+            session.output.say("The page's log has the link that sets its password:  journalctl -u integrity-web -n 5")
     else:
         _say_steps(session, "To start it, now and whenever it should run:", starting)
     if is_user:
@@ -82,15 +87,19 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
     from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
-    files = units.make_units(scope, b"/integrity", root_folder or b"/")
+    files = [
+        unit
+        for unit in units.make_units(scope, b"/integrity", root_folder or b"/", has_page=scope is units.Scope.SYSTEM)
+        if units.find_state(unit) is not units.UnitState.ABSENT or unit.path.endswith(b"/integrity.service")
+    ]
     is_managed = root_folder is None and manager.is_running(scope)
     if is_managed and units.find_state(files[0]) is not units.UnitState.ABSENT:
-        manager.take(manager.steps_to_stop(scope))
+        manager.take(manager.steps_to_stop(scope, files))
     changes = units.uninstall(files)
     for change in changes:
         _tell(session, change)
     if is_managed:
-        manager.take(manager.steps_to_forget(scope))
+        manager.take(manager.steps_to_forget(scope, files))
     if not changes:
         session.output.say("no service is installed")
     drop_ins = units.drop_in_folder(files)

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.config import format_size, spell_duration
 from integrity.errors import show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
-from integrity.model import RootState
+from integrity.model import FindingKind, RootState
 from integrity.views.text import count, describe_kinds, local_time
 
 if TYPE_CHECKING:
     from integrity.jobs.status import RootStatus, Status
     from integrity.views.service import ServiceView
+
+
+_SAID_OTHERWISE = {FindingKind.ROOT_SUSPENDED, FindingKind.OVERDUE}
+"""Kinds of which the state of a root says more."""
 
 
 class Gravity(StrEnum):
@@ -81,7 +85,7 @@ def _due(one: RootStatus) -> str:
 
 def _describe_gaps(status: Status) -> list[str]:
     gaps = status.open_kinds
-    for kind in INTEGRITY_PROBLEMS:
+    for kind in INTEGRITY_PROBLEMS | _SAID_OTHERWISE:
         del gaps[kind]
     return [f"Not everything could be checked: {describe_kinds(gaps)}."] if gaps else []
 

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from integrity.config.places import default_catalog_path, default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
@@ -16,10 +16,11 @@ from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
-    from integrity.service.control.wire import Answer, Hello, Question
+    from integrity.service.control.wire import Answer, Question
     from integrity.service.states import DaemonState
 
 
+Expected = TypeVar("Expected")
 GREETING_S = 10.0
 
 _CHUNK_BYTES = 1 << 18
@@ -40,9 +41,11 @@ class DaemonClient:
     def __init__(self, connection: socket.socket, *, patience_s: float = GREETING_S) -> None:
         self._connection = connection
         self._received = bytearray()
+        from integrity.service.control.wire import Hello
+
         self.pid = peer_of(connection).pid
         try:
-            hello = self._receive_hello(patience_s)
+            hello = self._receive(Hello, patience_s)
         except BaseException:  # whatever it is, the descriptor must not stay open
             connection.close()
             raise
@@ -128,10 +131,7 @@ class DaemonClient:
         from integrity.service.states import DaemonState
 
         self.send(AskState())
-        state = self.receive(patience_s)
-        if not isinstance(state, DaemonState):
-            raise self._silence()
-        return state
+        return self._receive(DaemonState, patience_s)
 
     def find_covered(self, paths: Sequence[bytes], patience_s: float = GREETING_S) -> frozenset[bytes]:
         """
@@ -143,20 +143,18 @@ class DaemonClient:
         from integrity.service.control.wire import AskCovered, Covered
 
         self.send(AskCovered(tuple(paths)))
-        covered = self.receive(patience_s)
-        if not isinstance(covered, Covered):
-            raise self._silence()
-        return frozenset(covered.paths)
+        return frozenset(self._receive(Covered, patience_s).paths)
 
-    def _receive_hello(self, patience_s: float) -> Hello:
-        from integrity.service.control.wire import Failure, Hello, to_error
+    def _receive(self, kind: type[Expected], patience_s: float) -> Expected:
+        """Take the next answer, which must be of this kind."""
+        from integrity.service.control.wire import Failure, to_error
 
-        hello = self.receive(patience_s)
-        if isinstance(hello, Failure):
-            raise to_error(hello)
-        if not isinstance(hello, Hello):
+        answer = self.receive(patience_s)
+        if isinstance(answer, Failure):
+            raise to_error(answer)
+        if not isinstance(answer, kind):
             raise self._silence()
-        return hello
+        return answer
 
     def _silence(self) -> CatalogError:
         return CatalogError(f"{self._name()} does not answer; see whether it is well, or stop it")

@@ -276,6 +276,9 @@ class ControlServer(DaemonThread):
             connection.done(AppError(f"this is a bug in the service: {type(error).__name__}; see its log"))
 
     def _answer(self, user: User, connection: Connection, question: Question) -> None:
+        if user.is_page and not isinstance(question, AskState):
+            self._refusals.note(user.uid, connection.peer.pid, "a question: not the page's")
+            raise ConfigError("the page may only ask how the service does; for anything else use the command line")
         if isinstance(question, Submit | LendRoot):
             self._submit(user, connection, question)
         elif isinstance(question, AskState):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from integrity.errors import AppError
-from integrity.service.systemd.units import UNIT, Scope, UnitFile
+from integrity.service.systemd.units import Scope, UnitFile, find_names
 
 
 class SystemdStep(NamedTuple):
@@ -35,31 +35,35 @@ def steps_to_install(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdSte
     """Return the commands to run after the files are written: for the user, the folders, and the unit."""
     if scope is Scope.USER:
         return [SystemdStep(("systemctl", "--user", "daemon-reload"))]
-    _, sysusers, tmpfiles = (os.fsdecode(unit.path) for unit in units)
+    places = {os.fsdecode(unit.path): os.path.basename(os.path.dirname(unit.path)) for unit in units}
     return [
-        SystemdStep(("systemd-sysusers", sysusers)),
-        SystemdStep(("systemd-tmpfiles", "--create", tmpfiles)),
+        *(SystemdStep(("systemd-sysusers", place)) for place, folder in places.items() if folder == b"sysusers.d"),
+        *(
+            SystemdStep(("systemd-tmpfiles", "--create", place))
+            for place, folder in places.items()
+            if folder == b"tmpfiles.d"
+        ),
         SystemdStep(("systemctl", "daemon-reload")),
     ]
 
 
-def steps_to_start(scope: Scope) -> list[SystemdStep]:
-    """Return the commands that enable the service and start the version just installed."""
-    return [SystemdStep((*_systemctl(scope), "enable", UNIT)), SystemdStep((*_systemctl(scope), "restart", UNIT))]
+def steps_to_start(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
+    """Return the commands that enable the units and start the version just installed."""
+    names = find_names(units)
+    return [SystemdStep((*_systemctl(scope), do, *names)) for do in ("enable", "restart")]
 
 
-def steps_to_stop(scope: Scope) -> list[SystemdStep]:
-    """Return the commands that stop the service before its files are removed."""
-    return [SystemdStep((*_systemctl(scope), "disable", "--now", UNIT))]
+def steps_to_stop(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
+    """Return the commands that stop the units before their files are removed."""
+    return [SystemdStep((*_systemctl(scope), "disable", "--now", *find_names(units)))]
 
 
-def steps_to_forget(scope: Scope) -> list[SystemdStep]:
+def steps_to_forget(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
     """Return the commands to run after the files are removed."""
+    forget = (*_systemctl(scope), "reset-failed", *find_names(units))
     return [
         SystemdStep((*_systemctl(scope), "daemon-reload")),
-        SystemdStep(
-            (*_systemctl(scope), "reset-failed", UNIT), is_optional=True
-        ),  # it fails if there is nothing to reset
+        SystemdStep(forget, is_optional=True),  # it fails if there is nothing to reset
     ]
 
 

@@ -148,14 +148,15 @@ class UnitChange(NamedTuple):
     aside: bytes = b""
 
 
-def make_units(scope: Scope, program: bytes, root: bytes = b"/") -> tuple[UnitFile, ...]:
+def make_units(scope: Scope, program: bytes, root: bytes = b"/", *, has_page: bool = False) -> tuple[UnitFile, ...]:
     """
-    Return the files of a service.
+    Return the files of a service, its unit first.
 
     Args:
         scope: the kind of service.
         program: absolute path of the program to start.
         root: folder in which to install; the contents assume that it is ``/``.
+        has_page: also those of the page; only the system's service has one.
 
     Raises:
         ConfigError: systemd can't start a program with such a path.
@@ -168,9 +169,13 @@ def make_units(scope: Scope, program: bytes, root: bytes = b"/") -> tuple[UnitFi
         },
         Scope.USER: {"integrity-user.service": _user_config_folder() + b"/systemd/user/integrity.service"},
     }
+    page = {
+        "integrity-web.service": b"/etc/systemd/system/integrity-web.service",
+        "integrity-web.sysusers.conf": b"/etc/sysusers.d/integrity-web.conf",
+    }
     return tuple(
         UnitFile(os.path.join(os.path.abspath(root), place.lstrip(b"/")), _render(name, scope, program))
-        for name, place in sources[scope].items()
+        for name, place in (sources[scope] | (page if has_page else {})).items()
     )
 
 
@@ -250,6 +255,12 @@ def uninstall(units: Sequence[UnitFile]) -> list[UnitChange]:
     return changes
 
 
+def find_names(units: Sequence[UnitFile]) -> list[str]:
+    """Return the names of the units among some files."""
+    names = (os.fsdecode(os.path.basename(unit.path)) for unit in units)
+    return [name for name in names if name.endswith(".service")]
+
+
 def drop_in_folder(units: Sequence[UnitFile]) -> bytes | None:
     """Return the folder of the unit's drop-ins, or None."""
     folder = units[0].path + b".d"
@@ -266,7 +277,8 @@ def _render(name: str, scope: Scope, program: bytes) -> bytes:
     template = resources.files(_PACKAGE).joinpath(name).read_bytes()
     body = template.replace(b"@PROGRAM@", quote(program))
     is_unit = name.endswith(".service")
-    drop_in = _DROP_IN % (b"--user integrity" if scope is Scope.USER else b"integrity") if is_unit else b""
+    unit = b"--user integrity" if scope is Scope.USER else name.removesuffix(".service").encode()
+    drop_in = _DROP_IN % unit if is_unit else b""
     return _HEAD % drop_in + _CHECKSUM + _checksum(body) + b"\n" + body
 
 

@@ -1,0 +1,66 @@
+"""The page as systemd runs it: its user can read the catalog, ask how the service does, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.loopfs import LoopFS
+from support.systemdbox import PROGRAM, SystemdBox
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+AS_PAGE = ("setpriv", "--reuid=integrity-web", "--regid=integrity-web", "--init-groups")
+_ASK = (
+    "import sys, urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8431' + sys.argv[1]).read().decode())"
+)
+
+
+@pytest.fixture
+def box(ext4: LoopFS) -> Iterator[SystemdBox]:
+    """Boot a systemd, with the service and the page installed and started."""
+    (ext4.folder / "photo.jpg").write_bytes(b"x" * 9_000)
+    with SystemdBox({ext4.folder: "/srv/data"}) as box:
+        box.let_program_in()
+        box.put("/etc/integrity/integrity.toml", '[[root]]\npath = "/srv/data"\n')
+        # The Python of these tests may lie in somebody's home.
+        box.put("/etc/systemd/system/integrity-web.service.d/test.conf", "[Service]\nProtectHome=read-only\n")
+        installed = box.run(PROGRAM, "service", "install", "--web", "--now", expect=None)
+        assert "started" in installed, installed + box.log("integrity-web.service")
+        assert "journalctl -u integrity-web" in installed
+        yield box
+
+
+def ask(box: SystemdBox, path: str) -> str:
+    return box.run(sys.executable, "-c", _ASK, path)
+
+
+def test_page_runs_beside_the_service(box: SystemdBox) -> None:
+    """It is healthy, and its log has the link that sets the password; a new start of the service does not end it."""
+    assert "active" == box.show("integrity-web.service", "ActiveState")
+    assert "ok" in ask(box, "/healthz")
+    assert re.search(r"http://127.0.0.1:8431/welcome\?token=\S+", box.log("integrity-web.service"))
+    box.run("systemctl", "restart", "integrity.service")
+    assert "ok" in ask(box, "/healthz")
+    assert "700 integrity-web" in box.run("stat", "--format=%a %U", "/var/lib/integrity-web")
+
+
+def test_page_can_ask_and_read_and_nothing_else(box: SystemdBox) -> None:
+    """Its user may not have the service do anything, and can write nothing of the catalog and of the files."""
+    refused = box.run(*AS_PAGE, PROGRAM, "scan", "/srv/data", expect=None)
+    assert "the page may only ask how the service does" in refused
+    assert "integrity:integrity 640" in box.run("stat", "--format=%U:%G %a", "/var/lib/integrity/catalog.db")
+    for place in ("/var/lib/integrity/new", "/var/lib/integrity/catalog.db", "/etc/integrity/integrity.toml"):
+        box.run(*AS_PAGE, "sh", "-c", f"! echo x >> {place}")
+
+
+def test_page_is_removed_with_the_service(box: SystemdBox) -> None:
+    """Both units go; the password's folder stays."""
+    box.run(PROGRAM, "service", "uninstall")
+
+    assert not list(Path(box.root / "etc/systemd/system").glob("integrity*.service"))
+    assert not list(Path(box.root / "etc/sysusers.d").glob("integrity*"))
