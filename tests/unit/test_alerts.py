@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -235,6 +236,16 @@ def test_absent_folder_is_named_in_the_subject(reason: str, expected: str) -> No
     away = replace(ROT, kind=FindingKind.ROOT_SUSPENDED, root=b"/srv/tank", path=None, message=reason, blocks=())
 
     assert expected == sum_up([away])
+
+
+@pytest.mark.parametrize("page_url", ["", "https://nas.example/<x>"])
+def test_findings_link_to_the_page(page_url: str) -> None:
+    """Where there is one; in the text and in the HTML, as an attribute that nothing breaks out of."""
+    message = Composer(HOST, page_url=page_url).incident([PendingIncident(ROT, is_change=False, coalesced=0)], NOW)
+
+    assert bool(page_url) == (f"page:  {page_url}/findings/{ROT.id}" in message.body)
+    assert bool(page_url) == (f'<a href="{escape(page_url)}/findings/{ROT.id}">' in message.html)
+    assert "<x>" not in message.html
 
 
 def test_damaged_backup_of_an_intact_file_says_so() -> None:

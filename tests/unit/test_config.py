@@ -65,6 +65,13 @@ DOCUMENTED_KEYS = [
     "alerts.apprise",
     "alerts.command",
     "alerts.heartbeat_url",
+    "web.listen",
+    "web.hosts",
+    "web.public_url",
+    "web.tls_certificate",
+    "web.tls_key",
+    "web.trusted_proxy",
+    "web.token_file",
 ]
 
 

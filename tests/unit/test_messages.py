@@ -134,7 +134,10 @@ def make_damaged(number: int) -> Finding:
 
 def write_mails() -> Iterator[Message]:
     """Write a mail of every kind, and one about each kind of finding."""
-    mails, now = Composer("nas.example.org", make_token=lambda: "1"), 1_700_000_060
+    mails, now = (
+        Composer("nas.example.org", page_url="https://nas.example.org:8431", make_token=lambda: "1"),
+        1_700_000_060,
+    )
 
     def tell(*findings: Finding) -> Message:
         return mails.incident(

@@ -16,7 +16,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
 from typing import NamedTuple
@@ -43,6 +43,9 @@ from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, path_fields, shell_path
 
 MOST_ENTRIES = 200
+_ANY_PAGE = "https://page.example"
+"""Stands for the page where only the number of lines matters."""
+
 _MOST_SINGLE = 5
 """Up to this many similar findings about one copy are listed individually."""
 
@@ -52,13 +55,20 @@ _FOLDERS = 5
 
 @dataclass(frozen=True, slots=True)
 class MailEntry:
-    """One entry of a message: headline, details, and a command to type. ``count``: number of findings it covers."""
+    """
+    One entry of a message: headline, details, and a command to type.
+
+    Args:
+        count: number of findings it covers.
+        number: of the finding, if the page has more about it; 0: it has not.
+    """
 
     head: str
     path: str = ""
     details: tuple[str, ...] = ()
     command: str = ""
     count: int = 1
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,7 @@ def describe(finding: Finding) -> MailEntry:
     names = other_names(finding)
     details = [printable(finding.message), *([f"damaged: {found}"] if found else []), *([names] if names else [])]
     details += [printable(finding.step)] if finding.step else []
-    return MailEntry(_head(finding), place(finding), tuple(details), next_command(finding))
+    return MailEntry(_head(finding), place(finding), tuple(details), next_command(finding), number=finding.id)
 
 
 def describe_pending(news: PendingIncident) -> MailEntry:
@@ -122,7 +132,7 @@ def describe_pending(news: PendingIncident) -> MailEntry:
         details.insert(0, "Reported before; it has changed since.")
     if news.coalesced:
         details.append(f"{news.coalesced:,} files that could not be read are not listed one by one.")
-    return MailEntry(entry.head, entry.path, tuple(details), entry.command)
+    return replace(entry, details=tuple(details))
 
 
 def describe_end(finding: Finding) -> MailEntry:
@@ -232,11 +242,13 @@ class Composer:
     Args:
         hostname: its first part is used in subjects.
         is_drill: the messages are about a test file that is gone when they are read.
+        page_url: of the page, without a slash at the end; findings link to it. Empty: there is none.
         make_token: returns the unique part of a Message-ID.
     """
 
     hostname: str
     is_drill: bool = False
+    page_url: str = ""
     make_token: Callable[[], str] = lambda: uuid.uuid4().hex
 
     def incident(self, news: Sequence[PendingIncident], now: int, *, files: int = 0) -> Message:
@@ -322,8 +334,8 @@ class Composer:
             kind=kind,
             message_id=f"<{self.make_token()}@{_domain(self.hostname)}>",
             subject=subject,
-            body=_write_text(heading, opening, shown),
-            html=_write_html(heading, opening, shown),
+            body=_write_text(heading, opening, shown, self.page_url),
+            html=_write_html(heading, opening, shown, self.page_url),
             facts=_write_facts(kind, self.hostname, subject, findings, now),
             incidents=tuple(int(finding.id) for finding in findings[:_MOST_FACTS]),
             created_at=now,
@@ -359,7 +371,7 @@ def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
         entries: list[MailEntry] = []
         for entry in section.entries:
             brief = entry if shown < _DETAILED else MailEntry(entry.head, entry.path, count=entry.count)
-            lines = len(_text_lines(brief))
+            lines = len(_text_lines(brief, _ANY_PAGE))
             if lines > room:
                 break
             room -= lines
@@ -372,34 +384,42 @@ def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
             yield Section(section.title, tuple(entries))
 
 
-def _text_lines(entry: MailEntry) -> list[str]:
+def _find_link(entry: MailEntry, page_url: str) -> str:
+    """Return the URL of an entry's finding; empty if there is no page."""
+    return f"{page_url}/findings/{entry.number}" if page_url and entry.number else ""
+
+
+def _text_lines(entry: MailEntry, page_url: str) -> list[str]:
     head = f"{entry.head}  {entry.path}" if entry.path else entry.head
     details = [f"    {detail}" for detail in entry.details]
     command = [f"    next:  {entry.command}"] if entry.command else []
-    return [_cut(line, _MOST_CHARS) for line in (head, *details, *command)]
+    link = [f"    page:  {url}"] if (url := _find_link(entry, page_url)) else []
+    return [_cut(line, _MOST_CHARS) for line in (head, *details, *command, *link)]
 
 
-def _write_text(heading: str, opening: Sequence[str], sections: Sequence[Section]) -> str:
+def _write_text(heading: str, opening: Sequence[str], sections: Sequence[Section], page_url: str) -> str:
     lines = [_cut(heading, _MOST_CHARS), "", *(_cut(line, _MOST_CHARS) for line in opening)]
     for section in sections:
         lines += ["", *([f"{section.title}:"] if section.title else [])]
         for entry in section.entries:
-            lines += _text_lines(entry)
+            lines += _text_lines(entry, page_url)
     return "\n".join(lines) + "\n"
 
 
-def _write_html(heading: str, opening: Sequence[str], sections: Sequence[Section]) -> str:
+def _write_html(heading: str, opening: Sequence[str], sections: Sequence[Section], page_url: str) -> str:
     parts = [f"<h3>{_safe(heading)}</h3>", f"<p>{'<br>'.join(map(_safe, opening))}</p>"]
     for section in sections:
         parts += [f"<h4>{_safe(section.title)}</h4>"] if section.title else []
-        parts += ["<ul>", *(_write_item(entry) for entry in section.entries), "</ul>"]
+        parts += ["<ul>", *(_write_item(entry, page_url) for entry in section.entries), "</ul>"]
     return _HTML.format(title=_safe(heading), body="\n".join(parts))
 
 
-def _write_item(entry: MailEntry) -> str:
+def _write_item(entry: MailEntry, page_url: str) -> str:
     lines = [f"<b>{_safe(entry.head)}</b>" + (f" <code>{_safe(entry.path)}</code>" if entry.path else "")]
     lines += [_safe(detail) for detail in entry.details]
     lines += [f"next: <code>{_safe(entry.command)}</code>"] if entry.command else []
+    if url := _find_link(entry, page_url):
+        lines.append(f'<a href="{_safe(url)}">see it on the page</a>')
     return f"<li>{'<br>'.join(lines)}</li>"
 
 

@@ -60,7 +60,8 @@ class AlertDelivery:
         self._clock = clock
         self._names = [channel.name for channel in channels]
         self._watched = [HEARTBEAT] if config.alerts.heartbeat_url else []
-        self._planner = AlertPlanner(catalog, config.alerts, Composer(hostname, is_drill), self._names)
+        composer = Composer(hostname, is_drill, config.web.public_url.rstrip("/"))
+        self._planner = AlertPlanner(catalog, config.alerts, composer, self._names)
         self._is_set_up = False
         # Accepted by a channel but not recorded yet, because the catalog was locked or its disk was full.
         self._unwritten: dict[tuple[int, str], int] = {}

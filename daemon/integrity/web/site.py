@@ -177,7 +177,6 @@ class Site:
             path=request.scope["path"],
             is_logged_in=session is not None,
             csrf="" if session is None else session.csrf,
-            actions=self.config.web.actions,
             **values,
         )
         return HTMLResponse(page, status_code)
