@@ -191,7 +191,7 @@ def test_catalog_that_can_not_be_read_gives_a_page_that_says_so(watched: Watched
     with WebPage(watched.box, watched.toml) as page:
         visitor = page.visitor()
         watched.box.catalog.write_bytes(b"this is no database" * 1000)
-        for place in ("/findings", "/runs", "/browse/1"):
+        for place in ("/", "/findings", "/runs", "/browse/1"):
             reply = visitor.get(place)
             assert 503 == reply.status
             assert "catalog" in reply.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,14 +37,19 @@ class Sentence(NamedTuple):
     more: tuple[str, ...] = ()
 
 
-def sum_up_status(status: Status, live: ServiceView) -> Sentence:
-    """Return the sentence for all roots and copies; what is worst stands first."""
-    damage = status.open_kinds
-    for kind in set(damage) - INTEGRITY_PROBLEMS:
-        del damage[kind]
+def sum_up_status(status: Status, open_kinds: Counter[FindingKind], live: ServiceView) -> Sentence:
+    """
+    Return the sentence for all roots and copies; what is worst stands first.
+
+    Args:
+        status: may be some minutes old.
+        open_kinds: open findings by kind, as of now.
+        live: what the service does now.
+    """
+    damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
     doubts = [text for one in status.roots for text in _find_doubts(one)]
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
-    doubts += _describe_gaps(status)
+    doubts += _describe_gaps(open_kinds)
     doubts += _find_trouble(live)
     if damage:
         return Sentence(Gravity.PROBLEM, f"Found: {describe_kinds(damage)}.", tuple(doubts))
@@ -83,10 +89,9 @@ def _due(one: RootStatus) -> str:
     return "later" if one.due_at is None else local_time(one.due_at)
 
 
-def _describe_gaps(status: Status) -> list[str]:
-    gaps = status.open_kinds
-    for kind in INTEGRITY_PROBLEMS | _SAID_OTHERWISE:
-        del gaps[kind]
+def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:
+    said = INTEGRITY_PROBLEMS | _SAID_OTHERWISE
+    gaps = Counter({kind: number for kind, number in open_kinds.items() if kind not in said})
     return [f"Not everything could be checked: {describe_kinds(gaps)}."] if gaps else []
 
 

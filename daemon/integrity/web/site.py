@@ -7,6 +7,7 @@ I2  The status of all roots takes a second per million files. It is collected in
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -22,7 +23,7 @@ from integrity import __version__
 from integrity.catalog.connection import Catalog
 from integrity.catalog.row_seals import ALL_BUT_FILES
 from integrity.config import default_config_path, load_config, read_seal_key
-from integrity.errors import AppError, CatalogError
+from integrity.errors import AppError, CatalogError, ConfigError
 from integrity.jobs.status import Status, find_status
 from integrity.service.control.client import find_daemon_of
 from integrity.service.schedule.clock import local_zone, parse_windows
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from integrity.web.security import Session
 
+_log = logging.getLogger(__name__)
 _LIVE_S = 2.0
 _STATUS_S = 30.0
 _SERVICE_PATIENCE_S = 1.0
@@ -145,17 +147,26 @@ class Site:
         return known
 
     def _collect(self) -> KnownStatus:
+        self._reload_config()
         windows = parse_windows(self.config.schedule.scrub, local_zone())
         with self.open_catalog() as catalog:
             found = KnownStatus(find_status(catalog, self.config, [], windows=windows), int(time.time()))
         self._status, self._collected_at = found, time.monotonic()
         return found
 
+    def _reload_config(self) -> None:
+        """Take over a configuration that was edited; one with errors waits until it is mended."""
+        try:
+            self.config = load_config(self._config_path)
+        except ConfigError as error:
+            _log.warning("the configuration is left as it was: %s", error)
+
     def _collect_quietly(self) -> None:
-        """Collect the status; while that fails the former one is shown with its age, and each page says why."""
+        """Collect the status; while that fails the former one holds, and pages that read the catalog say why."""
         try:
             self._collect()
-        except AppError:
+        except AppError as error:
+            _log.warning("the status could not be collected: %s", error)
             self._collected_at = time.monotonic()
         finally:
             self._is_collecting = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import Response
@@ -9,8 +10,9 @@ from starlette.routing import Route
 
 from integrity.alerts.wording import say_how_bad, sort_by_gravity
 from integrity.catalog.coverage import Age
-from integrity.catalog.findings import page_incidents
+from integrity.catalog.findings import count_incidents, page_incidents
 from integrity.config import format_size, spell_duration
+from integrity.model import FindingKind
 from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import Gravity, sum_up_status
 from integrity.views.text import PLAIN, count
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from integrity.web.site import Site
 
 _JUDGED = 500
+"""Up to this many findings are asked for good copies, while somebody waits for the page."""
+
 _CLASSES = {Age.UNCOVERED: "problem"}
 
 
@@ -53,9 +57,15 @@ class Overview:
     def show(self, request: Request) -> Response:
         """Show the page."""
         known, live = self._site.find_status(), self._site.find_live()
-        sentence = sum_up_status(known.status, live)
-        if sentence.gravity is Gravity.PROBLEM:
-            sentence = sentence._replace(more=(*self._say_how_bad(known.status), *sentence.more))
+        files = sum(one.coverage.files for one in known.status.roots)
+        with self._site.open_catalog() as catalog, catalog.read() as connection:
+            open_kinds = Counter[FindingKind]()
+            for (_, kind, _), number in count_incidents(connection).items():
+                open_kinds[kind] += number
+            found = page_incidents(connection, before=None, limit=_JUDGED + 1)
+        sentence = sum_up_status(known.status, open_kinds, live)
+        if sentence.gravity is Gravity.PROBLEM and len(found) <= _JUDGED:
+            sentence = sentence._replace(more=(say_how_bad(sort_by_gravity(found), files), *sentence.more))
         return self._site.render(
             request,
             "overview.html",
@@ -65,14 +75,6 @@ class Overview:
             cards=[make_card(one, known.status) for one in known.status.roots],
             live=live,
         )
-
-    def _say_how_bad(self, status: Status) -> list[str]:
-        """Say how many files are affected, and of how many there are good copies; nothing where there are too many."""
-        with self._site.open_catalog() as catalog, catalog.read() as connection:
-            found = page_incidents(connection, before=None, limit=_JUDGED + 1)
-        if not found or len(found) > _JUDGED:
-            return []
-        return [say_how_bad(sort_by_gravity(found), sum(one.coverage.files for one in status.roots))]
 
 
 def make_card(one: RootStatus, status: Status) -> RootCard:
