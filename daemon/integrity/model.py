@@ -117,6 +117,35 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class ActionVerb(StrEnum):
+    """What a person had done; stored in the history of actions."""
+
+    ACK = "ack"
+    MUTE = "mute"
+    ACCEPT = "accept"
+    REPAIR = "repair"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RELEASE = "release"
+    REBIND = "rebind"
+    FORGET = "forget"
+    TEST_ALERT = "test_alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """
+    The person who had something done.
+
+    Args:
+        who: name of the user, for people.
+        address: where the request came from: an IP address, or "command line".
+    """
+
+    who: str
+    address: str
+
+
 class RootState(StrEnum):
     """Whether a root is worked on."""
 

@@ -7,11 +7,12 @@ from enum import StrEnum
 import pytest
 
 from integrity.catalog import candidates, history, maintenance, row_seals, runs, schema
+from integrity.catalog.actions import Action, record_action
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.copies import CopyState, ensure_copy, save_states
 from integrity.catalog.runs import note_started
 from integrity.catalog.sqlite_errors import DamagedRow
-from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
+from integrity.model import ActionVerb, Actor, BaselineReason, FileId, Job, Outcome, RunCounts
 from integrity.verdict import CopyVote, Verdict
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.flips import damage_rows
@@ -30,6 +31,7 @@ def fill(box: CatalogBox) -> FileId:
         save_states(c, copy.id, [CopyState(file_id, 1, CopyVote.SAME, NOW, NOW)])
         note_started(c, "scan", box.root.id, due_at=NOW, now=NOW)
         runs.finish_run(c, box.run_id, Outcome.CLEAN, RunCounts(), now=NOW, duration_s=1.0)
+        record_action(c, Action(Actor("root", "command line"), ActionVerb.ACK, "acknowledged"), NOW)
     return file_id
 
 

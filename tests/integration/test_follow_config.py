@@ -26,7 +26,7 @@ def test_roots_follow_the_configuration(tmp_path: Path) -> None:
     paths = [os.fsencode(plant(tmp_path / name, 2)) for name in ("configured", "made", "stopped")]
     with open_context(tmp_path / "catalog.db") as context:
         scan(context, paths, ScanOptions())
-        set_paused(context.catalog, paths[2], is_paused=True)
+        set_paused(context.catalog, paths[2], is_paused=True, now=context.now())
         active, by_hand = (RootState.ACTIVE, None), (RootState.PAUSED, "paused by hand")
         follow_config(context.catalog, {paths[0], paths[2]})
         assert [active, active, by_hand] == states(context)

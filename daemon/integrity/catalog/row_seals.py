@@ -38,7 +38,7 @@ SEALED = (
     *(schema.meta, schema.root, schema.nested_mount, schema.configured_root, schema.boot, schema.finding),
     *(schema.told, schema.channel, schema.copy, schema.gate),
     *(schema.run, schema.candidate, schema.history, schema.checkpoint, schema.schedule_run, schema.alert),
-    *(schema.delivery, schema.copy_file, schema.copy_reading),
+    *(schema.delivery, schema.copy_file, schema.copy_reading, schema.action),
 )
 
 CORE_TABLES = SEALED[:10]

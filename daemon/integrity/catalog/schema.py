@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from integrity.hashing.algorithms import STORED
 
-SCHEMA_REVISION = "0008"
+SCHEMA_REVISION = "0009"
 """The newest migration: the revision that this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -595,6 +595,25 @@ gate = sa.Table(
     sa.PrimaryKeyConstraint("root_id", "prefix"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
+)
+
+action = sa.Table(
+    "action",
+    metadata,
+    _id("id", "number of the action; rises"),
+    _int("at", "when it was done"),
+    _text("who", "name of the user who asked for it, for people"),
+    _text("address", 'where the request came from: an IP address, or "command line"'),
+    _text("verb", "ActionVerb"),
+    # No foreign key: the action outlives the root, which may be forgotten.
+    _blob("root", "absolute path of the root then; null: it concerned no root", null=True),
+    _blob("path", "file or folder, relative to the root; null: the whole root, or none", null=True),
+    _text("findings", "findings it concerned, JSON list of numbers"),
+    _text("reason", "reason that the user gave; empty: none"),
+    _text("outcome", "what was done, for people"),
+    _seal(),
+    _parity("id", "at"),
+    sqlite_strict=True,
 )
 
 alembic_version = sa.Table(

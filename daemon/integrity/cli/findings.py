@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
 from integrity.cli.params import FUTURE, PAST
 from integrity.cli.session import Session
-from integrity.errors import CatalogError, ConfigError
-from integrity.model import Finding, FindingId, FindingState
+from integrity.model import Finding, FindingState
 from integrity.views.objects import finding_object
-
-if TYPE_CHECKING:
-    from integrity.catalog.connection import Catalog
 
 _IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
 
@@ -60,12 +55,9 @@ def ack(session: Session, ids: tuple[int, ...]) -> int:
     They stay open.
     """
     with session.open_catalog(writes=True, parities=()) as catalog:
-        from integrity.catalog.findings import acknowledge
+        from integrity.jobs.admin.findings import acknowledge_findings
 
-        wanted = _require_open(catalog, ids)
-        with catalog.transaction() as connection:
-            acknowledge(connection, [finding.id for finding in wanted])
-        return _tell(session, catalog, wanted)
+        return _tell(session, acknowledge_findings(catalog, ids, now=int(time.time())))
 
 
 @click.command()
@@ -82,37 +74,16 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
     if until <= now:
         raise click.BadParameter("is in the past", param_hint="--until")
     with session.open_catalog(writes=True, parities=()) as catalog:
-        from integrity.catalog.findings import mute as mute_findings
+        from integrity.jobs.admin.findings import mute_findings
 
-        wanted = _require_open(catalog, ids)
-        with catalog.transaction() as connection:
-            mute_findings(connection, [finding.id for finding in wanted], until)
-        return _tell(session, catalog, wanted)
+        return _tell(session, mute_findings(catalog, ids, until, now=now))
 
 
-def _require_open(catalog: Catalog, ids: tuple[int, ...]) -> list[Finding]:
-    """Get findings by their numbers, or refuse all of them for one that is none."""
-    from integrity.catalog.findings import get_finding
-
-    try:
-        with catalog.read() as connection:
-            found = [get_finding(connection, FindingId(number)) for number in ids]
-    except CatalogError as error:
-        raise ConfigError(str(error)) from error
-    for finding in found:
-        if finding.state is FindingState.RESOLVED:
-            raise ConfigError(f"finding {finding.id}: is resolved already ({finding.resolution})")
-    return found
-
-
-def _tell(session: Session, catalog: Catalog, wanted: list[Finding]) -> ExitCode:
+def _tell(session: Session, changed: list[Finding]) -> ExitCode:
     """Show findings as they are now."""
-    from integrity.catalog.findings import get_finding
     from integrity.views.text import line_of_finding
 
-    with catalog.read() as connection:
-        for finding in wanted:
-            changed = get_finding(connection, finding.id)
-            session.output.say(line_of_finding(changed))
-            session.output.give("finding", finding_object(changed))
+    for finding in changed:
+        session.output.say(line_of_finding(finding))
+        session.output.give("finding", finding_object(finding))
     return ExitCode.OK

@@ -148,7 +148,7 @@ def _set_paused(session: Session, path: bytes, *, is_paused: bool) -> int:
     with session.open_catalog(writes=True) as catalog:
         from integrity.jobs.admin.roots import set_paused
 
-        one = set_paused(catalog, real_path(path), is_paused=is_paused)
+        one = set_paused(catalog, real_path(path), is_paused=is_paused, now=int(time.time()))
     state = "paused" if is_paused else "active"
     _tell(session, one.path, state, state)
     return ExitCode.OK

@@ -35,9 +35,11 @@ from integrity.hashing.engine import STALL_S, Engine
 from integrity.hashing.tasks import StopSignal
 from integrity.hashing.work_queue import BUFFER_BYTES
 from integrity.jobs import messages
+from integrity.jobs.actor import find_user
 from integrity.jobs.repair_advice import advise_repair
 from integrity.jobs.report import Note, NoteKind, Progress, Report, Stop
 from integrity.model import (
+    Actor,
     Capability,
     Certainty,
     FileId,
@@ -78,6 +80,7 @@ class Context:
         pace: throttles jobs without a rate of their own.
         preempted: set to end a scrub as at a limit, to be resumed later.
         socket: where the service accepts requests; None for a command.
+        actor: the person for whom the job works; None: the user of this process.
     """
 
     catalog: Catalog
@@ -93,10 +96,15 @@ class Context:
     pace: Pace = UNLIMITED
     preempted: Stop = field(default_factory=Stop)
     socket: str | None = None
+    actor: Actor | None = None
 
     def now(self) -> int:
         """Return the time in whole seconds UTC."""
         return int(self.clock())
+
+    def find_actor(self) -> Actor:
+        """Return the person for whom the job works."""
+        return self.actor or find_user()
 
     def pause(self, duration_s: float) -> bool:
         """Wait; return whether the job was asked to stop."""

@@ -13,13 +13,14 @@ I2  A file's old and new baseline, findings and candidate change in one transact
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings
+from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import replace_baseline
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.paging import write_in_pages
@@ -38,7 +39,7 @@ from integrity.jobs.open_root import open_guarded
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.targets import Target, find_target
 from integrity.kinds import POSSIBLE_DAMAGE
-from integrity.model import BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness
+from integrity.model import ActionVerb, BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -147,11 +148,13 @@ def accept_file(context: Context, target: Target, reason: str) -> AcceptedFile:
             return AcceptedFile(path, AcceptedAs.FAILED, "is not recorded any more: a scan was faster")
         if reading is None:
             resolved = _take_out(context, connection, target.root, [record.id], reason)
+            _record(context, connection, target, reason, "it is gone, and so is its record", resolved)
             return AcceptedFile(path, AcceptedAs.REMOVAL, findings_resolved=len(resolved))
         others = files.find_files(connection, catalog.sealer, other_ids)
         taken = [_take_reading(context, connection, target.root, one, reading, reason) for one in (record, *others)]
-        names = tuple(absolute(target.root.path, one.path) for one in others)
-        return AcceptedFile(path, AcceptedAs.CONTENT, findings_resolved=len(set().union(*taken)), other_names=names)
+        names, resolved = tuple(absolute(target.root.path, one.path) for one in others), set().union(*taken)
+        _record(context, connection, target, reason, "its present content is the baseline", resolved)
+        return AcceptedFile(path, AcceptedAs.CONTENT, findings_resolved=len(resolved), other_names=names)
 
 
 def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) -> FolderPlan:
@@ -216,7 +219,28 @@ def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int,
         write_in_pages(context.catalog.transaction, plan.deletions, take_deletions, monotonic=context.monotonic)
     with context.catalog.transaction() as connection:
         _end_mass_change(connection, plan.target.root.id, reason, context.now())
+        _record(context, connection, plan.target, reason, f"accepted {changed:,} changed and {removed:,} deleted files")
     return changed, removed
+
+
+def _record(
+    context: Context,
+    connection: Connection,
+    target: Target,
+    reason: str,
+    outcome: str,
+    resolved: Collection[FindingId] = (),
+) -> None:
+    done = Action(
+        context.find_actor(),
+        ActionVerb.ACCEPT,
+        outcome,
+        target.root.path,
+        target.prefix,
+        tuple(sorted(resolved)),
+        reason,
+    )
+    record_action(connection, done, context.now())
 
 
 @contextmanager

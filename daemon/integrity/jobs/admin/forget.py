@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import copies, files, findings
+from integrity.catalog.actions import Action, record_action
 from integrity.catalog.copies import CopyRecord
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.removal import remove_files
@@ -27,10 +28,11 @@ from integrity.catalog.roots import (
 from integrity.config.copy_urls import is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path
+from integrity.jobs.actor import find_user
 from integrity.jobs.compare.deadline import is_name
 from integrity.jobs.lock import lock_root
 from integrity.jobs.targets import Target, find_target, is_inside
-from integrity.model import BaselineReason, FileId, Finding, FindingId, Job, RootId
+from integrity.model import ActionVerb, Actor, BaselineReason, FileId, Finding, FindingId, Job, RootId
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
@@ -66,15 +68,17 @@ def plan_forgetting(catalog: Catalog, paths: Sequence[bytes]) -> list[Leaving]:
     return plan
 
 
-def forget(catalog: Catalog, leaving: Leaving, *, now: int) -> None:
+def forget(catalog: Catalog, leaving: Leaving, *, now: int, actor: Actor | None = None) -> None:
     """
     Remove what was planned, in pages. Baselines of single files go to history; a root is removed completely.
 
     A kill between two pages leaves a root with fewer files; forgetting again removes the rest.
     """
     target = leaving.target
+    outcome = f"forgotten: recorded files: {leaving.files:,}, open findings: {leaving.open_findings:,}"
+    done = Action(actor or find_user(), ActionVerb.FORGET, outcome, target.root.path, target.prefix)
     if not target.prefix:
-        _forget_root(catalog, target.root.id)
+        _forget_root(catalog, target.root.id, done, now)
         return
 
     def remove(connection: Connection, page: Sequence[FileId]) -> None:
@@ -87,9 +91,11 @@ def forget(catalog: Catalog, leaving: Leaving, *, now: int) -> None:
     with catalog.read() as connection:  # findings about names that were never recorded
         left = findings.find_findings(connection, root_id=target.root.id, prefix=target.prefix)
     write_in_pages(catalog.transaction, [one.id for one in left], resolve)
+    with catalog.transaction() as connection:
+        record_action(connection, done, now)
 
 
-def _forget_root(catalog: Catalog, root_id: RootId) -> None:
+def _forget_root(catalog: Catalog, root_id: RootId, done: Action, now: int) -> None:
     def drop(connection: Connection, page: Sequence[tuple[FileId, FileId]]) -> None:
         for span in page:
             drop_files(connection, root_id, span)
@@ -100,6 +106,7 @@ def _forget_root(catalog: Catalog, root_id: RootId) -> None:
     write_in_pages(catalog.transaction, history_ids, drop_history)
     with catalog.transaction() as connection:
         remove_root(connection, root_id)
+        record_action(connection, done, now)
 
 
 def _find_ids(catalog: Catalog, target: Target) -> Iterator[FileId]:
@@ -154,7 +161,7 @@ def plan_forgetting_copy(catalog: Catalog, text: str, paths: Sequence[bytes]) ->
     return plan
 
 
-def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
+def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int, actor: Actor | None = None) -> None:
     """
     Remove a copy with its answers about files, and resolve the findings about it.
 
@@ -162,6 +169,8 @@ def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
         CatalogLocked: a job is running on its root, perhaps comparing the copy.
     """
     root, record = leaving.root, leaving.record
+    outcome = f"the copy {record.name} was forgotten: compared files: {leaving.files:,}"
+    done = Action(actor or find_user(), ActionVerb.FORGET, outcome, root.path, record.prefix)
 
     def resolve(connection: Connection, ids: Sequence[FindingId]) -> None:
         findings.resolve_ids(connection, ids, resolution="the copy was forgotten", now=now)
@@ -178,6 +187,7 @@ def forget_copy(catalog: Catalog, leaving: LeavingCopy, *, now: int) -> None:
         write_in_pages(catalog.transaction, compared, drop_states)
         with catalog.transaction() as connection:
             copies.remove_copy(connection, record.id)
+            record_action(connection, done, now)
 
 
 def _complete(text: str) -> str:

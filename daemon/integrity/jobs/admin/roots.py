@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings
+from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import mark_suspects
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
@@ -25,12 +26,13 @@ from integrity.errors import ConfigError, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
 from integrity.jobs import messages
+from integrity.jobs.actor import find_user
 from integrity.jobs.open_root import RELEASED
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.repair_advice import advise_repair
 from integrity.jobs.targets import find_target
 from integrity.kinds import ENDED_BY_REBIND
-from integrity.model import FileId, FindingKind, RootIdentity, RootState
+from integrity.model import ActionVerb, Actor, FileId, FindingKind, RootIdentity, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
@@ -55,7 +57,7 @@ def find_root(connection: Connection, path: bytes) -> RootRecord:
     return target.root
 
 
-def release(catalog: Catalog, path: bytes, *, now: int) -> RootRecord:
+def release(catalog: Catalog, path: bytes, *, now: int, actor: Actor | None = None) -> RootRecord:
     """
     Lift a suspension: the next run accepts whatever is at the root's path, and records its identity.
 
@@ -71,6 +73,7 @@ def release(catalog: Catalog, path: bytes, *, now: int) -> RootRecord:
         set_root_state(connection, root.id, RootState.ACTIVE, RELEASED)
         suspended = {FindingKind.ROOT_SUSPENDED}
         findings.resolve_findings(connection, root_id=root.id, kinds=suspended, resolution="released", now=now)
+        _record(connection, actor, ActionVerb.RELEASE, "released", root.path, now)
     return root
 
 
@@ -100,7 +103,7 @@ def follow_config(catalog: Catalog, configured: Collection[bytes]) -> None:
                 set_root_state(connection, root.id, RootState.ACTIVE, None)
 
 
-def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool) -> RootRecord:
+def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool, now: int, actor: Actor | None = None) -> RootRecord:
     """
     Pause a root, so that runs skip it, or resume it.
 
@@ -115,9 +118,15 @@ def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool) -> RootRecord:
             raise ConfigError(f"{show_path(path)}: is {'paused already' if is_paused else 'not paused'}")
         if is_paused:
             set_root_state(connection, root.id, RootState.PAUSED, "paused by hand")
+            _record(connection, actor, ActionVerb.PAUSE, "paused", root.path, now)
         else:
             set_root_state(connection, root.id, RootState.ACTIVE, None)
+            _record(connection, actor, ActionVerb.RESUME, "resumed", root.path, now)
     return root
+
+
+def _record(connection: Connection, actor: Actor | None, verb: ActionVerb, outcome: str, root: bytes, now: int) -> None:
+    record_action(connection, Action(actor or find_user(), verb, outcome, root), now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +143,7 @@ class Rebound:
     missing: tuple[bytes, ...]
 
 
-def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> Rebound:
+def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int, actor: Actor | None = None) -> Rebound:
     """
     Move a root to another path or disk; its baselines stay and judge what is there.
 
@@ -154,7 +163,7 @@ def rebind(catalog: Catalog, old: bytes, new: bytes, *, now: int) -> Rebound:
         missing = _find_missing(catalog, root, root_fd, new)
     finally:
         os.close(root_fd)
-    _move(catalog, root, new, identity, missing, now)
+    _move(catalog, root, new, identity, missing, now, actor or find_user())
     return Rebound(root, tuple(missing.values()))
 
 
@@ -208,7 +217,13 @@ def _find_missing(catalog: Catalog, root: RootRecord, root_fd: int, new: bytes) 
 
 
 def _move(
-    catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: dict[FileId, bytes], now: int
+    catalog: Catalog,
+    root: RootRecord,
+    new: bytes,
+    identity: RootIdentity,
+    missing: dict[FileId, bytes],
+    now: int,
+    actor: Actor,
 ) -> None:
     """
     Move a root, after writing everything that must be in place by then.
@@ -225,7 +240,7 @@ def _move(
 
     while True:
         unreported, held = _find_unreported(catalog, root, missing), _find_held(catalog, root)
-        if not (unreported or held) and _is_moved(catalog, root, new, identity, missing, now):
+        if not (unreported or held) and _is_moved(catalog, root, new, identity, missing, now, actor):
             return
         write_in_pages(catalog.transaction, unreported, open_missing)
         # Held candidates were seen at the old place; the next scan looks at the new one.
@@ -253,7 +268,13 @@ def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:
 
 
 def _is_moved(
-    catalog: Catalog, root: RootRecord, new: bytes, identity: RootIdentity, missing: Iterable[FileId], now: int
+    catalog: Catalog,
+    root: RootRecord,
+    new: bytes,
+    identity: RootIdentity,
+    missing: Collection[FileId],
+    now: int,
+    actor: Actor,
 ) -> bool:
     """Move a root unless a scan of the old place undid the preparations; return whether it was moved."""
     with catalog.transaction() as connection:
@@ -262,4 +283,6 @@ def _is_moved(
         rebind_root(connection, root.id, new, identity)
         set_root_state(connection, root.id, RootState.ACTIVE, None)
         findings.resolve_findings(connection, root_id=root.id, kinds=ENDED_BY_REBIND, resolution="rebound", now=now)
+        outcome = f"rebound from {show_path(root.path)}; recorded files missing at the new place: {len(missing):,}"
+        _record(connection, actor, ActionVerb.REBIND, outcome, new, now)
     return True

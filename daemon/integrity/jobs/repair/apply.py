@@ -288,7 +288,7 @@ class Application:
             if self._discards and not message:
                 placer.remove((first,), "kept")
                 kept = None
-        recorded = record_repaired(run, repair, verified, how, plan.records)
+        recorded = record_repaired(run, repair, verified, how, plan.records, run.context.find_actor())
         run.note_resolved(recorded.ended)
         if recorded.moved:
             message += f"{'; ' if message else ''}{recorded.moved} {MEDDLED}"

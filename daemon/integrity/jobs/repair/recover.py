@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, files, findings
+from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import Verified, mark_verified
 from integrity.catalog.history import add_history
 from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair
@@ -28,7 +29,7 @@ from integrity.jobs.repair.inspect import describe_move, inspect_file, load_expe
 from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.report import NoteKind
 from integrity.kinds import ENDED_BY_REPAIR
-from integrity.model import BaselineReason, Finding, ReadHow
+from integrity.model import ActionVerb, BaselineReason, Finding, ReadHow
 from integrity.paths import absolute
 from integrity.verdict import compare_witness
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
-    from integrity.model import Witness
+    from integrity.model import Actor, Witness
 
 
 MEDDLED = "after it was verified: a program writes to it, so the next run checks it again"
@@ -58,7 +59,12 @@ class Recorded(NamedTuple):
 
 
 def record_repaired(
-    run: RootRun, repair: Repair, verified: Witness, how: ReadHow, planned: Sequence[FileRecord] = ()
+    run: RootRun,
+    repair: Repair,
+    verified: Witness,
+    how: ReadHow,
+    planned: Sequence[FileRecord] = (),
+    actor: Actor | None = None,
 ) -> Recorded:
     """
     Record all names of a file as good, and resolve the findings about them.
@@ -73,6 +79,7 @@ def record_repaired(
         how: how the new file was read for its verification.
         planned: the records that it was built from. One that was replaced since is left for the next run to judge.
             Without them the current records are used.
+        actor: the person who asked for the repair, for the history of actions; None while it is finished later.
 
     Raises:
         OSError: a name is gone.
@@ -99,6 +106,11 @@ def record_repaired(
             candidates.discard(connection, record.id)
             renew_copy_advice(connection, run.root.path, record.path, record.id)
         drop_repair(connection, run.root.id, repair.id)
+        if actor is not None:
+            ids = tuple(sorted({one.incident_id for one in ended}))
+            path = repair.places[0].path
+            done = Action(actor, ActionVerb.REPAIR, repair.resolution, run.root.path, path, ids)
+            record_action(connection, done, now)
     return Recorded(ended, moved)
 
 

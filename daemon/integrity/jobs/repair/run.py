@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import findings
+from integrity.catalog.actions import Action, record_action
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed
 from integrity.files.buffers import Buffers
 from integrity.jobs.repair.apply import Application, RepairedFile
 from integrity.jobs.repair.good_blocks import BlockSource, GoodBlocks
 from integrity.jobs.repair.plan import FilePlan, PlanOutcome, RepairPlanner
 from integrity.kinds import REPAIRABLE
-from integrity.model import Tally
+from integrity.model import ActionVerb, Tally
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Repairer:
         plan.held.clear()  # callers keep the plans of many files
         self._count(plan, done)
         if done is not None:
+            self._record_failed(done)
             self._on_done(done)
 
     def _apply(self, plan: FilePlan, source: BlockSource) -> RepairedFile:
@@ -140,6 +142,16 @@ class Repairer:
             raise
         except (RepairFailed, ReadError) as error:
             return RepairedFile(plan, message=str(error))
+
+    def _record_failed(self, done: RepairedFile) -> None:
+        """Record an attempt that failed; a repair that succeeded is recorded together with its result."""
+        if done.is_repaired:
+            return
+        run, plan = self._run, done.plan
+        outcome = f"not repaired: {done.message}"
+        failed = Action(run.context.find_actor(), ActionVerb.REPAIR, outcome, run.root.path, plan.path)
+        with run.writing() as connection:
+            record_action(connection, failed, run.now())
 
     def _count(self, plan: FilePlan, done: RepairedFile | None) -> None:
         """Count a file once for the caller and once for the record of the run (R8)."""

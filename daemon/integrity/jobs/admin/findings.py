@@ -1,0 +1,81 @@
+"""Acknowledge and mute findings, because a person says so. They stay open; only their reminders stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from integrity.catalog import findings
+from integrity.catalog.actions import Action, record_action
+from integrity.errors import CatalogError, ConfigError
+from integrity.jobs.actor import find_user
+from integrity.model import ActionVerb, Actor, Finding, FindingId, FindingState
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Catalog, Connection
+
+
+def acknowledge_findings(
+    catalog: Catalog, ids: Sequence[int], *, now: int, actor: Actor | None = None
+) -> list[Finding]:
+    """
+    Stop the reminders of findings until they change, and return them as they are then.
+
+    Raises:
+        ConfigError: one does not exist or is resolved; nothing was done for any.
+    """
+    return _change(catalog, ids, findings.acknowledge, ActionVerb.ACK, "acknowledged", now, actor)
+
+
+def mute_findings(
+    catalog: Catalog, ids: Sequence[int], until: int, *, now: int, actor: Actor | None = None
+) -> list[Finding]:
+    """
+    Stop the reminders of findings until a time (seconds UTC), and return them as they are then.
+
+    Raises:
+        ConfigError: the time is past, or a finding does not exist or is resolved; nothing was done for any.
+    """
+    if until <= now:
+        raise ConfigError("the time until which to mute is in the past; choose a later one")
+
+    def mute(connection: Connection, wanted: Sequence[FindingId]) -> None:
+        findings.mute(connection, wanted, until)
+
+    outcome = f"muted until {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC"
+    return _change(catalog, ids, mute, ActionVerb.MUTE, outcome, now, actor)
+
+
+def _change(
+    catalog: Catalog,
+    ids: Sequence[int],
+    change: Callable[[Connection, Sequence[FindingId]], None],
+    verb: ActionVerb,
+    outcome: str,
+    now: int,
+    actor: Actor | None,
+) -> list[Finding]:
+    actor = actor or find_user()
+    wanted = [FindingId(number) for number in dict.fromkeys(ids)]
+    with catalog.transaction() as connection:
+        found = _require_open(connection, wanted)
+        change(connection, wanted)
+        for root in dict.fromkeys(one.root for one in found):
+            here = [one for one in found if one.root == root]
+            path = here[0].path if len(here) == 1 else None
+            done = Action(actor, verb, outcome, root, path, tuple(one.id for one in here))
+            record_action(connection, done, now)
+        return [findings.get_finding(connection, number) for number in wanted]
+
+
+def _require_open(connection: Connection, ids: Sequence[FindingId]) -> list[Finding]:
+    """Return findings by their numbers; refuse all of them if one does not exist or is resolved."""
+    try:
+        found = [findings.get_finding(connection, number) for number in ids]
+    except CatalogError as error:
+        raise ConfigError(str(error)) from error
+    for finding in found:
+        if finding.state is FindingState.RESOLVED:
+            raise ConfigError(f"finding {finding.id}: is resolved already ({finding.resolution})")
+    return found
