@@ -22,7 +22,7 @@ from integrity.errors import AppError
 from integrity.jobs.report import Report, Stop, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Job
-from integrity.service.control.requests import Returned
+from integrity.service.control.requests import Act, ActDone, Answered, Returned
 from integrity.service.control.server import (
     BusyRoot,
     ControlServer,
@@ -64,6 +64,7 @@ class SmallDaemon:
     Attributes:
         asked: every request that came, in order.
         lent: every path that was to be lent, in order.
+        acts: everything else that was to be done, in order.
         ended: how many jobs have ended.
         gate: jobs wait for it before they begin; open at first.
         path: of the socket.
@@ -83,6 +84,7 @@ class SmallDaemon:
         self.path = bytes((folder or box.home / "run") / "control.sock")
         self.asked: list[JobRequest] = []
         self.lent: list[bytes] = []
+        self.acts: list[Act] = []
         self.ended = 0
         self.gate = threading.Event()
         self.gate.set()
@@ -125,6 +127,16 @@ class SmallDaemon:
             returned(result if isinstance(result, AppError) else None)
 
         return self._queue_up(Asked(JobRequest(Job.COMPARE, (path,)), LogReport(), done, Stop(), lent))
+
+    def act(self, act: Act, answered: Answered) -> Ticket | None:
+        """Answer at once: what becomes of it is no matter of the socket."""
+        self.acts.append(act)
+        answered(ActDone(act.verb.value))
+        return None
+
+    def allows_actions(self) -> bool:
+        """Let the page do what it may."""
+        return True
 
     def _queue_up(self, asked: Asked) -> Ticket:
         self._left.append(asked)

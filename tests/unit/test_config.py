@@ -72,6 +72,7 @@ DOCUMENTED_KEYS = [
     "web.tls_key",
     "web.trusted_proxy",
     "web.token_file",
+    "web.actions",
 ]
 
 

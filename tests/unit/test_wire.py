@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 from dataclasses import fields, is_dataclass, replace
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from integrity.errors import AppError, CatalogLocked, ConfigError, Unreadable
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Note, Progress, Summary
-from integrity.model import Finding, Job
+from integrity.model import Actor, Finding, Job
 from integrity.service.control import wire
+from integrity.service.control.requests import Act, ActDone, ActVerb, RepairPlanned
 from integrity.service.control.server import BusyRoot, DaemonState, JobRequest
 from integrity.service.control.wire import (
     AskAhead,
@@ -44,7 +46,11 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 BUSY = st.builds(BusyRoot, rate_bytes_per_s=st.none() | FINITE)
 ANSWERS = st.one_of(
     *map(
-        st.from_type, (Hello, Covered, JobAccepted, JobsAhead, RootLent, RootReturned, Progress, Finding, Note, Failure)
+        st.from_type,
+        (
+            *(Hello, Covered, JobAccepted, JobsAhead, RootLent, RootReturned, Progress, Finding, Note, Failure),
+            *(ActDone, RepairPlanned),
+        ),
     ),
     st.builds(Summary, duration_s=FINITE),
     st.builds(DaemonState, busy=st.lists(BUSY).map(tuple)),
@@ -69,6 +75,24 @@ REQUESTS = st.builds(
     jobs=st.none() | st.integers(1, 256),
     may_add_roots=st.booleans(),
 )
+NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=20)
+ACTORS = st.builds(Actor, NAMES, NAMES)
+IDS = st.lists(st.integers(1, 1 << 62), min_size=1, max_size=5).map(tuple)
+PATH = st.just(b"/srv") | st.just(b"/odd\xff/x")
+ACTS = st.one_of(
+    st.builds(Act, st.just(ActVerb.ACK), ACTORS, IDS),
+    st.builds(Act, st.just(ActVerb.MUTE), ACTORS, IDS, until=st.integers(0, 253_402_300_799)),
+    st.builds(
+        Act, st.just(ActVerb.ACCEPT), ACTORS, path=PATH, reason=NAMES, changes=st.booleans(), deletions=st.booleans()
+    ),
+    st.builds(
+        Act,
+        st.sampled_from([ActVerb.PAUSE, ActVerb.RESUME, ActVerb.PLAN_REPAIR, ActVerb.REPAIR]),
+        ACTORS,
+        path=PATH,
+    ),
+    st.builds(Act, st.just(ActVerb.TEST_ALERT), ACTORS),
+)
 QUESTIONS = st.one_of(
     st.builds(Submit, REQUESTS, st.booleans()),
     st.builds(AskCovered, PATHS.map(lambda names: tuple(b"/" + name for name in names))),
@@ -76,6 +100,7 @@ QUESTIONS = st.one_of(
     st.just(StopJob()),
     st.just(AskState()),
     st.just(AskAhead()),
+    ACTS,
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -247,6 +272,54 @@ def test_request_that_no_command_makes_is_refused(changes: dict[str, object]) ->
     decode_question(make_submit())
     with pytest.raises(WireError):
         decode_question(make_submit(**changes))
+
+
+ACCEPT = Act(ActVerb.ACCEPT, Actor("alice", "192.0.2.7"), path=b"/srv/a", reason="meant")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verb": "forget"},
+        {"verb": "ack"},
+        {"ids": [1]},
+        {"until": 0},
+        {"path": None},
+        {"path": "c3J2"},  # "srv": relative
+        {"path": "L3Nydi8uLi9ldGM="},  # "/srv/../etc"
+        {"path": base64.b64encode(b"/" + b"a" * 4096).decode()},
+        {"reason": ""},
+        {"reason": " "},
+        {"reason": "x" * 2001},
+        {"reason": "two\nlines"},
+        {"reason": "half a \ud800 pair"},
+        {"reason": "a\0b"},
+        {"changes": 1},
+        {"actor": None},
+        {"actor": {"who": "", "address": "x"}},
+        {"actor": {"who": "x" * 201, "address": "x"}},
+        {"actor": {"who": "x", "address": "\x1b[31m"}},
+        {"actor": {"who": "x"}},
+        {"more": 1},
+        {"verb": "test_alert", "reason": ""},
+        {"verb": "pause"},
+        {"verb": "mute", "path": None, "reason": "", "ids": [3]},
+        {"verb": "mute", "path": None, "reason": "", "ids": [3], "until": 1 << 60},
+        {"verb": "mute", "path": None, "reason": "", "ids": [3], "until": -1},
+        {"verb": "ack", "path": None, "reason": "", "ids": []},
+        {"verb": "ack", "path": None, "reason": "", "ids": [0]},
+        {"verb": "ack", "path": None, "reason": "", "ids": [True]},
+        {"verb": "ack", "path": None, "reason": "", "ids": [1 << 63]},
+        {"verb": "ack", "path": None, "reason": "", "ids": list(range(1, 1002))},
+    ],
+    ids=lambda changes: str(changes)[:60],
+)
+def test_act_with_other_arguments_than_its_verbs_is_refused(changes: dict[str, object]) -> None:
+    """What is missing, too much, too large, or can't be stored and shown never reaches the daemon's functions."""
+    value = json.loads(encode(ACCEPT))
+    assert ACCEPT == decode_question(json.dumps(value).encode())
+    with pytest.raises(WireError):
+        decode_question(json.dumps(value | changes).encode())
 
 
 def test_infinity_is_no_number() -> None:

@@ -11,7 +11,7 @@ from integrity.cli.output import Output, confirm
 from integrity.cli.params import PATH
 from integrity.cli.running import make_quiet_context, own_path
 from integrity.cli.session import Session
-from integrity.errors import ConfigError, show_path
+from integrity.errors import show_path
 from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
@@ -88,15 +88,11 @@ def _accept_folders(
     deletions: bool,
     is_yes: bool,
 ) -> ExitCode:
-    from integrity.jobs.admin.accept import FileChange, accept_folder, plan_folder
+    from integrity.jobs.admin.accept import FileChange, accept_folder, plan_folders
 
     wanted = frozenset(([FileChange.CHANGES] if changes else []) + ([FileChange.DELETIONS] if deletions else []))
-    plans = [plan_folder(catalog, path, wanted) for path in paths]
+    plans = plan_folders(catalog, paths, wanted)
     count = sum(len(plan.changes) + len(plan.deletions) for plan in plans)
-    if not count:
-        damaged = sum(plan.left_out for plan in plans)
-        beside = f" but {damaged:,} damaged files, which are accepted one by one, by name" if damaged else ""
-        raise ConfigError(f"nothing waits for a decision there{beside}; see what is open with: integrity findings")
     for plan in plans:
         _preview(session.output, plan)
     confirm(f"Take over what is shown above ({count:,} files)?", is_yes=is_yes)

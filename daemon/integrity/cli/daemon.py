@@ -54,6 +54,7 @@ def _serve(session: Session) -> int:
     from integrity.service.daemon import Daemon
     from integrity.service.sd_notify import Notifier
     from integrity.service.startup import limit_memory_use
+    from integrity.views.repair import write_plan
 
     set_up_logging(session.output.verbosity)
     limit_memory_use()
@@ -64,6 +65,7 @@ def _serve(session: Session) -> int:
         default_socket_path(),
         notifier=Notifier(),
         hostname=socket.gethostname(),
+        write_plan=write_plan,
     )
     service.run()
     # Threads that hang in the kernel would keep the interpreter from ending.

@@ -298,6 +298,9 @@ class Web:
     token_file: Place = field(
         default=b"", metadata=about("file with a token that /metrics and /api take instead of a log-in; empty: none")
     )
+    actions: Flag = field(
+        default=False, metadata=about("allow acknowledging, muting, scrubbing, accepting and repairing in the page")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

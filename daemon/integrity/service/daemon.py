@@ -28,8 +28,9 @@ from integrity.jobs.admin.roots import follow_config
 from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.report import Summary
 from integrity.model import FindingKind
+from integrity.service.acts import ActRunner, WritePlan
 from integrity.service.alert_thread import AlertThread
-from integrity.service.control.requests import Done, JobRequest, Returned, Ticket
+from integrity.service.control.requests import Act, Answered, Done, JobRequest, Returned, Ticket
 from integrity.service.control.server import ControlServer
 from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
@@ -71,6 +72,7 @@ class Daemon:
         read_config: reads the configuration; raises ConfigError.
         notifier: reports the state to systemd.
         hostname: of this machine, for mails.
+        write_plan: writes the plan of a repair as the command shows it.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Daemon:
         *,
         notifier: Notifier,
         hostname: str,
+        write_plan: WritePlan,
     ) -> None:
         self._read_config = read_config
         self._config = read_config()
@@ -104,6 +107,7 @@ class Daemon:
         self._watchdog = Watchdog({"scheduler": _PATIENCE_S, "alerts": _PATIENCE_S}, notifier)
         self._dirty_paths = DirtyPaths(self._settle_s)
         self._dispatcher = Dispatcher(self._service, self._work_ended)
+        self._acts = ActRunner(self._service, self._dispatcher, write_plan, self._acted)
         self._alerts = AlertThread(
             self._service, lambda: self._watchdog.beat("alerts"), lambda: self._trouble, hostname=hostname
         )
@@ -145,6 +149,14 @@ class Daemon:
     def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
         """See Handler."""
         return self._dispatcher.lend(path, lent, returned)
+
+    def act(self, act: Act, answered: Answered) -> Ticket | None:
+        """Do something that a person decided; see ``Handler``."""
+        return self._acts.act(act, answered)
+
+    def allows_actions(self) -> bool:
+        """Return whether the page may have anything done; see ``Handler``."""
+        return self._config.web.actions
 
     def state(self) -> DaemonState:
         """Return what the service is doing; see ``Handler``."""
@@ -251,6 +263,11 @@ class Daemon:
         self._trouble = str(result) if is_trouble else ""
         self._has_new_roots = True
         self._trimmer.job_ended()
+        self._alerts.call()
+
+    def _acted(self) -> None:
+        """Look at the roots again: one may have been paused or resumed."""
+        self._has_new_roots = True
         self._alerts.call()
 
     def _refresh_roots(self) -> None:

@@ -10,6 +10,7 @@ Before and after the hold is granted, it yields to more urgent work as the job i
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -314,6 +315,19 @@ class Dispatcher:
 
         lane = self._find_lane(lane_of(self._roots, path))
         work = Work(Job.COMPARE, path, Urgency.REQUEST, "asked for", run, self._then(ended))
+        return self._queue(lane, work)
+
+    def act(self, job: Job, path: bytes, do: Callable[[Context], None], ended: Ended) -> Ticket:
+        """Queue what a person decided about a file or folder, ahead of all other work."""
+
+        def run(context: Context, _: Work) -> Summary:
+            do(context)
+            return nothing_done(job, context.now())
+
+        lane = self._find_lane(lane_of(self._roots, os.path.realpath(path)))
+        return self._queue(lane, Work(job, path, Urgency.REQUEST, "asked for", run, self._then(ended)))
+
+    def _queue(self, lane: DeviceQueue, work: Work) -> Ticket:
         lane.give(work)
         return Ticket(lambda: lane.cancel(work), lambda: self._find_ahead([(lane, work)]))
 

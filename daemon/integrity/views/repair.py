@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,18 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.apply import RepairedFile
     from integrity.jobs.repair.inspect import Expected
     from integrity.jobs.repair.plan import FilePlan
+    from integrity.service.control.requests import RepairPlanned
     from integrity.views.text import Styler
 
 
 _RUNS_SHOWN = 20
+
+
+class _Unstyled:
+    """Leave words as they are."""
+
+    def style(self, text: str, color: str) -> str:  # noqa: ARG002 - see Styler
+        return text
 
 
 def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool) -> Iterator[str]:
@@ -147,6 +156,13 @@ def plan_object(plan: FilePlan) -> JsonObject:
         "recorded_at": None if record is None else iso_time(record.recorded_at),
         "verified_at": None if record is None else iso_time(record.verified_at),
     }
+
+
+def write_plan(plan: FilePlan) -> RepairPlanned:
+    """Write a plan for the control socket: the object and the lines of `integrity repair`."""
+    from integrity.service.control.requests import RepairPlanned
+
+    return RepairPlanned(json.dumps(plan_object(plan)), tuple(describe_plan(plan, _Unstyled(), applies=False)))
 
 
 def repaired_object(done: RepairedFile) -> JsonObject:

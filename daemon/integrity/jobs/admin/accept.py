@@ -191,6 +191,21 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) ->
     )
 
 
+def plan_folders(catalog: Catalog, paths: Sequence[bytes], wanted: frozenset[FileChange]) -> list[FolderPlan]:
+    """
+    Find what accepting changes or deletions of folders would accept.
+
+    Raises:
+        ConfigError: a path is in no root, or nothing awaits a decision in any of them.
+    """
+    plans = [plan_folder(catalog, path, wanted) for path in paths]
+    if not any(plan.changes or plan.deletions for plan in plans):
+        damaged = sum(plan.left_out for plan in plans)
+        beside = f" but {damaged:,} damaged files, which are accepted one by one, by name" if damaged else ""
+        raise ConfigError(f"nothing waits for a decision there{beside}; see what is open with: integrity findings")
+    return plans
+
+
 def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int, int]:
     """
     Accept a plan, as far as it still holds. A file that reappeared since is not removed.

@@ -16,12 +16,15 @@ from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
+    from integrity.model import Actor
+    from integrity.service.control.requests import Act, ActDone, RepairPlanned
     from integrity.service.control.wire import Answer, Question
     from integrity.service.states import DaemonState
 
 
 Expected = TypeVar("Expected")
 GREETING_S = 10.0
+ACT_S = 600.0
 
 _CHUNK_BYTES = 1 << 18
 
@@ -73,6 +76,41 @@ class DaemonClient:
         except WireError as error:
             raise ConfigError(f"the service, which serves this catalog, can't be asked for that: {error}") from error
         self.send(Submit(request, waits))
+
+    def act(self, act: Act, patience_s: float = ACT_S) -> ActDone | RepairPlanned:
+        """
+        Have something done that a person decided, and wait for the answer, which ends the connection.
+
+        Args:
+            patience_s: how long it may take; a repair waits for its disk, and reads and writes the file.
+
+        Raises:
+            ConfigError: it is refused, or its arguments are invalid.
+            AppError: it failed, or there was no answer in that time; it may still be done then.
+        """
+        from integrity.service.control.requests import ActDone, RepairPlanned
+        from integrity.service.control.wire import Failure, WireError, check_act, to_error
+
+        try:
+            check_act(act)
+        except WireError as error:
+            raise ConfigError(f"the service can't be asked for that: {error}") from error
+        self.send(act)
+        answer = self.receive(patience_s)
+        if isinstance(answer, Failure):
+            raise to_error(answer)
+        if isinstance(answer, ActDone | RepairPlanned):
+            return answer
+        raise self._silence()
+
+    def plan_repair(self, actor: Actor, path: bytes, patience_s: float = ACT_S) -> RepairPlanned:
+        """Ask what a repair of a file would do; as ``act``."""
+        from integrity.service.control.requests import Act, ActVerb, RepairPlanned
+
+        planned = self.act(Act(ActVerb.PLAN_REPAIR, actor, path=path), patience_s)
+        if not isinstance(planned, RepairPlanned):
+            raise self._silence()
+        return planned
 
     def send(self, question: Question) -> None:
         """Send a question; if the daemon has gone, ``receive`` says so, after what it said last."""

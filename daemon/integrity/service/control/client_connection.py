@@ -20,7 +20,7 @@ from collections.abc import Callable
 from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding
-from integrity.service.control.requests import Ticket
+from integrity.service.control.requests import ActDone, RepairPlanned, Ticket
 from integrity.service.control.socket import Peer, peer_of
 from integrity.service.control.wire import (
     BUFFER_LIMIT,
@@ -117,6 +117,10 @@ class Connection:
     def done(self, result: Summary | AppError) -> None:
         """Send the job's result, then close the connection."""
         self.give(result if isinstance(result, Summary) else to_failure(result), is_last=True)
+
+    def acted(self, result: ActDone | RepairPlanned | AppError) -> None:
+        """Send what came of an act, then close the connection."""
+        self.give(to_failure(result) if isinstance(result, AppError) else result, is_last=True)
 
     def lent(self) -> None:
         """Tell that the root is lent."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from integrity.errors import AppError
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Report, Summary
-from integrity.model import Job, Outcome, RunCounts
+from integrity.model import Actor, Job, Outcome, RunCounts
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
@@ -67,12 +68,74 @@ class JobRequest:
     may_add_roots: bool = True
 
 
+class ActVerb(StrEnum):
+    """What a person can have done through the control socket, beside scans and scrubs."""
+
+    ACK = "ack"
+    MUTE = "mute"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ACCEPT = "accept"
+    PLAN_REPAIR = "plan_repair"
+    REPAIR = "repair"
+    TEST_ALERT = "test_alert"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """
+    Request something that a person decided. Answered with ActDone, RepairPlanned or Failure, the last answer.
+
+    Args:
+        actor: recorded in the history of actions; the daemon believes the peer.
+        ids: findings to acknowledge or mute.
+        path: absolute path of the root to pause or resume, of the file or folder to accept, of the file to repair.
+        until: end of muting, seconds UTC.
+        reason: for accepting.
+        changes, deletions: accept the folder's changes or deletions that await a decision.
+    """
+
+    verb: ActVerb
+    actor: Actor
+    ids: tuple[int, ...] = ()
+    path: bytes | None = None
+    until: int | None = None
+    reason: str = ""
+    changes: bool = False
+    deletions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActDone:
+    """It was done. ``message``: what came of it, for people."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlanned:
+    """
+    What a repair would do.
+
+    Args:
+        plan: the object that `integrity repair --json` prints, as JSON.
+        lines: what `integrity repair` prints.
+    """
+
+    plan: str
+    lines: tuple[str, ...]
+
+
+Answered = Callable[[ActDone | RepairPlanned | AppError], None]
+"""Called with the answer to an Act."""
+
+
 class Handler(Protocol):
     """
     The daemon, as the control socket sees it.
 
-    ``state`` and ``roots`` are called from the server's one thread, on which every client waits: neither may wait for a
-    job or a disk. ``submit`` and ``lend`` are called from any thread.
+    ``state``, ``roots`` and ``allows_actions`` are called from the server's one thread, on which every client waits:
+    none may wait for a job or a disk. ``submit``, ``lend`` and ``act`` are called from any thread.
     """
 
     def submit(self, request: JobRequest, report: Report, done: Done) -> Ticket:
@@ -99,6 +162,24 @@ class Handler(Protocol):
             lent: called once from any thread when the path is lent; never blocks.
             returned: called once, from any thread, when it is not lent any more, or can't be.
         """
+
+    def act(self, act: Act, answered: Answered) -> Ticket | None:
+        """
+        Do something that a person decided, or queue it if it reads or writes files.
+
+        Args:
+            act: checked.
+            answered: called once, from any thread; never blocks.
+
+        Returns:
+            A handle for queued work; None if the answer was given.
+
+        Raises:
+            AppError: it is impossible, or failed; ``answered`` is not called.
+        """
+
+    def allows_actions(self) -> bool:
+        """Return whether the page may have anything done."""
 
     def state(self) -> DaemonState:
         """Return what the daemon is doing."""

@@ -6,8 +6,8 @@ disturbs neither the other clients nor a job. Anything that may wait for a disk 
 continues when its client disconnects, unless ``stop`` cancels it; a lease ends with its client. ``users`` decides how
 much one user may use; in each round, every user gets at most one answer.
 
-Access control: the mode and group of the socket. The service may read more than its clients, so requests name roots and
-parts of them; only root and the service's own user may add a root.
+Access control: the mode and group of the socket, and ``rights``. The service may read more than its clients, so
+requests name roots and parts of them; only root and the service's own user may add a root.
 """
 
 from __future__ import annotations
@@ -22,15 +22,28 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 from integrity import __version__
-from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError
+from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, printable
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.jobs.targets import refuse_new
 from integrity.model import Finding, Outcome, RunCounts
 from integrity.service.control.client_connection import Connection
-from integrity.service.control.requests import Done, Handler, JobRequest, Ticket, covers, interrupted, run_request
+from integrity.service.control.requests import (
+    Act,
+    ActDone,
+    Done,
+    Handler,
+    JobRequest,
+    RepairPlanned,
+    Ticket,
+    covers,
+    interrupted,
+    run_request,
+)
+from integrity.service.control.rights import require_right
 from integrity.service.control.socket import Peer, default_socket_path, leave, listen
 from integrity.service.control.users import User, Users
 from integrity.service.control.wire import (
@@ -257,7 +270,7 @@ class ControlServer(DaemonThread):
                 connection.write(began)
         user.answered(connection)
         now = self._monotonic()
-        user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoot))
+        user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoot | Act))
 
     @contextmanager
     def _guarding(self, connection: Connection) -> Iterator[None]:
@@ -276,10 +289,8 @@ class ControlServer(DaemonThread):
             connection.done(AppError(f"this is a bug in the service: {type(error).__name__}; see its log"))
 
     def _answer(self, user: User, connection: Connection, question: Question) -> None:
-        if user.is_page and not isinstance(question, AskState):
-            self._refusals.note(user.uid, connection.peer.pid, "a question: not the page's")
-            raise ConfigError("the page may only ask how the service does; for anything else use the command line")
-        if isinstance(question, Submit | LendRoot):
+        self._require_right(user, connection, question)
+        if isinstance(question, Submit | LendRoot | Act):
             self._submit(user, connection, question)
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
@@ -292,11 +303,18 @@ class ControlServer(DaemonThread):
             assert isinstance(question, StopJob)
             self._stop(connection)
 
+    def _require_right(self, user: User, connection: Connection, question: Question) -> None:
+        try:
+            require_right(user.role, question, allows_actions=self._handler.allows_actions())
+        except ConfigError:
+            self._refusals.note(user.uid, connection.peer.pid, "a question: not allowed", type(question).__name__)
+            raise
+
     def _stop(self, connection: Connection) -> None:
         if connection.stop_job():
             _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
 
-    def _submit(self, user: User, connection: Connection, question: Submit | LendRoot) -> None:
+    def _submit(self, user: User, connection: Connection, question: Submit | LendRoot | Act) -> None:
         """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
         if connection.has_job:
             raise ConfigError("one job at a time on one connection")
@@ -307,8 +325,29 @@ class ControlServer(DaemonThread):
             raise
         connection.is_borrower = isinstance(question, LendRoot)
         connection.begin_job()
-        work = (connection, question, user.is_trusted, end)
-        threading.Thread(target=self._begin_request, args=work, name="request", daemon=True).start()
+        if isinstance(question, Act):
+            begin = partial(self._begin_act, connection, question, end)
+        else:
+            begin = partial(self._begin_request, connection, question, user.is_trusted, end)
+        threading.Thread(target=begin, name="request", daemon=True).start()
+
+    def _begin_act(self, connection: Connection, act: Act, end: Callable[[], None]) -> None:
+        ticket, is_taken = None, False
+
+        def answered(result: ActDone | RepairPlanned | AppError) -> None:
+            end()
+            connection.acted(result)
+
+        try:
+            with self._guarding(connection):
+                peer, who = connection.peer, printable(act.actor.who)
+                _log.info("control.act verb=%s who=%s pid=%d uid=%d", act.verb.value, who, peer.pid, peer.uid)
+                ticket = self._handler.act(act, answered)
+                is_taken = True
+        finally:
+            if not is_taken:
+                end()
+            connection.follow_job(ticket)
 
     def _begin_request(
         self, connection: Connection, question: Submit | LendRoot, may_add: bool, end: Callable[[], None]

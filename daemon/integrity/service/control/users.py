@@ -12,13 +12,13 @@ I2  A user takes at most a quarter of the server thread's time: each answer is f
 from __future__ import annotations
 
 import os
-import pwd
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.errors import CatalogLocked
+from integrity.service.control.rights import Role, find_page_uid
 from integrity.service.control.wire import BUFFER_LIMIT, REQUEST_LIMIT
 
 if TYPE_CHECKING:
@@ -44,9 +44,6 @@ class Limits:
     requests: int
 
 
-PAGE_USER = "integrity-web"
-"""The user of the page (systemd/integrity-web.sysusers.conf)."""
-
 TRUSTED = Limits(connections=200, requests=1000)
 """Limits for root and the service's own user."""
 
@@ -60,19 +57,18 @@ class User:
 
     Args:
         uid: from the kernel.
-        is_trusted: whether this is root or the service's own user.
-        is_page: whether this is the user of the page, who may only ask how the service does.
+        role: what it may ask for, and how much of the service it may use.
 
     Attributes:
         connections: ordered by last answer, oldest first.
         resumes_at: no answers before this time on the monotonic clock.
     """
 
-    def __init__(self, uid: int, *, is_trusted: bool, is_page: bool = False) -> None:
+    def __init__(self, uid: int, role: Role) -> None:
         self.uid = uid
-        self.is_trusted = is_trusted
-        self.is_page = is_page
-        self.limits = TRUSTED if is_trusted else OTHERS
+        self.role = role
+        self.is_trusted = role is Role.TRUSTED
+        self.limits = TRUSTED if self.is_trusted else OTHERS
         self.connections: dict[Connection, None] = {}
         self.resumes_at = 0.0
         self._lock = threading.Lock()
@@ -133,14 +129,6 @@ class User:
         return max(self.connections, key=lambda one: one.buffered_bytes)
 
 
-def _is_page(uid: int) -> bool:
-    """Return whether a uid is that of integrity-web.service."""
-    try:
-        return pwd.getpwuid(uid).pw_name == PAGE_USER
-    except KeyError:
-        return False
-
-
 class Users:
     """All users who have connected since the start: at most as many as can open the socket."""
 
@@ -154,8 +142,14 @@ class Users:
     def get(self, uid: int) -> User:
         """Return the user of a uid."""
         if uid not in self._users:
-            self._users[uid] = User(uid, is_trusted=uid in self._trusted, is_page=_is_page(uid))
+            self._users[uid] = User(uid, self._find_role(uid))
         return self._users[uid]
+
+    def _find_role(self, uid: int) -> Role:
+        """Return the role of a uid that connects for the first time."""
+        if uid in self._trusted:
+            return Role.TRUSTED
+        return Role.PAGE if uid == find_page_uid() else Role.GROUP
 
     def connections(self) -> Iterator[Connection]:
         """Return the connections of all users; they may be dropped while iterating."""

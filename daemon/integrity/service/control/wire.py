@@ -25,12 +25,13 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from typing import NewType, Union, get_args, get_origin, get_type_hints
+from unicodedata import category
 
 from integrity import errors
 from integrity.errors import AppError
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
-from integrity.service.control.requests import JobRequest
+from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
 from integrity.service.states import DaemonState, JobAhead
 
 VERSION = 2
@@ -42,6 +43,25 @@ BUFFER_LIMIT = ANSWER_LIMIT
 """Limit in bytes for one user's buffers: input not yet answered, and answers not yet read."""
 
 _MOST_THREADS = 256
+_MOST_IDS = 1000
+_MOST_PATH_BYTES = 4096
+_MOST_NAME_CHARS = 200
+_MOST_REASON_CHARS = 2000
+_LATEST = 253_402_300_799  # 9999-12-31: later times can't be shown
+_ARGUMENTS = ("ids", "path", "until", "reason", "changes", "deletions")
+_NONE = frozenset[str]()
+_ARGUMENTS_OF: dict[ActVerb, tuple[frozenset[str], frozenset[str]]] = {
+    ActVerb.ACK: (frozenset({"ids"}), _NONE),
+    ActVerb.MUTE: (frozenset({"ids", "until"}), _NONE),
+    ActVerb.PAUSE: (frozenset({"path"}), _NONE),
+    ActVerb.RESUME: (frozenset({"path"}), _NONE),
+    ActVerb.ACCEPT: (frozenset({"path", "reason"}), frozenset({"changes", "deletions"})),
+    ActVerb.PLAN_REPAIR: (frozenset({"path"}), _NONE),
+    ActVerb.REPAIR: (frozenset({"path"}), _NONE),
+    ActVerb.TEST_ALERT: (_NONE, _NONE),
+}
+"""The arguments that each verb needs, and those that it may have."""
+
 _LARGEST = 1 << 62  # limit for numbers in a request: the sum of two fits into SQLite and the C core
 
 
@@ -139,7 +159,7 @@ class Failure:
     message: str
 
 
-Question = Submit | LendRoot | StopJob | AskState | AskCovered | AskAhead
+Question = Submit | LendRoot | StopJob | AskState | AskCovered | AskAhead | Act
 Answer = (
     Hello
     | Covered
@@ -151,6 +171,8 @@ Answer = (
     | Finding
     | Note
     | Summary
+    | ActDone
+    | RepairPlanned
     | Failure
     | DaemonState
 )
@@ -162,6 +184,7 @@ _QUESTIONS: dict[str, type[Question]] = {
     "state": AskState,
     "covers": AskCovered,
     "ahead": AskAhead,
+    "act": Act,
 }
 _ANSWERS: dict[str, type[Answer]] = {
     "hello": Hello,
@@ -174,6 +197,8 @@ _ANSWERS: dict[str, type[Answer]] = {
     "finding": Finding,
     "note": Note,
     "summary": Summary,
+    "done": ActDone,
+    "plan": RepairPlanned,
     "failure": Failure,
     "state": DaemonState,
 }
@@ -220,6 +245,8 @@ def decode_question(line: bytes) -> Question:
         _check_paths((message.path,))
     if isinstance(message, AskCovered):
         _check_paths(message.paths)
+    if isinstance(message, Act):
+        check_act(message)
     return message
 
 
@@ -266,6 +293,39 @@ def check(request: JobRequest) -> None:
         raise WireError("a number below 0, or far too large")
     if request.jobs is not None and not 1 <= request.jobs <= _MOST_THREADS:
         raise WireError(f"jobs: not from 1 to {_MOST_THREADS}")
+
+
+def check_act(act: Act) -> None:
+    """
+    Check that an act has the arguments of its verb, no others, and none that is too large.
+
+    Raises:
+        WireError: it is invalid.
+    """
+    values = {name: getattr(act, name) for name in _ARGUMENTS}
+    given = {name for name, value in values.items() if not (value is None or value is False or value in ((), ""))}
+    needed, optional = _ARGUMENTS_OF[act.verb]
+    if not needed <= given <= needed | optional:
+        odd = sorted((given - optional) ^ needed)[0]
+        raise WireError(f"{act.verb}: {odd} is missing, or does not belong to it")
+    if len(act.ids) > _MOST_IDS or not all(0 < number <= _LARGEST for number in act.ids):
+        raise WireError(f"ids: more than {_MOST_IDS}, or not the numbers of findings")
+    if act.until is not None and not 0 <= act.until <= _LATEST:
+        raise WireError("until: not a time before the year 10000")
+    if act.path is not None:
+        _check_paths((act.path,))
+        if len(act.path) > _MOST_PATH_BYTES:
+            raise WireError(f"path: longer than {_MOST_PATH_BYTES} bytes")
+    _check_text("actor.who", act.actor.who, _MOST_NAME_CHARS)
+    _check_text("actor.address", act.actor.address, _MOST_NAME_CHARS)
+    if act.reason:
+        _check_text("reason", act.reason, _MOST_REASON_CHARS)
+
+
+def _check_text(place: str, text: str, most: int) -> None:
+    """Raise unless text can be stored and shown on one line: not blank, no control characters, no lone surrogates."""
+    if not text.strip() or len(text) > most or any(category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text):
+        raise WireError(f"{place}: not one line of 1 to {most} characters")
 
 
 def _check_paths(paths: Iterable[bytes]) -> None:
