@@ -29,6 +29,7 @@ from integrity.jobs.repair.plan import FilePlan, PlanOutcome
 from integrity.jobs.repair.run import RepairOptions
 from integrity.jobs.repair.targets import find_wanted
 from integrity.model import ActionVerb, Job
+from integrity.paths import shell_path
 from integrity.service.control.requests import Act, ActDone, ActVerb, RepairPlanned
 from integrity.service.device_queue import LogReport
 
@@ -168,7 +169,11 @@ def _repair(context: Context, act: Act) -> ActDone:
         why = printable(plan.reason or "no copy has all of the damaged blocks intact")
         raise AppError(f"{name}: can't be repaired: {why}; plan the repair to see the copies that were asked")
     if not done.is_repaired:
-        raise AppError(f"{name}: not repaired: {printable(done.message)}")
+        command = f"integrity repair {shell_path(_get_path(act))} --apply"
+        raise AppError(
+            f"{name}: not repaired: {printable(done.message)}; if the service may not write there, as under systemd,"
+            f" run this as a user who may: {command}"
+        )
     kept = f"; the damaged file is kept as {show_path(done.kept)}" if done.kept is not None else ""
     remark = f"; {printable(done.message)}" if done.message else ""
     return ActDone(f"{name}: repaired, and verified by reading it from disk{kept}{remark}")
