@@ -2,8 +2,8 @@
 What the page costs: how fast it answers and how much memory it takes with a million files and 2,000 findings.
 
 ``python tests/benchmarks/bench_web.py [FOLDER]``; the tree is made in FOLDER (a temporary one; best in memory) and
-removed again. Each page is asked for several times, one after the other; the median is printed, beside that of the style
-sheet, which is what the server itself costs.
+removed again. Each page is asked for several times, one after the other, and the median is printed, beside that of the
+style sheet, which is what the server itself costs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from support.waiting import wait_until
 from support.webpage import WebClient, WebPage, read_memory
 
 FOLDERS, FILES_PER_FOLDER, LARGE_FOLDER, DAMAGED = 9_000, 100, 100_000, 2_000
+PLACES = ("/static/style.css", "/", "/findings", "/findings/1", "/browse/1", "/browse/1/large", "/browse/1/0/7/3.txt",
+          "/runs", "/copies", "/metrics", "/api/v1/findings?limit=1000")  # fmt: skip
 VIEWERS, MINUTE_S, TURNS = 50, 60.0, 5
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -33,7 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as home:
         box, root = Box(Path(home) / "home"), Path(home) / "root"
         count = make_tree(root)
-        toml = f'[[root]]\npath = "{root}"\npolicy = "archive"\n'
+        toml = f'[[root]]\npath = "{root}"\npolicy = "archive"\n[schedule]\nscrub = "mon 00:00-00:01"\n'
         box.configure(toml)
         box.run("scan", root, expect=0, timeout=3600)
         damage(root)
@@ -44,8 +46,7 @@ def main() -> None:
             visitor.get("/")
             visitor.get("/browse/1")
             wait_until(lambda: "are being added up" not in visitor.get("/browse/1").text, "the sums", timeout_s=120)
-            for place in ("/static/style.css", "/", "/findings", "/findings/1", "/browse/1", "/browse/1/large",
-                          "/browse/1/0/7/3.txt", "/runs", "/copies", "/metrics", "/api/v1/findings?limit=1000"):  # fmt: skip
+            for place in PLACES:
                 print(f"{place:<32} {1000 * measure(visitor, place):7.1f} ms")
             print(f"memory: {read_memory(page.pid) / (1 << 20):.0f} MiB")
         watch(box, toml)
@@ -83,21 +84,17 @@ def measure(visitor: WebClient, place: str) -> float:
 
 def watch(box: Box, toml: str) -> None:
     """Measure what viewers of the live page cost the service."""
-    with WebPage(box, toml) as page:
-        config = page.config.read_text()
-        box.configure(config)
-        with Service(box) as service:
-            service.wait_begun()
-            visitor = page.visitor()
-            streams = [open_stream(page.port, visitor.cookie) for _ in range(VIEWERS)]
-            before, began = cpu_s(service.pid), time.monotonic()
-            wait_until(lambda: time.monotonic() - began > MINUTE_S, "a minute", every_s=0.5)
-            used = cpu_s(service.pid) - before
-            print(f"{VIEWERS} viewers cost the service {100 * used / MINUTE_S:.2f} % of a core")
-            print(f"memory of the page with them: {read_memory(page.pid) / (1 << 20):.0f} MiB")
-            for one in streams:
-                one.close()
-            service.stop()
+    with WebPage(box, toml) as page, Service(box) as service:
+        visitor = page.visitor()
+        streams = [open_stream(page.port, visitor.cookie) for _ in range(VIEWERS)]
+        before, began = cpu_s(service.pid), time.monotonic()
+        wait_until(lambda: time.monotonic() - began > MINUTE_S, "a minute", every_s=0.5)
+        used = cpu_s(service.pid) - before
+        print(f"{VIEWERS} viewers cost the service {100 * used / MINUTE_S:.2f} % of a core")
+        print(f"memory of the page with them: {read_memory(page.pid) / (1 << 20):.0f} MiB")
+        for one in streams:
+            one.close()
+        service.stop()
 
 
 def open_stream(port: int, cookie: str) -> socket.socket:

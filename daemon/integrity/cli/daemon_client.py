@@ -200,16 +200,9 @@ def queue(session: Session, daemon: DaemonClient | None, request: JobRequest) ->
         ConfigError: there is no daemon.
         AppError: it refuses.
     """
-    from integrity.service.control.wire import Failure, JobAccepted, to_error
-
     if daemon is None:
         raise ConfigError("--no-wait: no service runs for this catalog that could do it later; leave the option away")
-    daemon.submit(request, waits=False)
-    answer = daemon.receive(GREETING_S)
-    if isinstance(answer, Failure):
-        raise to_error(answer)
-    if not isinstance(answer, JobAccepted):
-        raise CatalogError(f"the service (process {daemon.pid}) does not say that it took it; see: integrity status")
+    answer = daemon.queue(request)
     output, job = session.output, request.job.value
     places = ", ".join(map(show_path, request.paths)) or "all roots"
     behind = f"; {describe_ahead(answer.ahead)}" if answer.ahead else ""

@@ -61,10 +61,12 @@ def _ask_password() -> str:
 def _serve(session: Session, passwords: PasswordStore) -> int:
     from integrity.cli.daemon import set_up_logging
     from integrity.service.sd_notify import Notifier
+    from integrity.service.startup import limit_memory_use
     from integrity.web.app import check_exposure, make_app, split_listen
     from integrity.web.server import serve
     from integrity.web.site import Site
 
+    limit_memory_use()
     set_up_logging(session.output.verbosity)
     settings = session.config.web
     check_exposure(settings)

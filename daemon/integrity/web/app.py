@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from integrity.errors import AppError, CatalogMissing, ConfigError, printable
 from integrity.web.pages.access import Access
+from integrity.web.pages.actions import ActionPages
 from integrity.web.pages.alerts import AlertPages
 from integrity.web.pages.api import Api
 from integrity.web.pages.browse import BrowsePages
@@ -26,6 +27,7 @@ from integrity.web.pages.monitoring import Monitoring
 from integrity.web.pages.overview import Overview
 from integrity.web.pages.runs import RunPages
 from integrity.web.pages.settings import SettingsPage
+from integrity.web.passwords import LoginThrottle
 from integrity.web.security import BodyTooLarge, Guard, Sessions
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _log = logging.getLogger(__name__)
 
 _TITLES = {
     400: "This can't be understood",
+    403: "This was not done",
     404: "There is no such page",
     405: "This page does not take that",
     413: "The request is too large",
@@ -59,8 +62,10 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
     web = site.config.web
     is_secure = bool(web.tls_certificate) or web.public_url.startswith("https:")
     sessions = Sessions(passwords)
+    throttle = LoginThrottle()
     pages = (
-        Access(site, passwords, sessions, is_secure=is_secure),
+        Access(site, passwords, sessions, throttle, is_secure=is_secure),
+        ActionPages(site, passwords, throttle),
         Overview(site),
         FindingPages(site),
         BrowsePages(site),
@@ -132,7 +137,7 @@ class _Errors:
         if request.url.path.startswith("/api/"):
             return JSONResponse({"error": error.detail}, error.status_code, error.headers)
         title = _TITLES.get(error.status_code, "This did not work")
-        text = error.detail if error.status_code in (400, 409) else "Go back, or begin at the overview."
+        text = error.detail if error.status_code in (400, 403) else "Go back, or begin at the overview."
         response = self._site.render_error(request, error.status_code, title, text)
         response.headers.update(error.headers or {})
         return response

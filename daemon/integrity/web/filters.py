@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from integrity.alerts.wording import title
+from integrity.catalog.actions import Action
 from integrity.config import format_duration, format_size, spell_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
@@ -46,7 +47,13 @@ def gravity_of(finding: Finding) -> str:
     return "is-bad" if finding.kind in INTEGRITY_PROBLEMS else "is-warn"
 
 
+def place_of_action(done: Action) -> bytes:
+    """Return the absolute path that an action concerned."""
+    return absolute(done.root or b"", done.path)
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
+    "action_place": place_of_action,
     "ago": ago,
     "below": lambda name, folder: os.path.join(folder, name),
     "count": count,

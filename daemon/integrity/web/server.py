@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -127,8 +128,13 @@ class _Server(uvicorn.Server):
         self._ready()
 
 
+_THREADS = 8
+"""Pages are made in so many threads; each may hold a connection to the catalog with its cache."""
+
+
 async def _run(server: _Server, host: str, port: int) -> None:
     """Run the server; uvicorn exits the process when it can't listen, so the address is tried first."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
     loop = asyncio.get_running_loop()
     try:
         tried = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)

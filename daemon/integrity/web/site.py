@@ -181,6 +181,11 @@ class Site:
         """Write a page that says what is wrong, and what to do."""
         return self.render(request, "error.html", status_code=status_code, title=title, text=text)
 
+    def forget_status(self) -> None:
+        """Have the status collected anew with the next request: something was just decided."""
+        self._collected_at = -_STATUS_S
+        self._live = None
+
     def render(self, request: Request, template: str, *, status_code: int = 200, **values: Any) -> HTMLResponse:
         """Write a page."""
         session: Session | None = request.scope.get("state", {}).get("session")
@@ -188,6 +193,7 @@ class Site:
             path=request.scope["path"],
             is_logged_in=session is not None,
             csrf="" if session is None else session.csrf,
+            has_actions=session is not None and self.config.web.actions,
             **values,
         )
         return HTMLResponse(page, status_code)

@@ -18,7 +18,7 @@ from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect
 if TYPE_CHECKING:
     from integrity.model import Actor
     from integrity.service.control.requests import Act, ActDone, RepairPlanned
-    from integrity.service.control.wire import Answer, Question
+    from integrity.service.control.wire import Answer, JobAccepted, Question
     from integrity.service.states import DaemonState
 
 
@@ -76,6 +76,18 @@ class DaemonClient:
         except WireError as error:
             raise ConfigError(f"the service, which serves this catalog, can't be asked for that: {error}") from error
         self.send(Submit(request, waits))
+
+    def queue(self, request: JobRequest) -> JobAccepted:
+        """
+        Ask for a job, and do not wait for its end.
+
+        Raises:
+            AppError: it is refused, or there is no answer.
+        """
+        from integrity.service.control.wire import JobAccepted
+
+        self.submit(request, waits=False)
+        return self._receive(JobAccepted, GREETING_S)
 
     def act(self, act: Act, patience_s: float = ACT_S) -> ActDone | RepairPlanned:
         """

@@ -29,15 +29,18 @@ class Access:
         site: shared by all pages.
         passwords: holds the password.
         sessions: makes the cookies.
+        throttle: slows down guessing.
         is_secure: the browser comes by HTTPS.
     """
 
-    def __init__(self, site: Site, passwords: PasswordStore, sessions: Sessions, *, is_secure: bool) -> None:
+    def __init__(
+        self, site: Site, passwords: PasswordStore, sessions: Sessions, throttle: LoginThrottle, *, is_secure: bool
+    ) -> None:
         self._site = site
         self._passwords = passwords
         self._sessions = sessions
         self._is_secure = is_secure
-        self._throttle = LoginThrottle()
+        self._throttle = throttle
 
     def routes(self) -> Sequence[Route]:
         """Return the routes of these pages."""

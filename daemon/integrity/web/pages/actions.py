@@ -1,0 +1,258 @@
+"""
+Have the service do what the owner decided, and show what was decided before.
+
+I1  Nothing is done without the token of the session, nor while ``[web] actions`` is off.
+I2  What changes a baseline or a file needs the password again; wrong ones count as those of the log-in do.
+I3  The page does nothing itself: it asks the service, which checks the same and writes the history.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+from anyio import CapacityLimiter
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from integrity.catalog.actions import find_actions
+from integrity.catalog.findings import get_findings
+from integrity.catalog.roots import find_roots
+from integrity.errors import AppError, CatalogError, printable
+from integrity.jobs.options import ScanOptions, ScrubOptions
+from integrity.model import Actor, FindingId, Job
+from integrity.paths import absolute
+from integrity.service.control.client import DaemonClient, find_daemon_of
+from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
+from integrity.web.query import read_number
+from integrity.web.security import is_form_valid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.datastructures import FormData
+    from starlette.requests import Request
+
+    from integrity.web.passwords import LoginThrottle, PasswordStore
+    from integrity.web.site import Site
+
+_PAGE = 100
+_AT_ONCE = 4
+_PATIENCE_S = 600.0
+_DAY_S = 86400
+_MOST_DAYS = 366
+
+Answer = TypeVar("Answer")
+Ask = Callable[[DaemonClient], str]
+"""Asks the service for something, and returns what came of it."""
+
+
+class ActionPages:
+    """
+    The forms by which the owner decides.
+
+    Args:
+        site: shared by all pages.
+        passwords: holds the password.
+        throttle: of the log-in.
+    """
+
+    def __init__(self, site: Site, passwords: PasswordStore, throttle: LoginThrottle) -> None:
+        self._site = site
+        self._passwords = passwords
+        self._throttle = throttle
+        self._limiter = CapacityLimiter(_AT_ONCE)
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        forms = {
+            "ack": self.acknowledge,
+            "mute": self.mute,
+            "pause": self.pause,
+            "resume": self.resume,
+            "scrub": self.scrub,
+            "test-alert": self.test_alert,
+            "accept": self.accept,
+            "plan": self.plan,
+            "repair": self.repair,
+        }
+        posts = [Route(f"/actions/{name}", form, methods=["POST"]) for name, form in forms.items()]
+        return (Route("/history", self.show_history, methods=["GET"]), *posts)
+
+    def show_history(self, request: Request) -> Response:
+        """Show what was decided: who, when, from where, and what came of it."""
+        before = read_number(request, "before")
+        with self._site.open_catalog() as catalog, catalog.read() as connection:
+            found = find_actions(connection, before=before, limit=_PAGE + 1)
+        more = f"?before={found[_PAGE - 1].id}" if len(found) > _PAGE else ""
+        return self._site.render(request, "history.html", title="History", actions=found[:_PAGE], more=more)
+
+    async def acknowledge(self, request: Request) -> Response:
+        """Stop the reminders of a finding."""
+        form = await self._read(request)
+        number = self._read_id(form)
+        return await self._act(request, Act(ActVerb.ACK, self._actor(request), ids=(number,)), f"/findings/{number}")
+
+    async def mute(self, request: Request) -> Response:
+        """Stop the reminders of a finding for some days."""
+        form = await self._read(request)
+        number, days = self._read_id(form), str(form.get("days", ""))
+        if not days.isdecimal() or not 0 < int(days[:9]) <= _MOST_DAYS:
+            raise HTTPException(400, f"days: must be a whole number from 1 to {_MOST_DAYS}.")
+        until = int(time.time()) + int(days) * _DAY_S
+        act = Act(ActVerb.MUTE, self._actor(request), ids=(number,), until=until)
+        return await self._act(request, act, f"/findings/{number}")
+
+    async def pause(self, request: Request) -> Response:
+        """Exclude a root from all jobs."""
+        root = await self._find_root(await self._read(request))
+        return await self._act(request, Act(ActVerb.PAUSE, self._actor(request), path=root), "/")
+
+    async def resume(self, request: Request) -> Response:
+        """Include a paused root in jobs again."""
+        root = await self._find_root(await self._read(request))
+        return await self._act(request, Act(ActVerb.RESUME, self._actor(request), path=root), "/")
+
+    async def scrub(self, request: Request) -> Response:
+        """Read all files of a root again, as soon as it is its turn."""
+        root = await self._find_root(await self._read(request))
+
+        def ask(daemon: DaemonClient) -> str:
+            daemon.queue(JobRequest(Job.SCRUB, (root,), scan=ScanOptions(), scrub=ScrubOptions()))
+            return "The scrub is queued. The overview shows how far it is."
+
+        return await self._ask(request, ask, "/")
+
+    async def test_alert(self, request: Request) -> Response:
+        """Send a test message through every channel."""
+        await self._read(request)
+        return await self._act(request, Act(ActVerb.TEST_ALERT, self._actor(request)), "/alerts")
+
+    async def accept(self, request: Request) -> Response:
+        """Accept the present content of a file; with the password again (I2)."""
+        form = await self._read(request)
+        number = self._read_id(form)
+        path = await self._find_path(number)
+        refusal = await self._check_password(request, form)
+        if refusal is not None:
+            return refusal
+        act = Act(ActVerb.ACCEPT, self._actor(request), path=path, reason=str(form.get("reason", "")))
+        return await self._act(request, act, f"/findings/{number}")
+
+    async def plan(self, request: Request) -> Response:
+        """Show what a repair would do, with the form that has it done."""
+        number = self._read_id(await self._read(request))
+        path = await self._find_path(number)
+        act = Act(ActVerb.PLAN_REPAIR, self._actor(request), path=path)
+        try:
+            planned = await self._in_thread(lambda: self._with_daemon(lambda daemon: daemon.act(act, _PATIENCE_S)))
+        except AppError as error:
+            return self._fail(request, error)
+        assert isinstance(planned, RepairPlanned)
+        return self._site.render(
+            request, "plan.html", title="Plan of the repair", lines=planned.lines, number=number, file_path=path
+        )
+
+    async def repair(self, request: Request) -> Response:
+        """Carry out a repair; with the password again (I2)."""
+        form = await self._read(request)
+        number = self._read_id(form)
+        path = await self._find_path(number)
+        refusal = await self._check_password(request, form)
+        if refusal is not None:
+            return refusal
+        return await self._act(request, Act(ActVerb.REPAIR, self._actor(request), path=path), f"/findings/{number}")
+
+    async def _read(self, request: Request) -> FormData:
+        """Return the form, if it may have something done (I1)."""
+        form = await request.form()
+        if not is_form_valid(request.scope["state"]["session"], form.get("csrf")):
+            raise HTTPException(403, "Your log-in has changed since this form was shown. Load the page again.")
+        if not self._site.config.web.actions:
+            raise HTTPException(403, "Actions are off. To allow them set `actions = true` in the section [web].")
+        return form
+
+    def _read_id(self, form: FormData) -> FindingId:
+        text = str(form.get("id", ""))
+        if not text.isdecimal() or len(text) > 18:
+            raise HTTPException(400, "id: must be the number of a finding.")
+        return FindingId(int(text))
+
+    async def _find_root(self, form: FormData) -> bytes:
+        """Return the path of the root that a form names by its number."""
+        text = str(form.get("root", ""))
+
+        def find() -> bytes | None:
+            with self._site.open_catalog() as catalog, catalog.read() as connection:
+                return next((one.path for one in find_roots(connection) if str(one.id) == text), None)
+
+        path = await run_in_threadpool(find)
+        if path is None:
+            raise HTTPException(404)
+        return path
+
+    async def _find_path(self, number: FindingId) -> bytes:
+        """Return the absolute path of the file that a finding is about."""
+
+        def find() -> bytes | None:
+            with self._site.open_catalog() as catalog, catalog.read() as connection:
+                found = get_findings(connection, [number])
+            return absolute(found[0].root, found[0].path) if found and found[0].path else None
+
+        path = await run_in_threadpool(find)
+        if path is None:
+            raise HTTPException(404)
+        return path
+
+    async def _check_password(self, request: Request, form: FormData) -> Response | None:
+        """Return the answer to a form without the right password."""
+        address = _address(request)
+        if self._throttle.find_pause_s(address) > 0:
+            return self._site.render_error(request, 429, "Too many wrong passwords", "Try again in some minutes.")
+        if not await run_in_threadpool(self._passwords.is_right, str(form.get("password", ""))):
+            self._throttle.note_failure(address)
+            return self._site.render_error(request, 403, "That is not the password", "Nothing was done. Go back.")
+        self._throttle.note_success(address)
+        return None
+
+    async def _act(self, request: Request, act: Act, back: str) -> Response:
+        def ask(daemon: DaemonClient) -> str:
+            done = daemon.act(act, _PATIENCE_S)
+            assert isinstance(done, ActDone)
+            return done.message
+
+        return await self._ask(request, ask, back)
+
+    async def _ask(self, request: Request, ask: Ask, back: str) -> Response:
+        """Ask the service, and show what came of it with the way back."""
+        try:
+            message = await self._in_thread(lambda: self._with_daemon(ask))
+        except AppError as error:
+            return self._fail(request, error)
+        self._site.forget_status()
+        return self._site.render(request, "done.html", title="Done", message=message, back=back)
+
+    def _with_daemon(self, ask: Callable[[DaemonClient], Answer]) -> Answer:
+        daemon = find_daemon_of(self._site.catalog_path)
+        if daemon is None:
+            raise CatalogError("the service does not run, and only it can do this; start it: systemctl start integrity")
+        with daemon:
+            return ask(daemon)
+
+    async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
+        """Run what may take minutes in threads that no page waits for."""
+        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+
+    def _fail(self, request: Request, error: AppError) -> Response:
+        return self._site.render_error(request, 409, "This was not done", printable(str(error)))
+
+    def _actor(self, request: Request) -> Actor:
+        return Actor("owner, on the page", _address(request))
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""

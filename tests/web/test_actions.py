@@ -1,0 +1,164 @@
+"""What the owner decides on the page is done by the service, as the command does it, and is in the history."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.web.conftest import Watched
+
+from support.service import Service
+from support.stored import query
+from support.webpage import PASSWORD, Reply, WebClient, WebPage
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def page(watched: Watched) -> Iterator[WebPage]:
+    """Serve the page with its actions switched on, and run the service."""
+    toml = watched.toml + '[schedule]\nscrub = "mon 00:00-00:01"\n'
+    with WebPage(watched.box, toml, web="actions = true") as served, Service(watched.box):
+        yield served
+
+
+class Owner:
+    """Somebody who is logged in, and sends forms."""
+
+    def __init__(self, page: WebPage) -> None:
+        self.client = page.visitor()
+        self._token = self.client.find_token()
+
+    def send(self, verb: str, **fields: object) -> Reply:
+        """Send the form of an action."""
+        return self.client.post(
+            f"/actions/{verb}", {"csrf": self._token, **{key: str(one) for key, one in fields.items()}}
+        )
+
+
+def find_number(watched: Watched) -> int:
+    return next(int(one["id"]) for one in watched.box.findings("findings") if one["path"].endswith("b.jpg"))
+
+
+def find_state(watched: Watched, number: int) -> str:
+    return next(one["state"] for one in watched.box.findings("findings", "--all") if one["id"] == number)
+
+
+def test_findings_are_acknowledged_and_muted(page: WebPage, watched: Watched) -> None:
+    """And the history says who did it, from where, and what came of it."""
+    owner, number = Owner(page), find_number(watched)
+
+    assert 200 == owner.send("ack", id=number).status
+    assert "acknowledged" == find_state(watched, number)
+    assert 200 == owner.send("mute", id=number, days=3).status
+    assert "muted" == find_state(watched, number)
+    text = html.unescape(owner.client.get("/history").text)
+    assert 2 == text.count("owner, on the page")
+    assert "127.0.0.1" in text
+    assert re.search(r"<td>ack</td>[^~]*finding " + str(number), text)
+
+
+def test_root_is_paused_resumed_and_scrubbed(page: WebPage, watched: Watched) -> None:
+    """By its number, which the page shows; another number is no root."""
+    owner = Owner(page)
+
+    assert 200 == owner.send("pause", root=1).status
+    assert "paused" == watched.box.get_object("root", "status")["state"]
+    assert 200 == owner.send("resume", root=1).status
+    assert "active" == watched.box.get_object("root", "status")["state"]
+    assert 200 == owner.send("scrub", root=1).status
+    for root in ("9", "x", ""):
+        assert 404 == owner.send("pause", root=root).status
+
+
+def test_damaged_file_is_mended(page: WebPage, watched: Watched) -> None:
+    """After its plan was shown, and with the password again; nothing but that file is touched."""
+    owner, number = Owner(page), find_number(watched)
+    file = watched.folder / "2019" / "b.jpg"
+    good = (watched.folder / "2019" / "a.jpg").read_bytes()  # they were planted with the same content
+    plan = owner.send("plan", id=number)
+
+    assert "intact in nightly" in html.unescape(plan.text)
+    assert 403 == owner.send("repair", id=number, password="a guess").status
+    assert good != file.read_bytes()
+    done = owner.send("repair", id=number, password=PASSWORD)
+    assert 200 == done.status, html.unescape(done.text)
+    assert good == file.read_bytes()
+    assert "resolved" == find_state(watched, number)
+    assert "repair" in owner.client.get("/history").text
+
+
+def test_file_is_accepted_with_the_password_only(page: WebPage, watched: Watched) -> None:
+    """A reason is needed, as the command needs one."""
+    owner, number = Owner(page), find_number(watched)
+
+    assert 403 == owner.send("accept", id=number, reason="as it should be", password="").status
+    assert "open" == find_state(watched, number)
+    assert 409 == owner.send("accept", id=number, reason="", password=PASSWORD).status
+    assert 200 == owner.send("accept", id=number, reason="as it should be", password=PASSWORD).status
+    assert "resolved" == find_state(watched, number)
+    assert [("as it should be",)] == query(watched.box, "SELECT reason FROM action WHERE verb = 'accept'")
+
+
+def test_wrong_passwords_count_together(page: WebPage, watched: Watched) -> None:
+    """Who is logged in guesses no faster than at the log-in."""
+    owner, number = Owner(page), find_number(watched)
+    answers = [owner.send("repair", id=number, password=f"guess {nth}").status for nth in range(8)]
+
+    assert 429 == answers[-1]
+    assert 429 == page.client().log_in().status
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields"),
+    [
+        ("ack", {"id": "x"}),
+        ("ack", {}),
+        ("mute", {"id": "1", "days": "0"}),
+        ("mute", {"id": "1", "days": "999999999999"}),
+        ("mute", {"id": "1", "days": "-1"}),
+        ("repair", {"id": "9" * 30, "password": PASSWORD}),
+    ],
+)
+def test_forms_that_make_no_sense_are_refused(page: WebPage, verb: str, fields: dict[str, str]) -> None:
+    """With what is wrong."""
+    reply = Owner(page).send(verb, **fields)
+
+    assert 400 == reply.status
+    assert "must be" in reply.text
+
+
+def test_what_is_not_there_can_not_be_decided(page: WebPage) -> None:
+    """A finding that does not exist, and a channel that nobody configured."""
+    owner = Owner(page)
+
+    assert 409 == owner.send("ack", id=99).status
+    assert 404 == owner.send("plan", id=99).status
+    assert "no channel is configured" in html.unescape(owner.send("test-alert").text)
+
+
+def test_nothing_is_done_without_token_or_log_in(page: WebPage, watched: Watched) -> None:
+    """Also not by a link."""
+    number = find_number(watched)
+    visitor: WebClient = page.visitor()
+
+    assert 403 == visitor.post("/actions/ack", {"id": str(number), "csrf": "x"}).status
+    assert 303 == page.client().post("/actions/ack", {"id": str(number)}).status
+    assert 405 == visitor.get("/actions/ack").status
+    assert "open" == find_state(watched, number)
+
+
+def test_without_actions_there_are_none(watched: Watched) -> None:
+    """No button is shown, and no form is taken; without a service the page says what is missing."""
+    with WebPage(watched.box, watched.toml) as page:
+        owner = Owner(page)
+        assert "/actions/" not in owner.client.get("/").text + owner.client.get("/findings/1").text
+        refused = owner.send("ack", id=1)
+        assert 403 == refused.status
+        assert "actions = true" in refused.text
+    with WebPage(watched.box, watched.toml, web="actions = true") as page:
+        refused = Owner(page).send("ack", id=1)
+        assert 409 == refused.status
+        assert "the service does not run" in refused.text
