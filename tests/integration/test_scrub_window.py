@@ -113,7 +113,7 @@ def test_sleeping_disk_is_not_woken_before_it_must_be(
 ) -> None:
     """A month later the promise forces it. What a disk says of itself is the one thing that can't be had here."""
     sleeps = {"sdz"}
-    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk: disk in sleeps)
+    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk, **_: disk in sleeps)
     monitored = replace(monitored, device=Device(is_rotational=True, name="sdz", key="disk:sdz"))
     window = make_window("11:00-13:00")
     assert window.plan(context, monitored) is None
@@ -123,6 +123,24 @@ def test_sleeping_disk_is_not_woken_before_it_must_be(
     sleeps.clear()
     assert [monitored] == window.take_ready([monitored])
     assert [] == window.take_ready([monitored])
+
+
+def test_sleeping_disk_is_woken_when_the_other_one_has_cooled_down(
+    context: Context, monitored: MonitoredRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The promise still forces the root: that one of its disks sleeps on must not keep it waiting."""
+    degrees = {"sdy": 61}
+    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk, **_: disk == "sdz")
+    monkeypatch.setattr("integrity.service.inventory.temperature", lambda disk, **_: degrees[disk])
+    monitored = replace(monitored, device=Device(is_rotational=True, name="sdy+sdz", key="disk:sdy+sdz"))
+    config = replace(Config(), pace=replace(Config().pace, max_temperature=60))
+    window = ScrubWindow(parse_windows("11:00-13:00", ZoneInfo("UTC")), config, NOON)
+    context.clock = lambda: NOON + 31 * 86_400
+    assert window.plan(context, monitored) is None
+    assert [] == window.take_ready([monitored])
+    degrees["sdy"] = 40
+    assert [monitored] == window.take_ready([monitored])
+    assert window.plan(context, monitored) is not None
 
 
 def test_window_that_never_closes_is_known(context: Context) -> None:
