@@ -135,3 +135,36 @@ def test_files_that_a_stopped_repair_did_not_reach_are_not_due(integrity: Box, t
     assert summary.is_interrupted
     assert 0 == summary.plans
     assert [{"not_due": 3}] == count(integrity)
+
+
+def test_repair_that_is_stopped_before_a_roots_turn_is_interrupted_not_suspended(
+    integrity: Box, tmp_path: Path
+) -> None:
+    """A suspended root is one whose disk is missing: that would alarm its owner for nothing."""
+    first, second, copy = tmp_path / "first", tmp_path / "second", tmp_path / "copy"
+    prepare(integrity, first, copy)
+    prepare(integrity, second, copy)
+    with context_of(integrity) as context:
+        stopped = replace(context, report=StopAtFirstProgress(context.stop))
+        repaired = run_repair(stopped, [first, second], [copy])
+
+    assert (True, False) == (repaired.summary.is_interrupted, repaired.summary.is_suspended)
+    assert 1 == len(count(integrity))
+
+
+def test_repair_that_is_stopped_while_a_root_is_opened_is_interrupted_not_suspended(
+    integrity: Box, tmp_path: Path
+) -> None:
+    """The stop comes after the repair has turned to the root, and before the run on it begins."""
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    prepare(integrity, root, copy)
+    with context_of(integrity) as context:
+
+        def stop_now() -> float:
+            context.stop.set()
+            return 0.0
+
+        repaired = run_repair(replace(context, monotonic=stop_now), [root], [copy])
+
+    assert (True, False) == (repaired.summary.is_interrupted, repaired.summary.is_suspended)
+    assert [] == count(integrity)
