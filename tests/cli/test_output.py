@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.alerts.wording import damage
+from integrity.alerts.wording import damage, title
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
 from integrity.cli.output import Output, printable
 from integrity.cli.progress import NoProgress
 from integrity.errors import show_path
 from integrity.jobs.report import Note, NoteKind, Summary
+from integrity.kinds import KINDS
 from integrity.model import (
     Certainty,
     Finding,
@@ -31,7 +32,7 @@ from integrity.model import (
 )
 from integrity.paths import path_fields, shell_path
 from integrity.views.objects import finding_object
-from integrity.views.text import describe_finding, line_of_finding, next_steps
+from integrity.views.text import describe_finding, lines_of_findings, next_steps
 
 PLAIN = Output(color="never")
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
@@ -133,10 +134,24 @@ def test_finding_shows_the_damage_and_what_to_do() -> None:
 
 def test_finding_is_one_line_in_lists() -> None:
     """A name with a line break makes no second line."""
-    line = line_of_finding(make_finding(path=b"a\nb\x1b"))
+    (line,) = lines_of_findings([make_finding(path=b"a\nb\x1b")])
 
     assert "/data/a\\nb\\x1b" in line
     assert line.isprintable()
+
+
+def test_columns_of_a_list_are_as_wide_as_its_headlines() -> None:
+    """Whatever is listed, the paths stand below each other, and no word is cut."""
+    short = make_finding(path=b"short")
+    long = [make_finding(kind, path=b"long") for kind in FindingKind if len(KINDS[kind].headline) > 34]
+    assert len(long) >= 2
+
+    for listed in ([short], [short, *long], long):
+        lines = list(lines_of_findings(listed))
+        assert 1 == len({line.index("/data/") for line in lines})
+        assert all(title(finding) in line for finding, line in zip(listed, lines, strict=True))
+    (alone,) = lines_of_findings([short])
+    assert f"{title(short)}  /data/short" in alone
 
 
 def test_many_blocks_are_summed_up() -> None:

@@ -136,6 +136,18 @@ def test_version_tells_the_hash_core(integrity: Box) -> None:
     assert re.fullmatch(r"integrity .+\nhash core: hashlib \(.*INTEGRITY_NATIVE=off\)\n", fallback)
 
 
+@pytest.mark.parametrize("arguments", [["--version"], ["sum", "/dev/null"], ["--json", "sum", "/dev/null"]])
+def test_unknown_word_for_the_c_core_is_one_line_on_stderr(integrity: Box, arguments: list[str]) -> None:
+    """It changes nothing else: a misspelt switch is neither obeyed nor hidden."""
+    usual = integrity.run(*arguments, expect=0)
+    misspelt = integrity.run(*arguments, env={"INTEGRITY_NATIVE": "avx3"}, expect=0)
+
+    assert usual.stdout == misspelt.stdout
+    assert "" == usual.stderr
+    (line,) = misspelt.stderr.splitlines()
+    assert line.startswith("integrity: warning: INTEGRITY_NATIVE=avx3: unknown, and ignored; set one of: off, avx512,")
+
+
 def test_without_command_help_is_shown_and_nothing_done(integrity: Box) -> None:
     """A bare call is a usage error that shows the way."""
     done = integrity.run(expect=2)

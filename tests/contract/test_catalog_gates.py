@@ -259,3 +259,15 @@ def test_forgotten_root_takes_its_gate_along(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         remove_root(c, box.root.id)
         assert gate_passes.get_passed(c, box.root.id, b"") is None
+
+
+def test_folder_was_there_if_the_gate_passed_it_or_a_part_of_it(box: CatalogBox) -> None:
+    """A gate that passed a folder above proves nothing: the name may be a typing error."""
+    pass_gate(box, b"photos/2024")
+
+    with box.catalog.read() as c:
+        known = {
+            path: gate_passes.has_been_there(c, box.root.id, path)
+            for path in (b"photos/2024", b"photos", b"photos/2024/may", b"photo", b"photos/20")
+        }
+    assert {b"photos/2024": True, b"photos": True} == {path: True for path, is_known in known.items() if is_known}

@@ -150,7 +150,7 @@ def test_sleeping_disk_is_woken_only_when_the_promise_forces_it(parts: Parts, mo
     """Once it is awake it is compared. What a disk says of itself is the one thing that can't be had here."""
     sleeps = {"sdz"}
     monkeypatch.setattr("integrity.service.schedule.copy_schedule.find_disks", lambda _: ["sdz"])
-    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk: disk in sleeps)
+    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk, **_: disk in sleeps)
     shutil.copytree(parts.root, parts.copy)
     assert parts.want() == "waits until its disks are awake, and not hot"
     before = parts.ended

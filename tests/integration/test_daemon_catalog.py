@@ -106,6 +106,10 @@ def test_full_disk_under_the_catalog_is_said_and_lived_through(integrity: Box, t
                 told = integrity.run("status", expect=3)
                 assert "its last job could not be recorded" in told.stdout
                 assert "free space" in integrity.run("status", "--nagios", expect=1).stdout
+                refused = integrity.run("scan", root / "gone", expect=2)
+                assert "gone" in refused.stderr
+                assert "free space" in service.status
+                assert "its last job could not be recorded" in integrity.run("status", expect=3).stdout
                 (root / "late.txt").write_text("late")
                 assert not service.has_ended
             wait_until(lambda: count_rows(integrity) == 2011, "all records", timeout_s=20, every_s=0.05)

@@ -6,21 +6,30 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from integrity.catalog.connection import Catalog
 from integrity.config import Config
+from integrity.errors import AppError
 from integrity.files.block_devices import Device
+from integrity.files.span import UNLIMITED
 from integrity.jobs.admin.roots import set_paused
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions
+from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub
+from integrity.model import Outcome
+from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import MonitoredRoot, find_monitored_roots
 from integrity.service.schedule.clock import parse_windows
 from integrity.service.schedule.scrub_window import ScrubWindow
+from integrity.service.schedule.timetable import Timetable
 from support.jobs import open_context
 from support.planted import plant
+from support.waiting import wait_until
 
 COUNT = 21
 pytestmark = pytest.mark.files(COUNT, size_bytes=2000, is_aged=True)
@@ -104,7 +113,7 @@ def test_sleeping_disk_is_not_woken_before_it_must_be(
 ) -> None:
     """A month later the promise forces it. What a disk says of itself is the one thing that can't be had here."""
     sleeps = {"sdz"}
-    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk: disk in sleeps)
+    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk, **_: disk in sleeps)
     monitored = replace(monitored, device=Device(is_rotational=True, name="sdz", key="disk:sdz"))
     window = make_window("11:00-13:00")
     assert window.plan(context, monitored) is None
@@ -116,8 +125,57 @@ def test_sleeping_disk_is_not_woken_before_it_must_be(
     assert [] == window.take_ready([monitored])
 
 
+def test_sleeping_disk_is_woken_when_the_other_one_has_cooled_down(
+    context: Context, monitored: MonitoredRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The promise still forces the root: that one of its disks sleeps on must not keep it waiting."""
+    degrees = {"sdy": 61}
+    monkeypatch.setattr("integrity.service.inventory.is_asleep", lambda disk, **_: disk == "sdz")
+    monkeypatch.setattr("integrity.service.inventory.temperature", lambda disk, **_: degrees[disk])
+    monitored = replace(monitored, device=Device(is_rotational=True, name="sdy+sdz", key="disk:sdy+sdz"))
+    config = replace(Config(), pace=replace(Config().pace, max_temperature=60))
+    window = ScrubWindow(parse_windows("11:00-13:00", ZoneInfo("UTC")), config, NOON)
+    context.clock = lambda: NOON + 31 * 86_400
+    assert window.plan(context, monitored) is None
+    assert [] == window.take_ready([monitored])
+    degrees["sdy"] = 40
+    assert [monitored] == window.take_ready([monitored])
+    assert window.plan(context, monitored) is not None
+
+
 def test_window_that_never_closes_is_known(context: Context) -> None:
     """It gets a new one every day."""
     assert make_window("00:00-24:00").never_closes
     assert not make_window("11:00-13:00").never_closes
     assert not make_window("30 11 * * *").never_closes
+
+
+def test_turn_that_waits_when_the_service_stops_is_not_queued_again(
+    context: Context, monitored: MonitoredRoot, tmp_path: Path
+) -> None:
+    """It has new files to verify still, and is told that it was interrupted; queues that have ended take nothing."""
+    config = replace(Config(), schedule=replace(Config().schedule, scrub="00:00-24:00"))
+    path = str(tmp_path / "catalog.db")
+    service = ServiceContext(
+        lambda: Catalog.open(path, writes=True), lambda: config, lambda _: UNLIMITED, "", clock=lambda: NOON
+    )
+    results: list[Summary | AppError] = []
+    dispatcher = Dispatcher(service, results.append)
+    timetable = Timetable(
+        service, dispatcher, lambda: [monitored], list, scan=lambda *_: None, beat=int, has_news=lambda: None
+    )
+    dispatcher.set_roots([monitored])
+    timetable.start()
+    wait_until(lambda: len(results) == 2, "the turns for the share and for what is new")
+    lent = Event()
+    dispatcher.lend(monitored.path, lent.set, lambda _: None)
+    assert lent.wait(10)
+    timetable.verify_new(monitored)
+    assert 1 == len(dispatcher.queued())
+
+    timetable.stop()
+    dispatcher.end()
+
+    assert [] == dispatcher.join(service.monotonic() + 10)
+    assert 4 == len(results)
+    assert [Outcome.INTERRUPTED] * 2 == [one.outcome for one in results[2:] if isinstance(one, Summary)]

@@ -148,7 +148,16 @@ class LoopFS:
             if error is None:  # else the test's own failure is the one to tell
                 raise
         finally:
+            self._clean_up(error)
+
+    def _clean_up(self, error: BaseException | None) -> None:
+        """Remove image and folders; what a failed test left there is noted on its failure, which must not be hidden."""
+        try:
             self._remove()
+        except OSError as left:
+            if error is None:
+                raise
+            error.add_note(f"not removed: {left}")
 
     @property
     def device(self) -> bytes:

@@ -117,9 +117,12 @@ def test_path_that_is_limited_computes(path: str) -> None:
         assert crc64_native.get_path() == path
 
 
-@pytest.mark.parametrize(("setting", "expected"), [("off", "python"), ("scalar", "table"), ("nonsense", "table")])
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [("off", "python"), ("scalar", "table"), ("nonsense", chosen.find_path()), ("", chosen.find_path())],
+)
 def test_environment_decides_what_computes(setting: str, expected: str) -> None:
-    """INTEGRITY_NATIVE switches the C core off for CRC-64, too, or keeps it from wide paths."""
+    """INTEGRITY_NATIVE switches the C core off for CRC-64, too, or keeps it from wide paths; other words do nothing."""
     script = "from integrity.hashing import crc64; print(crc64.find_path(), hex(crc64.crc64(b'123456789')))"
     environment = {**os.environ, "INTEGRITY_NATIVE": setting}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)

@@ -208,3 +208,34 @@ def test_end_stops_what_is_done_and_answers_for_the_rest() -> None:
     assert lane.join(10)
     assert ["current"] == box.done
     assert {"current", "next"} == set(box.results)
+
+
+def test_work_that_comes_after_the_end_is_answered_for_at_once() -> None:
+    """A job that is handed over while the service stops must not leave its client waiting."""
+    box = Box()
+    lane = DeviceQueue("sda", nothing, clock=lambda: 0.0)
+    lane.end()
+
+    assert lane.give(box.make("late", Urgency.REQUEST))
+    late = box.results["late"]
+    assert isinstance(late, Summary)
+    assert Outcome.INTERRUPTED is late.outcome
+    assert [] == lane.waiting()
+    assert lane.join(10)
+    assert [] == box.done
+
+
+def test_work_that_never_began_was_stopped_not_paused() -> None:
+    """Otherwise a schedule would try to go on with it while the service ends."""
+    box = Box()
+    lane = DeviceQueue("sda", nothing, clock=lambda: 0.0)
+    let_go = hold(lane, box)
+    waiting, late = box.make("waiting", Urgency.SCRUB), box.make("late", Urgency.SCRUB)
+    lane.give(waiting)
+    lane.end()
+    lane.give(late)
+    let_go.set()
+
+    assert lane.join(10)
+    assert waiting.stop.is_set()
+    assert late.stop.is_set()

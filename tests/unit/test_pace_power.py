@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from integrity.config.definition import PaceConfig
 from integrity.files.block_devices import is_asleep, read_power_mode, temperature
+from integrity.service.inventory import may_read
 
 ACTIVE, IDLE, STANDBY_Z, STANDBY_Y, SPUN_DOWN = 0xFF, 0x80, 0x00, 0x01, 0x40
 
@@ -112,3 +115,24 @@ def test_temperature_of_a_disk_without_sensor_is_not_known(tmp_path: Path) -> No
 def put(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+@pytest.mark.parametrize(("hot", "is_allowed"), [(61, False), (60, True)])
+def test_sleeping_disk_excuses_no_hot_one(tmp_path: Path, hot: int, is_allowed: bool) -> None:
+    """A read that is due wakes a disk, but not while another one of the root is too hot."""
+    put(tmp_path / "odd0/device/power/runtime_status", "suspended")
+    put(tmp_path / "odd1/device/hwmon/hwmon0/temp1_input", f"{hot}000")
+    pace = PaceConfig(max_temperature=60)
+
+    assert is_allowed == may_read(["odd0", "odd1"], pace, must=True, blocks_folder=str(tmp_path))
+    assert is_allowed == may_read(["odd0", "odd1"], replace(pace, wake=True), must=False, blocks_folder=str(tmp_path))
+    assert not may_read(["odd0", "odd1"], pace, must=False, blocks_folder=str(tmp_path))
+    assert may_read(["odd0", "odd1"], PaceConfig(), must=True, blocks_folder=str(tmp_path))
+
+
+def test_sleeping_disk_is_not_asked_for_its_temperature(tmp_path: Path) -> None:
+    """It might wake for it; what it said last, before it fell asleep, is no reason to wait either."""
+    put(tmp_path / "odd0/device/power/runtime_status", "suspended")
+    put(tmp_path / "odd0/device/hwmon/hwmon0/temp1_input", "90000")
+
+    assert may_read(["odd0"], PaceConfig(max_temperature=60), must=True, blocks_folder=str(tmp_path))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from itertools import product
 
 import pytest
+from xxhash import xxh3_128_digest
 
 from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair, find_repairs, save_repair
 from integrity.files.excludes import Excludes
@@ -13,7 +15,7 @@ from integrity.jobs.repair.inspect import Expected, Inspection
 from integrity.jobs.repair.plan import find_refusal
 from integrity.jobs.repair.targets import MADE_SUFFIX, make_id, name_backup
 from integrity.kinds import CONTENT_FINDINGS
-from integrity.model import Capability, Digests, Finding, FindingId, FindingKind, FindingState, ReadHow
+from integrity.model import Blocks, Capability, Digests, Finding, FindingId, FindingKind, FindingState, ReadHow
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.reading import make_capability
 
@@ -102,3 +104,37 @@ def test_empty_and_one_block_files_are_judged_by_their_whole_digests() -> None:
     assert not small.matches(0, b"abd")
     assert not small.matches(0, b"abcd")
     assert not Expected(3, Digests(), None).matches(0, b"abc")  # nothing that could prove it
+
+
+def make_zeros_with_other_md5() -> tuple[Expected, bytes]:
+    """Record two blocks of zeros whose XXH3 is right and whose MD5 is that of other bytes."""
+    zeros = bytes(4096)
+    blocks = Blocks(4096, xxh3_128_digest(zeros) * 2, hashlib.md5(b"other").digest() * 2)
+    return Expected(8192, Digests(), blocks), zeros
+
+
+def test_hole_is_compared_by_all_digests_of_its_block() -> None:
+    """A hole is good exactly if the zeros that it stands for are: by XXH3 and by MD5."""
+    expected, zeros = make_zeros_with_other_md5()
+    right = Blocks(4096, xxh3_128_digest(zeros) * 2, hashlib.md5(zeros).digest() * 2)
+    only_xxh3 = Blocks(4096, xxh3_128_digest(zeros) * 2, b"")
+
+    assert not expected.matches_block(0, zeros)
+    assert not expected.matches_block(0, None)
+    assert Expected(8192, Digests(), right).matches_block(1, None)
+    assert Expected(8192, Digests(), only_xxh3).matches_block(1, None)
+
+
+def test_names_have_the_same_content_by_all_digests_that_both_have() -> None:
+    """A digest that was recorded for one name only proves nothing; one that differs proves a difference."""
+    contradicting, zeros = make_zeros_with_other_md5()
+    both = Expected(8192, Digests(), Blocks(4096, xxh3_128_digest(zeros) * 2, hashlib.md5(zeros).digest() * 2))
+    only_xxh3 = Expected(8192, Digests(), Blocks(4096, xxh3_128_digest(zeros) * 2, b""))
+    md5, blake3 = hashlib.md5(b"abc").digest(), bytes(32)
+    small, with_blake3 = Expected(3, Digests(md5=md5), None), Expected(3, Digests(md5=md5, blake3=blake3), None)
+
+    assert both.is_same_as(only_xxh3)
+    assert not both.is_same_as(contradicting)
+    assert small.is_same_as(with_blake3)
+    assert not with_blake3.is_same_as(Expected(3, Digests(md5=md5, blake3=b"\1" * 32), None))
+    assert not small.is_same_as(Expected(3, Digests(blake3=blake3), None))  # nothing that could prove it

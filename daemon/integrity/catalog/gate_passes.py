@@ -109,9 +109,14 @@ def follow_history(c: sa.Connection) -> None:
 
 
 def has_been_there(c: sa.Connection, root_id: RootId, prefix: bytes) -> bool:
-    """Return whether a gate ever passed this path, or history has a file at or below it."""
+    """
+    Return whether a gate ever passed this path or a part of it, or history has a file at or below it.
+
+    A gate that passed a folder above proves nothing: it never asked for this name.
+    """
+    passed = sa.select(gate.c.root_id).where(gate.c.root_id == root_id, below(gate.c.prefix, prefix)).limit(1)
     gone = sa.select(history.c.id).where(history.c.root_id == root_id, below(history.c.path, prefix)).limit(1)
-    return get_passed(c, root_id, prefix) is not None or c.execute(gone).first() is not None
+    return any(c.execute(query).first() is not None for query in (passed, gone))
 
 
 def count_files(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:

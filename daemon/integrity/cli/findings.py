@@ -26,7 +26,7 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
     A file with several names is listed once. Acknowledged and muted findings are still open: only the reminders
     stop.
     """
-    from integrity.views.text import count, line_of_finding
+    from integrity.views.text import count, lines_of_findings
 
     with session.open_catalog(writes=False, parities=()) as catalog:
         from integrity.catalog.findings import as_incidents, find_findings
@@ -34,8 +34,8 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
         with catalog.read() as connection:
             found = as_incidents(connection, find_findings(connection, include_resolved=everything, since=since))
     output = session.output
-    for finding in found:
-        output.tell(line_of_finding(finding))
+    for finding, line in zip(found, lines_of_findings(found), strict=True):
+        output.tell(line)
         output.give("finding", finding_object(finding))
     unresolved = [finding for finding in found if finding.state is not FindingState.RESOLVED]
     if unresolved:
@@ -81,9 +81,9 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
 
 def _tell(session: Session, changed: list[Finding]) -> ExitCode:
     """Show findings as they are now."""
-    from integrity.views.text import line_of_finding
+    from integrity.views.text import lines_of_findings
 
-    for finding in changed:
-        session.output.say(line_of_finding(finding))
+    for finding, line in zip(changed, lines_of_findings(changed), strict=True):
+        session.output.say(line)
         session.output.give("finding", finding_object(finding))
     return ExitCode.OK

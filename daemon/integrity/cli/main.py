@@ -194,6 +194,7 @@ def _main(arguments: list[str]) -> int:
     if _COMPLETE_VARIABLE in os.environ:
         cli.main(arguments, prog_name="integrity", complete_var=_COMPLETE_VARIABLE)  # ends the process
     session = Session(output=Output(is_json="--json" in arguments))  # until the options are parsed
+    _warn_of_environment(session.output)
     try:
         code = _run(arguments, session)
         close_streams()
@@ -204,6 +205,16 @@ def _main(arguments: list[str]) -> int:
         abandon_stdout()
         return session.fail(str(error), ExitCode.INCOMPLETE)
     return code
+
+
+def _warn_of_environment(output: Output) -> None:
+    """Warn of a variable that has no effect because its value is misspelt."""
+    if os.environ.get("INTEGRITY_NATIVE"):
+        from integrity.hashing.native_setting import describe_unknown  # here, for hardly anybody sets it
+
+        warning = describe_unknown()
+        if warning is not None:
+            output.warn(warning)
 
 
 def _run(arguments: list[str], session: Session) -> int:

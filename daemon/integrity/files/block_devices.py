@@ -139,7 +139,8 @@ def read_attribute(path: str) -> str | None:
         return None
 
 
-_DISKS = "/sys/block"
+DISKS_FOLDER = "/sys/block"
+"""Where sysfs lists the disks."""
 
 # scsi/sg.h
 _SG_IO = 0x2285
@@ -195,7 +196,7 @@ class _SgIoHeader(ctypes.Structure):
     )
 
 
-def is_asleep(device: str, *, blocks_folder: str = _DISKS, nodes_folder: str = "/dev") -> bool | None:
+def is_asleep(device: str, *, blocks_folder: str = DISKS_FOLDER, nodes_folder: str = "/dev") -> bool | None:
     """
     Return whether a disk is spun down, without waking it; None if unknown.
 
@@ -209,7 +210,7 @@ def is_asleep(device: str, *, blocks_folder: str = _DISKS, nodes_folder: str = "
     return None if sense is None else read_power_mode(sense)
 
 
-def temperature(device: str, *, blocks_folder: str = _DISKS) -> int | None:
+def temperature(device: str, *, blocks_folder: str = DISKS_FOLDER) -> int | None:
     """
     Read a disk's temperature in degrees C. Some disks wake up for this: do not query a sleeping disk.
 

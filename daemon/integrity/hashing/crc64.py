@@ -10,9 +10,9 @@ fails its self-test. Both return the same values; the fallback is a thousand tim
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from integrity.hashing.native_setting import OFF, read_setting
 from integrity.model import CRC64NVME_BYTES
 
 __all__ = ["combine", "combine_blocks", "crc64", "digest_blocks", "find_path", "is_native", "pack"]
@@ -20,8 +20,8 @@ __all__ = ["combine", "combine_blocks", "crc64", "digest_blocks", "find_path", "
 
 def _find_native() -> bool:
     """Load the C core, limit it to the configured path, and return whether it passes its self-test."""
-    setting = os.environ.get("INTEGRITY_NATIVE", "")
-    if setting == "off":
+    setting = read_setting()
+    if setting == OFF:
         return False
     try:
         from integrity.hashing import crc64_native

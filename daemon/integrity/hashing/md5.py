@@ -3,14 +3,14 @@ Compute resumable MD5; decide between the C core and the standard library.
 
 The choice is made on import: the C core, unless ``INTEGRITY_NATIVE=off`` is set, the extension cannot be loaded, or no
 path in it passes its self-test. Digests are the same; only hashlib cannot export its state, so large files are hashed
-from the beginning again. ``INTEGRITY_NATIVE=avx2`` and the like limit the C core to that path or narrower ones; an
-unknown value disables it.
+from the beginning again. ``INTEGRITY_NATIVE=avx2`` and the like limit the C core to that path or narrower ones.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.hashing.native_setting import OFF, read_setting
 
 __all__ = ["Md5", "NativeStatus", "digest_many", "native_status"]
 
@@ -24,8 +24,8 @@ class NativeStatus(NamedTuple):
 
 def _find_obstacle() -> str | None:
     """Return why the C core cannot be used; None if it can."""
-    setting = os.environ.get("INTEGRITY_NATIVE", "")
-    if setting == "off":
+    setting = read_setting()
+    if setting == OFF:
         return "switched off by INTEGRITY_NATIVE=off"
     try:
         from integrity.hashing import md5_native
@@ -33,8 +33,6 @@ def _find_obstacle() -> str | None:
         # A wheel for another machine, an old C library, or no wheel: hashlib covers all of them.
         return f"the extension cannot be loaded: {error}"
     if setting:
-        if setting not in md5_native.PATHS:
-            return f"INTEGRITY_NATIVE={setting}: unknown; off or one of {', '.join(md5_native.PATHS)}"
         md5_native.limit_path(setting)
     if md5_native.get_path() is None:
         return "no path passes its self-test on this machine"

@@ -191,7 +191,7 @@ def repair(
                     Repairer(run, good_blocks, options, buffers, summary, on_plan, on_done).run(chosen)
 
             run_on(context, root_path, Job.REPAIR, work)
-            summary.is_suspended |= not was_run
+            summary.is_suspended |= not (was_run or context.stop.is_set())
     summary.is_interrupted = context.stop.is_set()
     return summary
 

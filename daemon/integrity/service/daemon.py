@@ -19,7 +19,7 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.locking import shared_lock
 from integrity.config import read_seal_key
-from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, show_path
+from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, RecordSuperseded, show_path
 from integrity.files.span import UNLIMITED, Pace
 from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S
@@ -30,7 +30,7 @@ from integrity.jobs.report import Summary
 from integrity.model import FindingKind
 from integrity.service.acts import ActRunner, WritePlan
 from integrity.service.alert_thread import AlertThread
-from integrity.service.control.requests import Act, Answered, Done, JobRequest, Returned, Ticket
+from integrity.service.control.requests import Act, Answered, Done, JobRequest, Returned, Ticket, has_run
 from integrity.service.control.server import ControlServer
 from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
@@ -259,8 +259,7 @@ class Daemon:
 
     def _work_ended(self, result: Summary | AppError) -> None:
         """Record the catalog's state, and trigger alerts and a refresh of the roots."""
-        is_trouble = isinstance(result, CatalogError) and not isinstance(result, CatalogLocked)
-        self._trouble = str(result) if is_trouble else ""
+        self._trouble = find_trouble(self._trouble, result)
         self._has_new_roots = True
         self._trimmer.job_ended()
         self._alerts.call()
@@ -354,6 +353,19 @@ class Daemon:
 
     def _open_catalog(self) -> Catalog:
         return Catalog.open(self._catalog_path, writes=True, seal_key=read_seal_key(self._config), quick_check=False)
+
+
+def find_trouble(known: str, result: Summary | AppError) -> str:
+    """
+    Return the catalog's current error after a job; empty if there is none.
+
+    Only a run that was recorded proves that the catalog can be written: a job that failed for another reason, waited
+    for a lock, or had nothing to do leaves a known error in force.
+    """
+    if isinstance(result, Summary):
+        return "" if has_run(result) else known
+    is_of_catalog = isinstance(result, CatalogError) and not isinstance(result, (CatalogLocked, RecordSuperseded))
+    return str(result) if is_of_catalog else known
 
 
 def _describe(one: BusyRoot) -> str:

@@ -200,17 +200,21 @@ class DeviceQueue(DaemonThread):
 
     def give(self, work: Work) -> bool:
         """
-        Queue work. Less urgent running work is asked to pause.
+        Queue work. Less urgent running work is asked to pause. After ``end``, the work is cancelled at once.
 
         Returns:
-            False if the same work is already queued; it is not queued twice.
+            False if the same work is already queued; it is not queued twice, and ``ended`` is not called.
         """
         with self._changed:
             if any(work.is_same(other) for _, _, other in self._waiting):
                 return False
-            heappush(self._waiting, (work.urgency, next(self._numbers), work))
-            self._make_room()
-            self._changed.notify()
+            is_over = self._is_over
+            if not is_over:
+                heappush(self._waiting, (work.urgency, next(self._numbers), work))
+                self._make_room()
+                self._changed.notify()
+        if is_over:
+            self._end_unstarted(work)
         return True
 
     def make_room(self) -> None:
@@ -226,7 +230,7 @@ class DeviceQueue(DaemonThread):
             self._waiting = [entry for entry in self._waiting if entry[2] is not work]
             heapify(self._waiting)
         if is_waiting:
-            work.ended(interrupted(work.job, int(self._clock())))
+            self._end_unstarted(work)
 
     def end(self) -> None:
         """Cancel all work, and end the thread; ``join`` waits for it."""
@@ -237,7 +241,12 @@ class DeviceQueue(DaemonThread):
                 self._current.stop.set()
             self._changed.notify()
         for work in left:
-            work.ended(interrupted(work.job, int(self._clock())))
+            self._end_unstarted(work)
+
+    def _end_unstarted(self, work: Work) -> None:
+        """Report work as interrupted that will not start. Call it without the lock: ``ended`` may queue other work."""
+        work.stop.set()
+        work.ended(interrupted(work.job, int(self._clock())))
 
     def _make_room(self) -> None:
         current = self._current

@@ -18,7 +18,7 @@ from integrity.catalog import roots as store
 from integrity.config.copy_urls import find_local_path
 from integrity.copies.opening import open_copy
 from integrity.errors import AppError, RootSuspended, show_path
-from integrity.files.block_devices import Device, find_device, is_asleep, temperature
+from integrity.files.block_devices import DISKS_FOLDER, Device, find_device, is_asleep, temperature
 from integrity.files.capability import find_capability
 from integrity.files.mounts import get_block_device, mount_of
 from integrity.files.open_beneath import open_root
@@ -191,13 +191,14 @@ class MonitoredRoot:
         return any(is_asleep(disk) for disk in self.disks)
 
 
-def may_read(disks: Iterable[str], pace: PaceConfig, *, must: bool) -> bool:
+def may_read(disks: Iterable[str], pace: PaceConfig, *, must: bool, blocks_folder: str = DISKS_FOLDER) -> bool:
     """Return whether disks may be read now: sleeping ones only if ``must`` or configured, hot ones never."""
     named = list(disks)
-    if any(is_asleep(disk) for disk in named):
-        return must or pace.wake  # without asking for temperatures, which wakes some disks
-    most = pace.max_temperature
-    return not most or all((temperature(disk) or 0) <= most for disk in named)
+    awake = [disk for disk in named if not is_asleep(disk, blocks_folder=blocks_folder)]
+    if len(awake) < len(named) and not (must or pace.wake):
+        return False
+    most = pace.max_temperature  # asked only of disks that are awake: the question wakes some
+    return not most or all((temperature(disk, blocks_folder=blocks_folder) or 0) <= most for disk in awake)
 
 
 def find_monitored_roots(catalog: Catalog, config: Config, known: Sequence[MonitoredRoot] = ()) -> list[MonitoredRoot]:

@@ -12,7 +12,7 @@ from integrity.model import BaselineReason
 from integrity.paths import absolute, path_fields
 from integrity.verdict import CopyVote
 from integrity.views.objects import JsonObject, digest_fields, finding_object, iso_time
-from integrity.views.text import describe_finding, line_of_finding, local_time
+from integrity.views.text import describe_finding, lines_of_findings, local_time
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -54,9 +54,8 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
 
 
 def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
-    for finding in story.findings:
-        if finding not in story.open_findings:
-            yield f"  resolved    {line_of_finding(finding).strip()}"
+    for line in lines_of_findings([one for one in story.findings if one not in story.open_findings]):
+        yield f"  resolved    {line.strip()}"
     if not story.open_findings:
         yield "  no open findings"
     for finding in story.open_findings:

@@ -49,7 +49,8 @@ def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool) -> Iterator[
     expected = plan.expected
     if plan.outcome.value == "whole" or expected is None:
         return
-    yield f"  damaged    {_describe_damage(plan, expected)}"
+    if plan.is_gone or plan.inspection is not None:
+        yield f"  damaged    {_describe_damage(plan, expected)}"
     for supply in plan.supplies:
         yield f"  source     {_blocks(supply.blocks, expected)}: intact in {printable(supply.copy)}"
     if plan.missing:
@@ -144,7 +145,7 @@ def plan_object(plan: FilePlan) -> JsonObject:
         "found_size_bytes": None if inspection is None else inspection.stat.st_size,
         "block_size_bytes": None if expected is None else expected.block_size_bytes,
         "blocks": None if expected is None else expected.count,
-        "damaged_blocks": list(plan.damaged) if expected is not None and plan.outcome.value != "unreadable" else [],
+        "damaged_blocks": list(plan.damaged),
         "unreadable_ranges": [] if inspection is None else [list(each) for each in inspection.unreadable],
         "mends": [{"copy": supply.copy, "blocks": list(supply.blocks)} for supply in plan.supplies],
         "missing_blocks": list(plan.missing),

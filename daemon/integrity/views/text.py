@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -103,13 +103,24 @@ def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
     yield f"    - {entry.command}"
 
 
-def line_of_finding(finding: Finding) -> str:
-    """Write a finding on one line."""
+_WIDEST_HEADLINE = 44
+"""A longer headline is not cut: its line alone leaves the column."""
+
+
+def lines_of_findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield findings one per line, in columns as wide as what is listed."""
+    number_width = max((len(str(finding.id)) for finding in findings), default=0)
+    width = min(max((len(title(finding)) for finding in findings), default=0), _WIDEST_HEADLINE)
+    for finding in findings:
+        yield _line_of_finding(finding, max(number_width, 5), width)
+
+
+def _line_of_finding(finding: Finding, number_width: int, headline_width: int) -> str:
     place = damage(finding)
     parts = [
-        f"{finding.id:>5}",
+        f"{finding.id:>{number_width}}",
         local_time(finding.opened_at),
-        f"{title(finding):<34}",
+        f"{title(finding):<{headline_width}}",
         show_path(absolute(finding.root, finding.path)),
         f"in {printable(finding.copy)}" if finding.copy else "",
     ]

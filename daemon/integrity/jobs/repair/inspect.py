@@ -66,35 +66,37 @@ class Expected:
         return not self._blocks.md5 or Md5(data).digest() == self._blocks.md5[at]
 
     def matches_block(self, index: int, data: bytes | None) -> bool:
-        """Return whether a block is good; None stands for a hole, which is compared by a cached digest of zeros."""
+        """Return whether a block is good; None stands for a hole, which is compared by cached digests of zeros."""
         if data is not None:
             return self.matches(index, data)
-        if self._blocks is None or self.length(index) != self.block_size_bytes:
+        blocks = self._blocks
+        if blocks is None or self.length(index) != self.block_size_bytes:
             return self.matches(index, bytes(self.length(index)))
-        return self._blocks.xxh3_128[index * 16 : index * 16 + 16] == self._zeros
+        at = slice(index * 16, index * 16 + 16)
+        if blocks.xxh3_128[at] != self._xxh3_of_zeros:
+            return False
+        return not blocks.md5 or blocks.md5[at] == self._md5_of_zeros
 
     def holds(self, reading: Reading) -> bool:
         """Return whether the reading of a whole file matches, by every digest that both have."""
         if reading.witness.size_bytes != self.size_bytes:
             return False
-        ours, theirs = self.digests, reading.digests
-        pairs = [(ours.md5, theirs.md5), (ours.xxh3_128, theirs.xxh3_128), (ours.blake3, theirs.blake3)]
-        known = [(one, other) for one, other in pairs if one is not None and other is not None]
-        if any(one != other for one, other in known):
-            return False
-        if self._blocks is None:
-            return bool(known)
+        is_whole_equal = _are_equal(self.digests, reading.digests)
+        if self._blocks is None or is_whole_equal is False:
+            return is_whole_equal is True
         if reading.blocks is None or reading.blocks.xxh3_128 != self._blocks.xxh3_128:
             return False
         return not self._blocks.md5 or reading.blocks.md5 == self._blocks.md5
 
     def is_same_as(self, other: Expected) -> bool:
-        """Return whether the record of another name of the file has the same content."""
+        """Return whether the record of another name of the file has the same content, by every digest both have."""
         if self.size_bytes != other.size_bytes or (self._blocks is None) != (other._blocks is None):
             return False
-        if self._blocks is not None and other._blocks is not None:
-            return self._blocks.xxh3_128 == other._blocks.xxh3_128
-        return self.digests.md5 == other.digests.md5 and self.digests.xxh3_128 == other.digests.xxh3_128
+        is_whole_equal = _are_equal(self.digests, other.digests)
+        if self._blocks is None or other._blocks is None or is_whole_equal is False:
+            return is_whole_equal is True
+        ours, theirs = self._blocks, other._blocks
+        return ours.xxh3_128 == theirs.xxh3_128 and (not ours.md5 or not theirs.md5 or ours.md5 == theirs.md5)
 
     def _is_whole(self, data: memoryview) -> bool:
         known = self.digests
@@ -105,8 +107,19 @@ class Expected:
         return has_any and all(one == other for one, other in pairs)
 
     @cached_property
-    def _zeros(self) -> bytes:
+    def _xxh3_of_zeros(self) -> bytes:
         return xxh3_128_digest(bytes(self.block_size_bytes))
+
+    @cached_property
+    def _md5_of_zeros(self) -> bytes:
+        return Md5(bytes(self.block_size_bytes)).digest()
+
+
+def _are_equal(ours: Digests, theirs: Digests) -> bool | None:
+    """Compare two sets of whole-file digests; None if they have no digest of the same kind."""
+    pairs = ((ours.md5, theirs.md5), (ours.xxh3_128, theirs.xxh3_128), (ours.blake3, theirs.blake3))
+    known = [one == other for one, other in pairs if one is not None and other is not None]
+    return all(known) if known else None
 
 
 def load_expected(connection: Connection, sealer: Sealer, record: FileRecord) -> Expected | None:

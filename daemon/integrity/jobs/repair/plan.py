@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateKind
 from integrity.catalog.rows import FileRecord
-from integrity.errors import ReadError, ReadInterrupted, Vanished
+from integrity.errors import ReadError, ReadInterrupted, Unstable, Vanished
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs.judge.confirm import find_doubtful_blocks
@@ -27,7 +27,7 @@ from integrity.jobs.repair.inspect import Expected, Inspection, describe_move, i
 from integrity.jobs.repair.rights import find_conflict, find_model, find_owner
 from integrity.jobs.repair.targets import find_names
 from integrity.kinds import CONTENT_FINDINGS, REPAIRABLE
-from integrity.model import Finding, FindingKind
+from integrity.model import Finding, FindingKind, Tally
 from integrity.paths import absolute
 from integrity.verdict import VERDICTS, FileState, Judgement, Shift, compare_witness, find_stand
 
@@ -122,6 +122,8 @@ class FilePlan:
         reason: for people; empty if the file is repairable or whole.
         expected: recorded content; None if unknown.
         inspection: current state; None if the file is gone or was not inspected.
+        is_gone: no file has the name.
+        uninspected: what the run counts a file as that is there and was not inspected.
         kinds: of the open findings about it.
         supplies: which blocks come from which copy.
         missing: the blocks that no copy has good.
@@ -142,6 +144,8 @@ class FilePlan:
     record: FileRecord | None = None
     expected: Expected | None = None
     inspection: Inspection | None = None
+    is_gone: bool = False
+    uninspected: Tally = Tally.SKIPPED
     kinds: tuple[FindingKind, ...] = ()
     supplies: tuple[BlockSupply, ...] = ()
     missing: tuple[int, ...] = ()
@@ -156,10 +160,10 @@ class FilePlan:
 
     @property
     def damaged(self) -> tuple[int, ...]:
-        """Return the numbers of the blocks that must come from copies."""
-        if self.expected is None:
-            return ()
-        return tuple(range(self.expected.count)) if self.inspection is None else self.inspection.bad
+        """Return the numbers of the blocks that must come from copies; none if the file was not inspected."""
+        if self.inspection is not None:
+            return self.inspection.bad
+        return tuple(range(self.expected.count)) if self.expected is not None and self.is_gone else ()
 
     @property
     def damaged_bytes(self) -> int:
@@ -168,9 +172,11 @@ class FilePlan:
         return 0 if expected is None else sum(expected.length(index) for index in self.damaged)
 
     @property
-    def is_gone(self) -> bool:
-        """Return whether no file was inspected under the name."""
-        return self.inspection is None
+    def tally(self) -> Tally:
+        """Return what the run counts the file as if it is not repaired."""
+        if self.inspection is not None:
+            return Tally.VERIFIED if self.outcome is PlanOutcome.WHOLE else Tally.DAMAGED
+        return Tally.MISSING if self.is_gone else self.uninspected
 
     @property
     def names(self) -> tuple[bytes, ...]:
@@ -231,11 +237,12 @@ class RepairPlanner:
         try:
             inspection = inspect_file(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
         except Vanished as error:
-            return self._plan_gone(draft, expected, source, error)
+            return self._plan_gone(replace(draft, is_gone=True), expected, source, error)
         except ReadInterrupted:
             raise
         except ReadError as error:
-            return replace(draft, outcome=PlanOutcome.UNREADABLE, reason=str(error))
+            tally = Tally.UNSTABLE if isinstance(error, Unstable) else Tally.UNREADABLE
+            return replace(draft, outcome=PlanOutcome.UNREADABLE, reason=str(error), uninspected=tally)
         return self._plan_damaged(draft, expected, inspection, open_findings, source, is_named=is_named)
 
     def _plan_damaged(

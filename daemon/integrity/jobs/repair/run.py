@@ -97,12 +97,19 @@ class Repairer:
         self._bytes_done = 0
 
     def run(self, wanted: Sequence[Wanted]) -> None:
-        """Plan the repair of each file and, with the option, carry it out, until the job is asked to stop."""
+        """
+        Plan the repair of each file and, with the option, carry it out, until the job is asked to stop.
+
+        Each file is counted once (R8), also those that are not reached.
+        """
         for one in wanted:
             for path in list(self._find_paths(one)):
+                if path in self._seen:
+                    continue
+                self._seen.add(path)
                 if self._run.context.stop.is_set():
-                    return
-                if path not in self._seen:
+                    self._run.counts.add(Tally.NOT_DUE)
+                else:
                     self._repair(path, one)
 
     def _find_paths(self, wanted: Wanted) -> Iterator[bytes]:
@@ -119,14 +126,17 @@ class Repairer:
         run, options = self._run, self._options
         hold_bytes = options.hold_bytes if options.applies else 0
         planner = RepairPlanner(run, self._buffers, hold_bytes=hold_bytes, tick=self._tick)
+        tally = Tally.NOT_DUE  # as long as it is not inspected
         with self._good_blocks.for_file(absolute(run.root.path, path), wanted.sources) as source:
             try:
                 plan = planner.plan(path, source, is_named=not wanted.is_folder)
+                tally = plan.tally
                 self._seen.update(plan.names)
                 self._on_plan(plan)
                 is_applied = options.applies and plan.outcome is PlanOutcome.REPAIRABLE
                 done = self._apply(plan, source) if is_applied else None
             except ReadInterrupted:
+                run.counts.add(tally)
                 return
         plan.held.clear()  # callers keep the plans of many files
         self._count(plan, done)
@@ -157,16 +167,13 @@ class Repairer:
         """Count a file once for the caller and once for the record of the run (R8)."""
         summary, run = self._summary, self._run
         summary.plans += 1
+        is_repaired = done is not None and done.is_repaired
+        run.counts.add(Tally.VERIFIED if is_repaired else plan.tally)
         if plan.outcome is PlanOutcome.WHOLE:
             summary.whole += 1
-            run.counts.add(Tally.VERIFIED)
-            return
-        if done is not None and done.is_repaired:
+        elif is_repaired:
             summary.repaired += 1
-            run.counts.add(Tally.VERIFIED)
-            return
-        run.counts.add(Tally.MISSING if plan.is_gone else Tally.DAMAGED)
-        if done is not None:
+        elif done is not None:
             summary.failed += 1
         elif plan.outcome in (PlanOutcome.UNREACHABLE, PlanOutcome.UNREADABLE):
             summary.incomplete += 1

@@ -229,3 +229,8 @@ def covers(roots: Collection[bytes], path: bytes) -> bool:
         if path == former:
             return False
     return True
+
+
+def has_run(summary: Summary) -> bool:
+    """Return whether a job was run and recorded; one that had nothing to do, or never started, has no duration."""
+    return summary.duration_s > 0

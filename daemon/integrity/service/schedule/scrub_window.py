@@ -57,7 +57,7 @@ class ScrubWindow:
         self._lock = threading.Lock()
         self._shares: dict[bytes, _Share] = {}
         self._needed: dict[str, dict[bytes, float]] = {}
-        self._put_off: set[bytes] = set()
+        self._put_off: dict[bytes, bool] = {}  # by root: whether its scrub may wake its disks
         self.has_begun = False
         self.is_over = False
 
@@ -88,7 +88,7 @@ class ScrubWindow:
             self._needed.setdefault(root.lane, {})[root.path] = plan.needed_bytes_per_s
         if not may_read(root.disks, self._config.pace, must=must):
             with self._lock:
-                self._put_off.add(root.path)
+                self._put_off[root.path] = must
             return None
         share = self._share_of(root)
         options = plan_window(facts, windows, verify_every_s=every_s, now=now)
@@ -105,9 +105,11 @@ class ScrubWindow:
             ready = [
                 root
                 for root in roots
-                if root.path in self._put_off and may_read(root.disks, self._config.pace, must=False)
+                if (must := self._put_off.get(root.path)) is not None
+                and may_read(root.disks, self._config.pace, must=must)
             ]
-            self._put_off -= {root.path for root in ready}
+            for root in ready:
+                del self._put_off[root.path]
         return ready
 
     def mark_new(self, root: MonitoredRoot) -> None:

@@ -68,6 +68,7 @@ class Timetable:
         self._beat = beat
         self._has_news = has_news
         self._scheduler = Scheduler(clock=service.clock, monotonic=service.monotonic)
+        self._is_over = False
         self._window: ScrubWindow | None = None
         self._put_off: list[MonitoredRoot] = []  # scans that wait until something else wakes their disks
         self._comparisons = Comparisons(service, dispatcher, copies, self.check_promise)
@@ -107,6 +108,7 @@ class Timetable:
 
     def stop(self) -> None:
         """Start no more jobs."""
+        self._is_over = True
         self._comparisons.stop()
         self._scheduler.stop()
 
@@ -212,6 +214,9 @@ class Timetable:
         self._dispatcher.rest(Job.SCRUB)
 
     def _scrub(self, window: ScrubWindow, root: MonitoredRoot) -> None:
+        if self._is_over:
+            return  # queues that have ended cancel work at once: a turn that queues the next one would never end
+
         def ended(result: Summary | AppError, is_paused: bool) -> None:
             if not isinstance(result, AppError) and window.record_turn(root, result, is_paused=is_paused):
                 self._scrub(window, root)
