@@ -82,7 +82,8 @@ def set_up_logging(verbosity: int) -> None:
     is_plain = not is_journal()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s") if is_plain else JournalFormatter())
     logging.basicConfig(level=logging.DEBUG if verbosity else logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    for library in ("apscheduler", "uvicorn"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def self_test(session: Session) -> ExitCode:

@@ -164,11 +164,11 @@ class RatePoint(NamedTuple):
 
 
 def layout_bars(values: Sequence[tuple[int, float]]) -> list[RatePoint]:
-    """Lay out values at times, in this order, as bars side by side in 1,000 units; the largest is 100 units high."""
+    """Lay out values at times, in this order, as bars side by side in 1,000 units; they are 1 to 100 units high."""
     most = max((value for _, value in values), default=0.0)
     width = min(40.0, _BAR_WIDTH / max(1, len(values)))
     return [
-        RatePoint(at, value, round(number * width, 2), round(width * 0.8, 2), round(100 * value / most, 2))
+        RatePoint(at, value, round(number * width, 2), round(width * 0.8, 2), round(max(1.0, 100 * value / most), 2))
         for number, (at, value) in enumerate(values)
     ]
 

@@ -139,12 +139,16 @@ class Site:
         if known is None:
             return self._collect()
         if time.monotonic() - self._collected_at > _STATUS_S:
-            with self._lock:
-                starts = not self._is_collecting
-                self._is_collecting = True
-            if starts:
-                threading.Thread(target=self._collect_quietly, name="status", daemon=True).start()
+            self.collect_in_background()
         return known
+
+    def collect_in_background(self) -> None:
+        """Collect the status anew, unless that is being done."""
+        with self._lock:
+            starts = not self._is_collecting
+            self._is_collecting = True
+        if starts:
+            threading.Thread(target=self._collect_quietly, name="status", daemon=True).start()
 
     def _collect(self) -> KnownStatus:
         self._reload_config()
