@@ -210,7 +210,8 @@ def layout_tree_map(sizes: Sequence[float], width: float, height: float) -> list
         thickness = sum(areas[begin:end]) / side if side else 0.0
         offset = 0.0
         for index in range(begin, end):
-            length = areas[index] / thickness if thickness else 0.0
+            # Limited: what is 1e-13 of the whole comes out too long by rounding.
+            length = min(areas[index] / thickness, side - offset) if thickness else 0.0
             if width >= height:
                 tiles.append(Tile(index, x, y + offset, thickness, length))
             else:
