@@ -207,10 +207,10 @@ def layout_tree_map(sizes: Sequence[float], width: float, height: float) -> list
         end = begin + 1
         while end < len(areas) and _worst(areas[begin : end + 1], side) <= _worst(areas[begin:end], side):
             end += 1
-        thickness = sum(areas[begin:end]) / side if side else 0.0
+        # Limited: by rounding, what is 1e-13 of the whole would stick out.
+        thickness = min(sum(areas[begin:end]) / side, max(width, height)) if side else 0.0
         offset = 0.0
         for index in range(begin, end):
-            # Limited: what is 1e-13 of the whole comes out too long by rounding.
             length = min(areas[index] / thickness, side - offset) if thickness else 0.0
             if width >= height:
                 tiles.append(Tile(index, x, y + offset, thickness, length))
