@@ -152,3 +152,27 @@ def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
     tab.goto(f"{page.url}/findings")
 
     expect(tab).to_have_url(f"{page.url}/login")
+
+
+def test_decisions_are_a_click_away(browser: Browser, watched: Watched) -> None:
+    """The forms have no barriers, and the page says what came of it and leads back."""
+    with WebPage(watched.box, watched.toml, web="actions = true") as page, Service(watched.box):
+        tab = browser.new_page(viewport={"width": 360, "height": 900})
+        complaints = listen(tab)
+        log_in(tab, page)
+        for place in ("/", "/findings/1", "/history", "/alerts"):
+            tab.goto(page.url + place)
+            violations = Axe().run(tab).response["violations"]
+            assert [] == [one["id"] for one in violations if one["impact"] in ("serious", "critical")], place
+            assert not tab.evaluate("document.documentElement.scrollWidth > innerWidth"), place
+        tab.goto(f"{page.url}/findings/1")
+        tab.click("text=Acknowledge")
+        expect(tab.locator("h1")).to_have_text("Done")
+        tab.click("text=Back")
+        expect(tab.locator("dl.facts")).to_contain_text("acknowledged")
+        tab.click("text=Plan a repair")
+        expect(tab.locator("h1")).to_have_text("Plan of the repair")
+        tab.fill("#password", PASSWORD)
+        tab.click("main button")
+        expect(tab.locator("h1")).to_have_text("Done", timeout=60_000)
+        assert [] == complaints
