@@ -249,3 +249,22 @@ def test_client_without_a_cookie_keeps_none(page: WebPage) -> None:
     stranger.log_in("wrong password")
 
     assert "" == stranger.cookie
+
+
+def test_short_password_is_refused_on_the_command_line(integrity: Box) -> None:
+    """With how long it has to be; the former one, if there is one, stays."""
+    state = {"XDG_STATE_HOME": str(integrity.home / "state")}
+    done = integrity.run("web", "--set-password", expect=2, env=state)  # nothing stands on standard input
+
+    assert "at least 10 characters" in done.stderr
+    assert not (integrity.home / "state" / "integrity-web" / "password.json").exists()
+
+
+def test_damaged_password_file_is_named(integrity: Box) -> None:
+    """The page does not start without a password that somebody had set."""
+    folder = integrity.home / "state" / "integrity-web"
+    folder.mkdir(parents=True)
+    (folder / "password.json").write_text("{")
+    done = integrity.run("web", expect=2, env={"XDG_STATE_HOME": str(integrity.home / "state")})
+
+    assert "password.json: damaged; remove the file" in done.stderr
