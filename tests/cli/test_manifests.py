@@ -177,7 +177,7 @@ def test_what_is_no_bag_is_refused(integrity: Box, data: Path) -> None:
     """BagIt's manifests list what lies below data/, under names relative to the bag."""
     integrity.run("scan", data, expect=0)
 
-    assert "no bag" in integrity.run("catalog", "export", "--format", "bagit", expect=2).stderr
+    assert "is not a bag" in integrity.run("catalog", "export", "--format", "bagit", expect=2).stderr
     integrity.run("catalog", "export", "--format", "bagit", "--absolute", expect=2)
     put(data / "data")
     integrity.run("scan", data, expect=0)

@@ -62,7 +62,7 @@ def turn(window: ScrubWindow, context: Context, root: MonitoredRoot) -> tuple[in
     if options is None:
         return 0, False
     summary = scrub(context, [root.path], options)
-    return summary.counts.verified, window.record_turn(root, summary, is_paused=False, now=context.now())
+    return summary.counts.verified, window.record_turn(root, summary, is_paused=False)
 
 
 def test_new_files_are_all_verified(context: Context, monitored: MonitoredRoot) -> None:
@@ -95,7 +95,7 @@ def test_turn_that_made_room_goes_on(context: Context, monitored: MonitoredRoot)
     context.preempted.set()
     summary = scrub(context, [monitored.path], options)
     assert 0 == summary.counts.verified
-    assert window.record_turn(monitored, summary, is_paused=True, now=context.now())
+    assert window.record_turn(monitored, summary, is_paused=True)
 
 
 def test_nothing_begins_after_the_window(context: Context, monitored: MonitoredRoot) -> None:
@@ -103,7 +103,7 @@ def test_nothing_begins_after_the_window(context: Context, monitored: MonitoredR
     window = make_window()
     set_paused(context.catalog, monitored.path, is_paused=True, now=context.now())
     assert window.plan(context, monitored) is None
-    set_paused(context.catalog, monitored.path, is_paused=False, now=context.now())
+    set_paused(context.catalog, monitored.path, is_paused=False)
     window.is_over = True
     assert window.plan(context, monitored) is None
 

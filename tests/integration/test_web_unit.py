@@ -27,8 +27,9 @@ def box(ext4: LoopFS) -> Iterator[SystemdBox]:
     with SystemdBox({ext4.folder: "/srv/data"}) as box:
         box.let_program_in()
         box.put("/etc/integrity/integrity.toml", '[[root]]\npath = "/srv/data"\n')
-        # The Python of these tests may lie in somebody's home.
-        box.put("/etc/systemd/system/integrity-web.service.d/test.conf", "[Service]\nProtectHome=read-only\n")
+        # The program under test may lie in somebody's home, or below /tmp.
+        settings = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n"
+        box.put("/etc/systemd/system/integrity-web.service.d/test.conf", settings)
         installed = box.run(PROGRAM, "service", "install", "--web", "--now", expect=None)
         assert "started" in installed, installed + box.log("integrity-web.service")
         assert "journalctl -u integrity-web" in installed
