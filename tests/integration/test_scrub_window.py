@@ -103,7 +103,7 @@ def test_nothing_begins_after_the_window(context: Context, monitored: MonitoredR
     window = make_window()
     set_paused(context.catalog, monitored.path, is_paused=True, now=context.now())
     assert window.plan(context, monitored) is None
-    set_paused(context.catalog, monitored.path, is_paused=False)
+    set_paused(context.catalog, monitored.path, is_paused=False, now=context.now())
     window.is_over = True
     assert window.plan(context, monitored) is None
 
