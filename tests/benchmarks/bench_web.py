@@ -86,15 +86,21 @@ def watch(box: Box, toml: str) -> None:
     """Measure what viewers of the live page cost the service."""
     with WebPage(box, toml) as page, Service(box) as service:
         visitor = page.visitor()
-        streams = [open_stream(page.port, visitor.cookie) for _ in range(VIEWERS)]
-        before, began = cpu_s(service.pid), time.monotonic()
-        wait_until(lambda: time.monotonic() - began > MINUTE_S, "a minute", every_s=0.5)
-        used = cpu_s(service.pid) - before
-        print(f"{VIEWERS} viewers cost the service {100 * used / MINUTE_S:.2f} % of a core")
+        streams: list[socket.socket] = []
+        for number in (0, VIEWERS):
+            streams += [open_stream(page.port, visitor.cookie) for _ in range(number)]
+            print(f"{number} viewers: the service uses {100 * measure_load(service.pid):.2f} % of a core")
         print(f"memory of the page with them: {read_memory(page.pid) / (1 << 20):.0f} MiB")
         for one in streams:
             one.close()
         service.stop()
+
+
+def measure_load(pid: int) -> float:
+    """Return the share of a core that a process uses for a minute."""
+    before, began = cpu_s(pid), time.monotonic()
+    wait_until(lambda: time.monotonic() - began > MINUTE_S, "a minute", every_s=0.5)
+    return (cpu_s(pid) - before) / MINUTE_S
 
 
 def open_stream(port: int, cookie: str) -> socket.socket:
