@@ -18,6 +18,8 @@ from support.privileges import as_nobody, run_as_nobody
 UNIT = "etc/systemd/system/integrity.service"
 SYSUSERS = "etc/sysusers.d/integrity.conf"
 TMPFILES = "etc/tmpfiles.d/integrity.conf"
+PAGE = "etc/systemd/system/integrity-web.service"
+PAGE_SYSUSERS = "etc/sysusers.d/integrity-web.conf"
 PROGRAM = Path(sys.executable).with_name("integrity")
 
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"the package is not installed: there is no {PROGRAM}")
@@ -155,6 +157,56 @@ def test_uninstall_removes_what_install_wrote(integrity: Box, system: Path) -> N
     assert f"kept: {system / UNIT}.d" in done.stdout
     assert f"{TMPFILES}.edited" in done.stdout
     assert "no service is installed" in integrity.run("service", "uninstall", "--root", system, expect=0).stdout
+
+
+def test_page_is_installed_only_if_asked_for(integrity: Box, system: Path) -> None:
+    """With --web two more files are written, with the program's own path; installing without it leaves them alone."""
+    integrity.run("service", "install", "--root", system, expect=0)
+    assert {UNIT, SYSUSERS, TMPFILES} == find_files(system)
+
+    integrity.run("service", "install", "--web", "--root", system, expect=0)
+    assert {UNIT, SYSUSERS, TMPFILES, PAGE, PAGE_SYSUSERS} == find_files(system)
+    assert f"ExecStart={PROGRAM} web\n" in (system / PAGE).read_text()
+    assert "# Rather add a drop-in: systemctl edit integrity-web\n" in (system / PAGE).read_text()
+
+    before = get_versions(system)
+    integrity.run("service", "install", "--root", system, expect=0)
+    assert before == get_versions(system)
+
+
+def test_edited_unit_of_the_page_is_kept(integrity: Box, system: Path) -> None:
+    """Installing is refused and writes nothing, --force and uninstalling keep the edited file under another name."""
+    integrity.run("service", "install", "--web", "--root", system, expect=0)
+    (system / PAGE).write_text("[Service]\nExecStart=/bin/true\n")
+    before = get_versions(system)
+    refused = integrity.run("service", "install", "--web", "--root", system, expect=2)
+    assert "systemctl edit integrity.service or integrity-web.service" in refused.stderr
+    assert before == get_versions(system)
+
+    integrity.run("service", "install", "--web", "--force", "--root", system, expect=0)
+    (system / PAGE).write_text("[Service]\nExecStart=/bin/false\n")
+    (system / f"{PAGE}.d").mkdir()
+    removed = integrity.run("service", "uninstall", "--root", system, expect=0)
+    assert {f"{PAGE}.edited", f"{PAGE}.edited-2"} == find_files(system)
+    assert f"kept: {system / PAGE}.d" in removed.stdout
+
+
+def test_page_is_the_systems_only(integrity: Box, nobodys: Box) -> None:
+    """A user is told how to start a page of his own, and nothing is written."""
+    refused = run_as_nobody(nobodys, "service", "install", "--user", "--web")
+
+    assert 2 == refused.code
+    assert "integrity web" in refused.stderr
+    assert not (nobodys.home / ".config/systemd").exists()
+    assert "integrity web" in integrity.run("service", "show", "--user", "--web", expect=2).stderr
+
+
+def test_show_prints_the_page_too(integrity: Box, system: Path) -> None:
+    """With --web, to the byte."""
+    integrity.run("service", "install", "--web", "--root", system, expect=0)
+    shown = {str(one["path"]).lstrip("/"): one["text"] for one in integrity.json("service", "show", "--web", expect=0)}
+
+    assert {name: (system / name).read_text() for name in find_files(system)} == shown
 
 
 def test_show_prints_what_would_be_written(integrity: Box, system: Path) -> None:

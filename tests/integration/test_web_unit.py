@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 AS_PAGE = ("setpriv", "--reuid=integrity-web", "--regid=integrity-web", "--init-groups")
 _ASK = (
-    "import sys, urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8431' + sys.argv[1]).read().decode())"
+    "import sys; from urllib.request import Request, urlopen;"
+    "headers = {'Authorization': 'Bearer 0123456789abcdef0123'};"
+    "print(urlopen(Request('http://127.0.0.1:8431' + sys.argv[1], headers=headers)).read().decode())"
 )
 
 
@@ -48,6 +50,28 @@ def test_page_runs_beside_the_service(box: SystemdBox) -> None:
     box.run("systemctl", "restart", "integrity.service")
     assert "ok" in ask(box, "/healthz")
     assert "700 integrity-web" in box.run("stat", "--format=%a %U", "/var/lib/integrity-web")
+
+
+def test_page_shows_the_last_known_state(box: SystemdBox) -> None:
+    """It knows the status of a folder that jobs have locked, while the service is stopped, and after it was killed."""
+    box.put("/etc/integrity/token", "0123456789abcdef0123\n")
+    box.put(
+        "/etc/integrity/integrity.toml", '[[root]]\npath = "/srv/data"\n[web]\ntoken_file = "/etc/integrity/token"\n'
+    )
+    box.run("systemctl", "restart", "integrity.service", "integrity-web.service")
+    box.run(PROGRAM, "scan", "/srv/data")
+    assert "integrity:integrity 600" in box.run(
+        "stat", "--format=%U:%G %a", "/var/lib/integrity/catalog.db.root-1.lock"
+    )
+    known = 'integrity_root_files{root="/srv/data"} 1.0'
+
+    for stop in (("kill", "--signal=KILL", "integrity.service"), ("stop", "integrity.service")):
+        box.run("systemctl", *stop)
+        box.run("systemctl", "stop", "integrity.service")
+        box.run("systemctl", "reset-failed", "integrity.service", expect=None)
+        box.run("systemctl", "restart", "--job-mode=ignore-dependencies", "integrity-web.service")
+        assert known in ask(box, "/metrics")
+        box.run("systemctl", "start", "integrity.service")
 
 
 def test_page_can_ask_and_read_and_nothing_else(box: SystemdBox) -> None:

@@ -19,8 +19,9 @@ from sqlalchemy import Connection
 
 from integrity.catalog import own_files, row_seals, sqlite_errors
 from integrity.catalog.compiled_sql import connect_core, driver_of
-from integrity.catalog.database_file import build, open_database, require_file, require_usable
+from integrity.catalog.database_file import OpenFile, build, open_database, require_file, require_usable
 from integrity.catalog.locking import held_alone, hold_shared
+from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.paging import LockGap
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, CatalogExists, CatalogReplaced, show_path
@@ -42,7 +43,7 @@ class Catalog:
         warnings: problems with its location, as text for people.
     """
 
-    def __init__(self, path: bytes, db: sqlite3.Connection, sealer: Sealer, lock_fd: int | None) -> None:
+    def __init__(self, path: bytes, file: OpenFile, sealer: Sealer, lock_fd: int | None) -> None:
         self.path = path
         self.sealer = sealer
         self.writes = lock_fd is not None
@@ -51,8 +52,8 @@ class Catalog:
         self.warnings = _warn_of_place(path)
         self._in_transaction = False
         self._gap = LockGap()
-        self._connection = connect_core(db, sealer)
-        self._reading = _ReadTransaction(path, self._connection, self._end_reading)
+        self._connection = connect_core(file.db, sealer)
+        self._reading = _ReadTransaction(path, self._connection, self._end_reading, file.lockless)
 
     @classmethod
     def create(
@@ -100,7 +101,7 @@ class Catalog:
 
         Args:
             path: absolute, or relative to the working directory.
-            writes: False opens it read-only.
+            writes: False opens it read-only; permission to read the catalog and the files beside it is enough.
             seal_key: key of the row seals; None: unkeyed seals.
             quick_check: run SQLite's quick check first: 0.1 s for 500,000 files.
             any_key: accept a catalog that was sealed with another key (before resealing).
@@ -113,7 +114,8 @@ class Catalog:
             CatalogMissing: the file does not exist.
             SchemaMismatch: the schema is newer than this program, or older and the catalog was not opened for writing.
             CatalogCorrupt: the file is damaged or is not a catalog.
-            CatalogLocked: another program kept it locked, or it is being restored.
+            CatalogLocked: another program kept it locked, or it is being restored; or, for a reader who may not write
+                to its folder, a program began to write to it meanwhile. ``read`` can raise this too.
             CatalogError: it was sealed with another key (unless ``any_key``), or cannot be opened.
         """
         path = os.path.abspath(os.fsencode(path))
@@ -123,16 +125,18 @@ class Catalog:
             if lock_fd is not None:
                 opened.callback(os.close, lock_fd)
             sealer = Sealer(seal_key)
-            db, revision = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
-            opened.callback(db.close)
-            if not any_key and not row_seals.has_key(db, sealer):
+            file = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
+            opened.callback(file.db.close)
+            if not any_key and not row_seals.has_key(file.db, sealer):
+                if file.lockless is not None:
+                    file.lockless.require_unchanged()
                 raise CatalogError(
                     f"{show_path(path)}: its rows are sealed with another key than the configured one; set the key that"
                     " it was made with, or run: integrity catalog reseal"
                 )
-            if require_usable(path, revision, writes=writes):
-                _upgrade(path, db, sealer)
-            catalog = cls(path, db, sealer, lock_fd)
+            if require_usable(path, file.revision, writes=writes):
+                _upgrade(path, file.db, sealer)
+            catalog = cls(path, file, sealer, lock_fd)
             opened.pop_all()  # the catalog closes them from now on
         try:
             if quick_check and verify_rows and not any_key:
@@ -275,10 +279,13 @@ class _ReadTransaction:
     A class instead of a generator, because a scrub enters it several times for each file.
     """
 
-    def __init__(self, path: bytes, connection: sa.Connection, end: Callable[[], None]) -> None:
+    def __init__(
+        self, path: bytes, connection: sa.Connection, end: Callable[[], None], lockless: LocklessFile | None
+    ) -> None:
         self._path = path
         self._connection = connection
         self._end = end
+        self._lockless = lockless
 
     def __enter__(self) -> sa.Connection:
         return self._connection
@@ -286,6 +293,8 @@ class _ReadTransaction:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self._connection.in_transaction():
             self._end()
+        if self._lockless is not None and (error is None or isinstance(error, Exception)):
+            self._lockless.require_unchanged()  # first: mixed pages look like damage
         cause = _find_driver_error(self._path, error)
         if cause is not None:
             raise sqlite_errors.translate(self._path, cause) from error
@@ -326,7 +335,7 @@ def _find_driver_error(path: bytes, error: BaseException | None) -> sqlite3.Erro
 def _is_damaged(path: bytes) -> bool:
     if sqlite_errors.quick_check(path) is not None:
         return True
-    with closing(sqlite_errors.connect(path, "mode=ro")) as db:
+    with closing(sqlite_errors.connect(path, sqlite_errors.find_reading_options(path))) as db:
         return bool(row_seals.find_changed(db.execute(row_seals.QUERY)))
 
 

@@ -72,7 +72,9 @@ def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result
 
 def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: bool) -> None:
     """
-    Copy an unused database, such as a backup, with the same guarantees as ``copy_database``.
+    Copy an unused database to be the catalog, with the same guarantees as ``copy_database``.
+
+    The group of its folder may read the copy, if only that group may enter the folder.
 
     Args:
         source: path of the database.
@@ -89,6 +91,7 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
         from_fd = os.open(source, flags) if is_trusted else own_files.open_own(source, flags, owner)
         with open(from_fd, "rb") as reader, open(fd, "wb", closefd=False) as writer:
             shutil.copyfileobj(reader, writer, _BYTES_AT_ONCE)
+        own_files.share_new_with_group(fd, path)
 
     _make_copy(path, owner, write)
 

@@ -16,16 +16,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import uuid
 from contextlib import suppress
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog import copying, own_files, row_seals, schema, sqlite_errors
+from integrity.catalog import copying, lockless, own_files, row_seals, schema, sqlite_errors
 from integrity.catalog.compiled_sql import connect_core
+from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.restore import finish_restore
 from integrity.catalog.seal import Sealer
-from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, SchemaMismatch, show_path
+from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, CatalogMissing, SchemaMismatch, show_path
 from integrity.files.capability import get_capability
 from integrity.files.mounts import mount_of
 from integrity.files.replace_file import may_exchange, rename_to_free
@@ -42,6 +45,7 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
     draft = own_files.draft_path(path)
     copying.make_folder(os.path.dirname(path))
     with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
+        own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
         _write_schema(draft, fd, sealer, now)
         os.fsync(fd)
         _publish(draft, path)
@@ -85,40 +89,60 @@ def _publish(draft: bytes, path: bytes) -> None:
 # trusted_schema: the triggers call the application-defined function row_seal.
 _PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE", "cache_size = -24576")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
-_UNSHARED = "mode=ro&immutable=1"
-"""For a reader who may not write: without its log a catalog is complete, and no program has it open for writing."""
-
 _DAMAGE = sqlite_errors.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is missing
 
 
-def open_database(
-    path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float
-) -> tuple[sqlite3.Connection, str]:
-    """
-    Open a catalog's file.
+_TRIES = 20
+_BETWEEN_S = 0.05
+"""A program that starts or ends writing makes and removes log and index one after the other, within milliseconds."""
 
-    Returns:
-        A connection in autocommit, and the revision of its schema.
+
+class OpenFile(NamedTuple):
+    """An open catalog file: a connection in autocommit, and the revision of its schema."""
+
+    db: sqlite3.Connection
+    revision: str
+    lockless: LocklessFile | None = None  # set if it is read without locks
+
+
+def open_database(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> OpenFile:
+    """
+    Open a catalog's file. A reader who may not write beside it opens it without locks if no program has it open.
 
     Raises:
         CatalogCorrupt: the file failed the check twice (EIO can look like corruption once, R9), or is not a catalog.
-        CatalogError: the disk is full.
+        CatalogError: the disk is full, or the catalog was not closed properly and the reader may not index its log.
         sqlite3.Error: any other failure.
     """
     if sqlite_errors.may_end_by_signal(path):
         if writes:
             raise sqlite_errors.describe_full(path)
         return _open_alone(path, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
-    options = "mode=rw" if writes else "mode=ro"
-    for is_last in (False, True):
-        db = sqlite_errors.connect(path, options, busy_timeout_s=busy_timeout_s)
+    for number in range(_TRIES):
+        if number:
+            time.sleep(_BETWEEN_S)
         try:
-            return db, _set_up(path, db, writes=writes, quick_check=quick_check)
+            return _open_shared(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
+        except sqlite3.OperationalError as error:
+            if writes or not sqlite_errors.is_closed_to_reader(path, error):
+                raise
+            refused = error
+        opened = _open_lockless(path, quick_check=quick_check)
+        if opened is not None:
+            return opened
+    if os.path.lexists(os.path.realpath(path) + own_files.LOG_INDEX):
+        raise refused
+    raise sqlite_errors.describe_unindexed(path)
+
+
+def _open_shared(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> OpenFile:
+    """Open a catalog beside other programs. Raises like ``open_database``."""
+    for is_last in (False, True):
+        db = sqlite_errors.connect(path, "mode=rw" if writes else "mode=ro", busy_timeout_s=busy_timeout_s)
+        try:
+            return OpenFile(db, _set_up(path, db, writes=writes, quick_check=quick_check))
         except sqlite3.OperationalError as error:
             db.close()
-            if not (writes or is_last) and sqlite_errors.is_closed_to_reader(path, error):
-                options = _UNSHARED
-                continue
             if writes or not sqlite_errors.is_without_room(path, error):
                 raise
             return _open_alone(path, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
@@ -132,7 +156,24 @@ def open_database(
     raise AssertionError("the second attempt returns or raises")
 
 
-def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> tuple[sqlite3.Connection, str]:
+def _open_lockless(path: bytes, *, quick_check: bool) -> OpenFile | None:
+    """Open a catalog that no program has open; return None if one may have written to it meanwhile."""
+    state = LocklessFile(path)
+    if state.is_changed():
+        return None
+    db = sqlite_errors.connect(path, lockless.OPTIONS)
+    try:
+        revision = _set_up(path, db, writes=False, quick_check=quick_check)
+        state.require_unchanged()
+    except BaseException as error:  # close the file on any exception
+        db.close()
+        if isinstance(error, CatalogError | sqlite3.Error) and state.is_changed():
+            return None
+        raise
+    return OpenFile(db, revision, state)
+
+
+def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> OpenFile:
     """
     Open a catalog for reading on a full disk, which has no room for the log's shared index (``-shm``).
 
@@ -143,7 +184,7 @@ def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> tup
     try:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA query_only = ON")
-        return db, _set_up(path, db, writes=False, quick_check=quick_check)
+        return OpenFile(db, _set_up(path, db, writes=False, quick_check=quick_check))
     except BaseException:  # close the file on any exception
         db.close()
         raise
@@ -158,9 +199,15 @@ def require_file(path: bytes) -> None:
     Raises:
         CatalogMissing: the file does not exist.
         CatalogCorrupt: the file is empty.
+        CatalogLocked: a restore is not finished, and the caller may not finish it.
         CatalogError: the file was not made by this program, or cannot be read.
     """
     if own_files.is_being_restored(path):
+        if not sqlite_errors.may_write_beside(path):
+            raise CatalogLocked(
+                f"{show_path(path)}: is being restored; try again when that is done. The next start of the service"
+                " finishes a restore that was interrupted"
+            )
         finish_restore(path)
     try:
         own_files.require_own(path)

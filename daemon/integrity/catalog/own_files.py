@@ -179,15 +179,13 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
 
 def make_own(path: bytes, owner: os.stat_result) -> int:
     """
-    Create a file, mode 0600, or 0640 where only a group may enter its folder; as root, for ``owner``.
+    Create a file, mode 0600; as root, for ``owner``.
 
     Raises:
         FileExistsError: the name is taken.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        if _is_for_group(owner):
-            os.fchmod(fd, 0o640)  # whatever the umask is
         if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
             os.fchown(fd, owner.st_uid, owner.st_gid)
     except OSError as error:
@@ -196,6 +194,17 @@ def make_own(path: bytes, owner: os.stat_result) -> int:
             raise
         _log.warning("catalog_file_without_owner path=%s: its file system knows no owners", show_path(path))
     return fd
+
+
+def share_new_with_group(fd: int, path: bytes) -> None:
+    """Let the group of a folder read a new catalog in it, whatever the umask is. Locks stay closed (jobs/lock.py)."""
+    if not _is_for_group(os.stat(os.path.dirname(path) or b".")):
+        return
+    try:
+        os.fchmod(fd, 0o640)
+    except OSError as error:
+        if error.errno not in _NO_OWNERS:
+            raise
 
 
 def share_with_group(path: bytes) -> None:

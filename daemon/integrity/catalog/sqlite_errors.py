@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from integrity.catalog import lockless, own_files
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, show_path
 
 _INDEX_PAGE_BYTES = 4096
@@ -50,8 +51,8 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
         return CatalogError(f"{where}: the catalog cannot be written ({error}); check its permissions and its disk")
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         return CatalogError(
-            f"{where}: cannot be opened ({error}); its folder must be writable to you, also for reading: "
-            "run this as the catalog's owner"
+            f"{where}: cannot be opened ({error}); check the permissions of the catalog, of the files beside it, and of"
+            " their folder, or run this as the catalog's owner"
         )
     return CatalogError(f"{where}: {type(error).__name__}: {error}; run `integrity catalog check`")
 
@@ -77,13 +78,22 @@ def is_without_room(path: bytes, error: sqlite3.Error) -> bool:
 
 
 def is_closed_to_reader(path: bytes, error: sqlite3.Error) -> bool:
-    """
-    Return whether a catalog can't be opened because its reader may not make the log's index beside it.
-
-    While another program has it open, log and index are there and can be read. Without a log there is nothing to index.
-    """
+    """Return whether a catalog can't be opened because its reader may not make the log's index beside it."""
     is_refused = primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-    return is_refused and not os.access(_folder(path), os.W_OK) and not os.path.lexists(path + b"-wal")
+    return is_refused and not may_write_beside(path) and os.access(path, os.R_OK)
+
+
+def may_write_beside(path: bytes) -> bool:
+    """Return whether the caller may create files beside a catalog."""
+    return os.access(_folder(os.path.realpath(path)), os.W_OK)
+
+
+def describe_unindexed(path: bytes) -> CatalogError:
+    """Return the error for a log without its index, for a reader who may not make one."""
+    return CatalogError(
+        f"{show_path(path)}: was not closed properly, and only a program that may write to its folder can read its log;"
+        " start the service (systemctl start integrity), or run this as the catalog's owner"
+    )
 
 
 def _is_full(path: bytes) -> bool:
@@ -133,13 +143,19 @@ def quick_check(path: bytes, *, is_alone: bool = False) -> str | None:
         None if the file is intact, else the first complaint.
     """
     try:
-        with closing(connect(path, "mode=ro&immutable=1" if is_alone else "mode=ro")) as db:
+        with closing(connect(path, lockless.OPTIONS if is_alone else find_reading_options(path))) as db:
             answer = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         return str(error)
     except UnicodeDecodeError:  # the driver failed to decode a message that quotes a damaged schema
         return "its schema is damaged"
     return None if answer == "ok" else answer
+
+
+def find_reading_options(path: bytes) -> str:
+    """Return the options for a short look at a catalog, also for a reader who may not write beside it."""
+    has_log = os.path.lexists(os.path.realpath(path) + own_files.LOG)
+    return "mode=ro" if has_log or may_write_beside(path) else lockless.OPTIONS
 
 
 def connect(path: bytes, options: str, *, busy_timeout_s: float = 30.0) -> sqlite3.Connection:

@@ -49,8 +49,7 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     scope = _choose(is_user, root_folder)
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
-    if has_page and is_user:
-        raise ConfigError("--web is for the system's service: your own page you start with: integrity web")
+    _require_systems_page(is_user, has_page)
     place = units.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
@@ -83,7 +82,7 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
 @_root
 @click.pass_obj
 def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int:
-    """Stop the service and remove its files; the catalog, the config and the user `integrity` stay."""
+    """Stop the service and the page and remove their files; the catalog, the config and the users stay."""
     from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
@@ -102,9 +101,8 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
         manager.take(manager.steps_to_forget(scope, files))
     if not changes:
         session.output.say("no service is installed")
-    drop_ins = units.drop_in_folder(files)
-    for place in (drop_ins, *(_kept(session) if root_folder is None else ())):
-        if place is not None and os.path.lexists(place):
+    for place in (*units.find_drop_ins(files), *(_kept(session) if root_folder is None else ())):
+        if os.path.lexists(place):
             session.output.say(f"kept: {show_path(place)}")
             session.output.give("unit", path_fields("path", place) | {"action": "kept"})
     return ExitCode.OK
@@ -112,14 +110,16 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
 
 @service.command()
 @_user
+@click.option("--web", "has_page", is_flag=True, help="Also those of the page.")
 @click.pass_obj
-def show(session: Session, is_user: bool) -> int:
+def show(session: Session, is_user: bool, has_page: bool) -> int:
     """Print the files that `install` would write."""
     from integrity.service.systemd import units
     from integrity.service.systemd.units import find_program
 
+    _require_systems_page(is_user, has_page)
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
-    for unit in units.make_units(scope, find_program()):
+    for unit in units.make_units(scope, find_program(), has_page=has_page):
         text = unit.content.decode()
         session.output.tell(f"# {show_path(unit.path)}\n{text}")
         session.output.give("unit", path_fields("path", unit.path) | {"text": text})
@@ -135,6 +135,11 @@ def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
     if root_folder is None and is_user and os.geteuid() == 0:
         raise ConfigError("root's service is the system's: leave --user out, or run it as the user whose it is to be")
     return Scope.USER if is_user else Scope.SYSTEM
+
+
+def _require_systems_page(is_user: bool, has_page: bool) -> None:
+    if has_page and is_user:
+        raise ConfigError("--web is for the system's service; start a page of your own with: integrity web")
 
 
 def _tell(session: Session, change: UnitChange) -> None:

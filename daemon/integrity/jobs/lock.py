@@ -100,11 +100,17 @@ def _explain(path: bytes, error: OSError) -> CatalogError:
 
 
 def find_holder(catalog_path: bytes, root_id: RootId) -> LockHolder | None:
-    """Return the current holder of a root's lock; None if it is free."""
+    """
+    Return the current holder of a root's lock.
+
+    Returns:
+        None: it is free, or the caller may read the catalog only. The lock is closed to such readers, because whoever
+        can open it can also hold it, and then no job could start.
+    """
     try:
         owner = own_files.find_owner(catalog_path)
         fd = own_files.open_own(root_lock_path(catalog_path, root_id), os.O_RDONLY, owner)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

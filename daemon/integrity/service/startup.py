@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from integrity.catalog import copying, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.own_files import find_backups, share_with_group
-from integrity.catalog.restore import restore
+from integrity.catalog.own_files import find_backups, is_being_restored, share_with_group
+from integrity.catalog.restore import finish_restore, restore
 from integrity.catalog.sqlite_errors import list_damage
 from integrity.config import read_seal_key
 from integrity.errors import AppError, CatalogCorrupt, CatalogError, CatalogMissing, show_path
@@ -124,6 +124,8 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         CatalogError: it can't be opened, or it is damaged and no backup is good.
     """
     key, folder = read_seal_key(config), config.catalog_backup.folder
+    if is_being_restored(path):
+        finish_restore(path)  # before the backups: it may have been killed when the former catalog was moved away
     if not os.path.lexists(path):
         backups = list(find_backups(path, folder))
         if backups:

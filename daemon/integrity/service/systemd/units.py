@@ -101,7 +101,6 @@ def _walk_up(program: bytes) -> Iterator[bytes]:
             place = os.path.dirname(place)
 
 
-UNIT = "integrity.service"
 _PACKAGE = "integrity.systemd"
 _CHECKSUM = b"# Checksum of what follows: "
 _HEAD = b"# Written by `integrity service install`, which neither replaces nor removes what was edited here.%s\n"
@@ -216,7 +215,8 @@ def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list
     if edited and not replaces_edited:
         raise ConfigError(
             f"{', '.join(edited)}: edited, or not written by integrity, so nothing was done; put your changes into a"
-            f" drop-in (systemctl edit {UNIT}) and give --force, which keeps the edited file beside the new one"
+            f" drop-in (systemctl edit {' or '.join(find_names(units))}) and give --force, which keeps the edited file"
+            " beside the new one"
         )
     changes = []
     for unit, state in zip(units, states, strict=True):
@@ -261,10 +261,10 @@ def find_names(units: Sequence[UnitFile]) -> list[str]:
     return [name for name in names if name.endswith(".service")]
 
 
-def drop_in_folder(units: Sequence[UnitFile]) -> bytes | None:
-    """Return the folder of the unit's drop-ins, or None."""
-    folder = units[0].path + b".d"
-    return folder if os.path.isdir(folder) else None
+def find_drop_ins(units: Sequence[UnitFile]) -> list[bytes]:
+    """Return the folders of drop-ins of the units among some files."""
+    folders = (unit.path + b".d" for unit in units if unit.path.endswith(b".service"))
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def _user_config_folder() -> bytes:
