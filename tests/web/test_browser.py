@@ -116,7 +116,8 @@ def test_keyboard_is_enough(browser: Browser, page: WebPage) -> None:
     """From the log-in to a finding with the keyboard alone; the first stop of each page skips to its content."""
     tab = browser.new_page()
     tab.goto(f"{page.url}/login")
-    tab.keyboard.type(PASSWORD)  # the field has the focus
+    expect(tab.locator("input[name=password]")).to_be_focused()
+    tab.keyboard.type(PASSWORD)
     tab.keyboard.press("Enter")
     tab.wait_for_url(f"{page.url}/")
     tab.keyboard.press("Tab")

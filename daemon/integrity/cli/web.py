@@ -71,12 +71,12 @@ def _serve(session: Session, passwords: PasswordStore) -> int:
     settings = session.config.web
     check_exposure(settings)
     site = Site(session.config_path, None if session.catalog_option is None else session.catalog_path)
-    site.collect_in_background()
     host, port = split_listen(settings.listen)
     scheme = "https" if settings.tls_certificate else "http"
     url = settings.public_url.rstrip("/") or f"{scheme}://{settings.listen}"
 
     def ready() -> None:
+        site.collect_in_background()
         Notifier().ready()
         session.output.say(f"The page is at {url}/")
         if not passwords.is_set:

@@ -3,6 +3,7 @@ What all pages share: the configuration, the catalog, the state of the service, 
 
 I1  The catalog is opened read-only, anew for each request, in the thread that answers it.
 I2  The status of all roots takes a second per million files. It is collected in the background and shown with its age.
+I3  The process waits for its threads when it ends: one that is killed inside SQLite aborts the interpreter.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class Site:
             starts = not self._is_collecting
             self._is_collecting = True
         if starts:
-            threading.Thread(target=self._collect_quietly, name="status", daemon=True).start()
+            threading.Thread(target=self._collect_quietly, name="status").start()
 
     def _collect(self) -> KnownStatus:
         self._reload_config()

@@ -168,7 +168,7 @@ class BrowsePages:
             if is_fresh or root_id in self._collecting:
                 return known
             self._collecting.add(root_id)
-        thread = threading.Thread(target=self._collect, args=(root_id,), name="sums", daemon=True)
+        thread = threading.Thread(target=self._collect, args=(root_id,), name="sums")
         thread.start()
         if known is None:
             thread.join(1.0)  # a root of up to some 100,000 files has its sums at once
