@@ -19,9 +19,18 @@ from integrity.jobs.report import Progress, Summary
 from integrity.model import Job
 from integrity.service.control.client import DaemonClient
 from integrity.service.control.requests import JobRequest
+from integrity.service.control.rights import Role
 from integrity.service.control.socket import connect
-from integrity.service.control.users import OTHERS
-from integrity.service.control.wire import REQUEST_LIMIT, Answer, AskState, Failure, JobAccepted, Submit, encode
+from integrity.service.control.users import OTHERS, User
+from integrity.service.control.wire import (
+    REQUEST_LIMIT,
+    Answer,
+    AskState,
+    Failure,
+    JobAccepted,
+    Submit,
+    encode,
+)
 from support import hostile
 from support.cli import Box
 from support.daemons import SmallDaemon
@@ -244,19 +253,28 @@ def test_idle_client_is_given_up(integrity: Box, tmp_path: Path) -> None:
     with SmallDaemon(integrity, monotonic=clock) as daemon, greet(daemon) as idle, greet(daemon) as waiting:
         connected = connect(daemon.path)
         assert connected is not None
-        half = DaemonClient(connected)
         daemon.gate.clear()
-        waiting.send(Submit(scan_of(root), waits=True))
-        assert isinstance(receive(waiting), JobAccepted)
-        connected.sendall(b'{"v":2,')
-        clock.ahead_s = 31.0
-        with greet(daemon):  # something happens
-            pass
-        for client in (idle, half):
-            with client, pytest.raises(CatalogError, match="ended the connection"):
-                receive(client)
+        with DaemonClient(connected) as half:
+            waiting.send(Submit(scan_of(root), waits=True))
+            assert isinstance(receive(waiting), JobAccepted)
+            connected.sendall(b'{"v":2,')
+            clock.ahead_s = 31.0
+            with greet(daemon):  # something happens
+                pass
+            for client in (idle, half):
+                with pytest.raises(CatalogError, match="ended the connection"):
+                    receive(client)
         daemon.gate.set()
         assert isinstance(receive(waiting), Summary)
+
+
+def test_answer_during_which_the_service_was_stopped_silences_nobody() -> None:
+    """The pause after an answer is by what it took; half a minute of a stopped process must not become minutes."""
+    user = User(NOBODY, Role.GROUP)
+    user.pause(100.0, 0.01, is_request=False)
+    assert user.resumes_at > 100.01
+    user.pause(100.0, 31.0, is_request=False)
+    assert user.resumes_at <= 101.0
 
 
 @pytest.mark.root

@@ -29,6 +29,9 @@ MOST_CONNECTIONS = 200
 
 
 _PAUSE_FACTOR = 3.0
+_MOST_PAUSE_S = 1.0
+"""An answer may have been slow for a reason that is not its user's: a process that was stopped, a disk that waited."""
+
 _REQUEST_PAUSE_S = 0.1
 """Each request is logged and recorded as a run, so an untrusted user may send at most ten per second."""
 
@@ -103,9 +106,9 @@ class User:
         return end
 
     def pause(self, now: float, cost_s: float, *, is_request: bool) -> None:
-        """Delay this user's next answer after one that took the server ``cost_s``."""
+        """Delay this user's next answer after one that took the server ``cost_s``; by a second at most."""
         least_s = _REQUEST_PAUSE_S if is_request and not self.is_trusted else 0.0
-        self.resumes_at = now + max(_PAUSE_FACTOR * cost_s, least_s)
+        self.resumes_at = now + min(max(_PAUSE_FACTOR * cost_s, least_s), _MOST_PAUSE_S)
 
     def next_to_answer(self) -> Connection | None:
         """Return the connection that has waited longest for an answer, or None."""
