@@ -73,11 +73,15 @@ def swap_folders(root: Path) -> set[str]:
 def rotate(root: Path) -> set[str]:
     rot(root / "a" / "1", 30)
     rot(root / "a" / "2", 30)
+    rename_in_turn(root)
+    return {"a/2", "a/3"}
+
+
+def rename_in_turn(root: Path) -> None:
     os.rename(root / "a" / "3", root / "a" / "4")
     os.rename(root / "a" / "2", root / "a" / "3")
     os.rename(root / "a" / "1", root / "a" / "2")
     (root / "a" / "1").write_bytes(os.urandom(9_000))
-    return {"a/2", "a/3"}
 
 
 def rename(root: Path) -> set[str]:
@@ -298,6 +302,43 @@ def test_rename_between_a_refusal_and_its_judgement(btrfs: LoopFS, was_renamed_b
         with catalog.read() as connection:
             assert [b"a/1"] * (not was_renamed_before) == [one.path for one in find_findings(connection)]
         assert before == find_baselines(catalog)
+
+
+def test_refused_file_takes_its_record_to_a_name_of_which_another_refusal_is_known(btrfs: LoopFS) -> None:
+    """
+    The file that was refused at ``a/2`` is found at ``a/3``; its finding does not stay for the one that came after it.
+
+    As if a scrub had read ``a/2`` before all files were renamed, and ``a/3`` after it.
+    """
+    stage = Stage(btrfs.folder)
+    root = stage.plant(of_one_time=False)
+    planted = {path.stat().st_ino: path.read_bytes() for path in find_files(root).values()}
+    with Catalog.create(f"{root}.db") as catalog:
+        context = stage.surround(catalog, Moments())
+        scrub(context, [os.fsencode(root)], ScrubOptions())
+
+        def work(run: RootRun) -> None:
+            assessor = Assessor(run, from_disk=True, replaced=ReplacedInodes())
+            with catalog.read() as connection:
+                records = find_records(connection, catalog.sealer, run.root.id)
+                second, third = (one for one in records if one.path in (b"a/2", b"a/3"))
+            rot(root / "a" / "1", 30)
+            rot(root / "a" / "2", 30)
+            refusal = refuse(run, b"a/2")
+            rename_in_turn(root)
+            assessor.count_failed(second, refusal)
+            assessor.count_failed(third, refuse(run, b"a/3"))
+
+        run_on(context, os.fsencode(root), Job.SCRUB, work)
+        scrub(context, [], ScrubOptions())
+        scrub(context, [], ScrubOptions())
+        with catalog.read() as connection:
+            assert {one.path for one in find_findings(connection)} == {b"a/2", b"a/3"}
+        recorded = {os.fsdecode(path): digest for path, (_, digest) in find_baselines(catalog).items()}
+        written = {
+            name: planted.get(path.stat().st_ino) or path.read_bytes() for name, path in find_files(root).items()
+        }
+        assert recorded == {name: md5(content).digest() for name, content in written.items()}
 
 
 def play_at_each_moment(stage: Stage, job: Run, script: Script, *, of_one_time: bool, **before: bool) -> None:

@@ -12,6 +12,7 @@ I2  A judgement is discarded and the file judged again if its record was replace
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, cast
@@ -21,7 +22,7 @@ from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.catalog.seal import Sealer
-from integrity.errors import ReadError, RecordSuperseded
+from integrity.errors import ReadError, RecordSuperseded, Unreadable
 from integrity.files.span import can_prove_disk_read
 from integrity.hashing.tasks import Done, DoneBatch
 from integrity.jobs import messages
@@ -136,8 +137,18 @@ class Assessor:
         """
         if not self._follows_names and self.failures.find_renamed(record, error) is not None:
             self._displaced.append((record, error))
+        elif self._is_of_another_file(record, error):
+            self.account.queue_reread(record)
         else:
             self.failures.count_failed(record, error)
+
+    def _is_of_another_file(self, record: FileRecord, error: ReadError) -> bool:
+        """Return whether the read error is about a file that replaced the one of the open finding, to be read again."""
+        if not isinstance(error, Unreadable) or error.witness is None:
+            return False
+        with self._run.catalog.read() as connection:
+            known = self._find_candidate(connection, record)
+        return self._leaves_finding(record, known, error.witness)
 
     def _assess_difference(self, record: FileRecord, done: Done, difference: Difference) -> None:
         """Handle a reading that differs from the baseline."""
@@ -155,19 +166,31 @@ class Assessor:
             if not is_judged and self._may_be_elsewhere(connection, record, known, done):
                 self._displaced.append((record, None))
                 return
-            new_name = self._evidence.find_new_name(connection, record, known, done.reading.witness)
-            if new_name is not None and self._requeued.add(record.id):
-                self.account.queue_reread(record)  # once: judge the file under its new name first
-                return
-            is_over = new_name is not None and self._has_moved_on(connection, record, new_name)
-            judged = None if is_known or is_over else self._judge(connection, record, known, done, difference)
-        if is_over:
-            self._resolve(record, "the file has another name now")
-            self.account.queue_reread(record)  # judge again, now without the open finding
-        elif judged is not None:
-            self._handle_difference(judged[0], done, *judged[1:])
-        elif known is not None:
+        if self._leaves_finding(record, known, done.reading.witness):
+            self.account.queue_reread(record)
+        elif is_known and known is not None:
             self._count_candidate(record, known, done.reading)
+        else:
+            with self._run.catalog.read() as connection:
+                judged = self._judge(connection, record, known, done, difference)
+            self._handle_difference(judged[0], done, *judged[1:])
+
+    def _leaves_finding(self, record: FileRecord, known: CandidateRecord | None, seen: Witness) -> bool:
+        """
+        Resolve the finding of a file that has another name now, once that name has taken the finding.
+
+        Returns:
+            Whether to judge the file with this name again: the other name is judged first, or the finding has ended.
+        """
+        with self._run.catalog.read() as connection:
+            new_name = self._evidence.find_new_name(connection, record, known, seen)
+            if new_name is None or self._requeued.add(record.id):
+                return new_name is not None
+            is_over = self._has_moved_on(connection, record, new_name)
+        if is_over:
+            with suppress(RecordSuperseded):  # judged again all the same
+                self._resolve(record, "the file has another name now")
+        return is_over
 
     def _may_be_elsewhere(
         self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done

@@ -212,7 +212,7 @@ class Scanner:
             if record is not None:
                 self._seen.discard(record.id)
         elif record is not None:
-            self.assessor.failures.count_failed(record, error)
+            self.assessor.count_failed(record, error)
         elif not isinstance(error, ReadInterrupted):
             self._count_unreadable(paths, error)
 
