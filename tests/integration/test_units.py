@@ -88,6 +88,29 @@ def test_program_that_systemd_can_not_start_is_refused(name: bytes) -> None:
         make_units(Scope.SYSTEM, b"/opt/" + name + b"/integrity")
 
 
+@pytest.mark.parametrize("name", ["/srv/a b", "/srv/a%b", "/srv/aüb", "/none/such"])
+def test_service_may_repair_in_folders_with_odd_names(name: str, tmp_path: Path, program: Path) -> None:
+    """The verifier has not a word to say of the drop-in."""
+    units = make_units(Scope.SYSTEM, bytes(program), tmp_path.as_posix().encode(), repair_in=[name.encode()])
+    for unit in units:
+        path = Path(os.fsdecode(unit.path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(unit.content)
+    folder = tmp_path / "etc/systemd/system"
+    done = analyze("verify", folder / "integrity.service", home=tmp_path)
+    shown = analyze("cat-config", f"--root={tmp_path}", "systemd/system/integrity.service", home=tmp_path).stdout
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert f'ReadWritePaths="-{name.replace("%", "%%")}"' in shown
+
+
+@pytest.mark.parametrize("name", [b"/srv/a'b", b"/srv/a\xffb"])
+def test_folder_that_no_unit_can_name_is_refused(name: bytes) -> None:
+    """The message says how to repair there all the same."""
+    with pytest.raises(ConfigError, match="repair as root, with: integrity repair"):
+        make_units(Scope.SYSTEM, b"/opt/integrity", repair_in=[name])
+
+
 @pytest.mark.parametrize(("name", "highest"), [("integrity.service", 2.0), ("integrity-web.service", 1.5)])
 def test_exposure_is_small(tmp_path: Path, program: Path, name: str, highest: float) -> None:
     """By the measure of systemd-analyze."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support.loopfs import LoopFS
+from support.loopfs import LoopFS, flip_bit
+from support.planted import age
+from support.repairs import BLOCK, blocks
 from support.systemdbox import PROGRAM, SystemdBox
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -89,3 +92,61 @@ def test_page_is_removed_with_the_service(box: SystemdBox) -> None:
 
     assert not list(Path(box.root / "etc/systemd/system").glob("integrity*.service"))
     assert not list(Path(box.root / "etc/sysusers.d").glob("integrity*"))
+
+
+_REPAIR = """
+import sys
+from integrity.model import Actor
+from integrity.service.control.client import DaemonClient
+from integrity.service.control.requests import Act, ActVerb
+from integrity.service.control.socket import connect
+
+connected = connect(b"/run/integrity/control.sock")
+with DaemonClient(connected) as client:
+    print(client.act(Act(ActVerb.REPAIR, Actor("alice", "192.0.2.7"), path=sys.argv[1].encode()), 60.0).message)
+"""
+
+
+def test_page_repairs_where_the_owner_allows_it(ext4: LoopFS) -> None:
+    """A flipped bit is mended at the page's request, the owner of the file stays, and nothing else may be written."""
+    data = blocks(3)
+    for folder in ("watched", "copy", "other"):
+        (ext4.folder / folder).mkdir()
+        (ext4.folder / folder / "a b").write_bytes(data)
+    damaged = ext4.folder / "watched" / "a b"
+    os.chmod(damaged, 0o640)
+    os.chown(damaged, 1234, 1235)
+    age(damaged)
+    with SystemdBox({ext4.folder: "/srv"}) as box:
+        box.let_program_in()
+        box.put(
+            "/etc/integrity/integrity.toml",
+            '[web]\nactions = true\n[defaults]\nblock_size = "64KiB"\n[[root]]\npath = "/srv/watched"\n'
+            '[[copy]]\nname = "nightly"\nof = "/srv/watched"\nurl = "/srv/copy"\n',
+        )
+        settings = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n"
+        box.put("/etc/systemd/system/integrity-web.service.d/test.conf", settings)
+        box.run(PROGRAM, "service", "install", "--web", "--now")
+        box.run(PROGRAM, "scan", "/srv/watched")
+        flip_bit(damaged, BLOCK + 9)
+        assert "DAMAGED" in box.run(PROGRAM, "scrub", "/srv/watched", expect=None)
+        ask_to_repair = (*AS_PAGE, sys.executable, "-c", _REPAIR, "/srv/watched/a b")
+
+        refused = box.run(*ask_to_repair, expect=None)
+        assert "integrity repair '/srv/watched/a b' --apply" in refused
+        assert "integrity service install --allow-repair --now" in refused
+        box.run(PROGRAM, "service", "install", "--allow-repair", "--now")
+        box.run("systemctl", "restart", "integrity-web.service")
+        repaired = box.run(*ask_to_repair)
+        main_pid = box.show("integrity.service", "MainPID")
+        written = box.run(
+            *("nsenter", f"--target={main_pid}", "--mount", "sh", "-c", "touch /srv/watched/x && ! touch /srv/other/x"),
+        )
+
+        assert "repaired, and verified by reading it from disk" in repaired, written
+        assert data == damaged.read_bytes()
+        status = damaged.stat()
+        assert (1234, 1235, 0o640) == (status.st_uid, status.st_gid, status.st_mode & 0o7777)
+        box.run(PROGRAM, "findings")
+        box.run(PROGRAM, "service", "uninstall")
+        assert not (box.root / "etc/systemd/system/integrity.service.d").exists()

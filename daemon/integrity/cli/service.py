@@ -22,6 +22,9 @@ _user = click.option("--user", "is_user", is_flag=True, help="Your own service i
 _root = click.option(
     "--root", "root_folder", type=PATH, metavar="DIR", help="Write below DIR instead of /, and leave systemd alone."
 )
+_allow_repair = click.option(
+    "--allow-repair", is_flag=True, help="Let the service repair files in the configured folders, as the page asks."
+)
 
 
 @click.group()
@@ -34,9 +37,18 @@ def service() -> None:
 @_root
 @click.option("--now", is_flag=True, help="Also start the service, now and at each boot (--user: at each login).")
 @click.option("--web", "has_page", is_flag=True, help="Also install the page for browsers, with a user of its own.")
+@_allow_repair
 @click.option("--force", is_flag=True, help="Replace files that were edited; the edited ones are kept beside them.")
 @click.pass_obj
-def install(session: Session, is_user: bool, root_folder: bytes | None, now: bool, has_page: bool, force: bool) -> int:
+def install(
+    session: Session,
+    is_user: bool,
+    root_folder: bytes | None,
+    now: bool,
+    has_page: bool,
+    allow_repair: bool,
+    force: bool,
+) -> int:
     """
     Write the systemd unit and the files that belong to it.
 
@@ -50,10 +62,11 @@ def install(session: Session, is_user: bool, root_folder: bytes | None, now: boo
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
     _require_systems_page(is_user, has_page)
+    repair_in = _find_folders_to_repair(is_user) if allow_repair else []
     place = units.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
-    files = units.make_units(scope, place, root_folder or b"/", has_page=has_page)
+    files = units.make_units(scope, place, root_folder or b"/", has_page=has_page, repair_in=repair_in)
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
     for danger in units.find_dangers(place) if scope is units.Scope.SYSTEM and root_folder is None else ():
@@ -86,9 +99,12 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
     from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
+    is_system = scope is units.Scope.SYSTEM
     files = [
         unit
-        for unit in units.make_units(scope, b"/integrity", root_folder or b"/", has_page=scope is units.Scope.SYSTEM)
+        for unit in units.make_units(
+            scope, b"/integrity", root_folder or b"/", has_page=is_system, repair_in=[b"/"] if is_system else ()
+        )
         if units.find_state(unit) is not units.UnitState.ABSENT or unit.path.endswith(b"/integrity.service")
     ]
     is_managed = root_folder is None and manager.is_running(scope)
@@ -111,15 +127,17 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
 @service.command()
 @_user
 @click.option("--web", "has_page", is_flag=True, help="Also those of the page.")
+@_allow_repair
 @click.pass_obj
-def show(session: Session, is_user: bool, has_page: bool) -> int:
+def show(session: Session, is_user: bool, has_page: bool, allow_repair: bool) -> int:
     """Print the files that `install` would write."""
     from integrity.service.systemd import units
     from integrity.service.systemd.units import find_program
 
     _require_systems_page(is_user, has_page)
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
-    for unit in units.make_units(scope, find_program(), has_page=has_page):
+    repair_in = _find_folders_to_repair(is_user) if allow_repair else []
+    for unit in units.make_units(scope, find_program(), has_page=has_page, repair_in=repair_in):
         text = unit.content.decode()
         session.output.tell(f"# {show_path(unit.path)}\n{text}")
         session.output.give("unit", path_fields("path", unit.path) | {"text": text})
@@ -140,6 +158,21 @@ def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
 def _require_systems_page(is_user: bool, has_page: bool) -> None:
     if has_page and is_user:
         raise ConfigError("--web is for the system's service; start a page of your own with: integrity web")
+
+
+def _find_folders_to_repair(is_user: bool) -> list[bytes]:
+    """Return the folders of the configuration that the service reads."""
+    from integrity.config import default_config_path, load_config
+
+    if is_user:
+        raise ConfigError("--allow-repair is for the system's service; your own may write what you may")
+    roots = [root.path for root in load_config().roots]
+    if not roots:
+        raise ConfigError(
+            f"{show_path(default_config_path())}: has no [[root]], so there is no folder to repair files in; add one,"
+            " then install with --allow-repair again"
+        )
+    return roots
 
 
 def _tell(session: Session, change: UnitChange) -> None:

@@ -171,8 +171,8 @@ def _repair(context: Context, act: Act) -> ActDone:
     if not done.is_repaired:
         command = f"integrity repair {shell_path(_get_path(act))} --apply"
         raise AppError(
-            f"{name}: not repaired: {printable(done.message)}; if the service may not write there, as under systemd,"
-            f" run this as a user who may: {command}"
+            f"{name}: not repaired: {printable(done.message)}; if the service may not write there, run this as root:"
+            f" {command}; or let the service repair from now on: integrity service install --allow-repair --now"
         )
     kept = f"; the damaged file is kept as {show_path(done.kept)}" if done.kept is not None else ""
     remark = f"; {printable(done.message)}" if done.message else ""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from integrity.errors import AppError, ConfigError, show_path
 
-_UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in the path of a program
+_UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in a path
 
 
 def find_program() -> bytes:
@@ -46,17 +46,27 @@ def find_program() -> bytes:
 
 def quote(program: bytes) -> bytes:
     """Return a path in the syntax of ExecStart= (systemd.service(5), "Command lines")."""
-    try:
-        text = program.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\n"
-    if not text.isprintable() or _UNQUOTABLE & set(text):
+    text = _decode(program)
+    if text is None:
         raise ConfigError(
             f"{show_path(program)}: systemd starts no program with quotes, backslashes or unprintable characters in its"
             " path; install integrity elsewhere"
         )
-    quoted = program.replace(b"%", b"%%")
-    return quoted if text.replace("/", "").replace("-", "").replace(".", "").isalnum() else b'"' + quoted + b'"'
+    is_plain = text.replace("/", "").replace("-", "").replace(".", "").isalnum()
+    return program.replace(b"%", b"%%") if is_plain else _in_quotes(program)
+
+
+def _decode(path: bytes) -> str | None:
+    """Return a path as text; None if no unit can have it."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return text if text.isprintable() and not _UNQUOTABLE & set(text) else None
+
+
+def _in_quotes(path: bytes) -> bytes:
+    return b'"' + path.replace(b"%", b"%%") + b'"'
 
 
 def find_dangers(program: bytes) -> list[str]:
@@ -102,6 +112,7 @@ def _walk_up(program: bytes) -> Iterator[bytes]:
 
 
 _PACKAGE = "integrity.systemd"
+_REPAIR = "integrity-repair.conf"
 _CHECKSUM = b"# Checksum of what follows: "
 _HEAD = b"# Written by `integrity service install`, which neither replaces nor removes what was edited here.%s\n"
 _DROP_IN = b"\n# Rather add a drop-in: systemctl edit %s"
@@ -147,7 +158,9 @@ class UnitChange(NamedTuple):
     aside: bytes = b""
 
 
-def make_units(scope: Scope, program: bytes, root: bytes = b"/", *, has_page: bool = False) -> tuple[UnitFile, ...]:
+def make_units(
+    scope: Scope, program: bytes, root: bytes = b"/", *, has_page: bool = False, repair_in: Sequence[bytes] = ()
+) -> tuple[UnitFile, ...]:
     """
     Return the files of a service, its unit first.
 
@@ -156,9 +169,10 @@ def make_units(scope: Scope, program: bytes, root: bytes = b"/", *, has_page: bo
         program: absolute path of the program to start.
         root: folder in which to install; the contents assume that it is ``/``.
         has_page: also those of the page; only the system's service has one.
+        repair_in: absolute paths of folders in which the system's service may repair files; with a drop-in of its unit.
 
     Raises:
-        ConfigError: systemd can't start a program with such a path.
+        ConfigError: systemd can't start a program, or open a folder, with such a path.
     """
     sources = {
         Scope.SYSTEM: {
@@ -172,10 +186,23 @@ def make_units(scope: Scope, program: bytes, root: bytes = b"/", *, has_page: bo
         "integrity-web.service": b"/etc/systemd/system/integrity-web.service",
         "integrity-web.sysusers.conf": b"/etc/sysusers.d/integrity-web.conf",
     }
+    repair = {_REPAIR: b"/etc/systemd/system/integrity.service.d/repair.conf"}
+    folders = _list_writable(repair_in)
     return tuple(
-        UnitFile(os.path.join(os.path.abspath(root), place.lstrip(b"/")), _render(name, scope, program))
-        for name, place in (sources[scope] | (page if has_page else {})).items()
+        UnitFile(os.path.join(os.path.abspath(root), place.lstrip(b"/")), _render(name, scope, program, folders))
+        for name, place in (sources[scope] | (page if has_page else {}) | (repair if repair_in else {})).items()
     )
+
+
+def _list_writable(folders: Sequence[bytes]) -> bytes:
+    """Return the settings that let a service write to folders; one that is not there is left out at its start."""
+    for folder in folders:
+        if _decode(folder) is None:
+            raise ConfigError(
+                f"{show_path(folder)}: a unit can't name a folder with quotes, backslashes or unprintable characters in"
+                " its path, so the service can't be allowed to repair there; repair as root, with: integrity repair"
+            )
+    return b"\n".join(b"ReadWritePaths=" + _in_quotes(b"-" + folder) for folder in folders)
 
 
 def find_state(unit: UnitFile) -> UnitState:
@@ -249,10 +276,17 @@ def uninstall(units: Sequence[UnitFile]) -> list[UnitChange]:
             elif state is not UnitState.ABSENT:
                 os.unlink(unit.path)
                 changes.append(UnitChange(unit.path, Action.REMOVED))
+                _remove_if_empty(os.path.dirname(unit.path))
             for link in _find_links(unit.path):
                 os.unlink(link)
                 changes.append(UnitChange(link, Action.REMOVED))
     return changes
+
+
+def _remove_if_empty(folder: bytes) -> None:
+    """Remove a folder of drop-ins that has none any longer."""
+    if folder.endswith(b".d") and not os.listdir(folder):
+        os.rmdir(folder)
 
 
 def find_names(units: Sequence[UnitFile]) -> list[str]:
@@ -272,10 +306,10 @@ def _user_config_folder() -> bytes:
     return folder if folder.startswith(b"/") else os.path.expanduser(b"~") + b"/.config"
 
 
-def _render(name: str, scope: Scope, program: bytes) -> bytes:
+def _render(name: str, scope: Scope, program: bytes, writable: bytes) -> bytes:
     """Fill in a template and prepend the header."""
     template = resources.files(_PACKAGE).joinpath(name).read_bytes()
-    body = template.replace(b"@PROGRAM@", quote(program))
+    body = template.replace(b"@PROGRAM@", quote(program)).replace(b"@FOLDERS@", writable)
     is_unit = name.endswith(".service")
     unit = b"--user integrity" if scope is Scope.USER else name.removesuffix(".service").encode()
     drop_in = _DROP_IN % unit if is_unit else b""
