@@ -296,7 +296,7 @@ def test_crc32c_needs_its_package(integrity: Box, tmp_path: Path) -> None:
     with StrangeStore({"backup/x": Stated(5000, "0" * 32, header)}) as store:
         done = compare_strange(integrity, root, store, CLIENT_ENV | hide_package(tmp_path, "google_crc32c"), expect=3)
         assert {"skipped": 1} == tallies(done)
-        assert "pip install 'integrity[s3]'" in messages(done)
+        assert "[s3]" in messages(done)
         assert {"verified": 1} == tallies(compare_strange(integrity, root, store, CLIENT_ENV, expect=0))
 
 
@@ -306,7 +306,7 @@ def test_boto3_is_asked_for(integrity: Box, tmp_path: Path) -> None:
     command = ["compare", tmp_path / "root", "--with", "s3://bucket/backup"]
     done = integrity.run(*command, expect=2, env=hide_package(tmp_path, "boto3"))
 
-    assert "pip install 'integrity[s3]'" in done.stderr
+    assert "-m pip install" in done.stderr
 
 
 # -- what is found ----------------------------------------------------------------------------------------------------

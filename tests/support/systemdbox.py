@@ -114,6 +114,7 @@ class SystemdBox:
     A booted systemd; see the module. Skips the test where it can't be.
 
     Args:
+        base: a root file system to boot instead of this machine's, which has nothing of the tests.
         binds: folders of the machine, each with the place where it is seen inside, writable. The interpreter that runs
             the tests and their checkout are seen where they are, without being named.
 
@@ -121,7 +122,8 @@ class SystemdBox:
         root: the box's files as seen from outside; what is mounted inside is not.
     """
 
-    def __init__(self, binds: Mapping[AnyPath, str] | None = None) -> None:
+    def __init__(self, binds: Mapping[AnyPath, str] | None = None, base: Path = Path("/")) -> None:
+        self._base = base
         self._binds = {os.fsdecode(source): place for source, place in (binds or {}).items()}
         self._pid = 0
 
@@ -223,7 +225,7 @@ class SystemdBox:
         sh("mount", "-t", "tmpfs", "-o", f"size={_SIZE},mode=755", "systemdbox", self._home)
         for name in ("upper", "work", "root"):
             (self._home / name).mkdir()
-        layers = f"lowerdir=/,upperdir={self._home}/upper,workdir={self._home}/work"
+        layers = f"lowerdir={self._base},upperdir={self._home}/upper,workdir={self._home}/work"
         sh("mount", "-t", "overlay", "-o", layers, "systemdbox", self.root)
         sh("rm", "-rf", *(self.root / name for name in _REMOVED))
         units = self.root / "etc/systemd/system"
@@ -246,7 +248,8 @@ class SystemdBox:
         # the box with it.
         start = 'echo $$ > "$0/cgroup.procs"; exec setpriv --pdeathsig KILL "$@"'
         spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--propagation=private"]
-        binds = [word for place in _find_own_places() for word in ("ro", place, place)]
+        own = _find_own_places() if self._base == Path("/") else []
+        binds = [word for place in own for word in ("ro", place, place)]
         binds += [word for source, place in self._binds.items() for word in ("rw", source, place)]
         command = ["unshare", *spaces, "--fork", "--kill-child", "sh", "-c", init, "sh", str(self.root), *binds]
         with open(self._home / "boot", "wb") as log:

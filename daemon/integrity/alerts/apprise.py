@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from integrity.catalog.outbox import Message
 from integrity.config.copy_urls import find_service, hide_address
 from integrity.errors import ChannelError
+from integrity.extras import how_to_install
 
 _MOST_CHARS = 2000  # of the text: most of these services are read on phones
-_MISSING = "[alerts] apprise needs a package that is not there; install it: pip install 'integrity[notify]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class AppriseChannel:
 def find_problem(url: str) -> str | None:
     """Return why a URL can't be used, or None."""
     if find_spec("apprise") is None:
-        return _MISSING
+        return f"[alerts] apprise needs packages that are not installed; {how_to_install('notify')}"
     import apprise
 
     if not apprise.Apprise().add(url):

@@ -100,6 +100,12 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
 
     scope = _choose(is_user, root_folder)
     is_system = scope is units.Scope.SYSTEM
+    packaged = units.find_packaged(root_folder or b"/") if is_system else None
+    if packaged is not None:
+        raise ConfigError(
+            f"{show_path(packaged)}: belongs to a package; remove that with the package manager, or only stop the"
+            " service: systemctl disable --now integrity integrity-web"
+        )
     files = [
         unit
         for unit in units.make_units(

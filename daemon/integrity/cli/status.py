@@ -15,6 +15,7 @@ from integrity.cli.params import PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import AppError, CatalogCorrupt, ConfigError, printable, show_path
+from integrity.extras import how_to_install
 from integrity.model import RootState
 from integrity.paths import path_fields
 from integrity.views.alerts import alerts_object, channel_object, describe_alerts, describe_channel
@@ -66,7 +67,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
 def _print_metrics(session: Session, paths: tuple[bytes, ...], live: ServiceView) -> ExitCode:
     """Print metrics; a problem is in their values, so that a script can put them in place whatever they are."""
     if find_spec("prometheus_client") is None:
-        raise ConfigError("--prometheus needs a package that is not installed: pip install 'integrity[web]'")
+        raise ConfigError(f"--prometheus needs packages that are not installed; {how_to_install('web')}")
     from integrity.web.metrics import write_metrics
 
     with session.open_catalog(writes=False) as catalog:

@@ -12,6 +12,7 @@ import click
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
+from integrity.extras import how_to_install
 
 if TYPE_CHECKING:
     from integrity.web.passwords import PasswordStore
@@ -40,7 +41,7 @@ def web(session: Session, sets_password: bool) -> int:
     password. To run it under systemd: integrity service install --web.
     """
     if any(find_spec(name) is None for name in _NEEDED):
-        raise ConfigError("the page needs packages that are not installed: pip install 'integrity[web]'")
+        raise ConfigError(f"the page needs packages that are not installed; {how_to_install('web')}")
     from integrity.web.passwords import PasswordStore
 
     passwords = PasswordStore(_find_state_folder())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.config.copy_urls import Scheme, find_scheme, is_url
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError
+from integrity.extras import how_to_install
 from integrity.hashing.manifests.text import find_bagit_algorithm
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _load(kind: _Kind) -> Callable[..., Copy]:
     except ModuleNotFoundError as error:
         if kind.package and (error.name or "").partition(".")[0] == kind.package:
             raise ConfigError(
-                f"this kind of copy needs {kind.package}, which is not installed;"
-                f" install it: pip install 'integrity[{kind.extra}]'"
+                f"this kind of copy needs packages that are not installed, such as {kind.package};"
+                f" {how_to_install(kind.extra)}"
             ) from error
         raise
     make: Callable[..., Copy] = getattr(module, kind.name)

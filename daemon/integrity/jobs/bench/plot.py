@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError, show_path
+from integrity.extras import how_to_install
 from integrity.jobs.bench.measure import TITLES, Row, Table, spell_length
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def check_plot(path: bytes) -> None:
     if not os.access(folder, os.W_OK | os.X_OK) or os.path.isdir(path):
         raise ConfigError(f"{show_path(path)}: no file can be made there; name another one")
     if find_spec("matplotlib") is None:
-        raise ConfigError("plots need matplotlib, which is not installed: from a checkout run: pip install '.[plot]'")
+        raise ConfigError(f"plots need packages that are not installed; {how_to_install('plot')}")
 
 
 def draw_plot(path: bytes, tables: Sequence[Sequence[Row]]) -> None:

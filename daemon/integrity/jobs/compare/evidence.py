@@ -21,6 +21,7 @@ from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy, Kind, Published, Trouble
 from integrity.errors import ReadError, ReadInterrupted
+from integrity.extras import how_to_install
 from integrity.jobs import messages
 from integrity.jobs.compare.copy_answer import (
     CopyAnswer,
@@ -181,7 +182,7 @@ def _is_proven(row: CompareRow) -> bool:
 
 def _describe_uncomputable(published: Sequence[Published]) -> str:
     kinds = dict.fromkeys(one.kind for one in published)
-    hint = "; for crc32c: pip install 'integrity[s3]'" if Kind.CRC32C in kinds else ""
+    hint = f"; for crc32c {how_to_install('s3')}" if Kind.CRC32C in kinds else ""
     return f"the copy states only what can't be computed here ({', '.join(kinds)}{hint}); --read has it read"
 
 

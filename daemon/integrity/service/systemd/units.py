@@ -113,6 +113,8 @@ def _walk_up(program: bytes) -> Iterator[bytes]:
 
 _PACKAGE = "integrity.systemd"
 _REPAIR = "integrity-repair.conf"
+_PACKAGED = b"/usr/lib/"
+"""Where packages put what an administrator puts below /etc."""
 _CHECKSUM = b"# Checksum of what follows: "
 _HEAD = b"# Written by `integrity service install`, which neither replaces nor removes what was edited here.%s\n"
 _DROP_IN = b"\n# Rather add a drop-in: systemctl edit %s"
@@ -189,9 +191,23 @@ def make_units(
     repair = {_REPAIR: b"/etc/systemd/system/integrity.service.d/repair.conf"}
     folders = _list_writable(repair_in)
     return tuple(
-        UnitFile(os.path.join(os.path.abspath(root), place.lstrip(b"/")), _render(name, scope, program, folders))
+        _place(root, place, _render(name, scope, program, folders))
         for name, place in (sources[scope] | (page if has_page else {}) | (repair if repair_in else {})).items()
     )
+
+
+def _place(root: bytes, place: bytes, content: bytes) -> UnitFile:
+    """Return a file where it is to be installed, or where a package of the distribution has installed it."""
+    unit = UnitFile(os.path.join(os.path.abspath(root), place.lstrip(b"/")), content)
+    packaged = UnitFile(unit.path.replace(b"/etc/", _PACKAGED, 1), content)
+    is_packaged = find_state(packaged) is UnitState.CURRENT and find_state(unit) is UnitState.ABSENT
+    return packaged if is_packaged else unit
+
+
+def find_packaged(root: bytes = b"/") -> bytes | None:
+    """Return the path of the service's unit if a package of the distribution has installed it."""
+    path = os.path.join(os.path.abspath(root), _PACKAGED.lstrip(b"/") + b"systemd/system/integrity.service")
+    return path if os.path.lexists(path) else None
 
 
 def _list_writable(folders: Sequence[bytes]) -> bytes:

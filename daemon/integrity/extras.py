@@ -1,0 +1,47 @@
+"""
+Say how to install what an extra adds, in the form that fits how this program was installed.
+
+The distribution on the public index that is called like the command, `integrity`, is another author's. No hint may name
+it: whoever followed that hint would run a stranger's code in a service that can read every file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from urllib.parse import unquote, urlsplit
+
+DISTRIBUTION = "integrity-nas"
+_PREFIX = "file://"
+
+
+def how_to_install(extra: str) -> str:
+    """Return a clause that says how to install the packages of an extra, with the command if pip can do it."""
+    if find_spec("pip") is None:
+        return (
+            "this installation has no pip, as that of a Debian package, and was made without them: install integrity"
+            f" into a virtual environment of its own, with its extra `{extra}`"
+        )
+    checkout, is_editable = _find_checkout()
+    source = shlex.quote(f"{checkout or DISTRIBUTION}[{extra}]")
+    return f"install them: {shlex.quote(sys.executable)} -m pip install {'-e ' if is_editable else ''}{source}"
+
+
+def _find_checkout() -> tuple[str | None, bool]:
+    """Return the folder that this program was installed from, if it is still there, and whether that is editable."""
+    try:
+        text = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:
+        text = None
+    origin = json.loads(text) if text else {}
+    url, details = origin.get("url", ""), origin.get("dir_info")
+    if details is None or not url.startswith(_PREFIX):
+        return None, False
+    folder = unquote(urlsplit(url).path)
+    if not os.path.exists(os.path.join(folder, "pyproject.toml")):
+        return None, False
+    return folder, bool(details.get("editable"))

@@ -1,0 +1,78 @@
+"""Hints about missing packages: each fits how the program was installed, and none names a stranger's package."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from integrity.extras import DISTRIBUTION, how_to_install
+
+ROOT = Path(__file__).parents[2]
+_STRANGERS = re.compile(r"pip install[^\n&;|)]*(?<![/.\w])integrity(?!-nas|\.|/)\b|['\"`]integrity\[")
+_HINT = "from integrity.extras import how_to_install; print(how_to_install('web'))"
+
+
+def test_no_text_names_the_distribution_of_another_author() -> None:
+    """Neither the source nor the documents, nor what the tests say is printed."""
+    places = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "pyproject.toml"]
+    for folder in ("daemon", "docs", "systemd", "packaging", "tests/output"):
+        places += [
+            path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix not in (".pyc", ".png")
+        ]
+
+    found = {path: match[0] for path in places if (match := _STRANGERS.search(path.read_text(errors="replace")))}
+
+    assert not found
+    assert _STRANGERS.search("pip install 'integrity[s3]'")
+    assert not _STRANGERS.search(f"pip install '{DISTRIBUTION}[s3]'")
+
+
+def test_hint_of_a_checkout_is_a_command_that_pip_takes() -> None:
+    """These tests run from one; pip is asked to say what it would do, without a look at any index."""
+    command = shlex.split(how_to_install("web").partition("install them: ")[2])
+
+    assert [sys.executable, "-m", "pip", "install"] == command[:4]
+    assert command[-1].endswith("[web]")
+    assert Path(command[-1].removesuffix("[web]")).samefile(ROOT)
+
+
+def make_environment(folder: Path, *, with_pip: bool, direct_url: str | None) -> str:
+    """Make an environment that has the source and a distribution's metadata; return the hint that it gives."""
+    venv.create(folder, with_pip=with_pip)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "integrity").symlink_to(ROOT / "daemon/integrity")
+    info = packages / f"{DISTRIBUTION.replace('-', '_')}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: 1\n")
+    if direct_url is not None:
+        (info / "direct_url.json").write_text(direct_url)
+    done = subprocess.run([folder / "bin/python", "-c", _HINT], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "direct_url",
+    [None, '{"url": "file:///none/such", "dir_info": {}}', '{"url": "https://example.com/a.whl", "archive_info": {}}'],
+)
+def test_hint_of_a_wheel_names_the_distribution(tmp_path: Path, direct_url: str | None) -> None:
+    """Also where the folder that it was built from is gone."""
+    folder = tmp_path / "a b"
+    hint = make_environment(folder, with_pip=True, direct_url=direct_url)
+
+    assert f"install them: '{folder}/bin/python' -m pip install 'integrity-nas[web]'" == hint
+
+
+def test_hint_of_a_package_asks_for_no_pip(tmp_path: Path) -> None:
+    """The package of a distribution has none."""
+    hint = make_environment(
+        tmp_path / "package", with_pip=False, direct_url='{"url": "file:///source", "dir_info": {}}'
+    )
+
+    assert "pip install" not in hint
+    assert "a virtual environment of its own, with its extra `web`" in hint
