@@ -37,6 +37,7 @@ PINNED = [
     "daemon",
     "web",
     "service",
+    "manual",
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},
