@@ -297,7 +297,7 @@ class TestDisk:
         """Nor is anything read that lies inside of metadata, or is kept in a journal first."""
         (Path(os.fsdecode(btrfs.mnt)) / "f").write_bytes(b"x" * 5000)
         with reading(btrfs.mnt, ReadMode.DISK, capability=make_capability("btrfs")) as reader:
-            assert reader.batch() is None
+            assert not reader.small_readers()
         with LoopFS("ext4", options="data=journal") as journalled:
             Path(os.fsdecode(journalled.path(b"f"))).write_bytes(b"x" * 5000)
             with reading(journalled.mnt, ReadMode.DISK) as reader:
@@ -308,9 +308,9 @@ class TestDisk:
         capabilities = [make_capability(fs_type) for fs_type in ("overlay", "zfs", "nfs4", "tmpfs", "fuse.sshfs")]
         for capability in (*capabilities, make_capability(has_direct_io=False)):
             with reading(tmp_path, ReadMode.DISK, capability=capability) as reader:
-                assert reader.batch() is None
+                assert not reader.small_readers()
         with reading(tmp_path, ReadMode.DISK, use_holes=False) as reader:
-            assert reader.batch() is None
+            assert not reader.small_readers()
 
     def test_pace_is_asked_once_a_batch(self, tmp_path: Path) -> None:
         """It grants what is read, no more than it wants in one piece, and is told what came of it."""
@@ -322,8 +322,7 @@ class TestDisk:
         pace, buffers = AskedPace(128 << 10), Buffers(1 << 20, 1)
         arena, answered = Arena(buffers.acquire()), 0
         with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
-            batch = reader.batch()
-            assert batch is not None
+            (batch,) = reader.small_readers()
             while answered < len(paths):
                 batch.read(paths[answered:], sizes[answered:], LIMIT_BYTES, arena)
                 assert arena.count
@@ -346,8 +345,7 @@ class TestDisk:
             (tmp_path / os.fsdecode(path)).write_bytes(b"x" * 1000)
         pace, arena = AskedPace(1 << 20, share_bytes=0.1), Arena(Buffers(1 << 20, 1).acquire())
         with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
-            batch = reader.batch()
-            assert batch is not None
+            (batch,) = reader.small_readers()
             for number in range(len(paths)):
                 batch.read(paths[number:], [1000] * (5 - number), LIMIT_BYTES, arena)
                 assert arena.count == 1
@@ -359,8 +357,7 @@ class TestDisk:
         (tmp_path / "f").write_bytes(b"x")
         pace, arena = AskedPace(0, is_over=True), Arena(Buffers(1 << 20, 1).acquire())
         with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
-            batch = reader.batch()
-            assert batch is not None
+            (batch,) = reader.small_readers()
             with pytest.raises(ReadInterrupted):
                 batch.read([b"f"], [1], LIMIT_BYTES, arena)
 

@@ -4,8 +4,8 @@ Read many small files in one call of the C core, without the interpreter lock.
 This is the fast path beside ``read``. It reads only ordinary files, with the same results as ``Reader.open``, and
 leaves all others to ``Reader.open``. A file that cannot be read this way gets a status, not an exception.
 
-To record, it reads only pages that are in the page cache and never waits for a disk, so any thread may use it at any
-time. To read the disk, it bypasses the page cache (R4).
+From memory it reads only pages that are in the page cache and never waits for a disk, so any thread may do that at any
+time. From the disk it reads past the page cache (R4).
 
 Importing this module raises ImportError if the extension cannot be loaded.
 """
@@ -103,7 +103,7 @@ class Arena:
 
 class BatchReader:
     """
-    Read the small files of one root; made by ``Reader.batch``. Any thread may use it with its own arena.
+    Read the small files of one root; made by ``Reader.small_readers``. Any thread may use it with its own arena.
 
     Args:
         root_fd: descriptor of the root's folder; stays the caller's.
@@ -113,6 +113,7 @@ class BatchReader:
 
     Attributes:
         how: how certain it is that the data came from the disk.
+        waits_for_disk: reads come from the disk.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class BatchReader:
     ) -> None:
         self._root_fd = root_fd
         self._begin_window = begin_window
-        self._from_disk = from_disk
+        self.waits_for_disk = from_disk
         self._pace = pace
         self._file_s = _MOST_PACED_S / _FIRST_FILES  # current estimate per file
         self.how = ReadHow.DIRECT if from_disk else ReadHow.CACHE_POSSIBLE
@@ -143,7 +144,7 @@ class BatchReader:
         Raises:
             ReadInterrupted: from the pace; nothing was read.
         """
-        if self._from_disk and self._pace.holds_back:
+        if self.waits_for_disk and self._pace.holds_back:
             return self._read_paced(paths, sizes_bytes, limit_bytes, arena)
         return self._read(paths, limit_bytes, _MOST_S, arena)
 
@@ -177,7 +178,7 @@ class BatchReader:
         if packed is not None:
             size, data, records = len(arena.memory), arena.data, arena.records
             terms = self._root_fd, packed, limit_bytes, window.recent_since_ns
-            if self._from_disk:
+            if self.waits_for_disk:
                 arena.count = lib.stable_batch_read_disk(*terms, int(most_s * 1e9), data, size, records)
             else:
                 arena.count = lib.stable_batch_read(*terms, data, size, records)
@@ -192,6 +193,7 @@ class PlainBatchReader:
     """
 
     how = ReadHow.CACHE_POSSIBLE
+    waits_for_disk = False
 
     def read(
         self,

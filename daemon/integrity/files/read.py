@@ -159,22 +159,25 @@ class Reader:
         finally:
             os.close(fd)
 
-    def batch(self) -> BatchReader | None:
+    def small_readers(self) -> list[BatchReader]:
         """
-        Return the fast path for small files: from memory in RECORD mode, else from the disk.
+        Return the fast paths for small files: from memory in RECORD mode, then from the disk.
+
+        Each is to read what those before it left out; what all of them leave out needs ``open``.
 
         Returns:
-            None if there is none with the guarantees of this reader.
+            Those with the guarantees of this reader; there may be none.
 
         Raises:
             ImportError: the extension cannot be loaded.
         """
-        if not self.reads_memory and not self._may_read_disk_by_the_batch():
-            return None
+        ways = [False] * self.reads_memory + [True] * self._may_read_disk_by_the_batch()
+        if not ways:
+            return []
         from integrity.files.batch import BatchReader  # imported here: all else works without the extension
 
-        pace = self._terms.pace
-        return BatchReader(self._root_fd, self._begin_window, from_disk=not self.reads_memory, pace=pace)
+        terms, pace = (self._root_fd, self._begin_window), self._terms.pace
+        return [BatchReader(*terms, from_disk=from_disk, pace=pace) for from_disk in ways]
 
     def _may_read_disk_by_the_batch(self) -> bool:
         capability = self._terms.capability
