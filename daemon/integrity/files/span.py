@@ -83,7 +83,7 @@ SURE_DIRECT = _PAGES_ARE_ALL - {"btrfs"}
 """Here a file that the kernel vouches for comes from the disk. btrfs is excluded: it stores some files so that they
 cannot."""
 
-_PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
+PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
 """File systems with caches of their own or in a lower layer: no resident page proves nothing."""
 
 _ANY_SIZE = 1 << 62
@@ -327,7 +327,7 @@ class SpanReader:
             self.how = ReadHow.CACHE_POSSIBLE
 
     def _resident(self, start: int, size_bytes: int) -> int | None:
-        if self._terms.capability.fs_type in _PAGES_ELSEWHERE:
+        if self._terms.capability.fs_type in PAGES_ELSEWHERE:
             return None
         return resident_bytes(self._fd, size_bytes, start)
 
