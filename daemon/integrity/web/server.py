@@ -128,8 +128,8 @@ class _Server(uvicorn.Server):
         self._ready()
 
 
-_THREADS = 8
-"""Pages are made in so many threads; each may hold a connection to the catalog with its cache."""
+_THREADS = 4
+"""Pages are made in so many threads; each may hold a connection to the catalog, and a page of a thousand entries."""
 
 
 async def _run(server: _Server, host: str, port: int) -> None:
