@@ -271,6 +271,7 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
     is_older = int(revision) < int(schema.SCHEMA_REVISION)
     if is_older and not writes:
         raise SchemaMismatch(
-            f"{show_path(path)}: was written by an older integrity (schema {revision}); run: integrity catalog upgrade"
+            f"{show_path(path)}: was written by an older integrity (schema {revision}); run: integrity catalog upgrade;"
+            " a service upgrades it when it starts, which takes some minutes"
         )
     return is_older
