@@ -8,7 +8,8 @@ A new catalog gets its name only when it is complete and synced. Settings:
     busy_timeout=30 s    short writes of commands wait for a job's commit
     foreign_keys=ON      off by default in SQLite
     temp_store=FILE      a worklist of ten million files must not take memory
-    cache_size=24 MiB    holds the indexes of some million rows; with the default of 2 MiB random inserts read the disk
+    cache_size=24 MiB    of writers: holds the indexes of some million rows; with the default of 2 MiB random inserts
+                         read the disk. Readers go through tables in order, and gain nothing from it
     journal_size_limit   truncates the log after a large commit; without it the log never shrinks
 """
 
@@ -87,8 +88,10 @@ def _publish(draft: bytes, path: bytes) -> None:
 
 
 # trusted_schema: the triggers call the application-defined function row_seal.
-_PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE", "cache_size = -24576")
-_WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
+_PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE")
+_WRITER_PRAGMAS = (
+    *("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864", "cache_size = -24576"),
+)
 _DAMAGE = sqlite_errors.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is missing
 
 
@@ -268,6 +271,7 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
     is_older = int(revision) < int(schema.SCHEMA_REVISION)
     if is_older and not writes:
         raise SchemaMismatch(
-            f"{show_path(path)}: was written by an older integrity (schema {revision}); run: integrity catalog upgrade"
+            f"{show_path(path)}: was written by an older integrity (schema {revision}); run: integrity catalog upgrade;"
+            " a service upgrades it when it starts, which takes some minutes"
         )
     return is_older

@@ -47,7 +47,7 @@ def web(session: Session, sets_password: bool) -> int:
     passwords = PasswordStore(_find_state_folder())
     if sets_password:
         passwords.set_password(_ask_password())
-        session.output.say("The password was set, and all log-ins ended. If the page runs, restart it.")
+        session.output.say("The password was set, and all log-ins ended.")
         return ExitCode.OK
     return _serve(session, passwords)
 
@@ -97,12 +97,12 @@ def _serve(session: Session, passwords: PasswordStore) -> int:
 
 
 def _find_state_folder() -> bytes:
-    """Return the folder of the password: systemd's, or one in the user's home."""
+    """Return the folder of the password: the unit's, which is root's too, or one in the user's home."""
     given = os.environb.get(b"STATE_DIRECTORY")
     if given:
         return given.partition(b":")[0]
-    base = os.environb.get(b"XDG_STATE_HOME") or os.path.join(os.path.expanduser(b"~"), b".local/state")
-    return os.path.join(base, b"integrity-web")
+    home = b"/var/lib" if os.geteuid() == 0 else os.path.join(os.path.expanduser(b"~"), b".local/state")
+    return os.path.join(os.environb.get(b"XDG_STATE_HOME") or home, b"integrity-web")
 
 
 def _read_token(path: bytes) -> str:

@@ -17,6 +17,7 @@ from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import Gravity, sum_up_status
 from integrity.views.text import PLAIN, count
 from integrity.web.drawings import BarPart, layout_bar
+from integrity.web.query import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ class Overview:
 
     def routes(self) -> Sequence[Route]:
         """Return the route of the page."""
-        return (Route("/", self.show, methods=["GET"]),)
+        return (read_at("/", self.show),)
 
     def show(self, request: Request) -> Response:
         """Show the page."""
