@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
-from integrity.cli.output import OutputError
+from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.setup_flow import SetupQuestions, SetupResult
 from integrity.cli.setup_questions import Asker, parse_choice, without_interruption
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
@@ -59,9 +59,11 @@ def run_setup(session: Session, asker: Asker, given: GivenAnswers, *, tests: boo
     try:
         return setup.run()
     except (KeyboardInterrupt, click.Abort):
-        with suppress(OSError, OutputError):  # the terminal may be gone
+        try:
             session.output.tell()
             session.output.fail(f"interrupted; {setup.describe_changes()}", ExitCode.INTERRUPTED)
+        except (OSError, OutputError):  # the terminal is gone
+            abandon_stdout()
         return ExitCode.INTERRUPTED
 
 

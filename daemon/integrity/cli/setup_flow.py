@@ -311,17 +311,16 @@ class SetupQuestions:
 
     def _ask_recipients(self, ways: MailWays, server: str, to: tuple[str, ...]) -> TestedMail:
         before = self._base.mail
-        if not ways.is_open and not server and not to and self._asker.asks:
+        if not ways.is_open and not server and to != (NONE,) and self._asker.asks:
             server = self._ask_server(ways, before)
-        mail = make_mail_settings(before, (), server, ways)
+        mail, password = make_mail_settings(before, (), server, ways), ""
+        if self._given.mail_password_file:
+            mail = replace(mail, password_file=os.path.realpath(self._given.mail_password_file))
+        elif mail.user and not mail.password_file and self._asker.asks:
+            password = self._asker.ask_secret(f"Password of {mail.user} at {mail.host} (not shown)")
         if not to and (ways.is_open or server or before.to):
             to = self._ask_addresses(ways, mail)
-        mail = make_mail_settings(before, () if to == (NONE,) else to, server, ways)
-        if self._given.mail_password_file:
-            return TestedMail(replace(mail, password_file=os.path.realpath(self._given.mail_password_file)))
-        if mail.user and not mail.password_file and self._asker.asks:
-            return TestedMail(mail, self._asker.ask_secret(f"Password of {mail.user} at {mail.host} (not shown)"))
-        return TestedMail(mail)
+        return TestedMail(make_mail_settings(mail, () if to == (NONE,) else to, server, ways), password)
 
     def _ask_server(self, ways: MailWays, before: Mail) -> str:
         def parse(text: str) -> str:

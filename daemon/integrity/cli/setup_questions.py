@@ -7,11 +7,13 @@ Also parses answers that name folders of a numbered list.
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import sys
+import termios
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from types import FrameType
 from typing import TypeVar
@@ -19,7 +21,7 @@ from typing import TypeVar
 import click
 
 from integrity.cli.output import Output
-from integrity.errors import ConfigError, show_path
+from integrity.errors import ConfigError, printable, show_path
 from integrity.paths import shell_path
 
 T = TypeVar("T")
@@ -64,18 +66,62 @@ class Asker:
         for line in explanation:
             tell(f"   {line}")
 
-        def convert(text: str) -> T:
+        while True:
             try:
-                return parse(text.strip())
+                return parse(_read_line(f"   [{printable(default)}] > ") or default)
             except (ConfigError, ValueError) as error:
-                raise click.UsageError(str(error)) from error
-
-        return click.prompt(f"   [{default}]", default, show_default=False, prompt_suffix=" > ", value_proc=convert)
+                tell(f"   {self._output.style('not understood', 'red')}: {printable(str(error))}")
 
     def ask_secret(self, question: str) -> str:
         """Return what is typed, which is not shown."""
-        answer: str = click.prompt(f"   {question}", hide_input=True, prompt_suffix=" > ")
-        return answer
+        with _no_echo():
+            return _read_line(f"   {question} > ")
+
+
+def _read_line(prompt: str) -> str:
+    """
+    Return a line from the terminal, without blanks around it.
+
+    ``input`` would miss a signal that comes after the prompt was written and before the terminal is read.
+
+    Raises:
+        click.Abort: the input has ended.
+    """
+    click.echo(prompt, nl=False)
+    _wait_for_input()
+    line = sys.stdin.readline()
+    if not line:
+        raise click.Abort
+    return line.strip()
+
+
+def _wait_for_input() -> None:
+    """Return when something can be read; a signal is handled at once, whenever it comes."""
+    terminal = sys.stdin.fileno()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        while terminal not in select.select([terminal, reading], [], [])[0]:
+            os.read(reading, 1)  # the interpreter handles the signal now, which usually ends this
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reading)
+        os.close(writing)
+
+
+@contextmanager
+def _no_echo() -> Iterator[None]:
+    """Let the terminal not show what is typed."""
+    before = termios.tcgetattr(sys.stdin)
+    silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        click.echo()
 
 
 def parse_choice(*choices: str) -> Callable[[str], str]:

@@ -94,7 +94,7 @@ def find_data_folders(*, home: bytes = b"", mounts: Sequence[Mount] | None = Non
     disks = [mount.mount_point for mount in _drop_repeated([mount for mount in seen if _holds_data(mount)])]
     own = [home] if home else [path for path in _DATA_FOLDERS if path not in disks and _has_content(path, seen)]
     found, refused = [], []
-    for path in (own + disks) if home else (disks + own):
+    for path in dict.fromkeys((own + disks) if home else (disks + own)):
         folder = look_at(path, is_whole=path in disks)
         if isinstance(folder, DataFolder):
             found.append(folder)
