@@ -301,7 +301,12 @@ VERIFIED_IN_TIME = "everything is verified in time again"
 
 # Backup copies
 
-_LEVELS = {Level.PUBLISHED: " (by the checksum it stores)", Level.READ: " (its data was read back)", None: ""}
+_LEVELS = {
+    Level.PUBLISHED: " (by the checksum it stores)",
+    Level.READ: " (its data was read back)",
+    Level.CACHED: " (its data was read, possibly from memory)",
+    None: "",
+}
 _ARBITRATIONS = {
     ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
     ArbitrationOutcome.COPY_DIFFERS: "The backup in {copy} is not the recorded content{how}{file}.",

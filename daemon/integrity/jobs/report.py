@@ -74,6 +74,11 @@ class Compared:
         shown: its location, without secrets.
         published: files compared with the digests that the copy states.
         read: files compared by reading the copy back.
+        cached: files compared by reading the copy, possibly from memory.
+        read_here: files that were read here as well.
+        known_by_record: files of which only the record was compared with the copy.
+        oldest_record_at: when the first of these was last read here; None: there is none.
+        can_read: the copy has data, so --read can compare it.
         extra: files that only the copy has.
         differing: files whose copy equals neither the current nor a former record.
         stale: files whose copy is an older version.
@@ -88,6 +93,11 @@ class Compared:
     shown: str
     published: int = 0
     read: int = 0
+    cached: int = 0
+    read_here: int = 0
+    known_by_record: int = 0
+    oldest_record_at: int | None = None
+    can_read: bool = True
     extra: int = 0
     differing: int = 0
     stale: int = 0
