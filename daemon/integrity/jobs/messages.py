@@ -427,6 +427,14 @@ def renamed_in_copy(path: bytes, copy: str) -> str:
     return f"the copy {copy} has it as {show_path(path)}: renamed since the backup"
 
 
+def shared(copy: str, count: int, files: int) -> str:
+    """Report files of a copy that are reflinks of the originals, or a snapshot of them."""
+    return (
+        f"{count:,} of {files:,} files of the copy {copy} share their data on the disk with yours (a snapshot or"
+        " reflinks): one bad block damages both; make a copy on another disk"
+    )
+
+
 def copy_transient(copy: str) -> str:
     """Report two reads of the same data that differed."""
     return (

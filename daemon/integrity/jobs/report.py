@@ -82,6 +82,7 @@ class Compared:
         extra: files that only the copy has.
         differing: files whose copy equals neither the current nor a former record.
         stale: files whose copy is an older version.
+        shared: files whose copies share data on the disk with them.
         renamed: files that the copy has under another name.
         behind: files that changed too recently for the backup to have them.
         repairable: damaged files that the copy has as recorded.
@@ -101,6 +102,7 @@ class Compared:
     extra: int = 0
     differing: int = 0
     stale: int = 0
+    shared: int = 0
     renamed: int = 0
     behind: int = 0
     repairable: int = 0

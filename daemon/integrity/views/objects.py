@@ -111,6 +111,7 @@ def _compared_fields(compared: Compared) -> JsonObject:
         "files_extra": compared.extra,
         "files_differing": compared.differing,
         "files_stale": compared.stale,
+        "files_shared": compared.shared,
         "files_renamed": compared.renamed,
         "files_behind": compared.behind,
         "files_repairable": compared.repairable,

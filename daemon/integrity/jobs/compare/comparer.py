@@ -25,7 +25,7 @@ from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
-from integrity.files.capability import recognise, recognise_folder, spell_folder
+from integrity.files.capability import is_same_disk, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
@@ -38,6 +38,7 @@ from integrity.jobs.compare.listing import CopyListing, FolderExcludes
 from integrity.jobs.compare.local_digests import LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
+from integrity.jobs.compare.shared_extents import find_shared
 from integrity.jobs.compare.source import CopySource, is_same_place
 from integrity.jobs.context import RunLimit
 from integrity.jobs.messages import CATALOG_DAMAGED
@@ -123,7 +124,7 @@ def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> N
     identity = copy.identity()
     if copy.folder is not None and _is_same_folder(run, copy.folder, base):
         raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
-    if identity is not None and recognise(run.root.identity.fs_id, identity.names) is not None:
+    if identity is not None and is_same_disk(run.root.identity.fs_id, identity.names):
         text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
         run.note(NoteKind.WARNING, None, text)
 
@@ -257,6 +258,7 @@ class Comparer:
         self._limit = limit
         self._listing = listing
         self._evidence = EvidenceCount(compared)
+        self._shared = find_shared(run, copy, listing.place)
         self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
         self._check = FileCheck(run, self._evidence.read_here, mode=self._mode)
         self._arbiter = CopyArbiter(
@@ -326,6 +328,7 @@ class Comparer:
             take=self._take,
             take_same=self._take_same,
             mode=self._mode,
+            shared=self._shared,
         )
         reading.read(self._rows(), self._commits, tell=self._report_progress)
 
@@ -464,6 +467,9 @@ class Comparer:
         """Record the results for the copy as a whole."""
         run = self._run
         self._compared.extra += self._listing.report_extra()
+        if self._shared is not None and self._shared.count:
+            self._compared.shared += self._shared.count
+            run.note(NoteKind.WARNING, None, messages.shared(self._copy.shown, self._shared.count, self._done))
         is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
         self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
         if is_whole:

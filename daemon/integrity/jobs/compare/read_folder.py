@@ -26,6 +26,7 @@ from integrity.jobs.compare.copy_answer import CopyAnswer, Take
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.compare.read_back import READING
+from integrity.jobs.compare.shared_extents import SharedExtents
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
 from integrity.model import ByteRange, FileId, Reading
@@ -48,6 +49,7 @@ class TreeReading:
         take: receives the answer for files that could not be read.
         take_same: receives small files whose copies are as recorded, many at a time.
         mode: of the readings.
+        shared: counts the files that share data with their copies, if they can.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class TreeReading:
         take: Take,
         take_same: Callable[[Sequence[CompareRow]], None],
         mode: ReadMode,
+        shared: SharedExtents | None,
     ) -> None:
         self._run = run
         self._copy_id = known.id
@@ -72,6 +75,7 @@ class TreeReading:
         self._evidence = evidence
         self._take = take
         self._take_same = take_same
+        self._shared = shared
         self._bad: dict[bytes, list[int]] = {}  # of large files under way
         self._parts_read: dict[FileId, int] = {}  # bytes of large files under way, counted already
         self._unsound = IdSet()  # files of which what is recorded of a part is damaged
@@ -106,12 +110,16 @@ class TreeReading:
             if small:
                 yield self._batch(small, block_bytes)
                 small = []
+            if self._shared is not None:
+                self._shared.look_at([record])
             task = Task(self._listing.place(record.path), size, READING, record.block_size_bytes or block_bytes, row)
             yield task if size < LARGE_BYTES else self._resume(task, record)
         if small:
             yield self._batch(small, block_bytes)
 
     def _batch(self, rows: Sequence[CompareRow], block_bytes: int) -> TaskBatch:
+        if self._shared is not None:
+            self._shared.look_at([row.record for row in rows])
         places = [self._listing.place(row.record.path) for row in rows]
         sizes = [row.record.witness.size_bytes for row in rows]
         nothing: list[tuple[ByteRange, ...]] = [()] * len(rows)
