@@ -39,16 +39,18 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
     Create an empty catalog. If another program created one first, keep that one.
 
     Raises:
+        AppError: there is no /proc.
         OSError: a folder or a file could not be created.
         sqlite3.Error: the file could not be written.
     """
     draft = own_files.draft_path(path)
     copying.make_folder(os.path.dirname(path))
+    has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
     with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
         own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
         _write_schema(draft, fd, sealer, now)
         os.fsync(fd)
-        _publish(draft, path)
+        _publish(draft, path, has_flags=has_flags)
 
 
 def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
@@ -73,10 +75,9 @@ def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def _publish(draft: bytes, path: bytes) -> None:
+def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
     """Rename a finished file to its final name; if the name is taken, leave the existing file."""
     folder, name = os.path.split(path)
-    has_flags = may_exchange(get_capability(mount_of(folder).fs_type))
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(FileExistsError):

@@ -101,8 +101,9 @@ def _find_state_folder() -> bytes:
     given = os.environb.get(b"STATE_DIRECTORY")
     if given:
         return given.partition(b":")[0]
-    base = os.environb.get(b"XDG_STATE_HOME") or os.path.join(os.path.expanduser(b"~"), b".local/state")
-    return os.path.join(base, b"integrity-web")
+    from integrity.config.places import find_user_folder
+
+    return find_user_folder("XDG_STATE_HOME", b".local/state") + b"/integrity-web"
 
 
 def _read_token(path: bytes) -> str:
