@@ -32,6 +32,7 @@ from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, Catalo
 from integrity.files.capability import get_capability
 from integrity.files.mounts import mount_of
 from integrity.files.replace_file import may_exchange, rename_to_free
+from integrity.paths import shell_path
 
 
 def build(path: bytes, sealer: Sealer, now: int) -> None:
@@ -262,9 +263,18 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
         SchemaMismatch: the schema is newer, or older and ``writes`` is False.
     """
     if int(revision) > int(schema.SCHEMA_REVISION):
+        copy = own_files.find_before(path, schema.SCHEMA_REVISION)
+        back = (
+            ""
+            if copy is None
+            else (
+                ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
+                f" integrity catalog restore {shell_path(copy)}"
+            )
+        )
         raise SchemaMismatch(
             f"{show_path(path)}: was written by a newer integrity (schema {revision}; this program knows "
-            f"{schema.SCHEMA_REVISION}); upgrade the program"
+            f"{schema.SCHEMA_REVISION}); upgrade the program{back}"
         )
     is_older = int(revision) < int(schema.SCHEMA_REVISION)
     if is_older and not writes:
