@@ -33,6 +33,7 @@ from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, Catalo
 from integrity.files.capability import get_capability
 from integrity.files.mounts import mount_of
 from integrity.files.replace_file import may_exchange, rename_to_free
+from integrity.paths import shell_path
 
 
 def build(path: bytes, sealer: Sealer, now: int) -> None:
@@ -40,16 +41,18 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
     Create an empty catalog. If another program created one first, keep that one.
 
     Raises:
+        AppError: there is no /proc.
         OSError: a folder or a file could not be created.
         sqlite3.Error: the file could not be written.
     """
     draft = own_files.draft_path(path)
     copying.make_folder(os.path.dirname(path))
+    has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
     with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
         own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
         _write_schema(draft, fd, sealer, now)
         os.fsync(fd)
-        _publish(draft, path)
+        _publish(draft, path, has_flags=has_flags)
 
 
 def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
@@ -74,10 +77,9 @@ def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def _publish(draft: bytes, path: bytes) -> None:
+def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
     """Rename a finished file to its final name; if the name is taken, leave the existing file."""
     folder, name = os.path.split(path)
-    has_flags = may_exchange(get_capability(mount_of(folder).fs_type))
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(FileExistsError):
@@ -264,9 +266,18 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
         SchemaMismatch: the schema is newer, or older and ``writes`` is False.
     """
     if int(revision) > int(schema.SCHEMA_REVISION):
+        copy = own_files.find_before(path, schema.SCHEMA_REVISION)
+        back = (
+            ""
+            if copy is None
+            else (
+                ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
+                f" integrity catalog restore {shell_path(copy)}"
+            )
+        )
         raise SchemaMismatch(
             f"{show_path(path)}: was written by a newer integrity (schema {revision}; this program knows "
-            f"{schema.SCHEMA_REVISION}); upgrade the program"
+            f"{schema.SCHEMA_REVISION}); upgrade the program{back}"
         )
     is_older = int(revision) < int(schema.SCHEMA_REVISION)
     if is_older and not writes:

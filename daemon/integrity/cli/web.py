@@ -101,8 +101,11 @@ def _find_state_folder() -> bytes:
     given = os.environb.get(b"STATE_DIRECTORY")
     if given:
         return given.partition(b":")[0]
-    home = b"/var/lib" if os.geteuid() == 0 else os.path.join(os.path.expanduser(b"~"), b".local/state")
-    return os.path.join(os.environb.get(b"XDG_STATE_HOME") or home, b"integrity-web")
+    if os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME"):
+        return b"/var/lib/integrity-web"
+    from integrity.config.places import find_user_folder
+
+    return find_user_folder("XDG_STATE_HOME", b".local/state") + b"/integrity-web"
 
 
 def _read_token(path: bytes) -> str:

@@ -20,6 +20,7 @@ from enum import StrEnum
 from importlib import resources
 from typing import NamedTuple
 
+from integrity.config.places import find_user_folder
 from integrity.errors import AppError, ConfigError, show_path
 
 _UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in a path
@@ -182,7 +183,10 @@ def make_units(
             "integrity.sysusers.conf": b"/etc/sysusers.d/integrity.conf",
             "integrity.tmpfiles.conf": b"/etc/tmpfiles.d/integrity.conf",
         },
-        Scope.USER: {"integrity-user.service": _user_config_folder() + b"/systemd/user/integrity.service"},
+        Scope.USER: {
+            "integrity-user.service": find_user_folder("XDG_CONFIG_HOME", b".config")
+            + b"/systemd/user/integrity.service"
+        },
     }
     page = {
         "integrity-web.service": b"/etc/systemd/system/integrity-web.service",
@@ -315,11 +319,6 @@ def find_drop_ins(units: Sequence[UnitFile]) -> list[bytes]:
     """Return the folders of drop-ins of the units among some files."""
     folders = (unit.path + b".d" for unit in units if unit.path.endswith(b".service"))
     return [folder for folder in folders if os.path.isdir(folder)]
-
-
-def _user_config_folder() -> bytes:
-    folder = os.environb.get(b"XDG_CONFIG_HOME", b"")
-    return folder if folder.startswith(b"/") else os.path.expanduser(b"~") + b"/.config"
 
 
 def _render(name: str, scope: Scope, program: bytes, writable: bytes) -> bytes:
