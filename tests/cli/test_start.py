@@ -38,6 +38,7 @@ PINNED = [
     "daemon",
     "web",
     "service",
+    "manual",
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},

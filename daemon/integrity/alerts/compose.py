@@ -26,6 +26,7 @@ from integrity.alerts.wording import (
     next_command,
     other_names,
     place,
+    read_on,
     say_how_bad,
     say_what,
     say_what_to_do,
@@ -357,7 +358,9 @@ def _list_hints(findings: Sequence[Finding], lines: Sequence[str]) -> list[str]:
     """Return what to know before the advice is followed. ``lines``: the opening so far."""
     commands = [*lines, *(finding.command or "" for finding in findings if finding.resolution is None)]
     hints = [_PLAN_ONLY] if any("integrity repair " in command for command in commands) else []
-    return hints + ([_CHECK_HARDWARE] if any(finding.kind in _ROTTEN for finding in findings) else [])
+    hints += [_CHECK_HARDWARE] if any(finding.kind in _ROTTEN for finding in findings) else []
+    kinds = [finding.kind for finding in findings if finding.resolution is None]
+    return hints + ([f"More about this:  {read_on(kinds)}"] if kinds else [])
 
 
 def _list_over(over: Sequence[Finding]) -> Section:

@@ -266,6 +266,12 @@ def next_command(finding: Finding) -> str:
     return f"integrity explain {shell_path(absolute(finding.root, finding.path))}"
 
 
+def read_on(kinds: Iterable[FindingKind]) -> str:
+    """Return the command that prints the pages about kinds of findings, the gravest first."""
+    names = sorted(set(kinds), key=GRAVITY.__getitem__)
+    return f"integrity manual {' '.join(kind.value for kind in names)}"
+
+
 def utc_time(seconds: int) -> str:
     """Write a time with its zone: a mail may be read in another time zone than it was written in."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

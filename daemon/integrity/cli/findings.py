@@ -40,6 +40,8 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
     unresolved = [finding for finding in found if finding.state is not FindingState.RESOLVED]
     if unresolved:
         output.tell(f"{count(len(unresolved), 'finding')} open; what to do about one:  integrity explain FILE")
+        if output.verbosity:
+            output.tell(f"more about this:  {_read_on(unresolved)}")
     else:
         output.say("no open findings")
     return code_for_kinds(finding.kind for finding in unresolved)
@@ -77,6 +79,12 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
         from integrity.jobs.admin.findings import mute_findings
 
         return _tell(session, mute_findings(catalog, ids, until, now=now))
+
+
+def _read_on(found: list[Finding]) -> str:
+    from integrity.alerts.wording import read_on
+
+    return read_on(finding.kind for finding in found)
 
 
 def _tell(session: Session, changed: list[Finding]) -> ExitCode:

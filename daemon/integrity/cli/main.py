@@ -67,6 +67,7 @@ COMMANDS = {
     "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground."),
     "web": CommandEntry("web", "web", "Serve the page for browsers."),
     "service": CommandEntry("service", "service", "Install, uninstall, or show the systemd units."),
+    "manual": CommandEntry("manual", "manual", "Print pages of the manual, such as what a kind of finding means."),
 }
 
 

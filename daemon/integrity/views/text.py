@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from integrity.alerts.wording import damage, next_steps, other_names, title
+from integrity.alerts.wording import damage, next_steps, other_names, read_on, title
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, Phrase
@@ -88,6 +88,11 @@ def describe_finding(finding: Finding, styler: Styler) -> Iterator[str]:
         return
     for step in next_steps(finding):
         yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
+    yield _more_about(finding.kind)
+
+
+def _more_about(kind: FindingKind) -> str:
+    return f"    - more about this:  {read_on([kind])}"
 
 
 def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
@@ -101,6 +106,7 @@ def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
     for line in entry.details:
         yield f"    {line}"
     yield f"    - {entry.command}"
+    yield _more_about(group.same.kind)
 
 
 _WIDEST_HEADLINE = 44

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.alerts.wording import damage, next_steps, other_names
+from integrity.alerts.wording import damage, next_steps, other_names, read_on
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
 from integrity.jobs.explain import explain
@@ -96,6 +96,7 @@ class FindingPages:
             damage=damage(finding),
             names=other_names(finding),
             steps=next_steps(finding),
+            read_on=read_on([finding.kind]),
             story=story,
             file_url=file_url(finding, story),
             blocks=map_blocks(finding, story),

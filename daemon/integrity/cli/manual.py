@@ -1,0 +1,91 @@
+"""``integrity manual``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.params import PATH
+from integrity.cli.session import Session
+from integrity.errors import ConfigError, show_path
+
+_PACKAGE = "integrity.docs"
+
+
+@click.command()
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option("--man-pages", type=PATH, metavar="FOLDER", help="Write the man pages into FOLDER instead.")
+@click.pass_context
+def manual(context: click.Context, topics: tuple[str, ...], man_pages: bytes | None) -> int:
+    """
+    Print pages of the manual, such as what a kind of finding means.
+
+    Without TOPIC: the list of pages. Findings name the page that explains them.
+    """
+    session: Session = context.obj
+    if man_pages is not None:
+        _write_man_pages(context, man_pages)
+        return ExitCode.OK
+    pages = _find_pages()
+    unknown = [topic for topic in topics if topic not in pages]
+    if unknown:
+        raise ConfigError(f"there is no page {unknown[0]}; all pages:  integrity manual")
+    if not topics:
+        width = max(map(len, pages))
+        for name, page in pages.items():
+            session.output.tell(f"{name:<{width}}  {_read_title(page)}")
+    for topic in topics:
+        text = pages[topic].read_text(encoding="utf-8")
+        session.output.give("page", {"topic": topic, "text": text})
+        for line in _to_plain_text(text):
+            session.output.tell(line)
+    return ExitCode.OK
+
+
+def _find_pages() -> dict[str, Traversable]:
+    """Return the pages by their names, guides first, then kinds of findings."""
+    top = resources.files(_PACKAGE)
+    pages = [*top.iterdir(), *top.joinpath("findings").iterdir()]
+    return {
+        page.name.removesuffix(".md"): page
+        for page in sorted(pages, key=lambda page: (str(page).split("/")[-2:-1], page.name))
+        if page.name.endswith(".md") and page.name != "index.md"
+    }
+
+
+def _read_title(page: Traversable) -> str:
+    return next(line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("# "))[2:]
+
+
+def _to_plain_text(text: str) -> Iterator[str]:
+    """Yield the lines of a page without what only a browser needs: comments, fences, the targets of links."""
+    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
+    text = re.sub(r"\[([^]]+)\]\((?:[\w./]*/)?(\w+)\.md(?:#[\w-]+)?\)", r"\1 (integrity manual \2)", text)
+    text = re.sub(r"^!\[.*\n", "", text, flags=re.MULTILINE)
+    is_code = False
+    for line in text.rstrip("\n").splitlines():
+        if line.startswith("```"):
+            is_code = not is_code
+        else:
+            yield f"    {line}" if is_code and line else line
+
+
+def _write_man_pages(context: click.Context, folder: bytes) -> None:
+    """Write every man page into a folder, which is made if it is missing."""
+    from integrity.cli.man_pages import write_man_pages
+
+    program = context.find_root()
+    assert isinstance(program.command, click.Group)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for name, text in write_man_pages(program.command, program):
+            with open(os.path.join(folder, os.fsencode(name)), "w", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise ConfigError(f"{show_path(folder)}: can't write the man pages: {error.strerror}") from error
