@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -12,21 +11,11 @@ import click
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
-from integrity.extras import how_to_install
+from integrity.extras import require_web
 
 if TYPE_CHECKING:
     from integrity.web.passwords import PasswordStore
 
-_NEEDED = (
-    "starlette",
-    "uvicorn",
-    "jinja2",
-    "itsdangerous",
-    "argon2",
-    "python_multipart",
-    "sse_starlette",
-    "prometheus_client",
-)
 _SHORTEST_TOKEN = 16
 
 
@@ -40,8 +29,7 @@ def web(session: Session, sets_password: bool) -> int:
     It listens on [web] listen, by default http://127.0.0.1:8431. The first start prints a link that sets the
     password. To run it under systemd: integrity service install --web.
     """
-    if any(find_spec(name) is None for name in _NEEDED):
-        raise ConfigError(f"the page needs packages that are not installed; {how_to_install('web')}")
+    require_web()
     from integrity.web.passwords import PasswordStore
 
     passwords = PasswordStore(_find_state_folder())
