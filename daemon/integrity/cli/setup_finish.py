@@ -122,8 +122,8 @@ class _Setup:
         if not self._asker.asks:
             return
         tell = self._output.tell
-        tell("integrity setup looks at this machine and asks some questions. Nothing is changed before the last one.")
-        tell("Enter takes the answer in [brackets]. Ctrl-C ends this and leaves everything as it is.")
+        tell("This looks at your disks, asks about eight questions, and changes nothing before the last one.")
+        tell("Enter takes the answer in [brackets]. Ctrl-C leaves everything as it is.")
         if self._has_config:
             tell(f"{show_path(self._place)} exists and will not be replaced: you will be shown the difference.")
         if self._plan.why_not:
@@ -308,8 +308,10 @@ class _Setup:
             self._tell_service(result)
         if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
             say()
-            say("Look whether the test mail has arrived. If it has not, nobody will hear of damage:")
-            say(f"correct [mail] in the configuration, then try again with: {self._name} alert test")
+            say(
+                "If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the configuration"
+            )
+            say(f"and try again:      {self._name} alert test")
 
     def _tell_service(self, result: SetupResult) -> None:
         say, config = self._output.say, result.config

@@ -186,7 +186,7 @@ class SetupQuestions:
                 require_usable_root(os.path.realpath(path))
             return [os.path.realpath(path) for path in self._given.roots]
         default = spell_paths(self._find_known() or view.propose_roots(), listed)
-        explanation = ["Numbers or paths, separated by commas. Files in them are recorded and verified; never changed."]
+        explanation = ["Numbers or paths, with commas. Their files are read, never changed."]
         return self._asker.ask(
             "Which folders should be watched?", "" if default == NONE else default, parse, explanation
         )
@@ -209,7 +209,7 @@ class SetupQuestions:
         archives = list(dict.fromkeys([*archives, *view.propose_archives(roots)]))
         if not archives:
             return []
-        explanation = ["In an archive files are added, but never change: if one does, or is deleted, you are told."]
+        explanation = ["If a file in an archive changes or disappears, you are told."]
         question = "Which of these are archives?"
         return self._asker.ask(
             question, spell_paths(archives, listed), lambda text: check(parse_paths(text, listed)), explanation
@@ -225,7 +225,7 @@ class SetupQuestions:
         default = spell_paths(list(dict.fromkeys(copy.holder for copy in likely)), listed)
         explanation = [f"{show_path(copy.path)}, of {show_path(copy.of)}" for copy in likely]
         explanation += [
-            "Numbers, paths or URLs (ssh://, s3://, rclone:), or none. They are compared every week, and only read."
+            "Numbers, paths, URLs (ssh://, s3://, rclone:), or none. They are read once a week, never changed."
         ]
 
         def parse(text: str) -> list[bytes]:
@@ -275,8 +275,7 @@ class SetupQuestions:
             except ValueError as error:
                 raise ConfigError(f"--window: {error}") from error
         explanation = [
-            "When few others use the disks. The service slows down while somebody else needs them.",
-            'Such as 01:00-06:00, or "mon-fri 01:00-06:00, sat,sun 00:00-24:00".',
+            "When few people need the disks: 01:00-06:00, or mon-fri 01:00-06:00, sat,sun 00:00-24:00.",
         ]
         return self._asker.ask("When may files be verified?", self._base.schedule.scrub, parse, explanation)
 
@@ -290,7 +289,7 @@ class SetupQuestions:
             for line in lines:
                 self._output.say(line)
             return proposed
-        question = "Within which time should every file be read again and verified?"
+        question = "Within which time should every file be verified?"
         return self._asker.ask(question, spell_duration(proposed), parse_duration, lines)
 
     def _ask_mail(self) -> TestedMail:
@@ -350,12 +349,12 @@ class SetupQuestions:
         own = mail.user if "@" in mail.user else ways.local_name if ways.is_open else NONE
         default = ", ".join(self._base.mail.to) or own
         explanation = [views.describe_mail_ways(ways)] if ways.is_open else []
-        explanation += ["Mails come when something is wrong, and once a month that all is well. Addresses, or none."]
+        explanation += ["You get mail if something is wrong, and once a month that all is well. Addresses, or none."]
         return self._asker.ask("Where should mails go?", default, parse, explanation)
 
     def _ask_arrival(self) -> str:
         host = socket.gethostname().partition(".")[0]
-        explanation = [f'Look for "[integrity] {host}: this is a drill" or "test", also in the spam folder.']
+        explanation = [f'Its subject begins with "[integrity] {host}:". Look in the spam folder, too.']
         return self._asker.ask(
             "Did the mail arrive? yes, no, or later", "later", parse_choice("yes", "no", "later"), explanation
         )
@@ -370,7 +369,7 @@ class SetupQuestions:
         if not self._tests:
             return tested
         self._output.say()
-        self._output.say("Testing, which takes some seconds:")
+        self._output.say("Testing ...")
         with _password_file(tested) as mail:
             config = Config(mail=mail, alerts=self._base.alerts)
             problem = self._send_again(config) if self._is_canary_found else self._test_everything(config)
