@@ -33,7 +33,7 @@ class Dialog:
         text: what was shown so far, without colors.
     """
 
-    def __init__(self, command: Sequence[AnyPath], *, env: Mapping[str, str], columns: int = 100) -> None:
+    def __init__(self, command: Sequence[AnyPath], *, env: Mapping[str, str], columns: int = 120) -> None:
         self._command, self._env, self._columns = command, env, columns
         self.text = ""
         self._seen = 0

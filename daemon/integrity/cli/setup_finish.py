@@ -21,7 +21,7 @@ import click
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.setup_flow import SetupQuestions, SetupResult
-from integrity.cli.setup_questions import Asker, parse_choice, without_interruption
+from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
 from integrity.config.sample import write_config
 from integrity.errors import AppError, ConfigError, show_path
@@ -122,12 +122,12 @@ class _Setup:
         if not self._asker.asks:
             return
         tell = self._output.tell
-        tell("This looks at your disks, asks about eight questions, and changes nothing before the last one.")
-        tell("Enter takes the answer in [brackets]. Ctrl-C leaves everything as it is.")
+        tell(wrap("This looks at your disks, asks about eight questions, and changes nothing before the last one."))
+        tell(wrap("Enter takes the answer in [brackets]. Ctrl-C leaves everything as it is."))
         if self._has_config:
-            tell(f"{show_path(self._place)} exists and will not be replaced: you will be shown the difference.")
+            tell(wrap(f"{show_path(self._place)} exists and will not be replaced: you will be shown the difference."))
         if self._plan.why_not:
-            tell(f"No service will be installed: {self._plan.why_not}.")
+            tell(wrap(f"No service will be installed: {self._plan.why_not}."))
         tell()
 
     def _make_plan(self, *, installs: bool) -> ServicePlan:
@@ -204,7 +204,7 @@ class _Setup:
         tell()
         tell(f"The configuration, {show_path(self._place)}:")
         for line in views.sum_up_config(result.config):
-            tell(line)
+            tell(wrap(line))
         what = "Write it" if self._plan.why_not else "Write it, and install and start the service"
         if not self._agrees(f"{what}? yes, no, or show (the file)", text):
             self._output.tell("Nothing was changed.")
@@ -308,10 +308,8 @@ class _Setup:
             self._tell_service(result)
         if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
             say()
-            say(
-                "If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the configuration"
-            )
-            say(f"and try again:      {self._name} alert test")
+            say("If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the")
+            say(f"configuration, and try again: {self._name} alert test")
 
     def _tell_service(self, result: SetupResult) -> None:
         say, config = self._output.say, result.config

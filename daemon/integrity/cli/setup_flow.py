@@ -6,6 +6,7 @@ The proposals come from ``jobs.setup``; what is done with the answers is in ``se
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity.cli.setup_questions import NONE, Asker, parse_choice, parse_names, parse_paths, spell_paths
+from integrity.cli.setup_questions import NONE, Asker, parse_choice, parse_names, parse_paths, spell_paths, wrap
 from integrity.cli.signals import stop_on_signals
 from integrity.config import Config, parse_duration, spell_duration
 from integrity.config.times import read_windows
@@ -164,7 +165,7 @@ class SetupQuestions:
         say()
         say("Folders with data:" if rows else "No disks or folders with data were found.")
         for line in views.list_folders(rows):
-            say(line)
+            say(wrap(line))
         if view.left_out:
             say(f"  {view.left_out:,} more with less data are not listed; name them by path if they matter.")
         for path, reason in view.refused:
@@ -287,7 +288,7 @@ class SetupQuestions:
         lines = [views.describe_workload(load, paths, windows, proposed) for load, paths in loads]
         if self._given.verify_every_s is not None or not self._asker.asks:
             for line in lines:
-                self._output.say(line)
+                self._output.say(wrap(line))
             return proposed
         question = "Within which time should every file be verified?"
         return self._asker.ask(question, spell_duration(proposed), parse_duration, lines)
@@ -304,7 +305,7 @@ class SetupQuestions:
                 answer = self._ask_arrival()
                 if answer != "no":
                     return replace(tested, is_confirmed=answer == "yes")
-            if not self._wants_another(tested):
+            if not self._wants_another():
                 return tested
             server, to = "", ()  # what was given did not work
 
@@ -359,10 +360,9 @@ class SetupQuestions:
             "Did the mail arrive? yes, no, or later", "later", parse_choice("yes", "no", "later"), explanation
         )
 
-    def _wants_another(self, tested: TestedMail) -> bool:
+    def _wants_another(self) -> bool:
         words = "Try another address or server, or keep this one? again, or keep"
-        reason = [tested.problem] if tested.problem else []
-        return self._asker.ask(words, "again", parse_choice("again", "keep"), reason) == "again"
+        return self._asker.ask(words, "again", parse_choice("again", "keep")) == "again"
 
     def _try_mail(self, tested: TestedMail) -> TestedMail:
         """Test that damage is found, the first time, and that a mail is accepted."""
@@ -381,7 +381,7 @@ class SetupQuestions:
         from integrity.service.selftest import Stage, run_self_test
 
         problem = ""
-        with stop_on_signals() as stop:
+        with stop_on_signals() as stop, self._without_log():
             test = run_self_test(config, hostname=socket.gethostname(), stop=stop, needs_channel=False)
             with closing(test) as steps:
                 for step in steps:
@@ -392,6 +392,15 @@ class SetupQuestions:
             if stop.is_set():
                 raise click.Abort
         return problem
+
+    @contextmanager
+    def _without_log(self) -> Iterator[None]:
+        """Keep warnings of the log from the terminal: what they say is told in the dialog."""
+        logging.disable(logging.NOTSET if self._output.verbosity else logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
 
     def _tell_step(self, step: SelfTestStep) -> None:
         from integrity.service.selftest import Stage
@@ -409,16 +418,16 @@ class SetupQuestions:
         elif step.stage is Stage.ALERT and step.is_ok:
             output.say(f"   ok      {printable(step.channel or '')} accepted a test mail")
         elif not step.is_ok:
-            mark = output.style("FAILED", "red")
-            output.tell(f"   {mark}  {printable(step.channel or step.stage.value)}: {printable(step.seen)}")
+            mark = "FAILED"
+            output.tell(wrap(f"   {mark}  {printable(step.channel or step.stage.value)}: {printable(step.seen)}"))
 
     def _send_again(self, config: Config) -> str:
         from integrity.alerts.channels import send_test
 
         results = send_test(config)
         for name, error in results:
-            words = "accepted a test mail" if error is None else f"FAILED: {error}"
-            self._output.say(f"   {printable(f'{name}: {words}')}")
+            words = "accepted a test mail" if error is None else error
+            self._output.say(wrap(f"   {'ok' if error is None else 'FAILED':<6}  {printable(f'{name}: {words}')}"))
         return next((f"{name}: {error}" for name, error in results if error is not None), "")
 
 
