@@ -112,6 +112,8 @@ class _Setup:
         if self._compare(text) if self._has_config else self._write(result, text):
             self._start()
             self._tell_next(result)
+        elif self._has_config and not self._asker.asks:
+            return ExitCode.INCOMPLETE
         if result.mail.problem:
             how = f"correct [mail], then: {self._name} alert test"
             self._output.warn(f"no mail could be sent: {result.mail.problem}; {how}")

@@ -111,9 +111,10 @@ class SetupQuestions:
             AppError: the test failed: damage is not found here.
         """
         self._output.say("Looking at disks and folders ...")
-        view = look_around(self._home, self._find_known())
+        recorded = self._find_recorded()
+        view = look_around(self._home, list(dict.fromkeys([*self._find_configured(), *recorded])))
         self._show(view)
-        roots = self._ask_roots(view)
+        roots = self._ask_roots(view, recorded)
         for path in roots:
             view = view.with_folder(path)
         outer = drop_nested(roots)
@@ -131,19 +132,23 @@ class SetupQuestions:
         total = sum(load.size_bytes for load, _ in loads)
         return SetupResult(config, tested, total, max((load.duration_s for load, _ in loads), default=0.0))
 
-    def _find_known(self) -> list[bytes]:
-        """Return the folders that are watched already: by the configuration, or made by a command."""
-        known = [root.path for root in self._base.roots]
-        if os.path.exists(self._session.catalog_path):
-            from integrity.catalog.roots import find_roots
+    def _find_configured(self) -> list[bytes]:
+        """Return the folders of the configuration so far that are there now."""
+        return [root.path for root in self._base.roots if os.path.isdir(root.path)]
 
-            with (
-                suppress(CatalogError),  # the service reports it
-                self._session.open_catalog(writes=False) as catalog,
-                catalog.read() as connection,
-            ):
-                known += [root.path for root in find_roots(connection)]
-        return list(dict.fromkeys(known))
+    def _find_recorded(self) -> list[bytes]:
+        """Return the folders that were recorded by a command, and are there now."""
+        if not os.path.exists(self._session.catalog_path):
+            return []
+        from integrity.catalog.roots import find_roots
+
+        with (
+            suppress(CatalogError),  # the service reports it
+            self._session.open_catalog(writes=False) as catalog,
+            catalog.read() as connection,
+        ):
+            return [root.path for root in find_roots(connection) if os.path.isdir(root.path)]
+        return []
 
     def _show(self, view: MachineView) -> None:
         """Print the list of folders."""
@@ -171,7 +176,11 @@ class SetupQuestions:
         for path, reason in view.refused:
             self._output.warn(f"{show_path(path)}: left out: {reason}")
 
-    def _ask_roots(self, view: MachineView) -> list[bytes]:
+    def _ask_roots(self, view: MachineView, recorded: Sequence[bytes]) -> list[bytes]:
+        """Ask for the folders to watch; a configured one whose disk is absent stays."""
+        absent = [root.path for root in self._base.roots if not os.path.isdir(root.path)]
+        for path in absent:
+            self._output.say(wrap(f"{show_path(path)}: not there now; stays in the configuration"))
         listed = [folder.path for folder in view.folders]
 
         def parse(text: str) -> list[bytes]:
@@ -185,12 +194,13 @@ class SetupQuestions:
         if self._given.roots:
             for path in self._given.roots:
                 require_usable_root(os.path.realpath(path))
-            return [os.path.realpath(path) for path in self._given.roots]
-        default = spell_paths(self._find_known() or view.propose_roots(), listed)
+            return [*map(os.path.realpath, self._given.roots), *absent]
+        proposed = self._find_configured() or [*recorded, *view.propose_roots()]
+        usable = [path for path in listed if path in proposed and find_name_problem(path) is None]
+        default = spell_paths(usable, listed)
         explanation = ["Numbers or paths, with commas. Their files are read, never changed."]
-        return self._asker.ask(
-            "Which folders should be watched?", "" if default == NONE else default, parse, explanation
-        )
+        default = "" if default == NONE else default
+        return self._asker.ask("Which folders should be watched?", default, parse, explanation) + absent
 
     def _ask_archives(self, view: MachineView, roots: Sequence[bytes]) -> list[bytes]:
         listed = [folder.path for folder in view.folders]

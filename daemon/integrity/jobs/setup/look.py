@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from integrity.errors import show_path
 from integrity.files.mounts import find_mounts
 from integrity.jobs.setup.backups import (
     LikelyCopy,
@@ -85,6 +86,8 @@ class MachineView:
             remarks.append("joins other disks; watch these disks instead")
         if (problem := find_name_problem(path)) is not None:
             remarks.append(f"can't be watched by the service: {problem}")
+        if self._is_empty(path):
+            remarks.append("holds no files")
         return [*remarks, *self._describe_archives(path)]
 
     def propose_roots(self) -> list[bytes]:
@@ -146,7 +149,17 @@ class MachineView:
             return True
         is_copy = any(copy.holder == folder.path and copy.fills_holder for copy in self.copies)
         is_foreign = not self.is_root and not os.access(folder.path, os.W_OK)
-        return is_copy or is_foreign or folder.path in self.repositories or is_named_like_backup(folder.path)
+        return (
+            is_copy
+            or is_foreign
+            or self._is_empty(folder.path)
+            or folder.path in self.repositories
+            or is_named_like_backup(folder.path)
+        )
+
+    def _is_empty(self, path: bytes) -> bool:
+        """Return whether a folder holds no files, as one in which only other disks are mounted."""
+        return self.samples[path].is_whole and not self.samples[path].seen_files
 
     def _describe_archives(self, path: bytes) -> list[str]:
         if looks_like_archive(self.samples[path], self.now):
@@ -166,11 +179,13 @@ def look_around(home: bytes, known: Sequence[bytes]) -> MachineView:
     """
     found = find_data_folders(home=home)
     watched = [folder for path in known if isinstance(folder := look_at(path), DataFolder)]
-    others = [
-        folder
-        for folder in found.folders
-        if not any(path == folder.path or path.startswith(folder.path.rstrip(b"/") + b"/") for path in known)
-    ]
+    inner = {folder.path: _find_inner(folder.path, known) for folder in found.folders}
+    others = [folder for folder in found.folders if inner[folder.path] is None]
+    reasons = tuple(
+        (path, f"contains {show_path(other)}, which is watched by itself")
+        for path, other in inner.items()
+        if other is not None and other != path
+    )
     others.sort(key=lambda folder: -folder.used_bytes)
     chosen = [folder for folder in found.folders if folder in others[:MOST_FOLDERS]]
     folders = (*watched, *chosen)
@@ -178,7 +193,7 @@ def look_around(home: bytes, known: Sequence[bytes]) -> MachineView:
     samples = _sample(folders, points)
     return MachineView(
         folders=folders,
-        refused=found.refused,
+        refused=(*found.refused, *reasons),
         left_out=len(others) - len(chosen),
         samples=samples,
         repositories={one.path: tool for one in folders if (tool := find_repository(one.path)) is not None},
@@ -187,6 +202,11 @@ def look_around(home: bytes, known: Sequence[bytes]) -> MachineView:
         now=time.time(),
         is_root=not home,
     )
+
+
+def _find_inner(path: bytes, known: Sequence[bytes]) -> bytes | None:
+    """Return the watched folder that is, or lies in, another one."""
+    return next((one for one in known if is_inside(one, path.rstrip(b"/"))), None)
 
 
 def _sample(folders: Sequence[DataFolder], mount_points: Sequence[bytes]) -> dict[bytes, FolderSample]:
