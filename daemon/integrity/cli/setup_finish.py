@@ -20,7 +20,7 @@ import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
-from integrity.cli.setup_flow import SetupQuestions, SetupResult
+from integrity.cli.setup_flow import SetupQuestions, SetupResult, TestedMail
 from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
 from integrity.config.sample import write_config
@@ -111,6 +111,7 @@ class _Setup:
         text = self._make_text(result)
         if self._compare(text) if self._has_config else self._write(result, text):
             self._start()
+            result = replace(result, mail=self._let_service_send(result.mail))
             self._tell_next(result)
         elif self._has_config and not self._asker.asks:
             return ExitCode.INCOMPLETE
@@ -295,6 +296,25 @@ class _Setup:
             raise AppError(f"{error}\n{self.describe_changes()}") from error
         if not is_user:
             self._share()
+
+    def _let_service_send(self, tested: TestedMail) -> TestedMail:
+        """Have the service send a test mail, too: it has another user, other rights, and a sandbox."""
+        if self._plan.why_not or not self._tests or not tested.mail.to or tested.problem:
+            return tested
+        from integrity.jobs.actor import find_user
+        from integrity.service.control.client import find_daemon_of
+        from integrity.service.control.requests import Act, ActVerb
+
+        try:
+            service = find_daemon_of(os.path.realpath(self._session.catalog_path))
+            if service is None:
+                return replace(tested, problem="the service does not answer")
+            with service:
+                service.act(Act(ActVerb.TEST_ALERT, find_user()))
+        except AppError as error:
+            return replace(tested, problem=f"by the service: {error}")
+        self._output.say("the service has sent a test mail, too")
+        return tested
 
     def _share(self) -> None:
         """Let the group of the service read the configuration, as the page has to."""
