@@ -424,20 +424,25 @@ class SetupQuestions:
         }
         output.give("self_test_step", fields)
         if step.stage is Stage.SCRUB and step.is_ok:
-            output.say("   ok      one bit of a test file was flipped, and a scrub found it")
+            output.say(self._mark_ok("one bit of a test file was flipped, and a scrub found it"))
         elif step.stage is Stage.ALERT and step.is_ok:
-            output.say(f"   ok      {printable(step.channel or '')} accepted a test mail")
+            output.say(self._mark_ok(f"{printable(step.channel or '')} accepted a test mail"))
         elif not step.is_ok:
-            mark = "FAILED"
-            output.tell(wrap(f"   {mark}  {printable(step.channel or step.stage.value)}: {printable(step.seen)}"))
+            output.tell(self._mark_failed(f"{step.channel or step.stage.value}: {step.seen}"))
+
+    def _mark_ok(self, text: str) -> str:
+        return f"   {self._output.style('ok', 'green')}      {text}"
+
+    def _mark_failed(self, text: str) -> str:
+        return wrap(f"   FAILED  {printable(text)}").replace("FAILED", self._output.style("FAILED", "red"), 1)
 
     def _send_again(self, config: Config) -> str:
         from integrity.alerts.channels import send_test
 
         results = send_test(config)
         for name, error in results:
-            words = "accepted a test mail" if error is None else error
-            self._output.say(wrap(f"   {'ok' if error is None else 'FAILED':<6}  {printable(f'{name}: {words}')}"))
+            accepted = self._mark_ok(f"{printable(name)} accepted a test mail")
+            self._output.say(accepted if error is None else self._mark_failed(f"{name}: {error}"))
         return next((f"{name}: {error}" for name, error in results if error is not None), "")
 
 

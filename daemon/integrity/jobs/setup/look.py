@@ -34,6 +34,10 @@ MOST_FOLDERS = 20
 _SAMPLING_S = 8.0
 """How long to wait for a sample, which takes 2 s from a disk that answers; one that sleeps takes some seconds more."""
 
+_MEASURING_S = 10.0
+_COMPARING_S = 30.0
+"""How long to wait for disks that wake up or hang."""
+
 _EMPTY = FolderSample((), (), 0, 0, is_whole=False)
 
 
@@ -118,7 +122,7 @@ class MachineView:
         loads = []
         for key in dict.fromkeys(folder.device_key for folder in folders):
             here = [folder for folder in folders if folder.device_key == key]
-            rates = [measure_rate(one.path, one.capability, self.samples[one.path].files) for one in here]
+            rates = [self._measure(one) for one in here]
             rate = min((rate for rate in rates if rate is not None), default=None)
             load = Workload(here[0].device_name, self._find_total(here), rate)
             loads.append((load, [folder.path for folder in here]))
@@ -133,6 +137,12 @@ class MachineView:
             return self
         sample = _sample([folder], self.mount_points)[path]
         return replace(self, folders=(*self.folders, folder), samples={**self.samples, path: sample})
+
+    def _measure(self, folder: DataFolder) -> float | None:
+        """Measure the rate of a folder's disks; None also if they hang."""
+        files = self.samples[folder.path].files
+        call = BackgroundCall("measure", partial(measure_rate, folder.path, folder.capability, files))
+        return call.result() if call.wait(_MEASURING_S) else None
 
     def _find_total(self, folders: Sequence[DataFolder]) -> int:
         """Return the bytes of folders on the same disks; those of one file system hold no more than it."""
@@ -191,13 +201,15 @@ def look_around(home: bytes, known: Sequence[bytes]) -> MachineView:
     folders = (*watched, *chosen)
     points = tuple(mount.mount_point for mount in find_mounts())
     samples = _sample(folders, points)
+    originals = {one.path: samples[one.path] for one in folders if not one.is_pool}
+    comparison = BackgroundCall("look for backups", partial(find_likely_copies, originals))
     return MachineView(
         folders=folders,
         refused=(*found.refused, *reasons),
         left_out=len(others) - len(chosen),
         samples=samples,
-        repositories={one.path: tool for one in folders if (tool := find_repository(one.path)) is not None},
-        copies=tuple(find_likely_copies({one.path: samples[one.path] for one in folders if not one.is_pool})),
+        repositories={one.path: tool for one in folders if (tool := find_repository(samples[one.path])) is not None},
+        copies=tuple(comparison.result()) if comparison.wait(_COMPARING_S) else (),
         mount_points=points,
         now=time.time(),
         is_root=not home,
