@@ -80,7 +80,7 @@ def test_enter_all_the_way_gives_a_sensible_configuration(machine: SetupBox) -> 
     assert [("old-disk", "/srv/data", "/mnt/old disk")] == [
         (copy["name"], copy["of"], copy["url"]) for copy in config["copy"]
     ]
-    assert "looks like a backup of /srv/data: 36 of 40 files are there (4 missing: out of date?)" in dialog.text
+    assert "looks like a backup of /srv/data: has 36 of 40 files (4 missing: out of date?)" in dialog.text
     assert (0o640, 0o750) == (
         machine.config.stat().st_mode & 0o777,
         machine.config.parent.stat().st_mode & 0o777,
@@ -177,7 +177,7 @@ def test_mail_is_tested_and_asked_about(lone: SetupBox) -> None:
         answer_secret(dialog, "wrong")
         answer(dialog, "Where should mails go?", "me@example.org, you@example.org")
         shown = answer(dialog, "Try another address")
-        assert "FAILED" in dialog.text
+        assert "FAILED  mail:me@example.org: 127.0.0.1" in shown
         assert "535" in shown
         answer(dialog, "server", server)
         answer_secret(dialog, "s3cret word")
@@ -284,7 +284,7 @@ def test_existing_configuration_is_shown_the_difference(machine: SetupBox) -> No
     machine.config.write_text(text)
     with machine.talk("--no-test") as dialog:
         shown = answer(dialog, "folders", "1, 2")
-        assert "exists and will not be replaced" in shown
+        assert "exists and will not be replaced" in " ".join(shown.split())
         press_enter(dialog, 5)
         shown = answer(dialog, "Save it as")
         assert 0 == dialog.finish(), dialog.text
@@ -382,22 +382,35 @@ def test_folder_where_nothing_can_be_written(lone: SetupBox, ext4: LoopFS) -> No
     assert PROMPT not in dialog.text
 
 
-def test_user_without_root(ext4: LoopFS, tmp_path: Path) -> None:
-    """The home folder is watched, without its caches; disks of others are listed, but not proposed."""
+@pytest.fixture
+def home(ext4: LoopFS) -> Path:
+    """The home folder of a user who is not root."""
     home = ext4.folder / "home"
     fill(home / "letters", 10, "odt", age_days=20)
-    fill(ext4.folder / "data", 10, "odt", age_days=20)
+    (home / "run/systemd").mkdir(parents=True)
     subprocess.run(["chown", "-R", "nobody", home], check=True)
-    machine = SetupBox(tmp_path / "h", {"/srv/data": ext4.folder / "data", "/home/me": home})
-    machine.environment = {"HOME": "/home/me", "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm"}
+    return home
+
+
+def talk_as_nobody(home: Path, tmp_path: Path, data: Path, path: str) -> Dialog:
+    """Start setup as that user, on a machine with a disk of somebody else."""
+    fill(data, 10, "odt", age_days=20)
+    machine = SetupBox(tmp_path / "h", {"/srv/data": data, "/home/me": home})
     command = machine.command("setup", "--no-test")
     start = command.index("--") + 1
     as_nobody: list[AnyPath] = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-    with Dialog([*command[:start], *as_nobody, *command[start:]], env=machine.environment) as dialog:
+    environment = {"HOME": "/home/me", "PATH": path, "LANG": "C.UTF-8", "XDG_RUNTIME_DIR": "/home/me/run"}
+    return Dialog([*command[:start], *as_nobody, *command[start:]], env=environment)
+
+
+def test_user_without_root(home: Path, ext4: LoopFS, tmp_path: Path) -> None:
+    """The home folder is watched, without its caches; disks of others are listed, but not proposed."""
+    with talk_as_nobody(home, tmp_path, ext4.folder / "data", os.environ["PATH"]) as dialog:
         shown = answer(dialog, "folders")
         press_enter(dialog, 5)
         assert 0 == dialog.finish(), dialog.text
 
+    assert "  2  /srv/data" in shown
     assert "[1] > " in shown
     assert "systemd does not run here" in dialog.text
     assert "scrub --due --time-limit 300m" in dialog.text
@@ -405,6 +418,25 @@ def test_user_without_root(ext4: LoopFS, tmp_path: Path) -> None:
     config = tomllib.loads(written.read_text(encoding="utf-8"))
     assert [("/home/me", ["/.cache/"])] == [(root["path"], root["exclude"]) for root in config["root"]]
     assert (0o600, 65534) == (written.stat().st_mode & 0o777, written.stat().st_uid)
+
+
+def test_user_with_a_service_of_his_own(home: Path, ext4: LoopFS, tmp_path: Path) -> None:
+    """Where the user's systemd runs, it gets the unit and is told to start it; this one only notes what it is told."""
+    (home / "run/systemd/private").touch()
+    program = home / "bin/systemctl"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@" >> /home/me/run/told\n')
+    program.chmod(0o755)
+    path = f"/home/me/bin:{os.environ['PATH']}"
+    with talk_as_nobody(home, tmp_path, ext4.folder / "data", path) as dialog:
+        press_enter(dialog, 6)
+        assert 0 == dialog.finish(), dialog.text
+
+    told = [f"--user {words}" for words in ("daemon-reload", "enable integrity.service", "restart integrity.service")]
+    assert told == (home / "run/told").read_text().splitlines()
+    assert (home / ".config/systemd/user/integrity.service").exists()
+    assert "To stop it:         systemctl --user disable --now integrity" in dialog.text
+    assert "loginctl enable-linger" in dialog.text
 
 
 def test_folders_recorded_before_are_the_default(lone: SetupBox) -> None:
@@ -416,6 +448,36 @@ def test_folders_recorded_before_are_the_default(lone: SetupBox) -> None:
 
     config = tomllib.loads(lone.config.read_text(encoding="utf-8"))
     assert ["/srv/data/part1"] == [root["path"] for root in config["root"]]
+
+
+def test_configured_disk_that_is_absent_stays(machine: SetupBox) -> None:
+    """A removable disk is not forgotten; without a terminal, the exit code tells that there is a difference."""
+    machine.config.parent.mkdir()
+    machine.config.write_text('[[root]]\npath = "/mnt/usb"\npresence = "sometimes"\n[[root]]\npath = "/srv/data"\n')
+    done = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3)
+
+    proposed = tomllib.loads(Path(f"{machine.config}.proposed").read_text())
+    assert [("/srv/data", "always"), ("/mnt/usb", "sometimes")] == [
+        (root["path"], root.get("presence", "always")) for root in proposed["root"]
+    ]
+    assert "/mnt/usb: not there now; stays in the configuration" in done.stdout
+
+
+def test_folder_without_files_is_not_proposed(ext4: LoopFS, tmp_path: Path) -> None:
+    """As one in which only other disks are mounted: these are proposed, each with what fits it."""
+    pool, photos, docs = (ext4.folder / name for name in ("pool", "photos", "docs"))
+    fill(photos, 40, "jpg", age_days=400)
+    fill(docs, 40, "odt", age_days=20)
+    for name in ("photos", "docs"):
+        (pool / name).mkdir(parents=True)
+    machine = SetupBox(tmp_path / "home", {"/srv/pool": pool, "/srv/pool/photos": photos, "/srv/pool/docs": docs})
+    done = run(machine, "--yes", "--no-test")
+
+    config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
+    assert {("/srv/pool/photos", "archive"), ("/srv/pool/docs", "mutable")} == {
+        (root["path"], root["policy"]) for root in config["root"]
+    }
+    assert "holds no files" in done.stdout
 
 
 def test_help_names_every_answer(integrity: Box) -> None:

@@ -33,7 +33,7 @@ class Dialog:
         text: what was shown so far, without colors.
     """
 
-    def __init__(self, command: Sequence[AnyPath], *, env: Mapping[str, str], columns: int = 100) -> None:
+    def __init__(self, command: Sequence[AnyPath], *, env: Mapping[str, str], columns: int = 120) -> None:
         self._command, self._env, self._columns = command, env, columns
         self.text = ""
         self._seen = 0
@@ -59,12 +59,19 @@ class Dialog:
 
     def wait_for(self, words: str) -> str:
         """Wait until the program shows some words, and return what it showed since the last time."""
-        ends_at = time.monotonic() + _TIMEOUT_S
-        while words not in self.text[self._seen :]:
-            is_open = self._read(ends_at - time.monotonic())
-            assert is_open or words in self.text[self._seen :], f"no {words!r} in: {self.text}"
-        start, self._seen = self._seen, self.text.index(words, self._seen) + len(words)
+        start = self._seen
+        self.wait_for_any(words)
         return self.text[start : self._seen]
+
+    def wait_for_any(self, *choices: str) -> str:
+        """Wait until the program shows one of some words, and return which."""
+        ends_at, is_open = time.monotonic() + _TIMEOUT_S, True
+        while not (found := [words for words in choices if words in self.text[self._seen :]]):
+            assert is_open, f"none of {choices} in: {self.text}"
+            is_open = self._read(ends_at - time.monotonic())
+        first = min(found, key=lambda words: self.text.index(words, self._seen))
+        self._seen = self.text.index(first, self._seen) + len(first)
+        return first
 
     def type(self, text: str) -> None:
         """Press keys."""

@@ -14,6 +14,8 @@ from support.dialog import ENTER, Dialog
 
 DAY_S = 86_400
 PROMPT = "] > "
+FILES = 40
+MISSING = 4
 
 # What holds data on this machine is covered; then each disk is mounted at its place.
 _SCRIPT = """
@@ -36,10 +38,10 @@ def fill(folder: Path, count: int, suffix: str, *, age_days: float, size_bytes: 
 
 def fill_disks(data: Path, photos: Path, old: Path) -> None:
     """Fill a disk with documents, one with photos, and one with a copy of the documents that lacks some."""
-    fill(data, 40, "odt", age_days=20)
-    fill(photos, 40, "jpg", age_days=400)
+    fill(data, FILES, "odt", age_days=20, size_bytes=150_000)
+    fill(photos, FILES, "jpg", age_days=400, size_bytes=300_000)
     shutil.copytree(data, old, dirs_exist_ok=True)
-    for number in range(4):
+    for number in range(MISSING):
         (old / f"part{number}/file{number:03}.odt").unlink()
 
 

@@ -160,7 +160,7 @@ def cli(
     """
     Detects silent file corruption (bit rot) and checks your backups against it.
 
-    First steps:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.
+    First steps:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.  As a service:  integrity setup.
 
     Global options; put them before the command. Each can be set as an environment variable INTEGRITY_<NAME>.
     """

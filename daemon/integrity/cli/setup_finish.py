@@ -20,8 +20,8 @@ import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
-from integrity.cli.setup_flow import SetupQuestions, SetupResult
-from integrity.cli.setup_questions import Asker, parse_choice, without_interruption
+from integrity.cli.setup_flow import SetupQuestions, SetupResult, TestedMail
+from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
 from integrity.config.sample import write_config
 from integrity.errors import AppError, ConfigError, show_path
@@ -111,7 +111,10 @@ class _Setup:
         text = self._make_text(result)
         if self._compare(text) if self._has_config else self._write(result, text):
             self._start()
+            result = replace(result, mail=self._let_service_send(result.mail))
             self._tell_next(result)
+        elif self._has_config and not self._asker.asks:
+            return ExitCode.INCOMPLETE
         if result.mail.problem:
             how = f"correct [mail], then: {self._name} alert test"
             self._output.warn(f"no mail could be sent: {result.mail.problem}; {how}")
@@ -122,12 +125,12 @@ class _Setup:
         if not self._asker.asks:
             return
         tell = self._output.tell
-        tell("integrity setup looks at this machine and asks some questions. Nothing is changed before the last one.")
-        tell("Enter takes the answer in [brackets]. Ctrl-C ends this and leaves everything as it is.")
+        tell(wrap("This looks at your disks, asks about eight questions, and changes nothing before the last one."))
+        tell(wrap("Enter takes the answer in [brackets]. Ctrl-C leaves everything as it is."))
         if self._has_config:
-            tell(f"{show_path(self._place)} exists and will not be replaced: you will be shown the difference.")
+            tell(wrap(f"{show_path(self._place)} exists and will not be replaced: you will be shown the difference."))
         if self._plan.why_not:
-            tell(f"No service will be installed: {self._plan.why_not}.")
+            tell(wrap(f"No service will be installed: {self._plan.why_not}."))
         tell()
 
     def _make_plan(self, *, installs: bool) -> ServicePlan:
@@ -204,7 +207,7 @@ class _Setup:
         tell()
         tell(f"The configuration, {show_path(self._place)}:")
         for line in views.sum_up_config(result.config):
-            tell(line)
+            tell(wrap(line))
         what = "Write it" if self._plan.why_not else "Write it, and install and start the service"
         if not self._agrees(f"{what}? yes, no, or show (the file)", text):
             self._output.tell("Nothing was changed.")
@@ -294,6 +297,25 @@ class _Setup:
         if not is_user:
             self._share()
 
+    def _let_service_send(self, tested: TestedMail) -> TestedMail:
+        """Have the service send a test mail, too: it has another user, other rights, and a sandbox."""
+        if self._plan.why_not or not self._tests or not tested.mail.to or tested.problem:
+            return tested
+        from integrity.jobs.actor import find_user
+        from integrity.service.control.client import find_daemon_of
+        from integrity.service.control.requests import Act, ActVerb
+
+        try:
+            service = find_daemon_of(os.path.realpath(self._session.catalog_path))
+            if service is None:
+                return replace(tested, problem="the service does not answer")
+            with service:
+                service.act(Act(ActVerb.TEST_ALERT, find_user()))
+        except AppError as error:
+            return replace(tested, problem=f"by the service: {error}")
+        self._output.say("the service has sent a test mail, too")
+        return tested
+
     def _share(self) -> None:
         """Let the group of the service read the configuration, as the page has to."""
         with suppress(KeyError, OSError):
@@ -308,8 +330,8 @@ class _Setup:
             self._tell_service(result)
         if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
             say()
-            say("Look whether the test mail has arrived. If it has not, nobody will hear of damage:")
-            say(f"correct [mail] in the configuration, then try again with: {self._name} alert test")
+            say("If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the")
+            say(f"configuration, and try again: {self._name} alert test")
 
     def _tell_service(self, result: SetupResult) -> None:
         say, config = self._output.say, result.config
@@ -334,7 +356,12 @@ class _Setup:
             name += f" --config {shell_path(self._place)}"
         say(f"No service was installed: {self._plan.why_not}. Record your files now:")
         say(f"  {name} scan")
-        say("Let cron verify what is due, and mail what it prints, which is nothing while all is well. crontab -e:")
+        if manager.is_running(self._plan.scope) and self._place == default_config_path():
+            say("To install the service later:")
+            say(f"  {self._name} service install {self._user_option}--now")
+        say("What it does, mail included, this does as well; start it at boot, by cron for example (crontab -e):")
+        say(f"  @reboot  {program} daemon")
+        say("Or let cron verify what is due. It mails what is printed, which is nothing while all is well:")
         if config.mail.to:
             say(f"  MAILTO={','.join(config.mail.to)}")
         for times, limit in views.make_cron_times(config.schedule.scrub):
@@ -342,7 +369,7 @@ class _Setup:
         for copy in config.copies:
             say(f"  0 3 * * 0  {program} -q compare {shell_path(copy.of)} --with {copy.name}")
         say(f"How it does:  {name} status")
-        say(f"To stop it, remove these lines. Your records are in {show_path(config.catalog)}.")
+        say(f"To stop it:   remove these lines. Your records are in {show_path(config.catalog)}.")
 
 
 def _find_next_steps(result: SetupResult) -> views.NextSteps:

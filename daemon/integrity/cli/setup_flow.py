@@ -6,6 +6,7 @@ The proposals come from ``jobs.setup``; what is done with the answers is in ``se
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integrity.cli.setup_questions import NONE, Asker, parse_choice, parse_names, parse_paths, spell_paths
+from integrity.cli.setup_questions import NONE, Asker, parse_choice, parse_names, parse_paths, spell_paths, wrap
 from integrity.cli.signals import stop_on_signals
 from integrity.config import Config, parse_duration, spell_duration
 from integrity.config.times import read_windows
@@ -110,9 +111,10 @@ class SetupQuestions:
             AppError: the test failed: damage is not found here.
         """
         self._output.say("Looking at disks and folders ...")
-        view = look_around(self._home, self._find_known())
+        recorded = self._find_recorded()
+        view = look_around(self._home, list(dict.fromkeys([*self._find_configured(), *recorded])))
         self._show(view)
-        roots = self._ask_roots(view)
+        roots = self._ask_roots(view, recorded)
         for path in roots:
             view = view.with_folder(path)
         outer = drop_nested(roots)
@@ -130,19 +132,23 @@ class SetupQuestions:
         total = sum(load.size_bytes for load, _ in loads)
         return SetupResult(config, tested, total, max((load.duration_s for load, _ in loads), default=0.0))
 
-    def _find_known(self) -> list[bytes]:
-        """Return the folders that are watched already: by the configuration, or made by a command."""
-        known = [root.path for root in self._base.roots]
-        if os.path.exists(self._session.catalog_path):
-            from integrity.catalog.roots import find_roots
+    def _find_configured(self) -> list[bytes]:
+        """Return the folders of the configuration so far that are there now."""
+        return [root.path for root in self._base.roots if os.path.isdir(root.path)]
 
-            with (
-                suppress(CatalogError),  # the service reports it
-                self._session.open_catalog(writes=False) as catalog,
-                catalog.read() as connection,
-            ):
-                known += [root.path for root in find_roots(connection)]
-        return list(dict.fromkeys(known))
+    def _find_recorded(self) -> list[bytes]:
+        """Return the folders that were recorded by a command, and are there now."""
+        if not os.path.exists(self._session.catalog_path):
+            return []
+        from integrity.catalog.roots import find_roots
+
+        with (
+            suppress(CatalogError),  # the service reports it
+            self._session.open_catalog(writes=False) as catalog,
+            catalog.read() as connection,
+        ):
+            return [root.path for root in find_roots(connection) if os.path.isdir(root.path)]
+        return []
 
     def _show(self, view: MachineView) -> None:
         """Print the list of folders."""
@@ -164,13 +170,17 @@ class SetupQuestions:
         say()
         say("Folders with data:" if rows else "No disks or folders with data were found.")
         for line in views.list_folders(rows):
-            say(line)
+            say(wrap(line))
         if view.left_out:
             say(f"  {view.left_out:,} more with less data are not listed; name them by path if they matter.")
         for path, reason in view.refused:
             self._output.warn(f"{show_path(path)}: left out: {reason}")
 
-    def _ask_roots(self, view: MachineView) -> list[bytes]:
+    def _ask_roots(self, view: MachineView, recorded: Sequence[bytes]) -> list[bytes]:
+        """Ask for the folders to watch; a configured one whose disk is absent stays."""
+        absent = [root.path for root in self._base.roots if not os.path.isdir(root.path)]
+        for path in absent:
+            self._output.say(wrap(f"{show_path(path)}: not there now; stays in the configuration"))
         listed = [folder.path for folder in view.folders]
 
         def parse(text: str) -> list[bytes]:
@@ -184,12 +194,13 @@ class SetupQuestions:
         if self._given.roots:
             for path in self._given.roots:
                 require_usable_root(os.path.realpath(path))
-            return [os.path.realpath(path) for path in self._given.roots]
-        default = spell_paths(self._find_known() or view.propose_roots(), listed)
-        explanation = ["Numbers or paths, separated by commas. Files in them are recorded and verified; never changed."]
-        return self._asker.ask(
-            "Which folders should be watched?", "" if default == NONE else default, parse, explanation
-        )
+            return [*map(os.path.realpath, self._given.roots), *absent]
+        proposed = self._find_configured() or [*recorded, *view.propose_roots()]
+        usable = [path for path in listed if path in proposed and find_name_problem(path) is None]
+        default = spell_paths(usable, listed)
+        explanation = ["Numbers or paths, with commas. Their files are read, never changed."]
+        default = "" if default == NONE else default
+        return self._asker.ask("Which folders should be watched?", default, parse, explanation) + absent
 
     def _ask_archives(self, view: MachineView, roots: Sequence[bytes]) -> list[bytes]:
         listed = [folder.path for folder in view.folders]
@@ -209,7 +220,7 @@ class SetupQuestions:
         archives = list(dict.fromkeys([*archives, *view.propose_archives(roots)]))
         if not archives:
             return []
-        explanation = ["In an archive files are added, but never change: if one does, or is deleted, you are told."]
+        explanation = ["If a file in an archive changes or disappears, you are told."]
         question = "Which of these are archives?"
         return self._asker.ask(
             question, spell_paths(archives, listed), lambda text: check(parse_paths(text, listed)), explanation
@@ -225,7 +236,7 @@ class SetupQuestions:
         default = spell_paths(list(dict.fromkeys(copy.holder for copy in likely)), listed)
         explanation = [f"{show_path(copy.path)}, of {show_path(copy.of)}" for copy in likely]
         explanation += [
-            "Numbers, paths or URLs (ssh://, s3://, rclone:), or none. They are compared every week, and only read."
+            "Numbers, paths, URLs (ssh://, s3://, rclone:), or none. They are read once a week, never changed."
         ]
 
         def parse(text: str) -> list[bytes]:
@@ -275,8 +286,7 @@ class SetupQuestions:
             except ValueError as error:
                 raise ConfigError(f"--window: {error}") from error
         explanation = [
-            "When few others use the disks. The service slows down while somebody else needs them.",
-            'Such as 01:00-06:00, or "mon-fri 01:00-06:00, sat,sun 00:00-24:00".',
+            "When few people need the disks: 01:00-06:00, or mon-fri 01:00-06:00, sat,sun 00:00-24:00.",
         ]
         return self._asker.ask("When may files be verified?", self._base.schedule.scrub, parse, explanation)
 
@@ -288,9 +298,9 @@ class SetupQuestions:
         lines = [views.describe_workload(load, paths, windows, proposed) for load, paths in loads]
         if self._given.verify_every_s is not None or not self._asker.asks:
             for line in lines:
-                self._output.say(line)
+                self._output.say(wrap(line))
             return proposed
-        question = "Within which time should every file be read again and verified?"
+        question = "Within which time should every file be verified?"
         return self._asker.ask(question, spell_duration(proposed), parse_duration, lines)
 
     def _ask_mail(self) -> TestedMail:
@@ -305,7 +315,7 @@ class SetupQuestions:
                 answer = self._ask_arrival()
                 if answer != "no":
                     return replace(tested, is_confirmed=answer == "yes")
-            if not self._wants_another(tested):
+            if not self._wants_another():
                 return tested
             server, to = "", ()  # what was given did not work
 
@@ -350,27 +360,26 @@ class SetupQuestions:
         own = mail.user if "@" in mail.user else ways.local_name if ways.is_open else NONE
         default = ", ".join(self._base.mail.to) or own
         explanation = [views.describe_mail_ways(ways)] if ways.is_open else []
-        explanation += ["Mails come when something is wrong, and once a month that all is well. Addresses, or none."]
+        explanation += ["You get mail if something is wrong, and once a month that all is well. Addresses, or none."]
         return self._asker.ask("Where should mails go?", default, parse, explanation)
 
     def _ask_arrival(self) -> str:
         host = socket.gethostname().partition(".")[0]
-        explanation = [f'Look for "[integrity] {host}: this is a drill" or "test", also in the spam folder.']
+        explanation = [f'Its subject begins with "[integrity] {host}:". Look in the spam folder, too.']
         return self._asker.ask(
             "Did the mail arrive? yes, no, or later", "later", parse_choice("yes", "no", "later"), explanation
         )
 
-    def _wants_another(self, tested: TestedMail) -> bool:
+    def _wants_another(self) -> bool:
         words = "Try another address or server, or keep this one? again, or keep"
-        reason = [tested.problem] if tested.problem else []
-        return self._asker.ask(words, "again", parse_choice("again", "keep"), reason) == "again"
+        return self._asker.ask(words, "again", parse_choice("again", "keep")) == "again"
 
     def _try_mail(self, tested: TestedMail) -> TestedMail:
         """Test that damage is found, the first time, and that a mail is accepted."""
         if not self._tests:
             return tested
         self._output.say()
-        self._output.say("Testing, which takes some seconds:")
+        self._output.say("Testing ...")
         with _password_file(tested) as mail:
             config = Config(mail=mail, alerts=self._base.alerts)
             problem = self._send_again(config) if self._is_canary_found else self._test_everything(config)
@@ -382,7 +391,7 @@ class SetupQuestions:
         from integrity.service.selftest import Stage, run_self_test
 
         problem = ""
-        with stop_on_signals() as stop:
+        with stop_on_signals() as stop, self._without_log():
             test = run_self_test(config, hostname=socket.gethostname(), stop=stop, needs_channel=False)
             with closing(test) as steps:
                 for step in steps:
@@ -393,6 +402,15 @@ class SetupQuestions:
             if stop.is_set():
                 raise click.Abort
         return problem
+
+    @contextmanager
+    def _without_log(self) -> Iterator[None]:
+        """Keep warnings of the log from the terminal: what they say is told in the dialog."""
+        logging.disable(logging.NOTSET if self._output.verbosity else logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
 
     def _tell_step(self, step: SelfTestStep) -> None:
         from integrity.service.selftest import Stage
@@ -406,20 +424,25 @@ class SetupQuestions:
         }
         output.give("self_test_step", fields)
         if step.stage is Stage.SCRUB and step.is_ok:
-            output.say("   ok      one bit of a test file was flipped, and a scrub found it")
+            output.say(self._mark_ok("one bit of a test file was flipped, and a scrub found it"))
         elif step.stage is Stage.ALERT and step.is_ok:
-            output.say(f"   ok      {printable(step.channel or '')} accepted a test mail")
+            output.say(self._mark_ok(f"{printable(step.channel or '')} accepted a test mail"))
         elif not step.is_ok:
-            mark = output.style("FAILED", "red")
-            output.tell(f"   {mark}  {printable(step.channel or step.stage.value)}: {printable(step.seen)}")
+            output.tell(self._mark_failed(f"{step.channel or step.stage.value}: {step.seen}"))
+
+    def _mark_ok(self, text: str) -> str:
+        return f"   {self._output.style('ok', 'green')}      {text}"
+
+    def _mark_failed(self, text: str) -> str:
+        return wrap(f"   FAILED  {printable(text)}").replace("FAILED", self._output.style("FAILED", "red"), 1)
 
     def _send_again(self, config: Config) -> str:
         from integrity.alerts.channels import send_test
 
         results = send_test(config)
         for name, error in results:
-            words = "accepted a test mail" if error is None else f"FAILED: {error}"
-            self._output.say(f"   {printable(f'{name}: {words}')}")
+            accepted = self._mark_ok(f"{printable(name)} accepted a test mail")
+            self._output.say(accepted if error is None else self._mark_failed(f"{name}: {error}"))
         return next((f"{name}: {error}" for name, error in results if error is not None), "")
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import select
 import shlex
+import shutil
 import signal
 import sys
 import termios
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
@@ -64,18 +66,33 @@ class Asker:
         tell()
         tell(self._output.style(f"{self._number}. {question}", "cyan"))
         for line in explanation:
-            tell(f"   {line}")
-
+            tell(wrap(f"   {line}"))
         while True:
             try:
                 return parse(_read_line(f"   [{printable(default)}] > ") or default)
             except (ConfigError, ValueError) as error:
-                tell(f"   {self._output.style('not understood', 'red')}: {printable(str(error))}")
+                tell(wrap(f"   not understood: {printable(str(error))}"))
 
     def ask_secret(self, question: str) -> str:
         """Return what is typed, which is not shown."""
         with _no_echo():
             return _read_line(f"   {question} > ")
+
+
+def wrap(line: str) -> str:
+    """Break a line at blanks where the terminal is too narrow for it; what follows is indented more."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    if not sys.stdout.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(
+        line.strip(),
+        width - 1,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _read_line(prompt: str) -> str:

@@ -59,27 +59,27 @@ def describe_trust(capability: Capability) -> str:
 
 def describe_copy(copy: LikelyCopy) -> str:
     """Say why a folder looks like a backup, and how complete it seems."""
-    words = f"looks like a backup of {show_path(copy.of)}: {copy.same_size} of {copy.checked} files are there"
+    words = f"looks like a backup of {show_path(copy.of)}: has {copy.same_size} of {copy.checked} files"
     if copy.path != copy.holder:
         words = f"{show_path(copy.path)} {words}"
     lacks = [f"{copy.missing} missing"] if copy.missing else []
     lacks += [f"{copy.other_size} of another size"] if copy.other_size else []
     if lacks:
         words += f" ({', '.join(lacks)}: out of date?)"
-    return f"{words}; of {copy.read} read, {'all' if copy.read == copy.equal else copy.equal} equal"
+    return f"{words}; {copy.equal} of {copy.read} compared are equal"
 
 
 def describe_workload(load: Workload, folders: Sequence[bytes], windows: str, verify_every_s: int) -> str:
     """Write the arithmetic: bytes, rate, and hours, and whether the interval can be kept."""
     rate = load.rate_bytes_per_s or ASSUMED_BYTES_PER_S
-    how = "measured" if load.rate_bytes_per_s else "assumed: too little to measure"
+    how = "measured" if load.rate_bytes_per_s else "assumed"
     places = ", ".join(map(show_path, folders))
     words = f"{places} ({load.device_name}): {format_size(load.size_bytes)} at {format_size(rate)}/s ({how})"
     words += f" = {_describe_time(load.duration_s)}"
     open_s, days = open_seconds_per_day(windows), load.days_needed(windows)
     if open_s is None or days is None:
         return words
-    words += f"; {format_duration(open_s)} allowed per day: done in {count(days, 'day')}"
+    words += f"; {format_duration(open_s)} a day allowed: {count(days, 'day')}"
     return words if can_keep(load, windows, verify_every_s) else f"{words}: NOT within {spell_duration(verify_every_s)}"
 
 
@@ -87,13 +87,13 @@ def describe_mail_ways(ways: MailWays) -> str:
     """Say how mail can leave."""
     name, forwarded = ways.local_name, ways.forwarded_to
     mailbox = (
-        f"forwards mail for {name} to {forwarded}" if forwarded else f"keeps mail for {name} unless told otherwise"
+        f"mail for {name} goes to {forwarded}" if forwarded else f"mail for {name} stays here if nobody forwards it"
     )
     if ways.has_sendmail:
-        return f"This machine sends mail through {ways.program}. It {mailbox}."
+        return f"This machine sends mail through {ways.program}; {mailbox}."
     if ways.has_server:
         program = f" ({ways.program})" if ways.program else ""
-        return f"A mail server answers on this machine{program}. It {mailbox}."
+        return f"A mail server answers on this machine{program}; {mailbox}."
     if ways.program:
         return f"{ways.program} needs rights that the service does not have, and no mail server answers here."
     return "No mail program was found, and no mail server answers here."
@@ -140,9 +140,9 @@ def describe_next(steps: NextSteps) -> Iterator[str]:
     """Yield what will happen, a line each."""
     yield f"  now               files are recorded, which takes {_describe_time(steps.record_s)} or more"
     if steps.compare_at is not None:
-        yield "                    then they are compared with the backups; you get a mail if a backup lacks files"
+        yield "                    then they are compared with the backups; what a backup lacks comes by mail"
     when = "now" if steps.scrub_at is None else local_time(steps.scrub_at)
-    yield f"  {when:<16}  the first scrub reads what was recorded again from the disks"
+    yield f"  {when:<16}  the first scrub: everything is read again from the disks"
     if steps.compare_at is not None:
         yield f"  {local_time(steps.compare_at)}  the next comparison with the backups"
     if steps.alive_at is not None:

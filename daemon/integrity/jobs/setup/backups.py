@@ -84,12 +84,9 @@ def is_named_like_backup(path: bytes) -> bool:
     return _BACKUP_NAME.search(path) is not None
 
 
-def find_repository(path: bytes) -> str | None:
+def find_repository(sample: FolderSample) -> str | None:
     """Return the tool whose repository a folder is; such data can't be compared file by file."""
-    try:
-        names = frozenset(os.listdir(path))
-    except OSError:
-        return None
+    names = {path for path in (*sample.folders, *(file.path for file in sample.files)) if b"/" not in path}
     return next((tool for tool, wanted in _REPOSITORIES.items() if wanted <= names), None)
 
 

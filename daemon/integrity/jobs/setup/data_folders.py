@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from integrity.errors import AppError
+from integrity.errors import AppError, ConfigError
 from integrity.files.block_devices import find_device
 from integrity.files.capability import find_capability, get_capability
 from integrity.files.mounts import Mount, find_mounts, get_block_device, get_mount_id
@@ -89,8 +89,11 @@ def find_data_folders(*, home: bytes = b"", mounts: Sequence[Mount] | None = Non
     Args:
         home: home folder of the user who asks; empty for root, who is offered the data folders of the system disk.
         mounts: in the order of mounting; None reads them.
+
+    Raises:
+        ConfigError: the mounts can't be read.
     """
-    seen = find_mounts() if mounts is None else mounts
+    seen = _read_mounts() if mounts is None else mounts
     disks = [mount.mount_point for mount in _drop_repeated([mount for mount in seen if _holds_data(mount)])]
     own = [home] if home else [path for path in _DATA_FOLDERS if path not in disks and _has_content(path, seen)]
     found, refused = [], []
@@ -101,6 +104,13 @@ def find_data_folders(*, home: bytes = b"", mounts: Sequence[Mount] | None = Non
         elif folder:
             refused.append((path, folder))
     return DataFolders(tuple(found), tuple(refused))
+
+
+def _read_mounts() -> list[Mount]:
+    try:
+        return find_mounts()
+    except OSError as error:
+        raise ConfigError(f"can't see what is mounted: {error.strerror}; is /proc mounted?") from error
 
 
 def look_at(path: bytes, *, is_whole: bool = False) -> DataFolder | str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from integrity.errors import show_path
 from integrity.files.mounts import find_mounts
 from integrity.jobs.setup.backups import (
     LikelyCopy,
@@ -32,6 +33,10 @@ MOST_FOLDERS = 20
 
 _SAMPLING_S = 8.0
 """How long to wait for a sample, which takes 2 s from a disk that answers; one that sleeps takes some seconds more."""
+
+_MEASURING_S = 10.0
+_COMPARING_S = 30.0
+"""How long to wait for disks that wake up or hang."""
 
 _EMPTY = FolderSample((), (), 0, 0, is_whole=False)
 
@@ -85,6 +90,8 @@ class MachineView:
             remarks.append("joins other disks; watch these disks instead")
         if (problem := find_name_problem(path)) is not None:
             remarks.append(f"can't be watched by the service: {problem}")
+        if self._is_empty(path):
+            remarks.append("holds no files")
         return [*remarks, *self._describe_archives(path)]
 
     def propose_roots(self) -> list[bytes]:
@@ -115,7 +122,7 @@ class MachineView:
         loads = []
         for key in dict.fromkeys(folder.device_key for folder in folders):
             here = [folder for folder in folders if folder.device_key == key]
-            rates = [measure_rate(one.path, one.capability, self.samples[one.path].files) for one in here]
+            rates = [self._measure(one) for one in here]
             rate = min((rate for rate in rates if rate is not None), default=None)
             load = Workload(here[0].device_name, self._find_total(here), rate)
             loads.append((load, [folder.path for folder in here]))
@@ -130,6 +137,12 @@ class MachineView:
             return self
         sample = _sample([folder], self.mount_points)[path]
         return replace(self, folders=(*self.folders, folder), samples={**self.samples, path: sample})
+
+    def _measure(self, folder: DataFolder) -> float | None:
+        """Measure the rate of a folder's disks; None also if they hang."""
+        files = self.samples[folder.path].files
+        call = BackgroundCall("measure", partial(measure_rate, folder.path, folder.capability, files))
+        return call.result() if call.wait(_MEASURING_S) else None
 
     def _find_total(self, folders: Sequence[DataFolder]) -> int:
         """Return the bytes of folders on the same disks; those of one file system hold no more than it."""
@@ -146,7 +159,17 @@ class MachineView:
             return True
         is_copy = any(copy.holder == folder.path and copy.fills_holder for copy in self.copies)
         is_foreign = not self.is_root and not os.access(folder.path, os.W_OK)
-        return is_copy or is_foreign or folder.path in self.repositories or is_named_like_backup(folder.path)
+        return (
+            is_copy
+            or is_foreign
+            or self._is_empty(folder.path)
+            or folder.path in self.repositories
+            or is_named_like_backup(folder.path)
+        )
+
+    def _is_empty(self, path: bytes) -> bool:
+        """Return whether a folder holds no files, as one in which only other disks are mounted."""
+        return self.samples[path].is_whole and not self.samples[path].seen_files
 
     def _describe_archives(self, path: bytes) -> list[str]:
         if looks_like_archive(self.samples[path], self.now):
@@ -166,27 +189,36 @@ def look_around(home: bytes, known: Sequence[bytes]) -> MachineView:
     """
     found = find_data_folders(home=home)
     watched = [folder for path in known if isinstance(folder := look_at(path), DataFolder)]
-    others = [
-        folder
-        for folder in found.folders
-        if not any(path == folder.path or path.startswith(folder.path.rstrip(b"/") + b"/") for path in known)
-    ]
+    inner = {folder.path: _find_inner(folder.path, known) for folder in found.folders}
+    others = [folder for folder in found.folders if inner[folder.path] is None]
+    reasons = tuple(
+        (path, f"contains {show_path(other)}, which is watched by itself")
+        for path, other in inner.items()
+        if other is not None and other != path
+    )
     others.sort(key=lambda folder: -folder.used_bytes)
     chosen = [folder for folder in found.folders if folder in others[:MOST_FOLDERS]]
     folders = (*watched, *chosen)
     points = tuple(mount.mount_point for mount in find_mounts())
     samples = _sample(folders, points)
+    originals = {one.path: samples[one.path] for one in folders if not one.is_pool}
+    comparison = BackgroundCall("look for backups", partial(find_likely_copies, originals))
     return MachineView(
         folders=folders,
-        refused=found.refused,
+        refused=(*found.refused, *reasons),
         left_out=len(others) - len(chosen),
         samples=samples,
-        repositories={one.path: tool for one in folders if (tool := find_repository(one.path)) is not None},
-        copies=tuple(find_likely_copies({one.path: samples[one.path] for one in folders if not one.is_pool})),
+        repositories={one.path: tool for one in folders if (tool := find_repository(samples[one.path])) is not None},
+        copies=tuple(comparison.result()) if comparison.wait(_COMPARING_S) else (),
         mount_points=points,
         now=time.time(),
         is_root=not home,
     )
+
+
+def _find_inner(path: bytes, known: Sequence[bytes]) -> bytes | None:
+    """Return the watched folder that is, or lies in, another one."""
+    return next((one for one in known if is_inside(one, path.rstrip(b"/"))), None)
 
 
 def _sample(folders: Sequence[DataFolder], mount_points: Sequence[bytes]) -> dict[bytes, FolderSample]:
