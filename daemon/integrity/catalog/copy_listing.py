@@ -227,21 +227,12 @@ def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: b
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """Return the next files in that order; files that were removed meanwhile are left out."""
-    was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
-    known = copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~was_good, sa.false())
-    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), *known)
-    joined = (
-        _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
-        .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
-        .outerjoin(copy_file, _is_current(copy_id))
-    )
-    query = sa.select(_order.c.seq, *columns, *RECORD_COLUMNS).select_from(joined).where(_order.c.seq > after_seq)
     return [
         CompareRow(
             seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated, bool(was_bad)
         )
-        for seq, size, published, contradictory, read_at, stated, was_bad, *record in c.execute(
-            query.order_by(_order.c.seq).limit(limit)
+        for seq, size, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
+            c, copy_id, after_seq, limit
         )
     ]
 
@@ -288,10 +279,30 @@ def digest_stated(listed: ListedFile) -> bytes:
     return xxh3_128_digest(_pack(listed).encode())
 
 
-def _is_current(copy_id: CopyId) -> sa.ColumnElement[bool]:
+def _is_current(copy_id: CopyId | sa.BindParameter[int]) -> sa.ColumnElement[bool]:
     """Match the answer of a copy about a file's present version."""
     mine = copy_file.c.copy_id == copy_id, copy_file.c.file_id == file.c.id
     return sa.and_(*mine, copy_file.c.version == file.c.version)
+
+
+_was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
+_PAGE = CompiledStatement(
+    sa.select(
+        _order.c.seq,
+        *(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")),
+        *(copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~_was_good, sa.false())),
+        *RECORD_COLUMNS,
+    )
+    .select_from(
+        _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
+        .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
+        .outerjoin(copy_file, _is_current(sa.bindparam("copy")))
+    )
+    .where(_order.c.seq > sa.bindparam("after"))
+    .order_by(_order.c.seq)
+    .limit(sa.bindparam("most")),
+    *("copy", "after", "most"),
+)
 
 
 def _pack(listed: ListedFile) -> str:
@@ -303,6 +314,8 @@ def _pack(listed: ListedFile) -> str:
 def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> ListedFile | None:
     if published is None:
         return None
+    if not published and not contradictory:
+        return ListedFile(size_bytes, ())  # the most common case: files of a mounted copy
     found = [one for line in published.split("\n") if line for one in json.loads(line)]
     digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
     is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)
