@@ -57,11 +57,15 @@ ffibuilder.cdef(
         uint8_t md5[16]; uint8_t xxh3_128[16]; uint8_t crc64nvme[8];
     } file_batch_record;
     typedef struct { const char *text; size_t text_bytes; size_t count; } file_batch_paths;
-    size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
-                             int64_t recent_since_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records);
-    size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes,
-                                  int64_t recent_since_ns, int64_t most_ns, uint8_t *arena, size_t arena_bytes,
-                                  file_batch_record *records);
+    typedef enum {
+        STABLE_BATCH_MEMORY, STABLE_BATCH_DIRECT, STABLE_BATCH_UNENCODED, STABLE_BATCH_DROPPED, STABLE_BATCH_PASSING,
+        STABLE_BATCH_KEPT, ...
+    } stable_batch_way;
+    typedef struct {
+        int root_fd; stable_batch_way way; uint64_t limit_bytes; int64_t recent_since_ns; int64_t most_ns;
+    } stable_batch_terms;
+    size_t stable_batch_read(const stable_batch_terms *terms, const file_batch_paths *paths, uint8_t *arena,
+                             size_t arena_bytes, file_batch_record *records);
     void position_batch_find(int root_fd, const file_batch_paths *paths, uint64_t *positions);
     size_t load_batch_read(const file_batch_paths *paths, uint64_t limit_bytes, uint8_t *arena, size_t arena_bytes,
                            file_batch_record *records);

@@ -1,5 +1,5 @@
 /*
- * Read many small files in one call, each as one stable version, from the page cache or directly from the disk.
+ * Read many small files in one call, each as one stable version, from the page cache or from the disk.
  *
  * Leaves every unusual file to the caller, who reads it separately and classifies it. Therefore no call reports an
  * error: a file is either read or not. Never waits for a lock, FIFO or terminal. Linux only.
@@ -9,30 +9,44 @@
 
 #include "file_batch.h"
 
-/*
- * Read files of at most ${limit_bytes} beneath ${root_fd} from the page cache, as file_batch_fill does. Never wait for
- * a disk, except to write back dirty pages.
- *
- * A file is read if:
- * - its path resolves beneath the root from cached folders, without symbolic links;
- * - it is regular, has no holes, and is entirely in the page cache;
- * - size, mtime, ctime, device and inode at the path after reading equal those of the descriptor before reading;
- * - if its mtime or ctime is ${recent_since_ns} or later, no program has it open for writing. A write sets the times
- *   when it begins, and may continue long after.
- * Dirty pages are written back before the first stat. The atime is preserved if the system permits O_NOATIME.
- */
-size_t stable_batch_read(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
-                         uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+/* Where contents come from, and what reading them does to the page cache. */
+typedef enum {
+    /* From the page cache alone, where the whole file must be. Never waits for a disk, except to write back. */
+    STABLE_BATCH_MEMORY,
+    /* From the disk with O_DIRECT, which the kernel must confirm for the file (STATX_DIOALIGN). Cached pages stay. */
+    STABLE_BATCH_DIRECT,
+    /* The same where the kernel confirms nothing (btrfs): no extent may be encoded or inline. Drops clean pages first. */
+    STABLE_BATCH_UNENCODED,
+    /* Through the page cache, after dropping clean pages. What was read is dropped again. */
+    STABLE_BATCH_DROPPED,
+    /* Through the page cache. What was read is dropped again if nothing of the file was cached before. */
+    STABLE_BATCH_PASSING,
+    /* Through the page cache, which keeps what was read. */
+    STABLE_BATCH_KEPT
+} stable_batch_way;
+
+/* How all files of a batch are read. */
+typedef struct {
+    int root_fd;
+    stable_batch_way way;
+    uint64_t limit_bytes;    /* leave larger files to the caller */
+    int64_t recent_since_ns; /* file times: a write that began at or after this may still be in progress */
+    int64_t most_ns;         /* begin no file after this time, so that the caller can stop although the disk is slow */
+} stable_batch_terms;
 
 /*
- * Read files from the disk with O_DIRECT, bypassing the page cache. ${arena} must be page-aligned.
+ * Read files beneath a folder, as file_batch_fill does. ${arena} must be page-aligned for O_DIRECT.
  *
- * The conditions are those of stable_batch_read, with two differences: the kernel must confirm support of O_DIRECT for
- * the file (STATX_DIOALIGN) instead of holding it in the page cache, and folders may be looked up on the disk. Cached
- * pages stay cached and are not used. The caller must know whether a layer below the file system has a cache of its
- * own. Begin no further file after ${most_ns}, so that the caller can stop or yield although the disk is slow.
+ * A file is read if:
+ * - its path resolves beneath the root without symbolic links; from memory: through cached folders;
+ * - it is regular and has no holes;
+ * - size, mtime, ctime, device and inode at the path after reading equal those of the descriptor before reading;
+ * - if its mtime or ctime is recent, no program has it open for writing. A write sets the times when it begins, and may
+ *   continue long after.
+ * Dirty pages are written back before the first stat. The atime is preserved if the system permits O_NOATIME. The
+ * caller must know whether a layer below the file system has a cache of its own.
  */
-size_t stable_batch_read_disk(int root_fd, const file_batch_paths *paths, uint64_t limit_bytes, int64_t recent_since_ns,
-                              int64_t most_ns, uint8_t *arena, size_t arena_bytes, file_batch_record *records);
+size_t stable_batch_read(const stable_batch_terms *terms, const file_batch_paths *paths, uint8_t *arena,
+                         size_t arena_bytes, file_batch_record *records);
 
 #endif

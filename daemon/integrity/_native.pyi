@@ -91,27 +91,13 @@ class _Lib:
     def crc64_features(self) -> int: ...
     def crc64_features_in_use(self) -> int: ...
     FILE_BATCH_READ: int
-    def stable_batch_read(
-        self,
-        root_fd: int,
-        paths: CData,
-        limit_bytes: int,
-        recent_since_ns: int,
-        arena: CData,
-        arena_bytes: int,
-        records: CData,
-    ) -> int: ...
-    def stable_batch_read_disk(
-        self,
-        root_fd: int,
-        paths: CData,
-        limit_bytes: int,
-        recent_since_ns: int,
-        most_ns: int,
-        arena: CData,
-        arena_bytes: int,
-        records: CData,
-    ) -> int: ...
+    STABLE_BATCH_MEMORY: int
+    STABLE_BATCH_DIRECT: int
+    STABLE_BATCH_UNENCODED: int
+    STABLE_BATCH_DROPPED: int
+    STABLE_BATCH_PASSING: int
+    STABLE_BATCH_KEPT: int
+    def stable_batch_read(self, terms: CData, paths: CData, arena: CData, arena_bytes: int, records: CData) -> int: ...
     def position_batch_find(self, root_fd: int, paths: CData, positions: CData) -> None: ...
     def load_batch_read(
         self, paths: CData, limit_bytes: int, arena: CData, arena_bytes: int, records: CData

@@ -15,8 +15,31 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
+from integrity.errors import ConfigError
+
 DISTRIBUTION = "integrity-nas"
+_WEB = (
+    "starlette",
+    "uvicorn",
+    "jinja2",
+    "itsdangerous",
+    "argon2",
+    "python_multipart",
+    "sse_starlette",
+    "prometheus_client",
+)
 _PREFIX = "file://"
+
+
+def require_web() -> None:
+    """
+    Require what the page needs.
+
+    Raises:
+        ConfigError: the extra `web` is not installed, or only in parts.
+    """
+    if any(find_spec(name) is None for name in _WEB):
+        raise ConfigError(f"the page needs packages that are not installed; {how_to_install('web')}")
 
 
 def how_to_install(extra: str) -> str:

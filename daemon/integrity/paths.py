@@ -25,22 +25,27 @@ def path_fields(name: str, path: bytes) -> dict[str, object]:
 
 
 def shell_path(path: bytes) -> str:
-    """Quote a path so that bash and zsh read back exactly these bytes, whatever they are."""
+    """
+    Quote a path so that sh, bash, and zsh read back exactly these bytes, whatever they are.
+
+    A path that ends in a line break needs bash or zsh: sh has no way to write it in one word.
+    """
     try:
         text = path.decode("utf-8")
     except UnicodeDecodeError:
         text = "\n"
+    lead = "./" if path.startswith(b"-") else ""  # else it would be taken for an option
     if text.isprintable():
-        # What begins with a dash would be taken for an option.
-        return shlex.quote(text if not text.startswith("-") else f"./{text}")
-    return "$'" + "".join(_quote(byte) for byte in path) + "'"
+        return shlex.quote(lead + text)
+    escaped = lead + "".join(_SPECIAL.get(byte) or _quote(byte) for byte in path)
+    return f"$'{escaped}'" if path.endswith(b"\n") else f"\"$(printf '{escaped.replace('%', '%%')}')\""
+
+
+_SPECIAL = {ord("'"): "\\047", ord("\\"): "\\\\"}
 
 
 def _quote(byte: int) -> str:
-    char = chr(byte)
-    if char in "'\\":
-        return f"\\{char}"
-    return char if 0x20 <= byte < 0x7F else f"\\x{byte:02x}"
+    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
 
 
 __all__ = ["absolute", "path_fields", "shell_path"]

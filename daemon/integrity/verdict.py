@@ -340,6 +340,7 @@ class Level(StrEnum):
 
     PUBLISHED = "published"  # digests it states: describes what was once stored there
     READ = "read"  # its bytes as they are now
+    CACHED = "cached"  # its bytes, possibly from memory
 
 
 class CopyVote(StrEnum):
@@ -422,7 +423,12 @@ _STANDS = {
 
 
 def arbitrate(
-    judgement: Judgement, vote: CopyVote, *, are_equal: bool = False, has_good_blocks: bool = False
+    judgement: Judgement,
+    vote: CopyVote,
+    *,
+    are_equal: bool = False,
+    has_good_blocks: bool = False,
+    was_read: bool = True,
 ) -> Arbitration:
     """
     Decide between catalog, file and copy.
@@ -434,10 +440,11 @@ def arbitrate(
             is when both differ from the catalog.
         has_good_blocks: every block that is bad in the file is in the copy as it was recorded; looked at only where
             both are damaged.
+        was_read: the judgement rests on a reading of now, and not only on what is recorded.
     """
     stand = find_stand(judgement)
     outcome = _find_outcome(stand, vote, are_equal=are_equal, has_good_blocks=has_good_blocks)
-    words, command = _find_step(stand, outcome)
+    words, command = _find_step(stand, outcome, was_read=was_read)
     return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command)
 
 
@@ -553,7 +560,13 @@ _STEPS_WITHOUT_GOOD_FILE = {
 }
 
 
-def _find_step(stand: FileState, outcome: ArbitrationOutcome) -> tuple[str, str | None]:
+READ_FIRST = ("check that the file here is intact, then run the backup again", "integrity scrub {path}")
+"""The next step for a file that may be the only copy, and was not read."""
+
+
+def _find_step(stand: FileState, outcome: ArbitrationOutcome, *, was_read: bool) -> tuple[str, str | None]:
+    if outcome is ArbitrationOutcome.COPY_MISSING and stand is FileState.GOOD and not was_read:
+        return READ_FIRST
     if stand is FileState.CONTESTED and outcome is ArbitrationOutcome.REPAIRABLE:
         return "somebody wrote to it: if that was not meant, put the recorded bytes back", _STEPS[outcome][1]
     if stand not in (FileState.GOOD, FileState.WRITTEN) and outcome in _STEPS_WITHOUT_GOOD_FILE:

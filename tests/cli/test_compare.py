@@ -31,7 +31,7 @@ def test_what_is_printed_when_all_is_well(root: Path, copy: Path, integrity: Box
     said_lines = lines_of(done.stdout)
     assert f"{COUNT} files: {COUNT} the same" in said_lines
     assert f"with {copy}: {COUNT} compared by reading the data back" in said_lines
-    assert any(line.startswith("compare: all is well, after ") for line in said_lines)
+    assert any(line.startswith("compare: the copy matches the record, after ") for line in said_lines)
     assert "" == integrity.run("-q", "compare", root, "--with", copy, expect=0).stdout
 
 

@@ -87,14 +87,21 @@ def test_paths_in_objects_can_be_turned_back(name: bytes) -> None:
     assert name == (base64.b64decode(fields["path_b64"]) if "path_b64" in fields else fields["path"].encode())
 
 
+@pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize(
-    "name", [b"/a b", b"/it's", b"/-x", b"-x", b"/new\nline", b"/\xff'\\\x1b[31m", "/ü".encode(), b"/$(id)", b"/\xffa1"]
+    "name",
+    [
+        *(b"/a b", b"/it's", b"/-x", b"-x", b"-\xff", b"/new\nline", b"/\xff'\\\x1b[31m", "/ü".encode(), b"/$(id)"),
+        *(b"/\xffa1", b'/\x1b$(id)`id`$HOME"\\n%s%%41\x07', b"/\xff  two ", bytes(range(1, 256)), b"/end\n"),
+    ],
 )
-def test_command_lines_can_be_copied_into_a_shell(name: bytes) -> None:
-    """Bash reads back exactly the bytes of the name."""
-    done = subprocess.run(["bash", "-c", f"printf %s {shell_path(name)}"], capture_output=True, check=True)
+def test_command_lines_can_be_copied_into_a_shell(name: bytes, shell: str) -> None:
+    """Each shell reads back exactly the bytes of the name; that of sh can't end in a line break."""
+    if shell == "sh" and name.endswith(b"\n"):
+        pytest.skip("not in one word of sh")
+    done = subprocess.run([shell, "-c", f"printf %s {shell_path(name)}"], capture_output=True, check=True)
 
-    assert done.stdout.removeprefix(b"./" if name == b"-x" else b"") == name
+    assert done.stdout.removeprefix(b"./" if name.startswith(b"-") else b"") == name
 
 
 def test_messages_cannot_control_the_terminal() -> None:

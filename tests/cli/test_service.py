@@ -174,6 +174,22 @@ def test_page_is_installed_only_if_asked_for(integrity: Box, system: Path) -> No
     assert before == get_versions(system)
 
 
+def test_page_is_not_installed_without_what_it_needs(integrity: Box, system: Path) -> None:
+    """Exit 2 with the command that installs the extra, before anything is written."""
+    program = "import sys; sys.modules['starlette'] = None; from integrity.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "service", "install", "--web", "--root", system],
+        env=integrity.environment,
+        capture_output=True,
+        text=True,
+    )
+
+    assert 2 == done.returncode, done.stderr
+    assert "pip install" in done.stderr
+    assert "[web]" in done.stderr
+    assert set() == find_files(system)
+
+
 def test_edited_unit_of_the_page_is_kept(integrity: Box, system: Path) -> None:
     """Installing is refused and writes nothing, --force and uninstalling keep the edited file under another name."""
     integrity.run("service", "install", "--web", "--root", system, expect=0)

@@ -16,6 +16,7 @@ from support.cli import Box, make_command
 
 HEAVY = ("sqlalchemy", "alembic", "pydantic", "tomllib", "watchdog", "integrity.catalog", "integrity.jobs")
 PINNED = [
+    "setup",
     "scan",
     "scrub",
     "compare",

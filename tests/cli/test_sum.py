@@ -231,6 +231,46 @@ def test_match_and_its_opposite(integrity: Box, tree: Path) -> None:
     assert integrity.json("sum", "--match", known, tree / "a", expect=0)[0]["known"] is True
 
 
+def test_match_with_digests(integrity: Box, tree: Path) -> None:
+    """With a style the lines carry the digests, of known files and of unknown ones, as those of md5deep -M and -X."""
+    known = tree.parent / "known"
+    known.write_text(f"{ABC}  whatever\n")
+    empty = "d41d8cd98f00b204e9800998ecf8427e"
+
+    assert (0, f"{ABC}  a\n".encode()) == run(integrity, tree, "--untagged", "--match", known, "a", "empty")[:2]
+    assert (0, f"MD5 (empty) = {empty}\n".encode()) == run(
+        integrity, tree, "--tag", "--not-match", known, "a", "empty"
+    )[:2]
+    out = run(integrity, tree, "--hashdeep", "--not-match", known, "a", "empty")[1]
+    assert out.startswith(b"%%%% HASHDEEP-1.0\n%%%% size,md5,filename\n")
+    assert out.endswith(f"0,{empty},empty\n".encode())
+    known.write_text(f"{ABC}  whatever\n{'0' * 40}  other\n")
+    assert 2 == run(integrity, tree, "--untagged", "--match", known, "a")[0]
+
+
+def test_warning_names_the_algorithm_of_the_line(integrity: Box, tree: Path) -> None:
+    """Of a file with lines of several kinds, the tag, the number of digits, or the line before says which was meant."""
+    (tree / "sums").write_text(f"{ABC}  a\nSHA256 (a) = 12\n{'0' * 40}\nnonsense\nSHA1 (a) = {'0' * 40}\nnonsense\n")
+    (tree / "manifest-sha512.txt").write_text("nonsense\n")
+    _, _, err = run(integrity, tree, "-c", "-w", "sums", "manifest-sha512.txt")
+    lines = err.decode().splitlines()
+
+    assert [
+        "integrity sum: sums: 2: improperly formatted SHA256 checksum line",
+        "integrity sum: sums: 3: improperly formatted SHA1 checksum line",
+        "integrity sum: sums: 4: improperly formatted MD5 checksum line",
+        "integrity sum: sums: 6: improperly formatted SHA1 checksum line",
+        "integrity sum: manifest-sha512.txt: 1: improperly formatted SHA512 checksum line",
+    ] == [line for line in lines if "improperly formatted" in line and "WARNING" not in line]
+
+
+def test_padded_lines_of_rhash(integrity: Box, tree: Path) -> None:
+    """The tags of ``rhash --bsd`` are padded by spaces."""
+    (tree / "sums").write_text(f"MD5   (a) = {ABC}\nCRC32 (a) = 352441c2\n")
+
+    assert (0, b"a: OK\na: OK\n", b"") == run(integrity, tree, "-c", "--strict", "sums")
+
+
 def test_match_refuses_what_tells_nothing(integrity: Box, tree: Path) -> None:
     """With nothing known every file would be unknown."""
     (tree / "nonsense").write_text("nonsense\n")

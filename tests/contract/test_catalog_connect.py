@@ -49,6 +49,28 @@ def test_folder_and_file_are_for_their_owner_alone(path: bytes) -> None:
     assert sorted(os.listdir(os.path.dirname(path))) == [b"catalog.db", b"catalog.db.lock"]
 
 
+def test_only_writers_have_a_large_cache(path: bytes) -> None:
+    """A page that reads the catalog in several threads must not hold 24 MiB in each."""
+
+    def ask_size(*, writes: bool) -> int:
+        with Catalog.open(path, writes=writes) as catalog, catalog.read() as c:
+            return int(c.exec_driver_sql("PRAGMA cache_size").scalar_one())
+
+    assert -24576 == ask_size(writes=True)
+    assert -2000 == ask_size(writes=False)
+
+
+def test_statements_are_compiled_once_for_all_connections(path: bytes) -> None:
+    """Whoever opens the catalog for each question does not wait for the compiler again, and leaves no garbage of it."""
+    compiled = []
+    query = sa.select(meta.c.key).where(meta.c.key == "uuid")
+    for _ in range(2):
+        with Catalog.open(path, writes=False) as catalog, catalog.read() as c:
+            compiled.append(c.execute(query).context.compiled)
+
+    assert compiled[0] is compiled[1]
+
+
 def test_making_a_catalog_where_one_is_changes_nothing(path: bytes) -> None:
     """What was recorded can't be lost by making a catalog twice."""
     with open(path, "rb") as stored:

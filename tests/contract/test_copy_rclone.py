@@ -22,6 +22,7 @@ from integrity.errors import ConfigError, CopyUnreachable, ReadError, Unreadable
 from support.machine import need_programs
 from support.privileges import let_in
 from support.smtpsink import free_port
+from support.sshbox import make_sshbox
 from support.waiting import wait_until
 
 
@@ -118,6 +119,28 @@ def test_digests_are_computed_by_an_sftp_server(tmp_path, config):
     finally:
         server.kill()
         server.wait()
+
+
+def test_control_characters_over_sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a name is listed over SFTP and not found again: that it is missing is not said."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    for name in (b"plain", b"tab\tx"):
+        (folder / os.fsdecode(name)).write_bytes(name)
+    with make_sshbox(tmp_path, monkeypatch) as box:
+        key = box.home / ".ssh" / "id_ed25519"
+        url = f"rclone::sftp,host=127.0.0.1,port={box.port},user={box.user},key_file={key}:{folder}"
+        with open_copy(url) as copy:
+            paths = sorted(list_entries(copy))
+            found = dict(copy.digest(paths, Kind.MD5))
+            with pytest.raises(Unreadable, match="control character in its name"):
+                copy.open(b"tab\tx")
+
+    assert [b"plain", b"tab\tx"] == paths
+    assert hashlib.md5(b"plain").digest() == found[b"plain"]
+    trouble = found[b"tab\tx"]
+    assert isinstance(trouble, Trouble)
+    assert "control character in its name" in trouble.message
 
 
 def is_listening(port: int) -> bool:

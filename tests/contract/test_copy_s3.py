@@ -448,7 +448,8 @@ class _Answers(BaseHTTPRequestHandler):
         if bucket == "silent":
             self.server.is_released.wait(20)  # type: ignore[attr-defined]
             return
-        self._send(_LISTINGS[bucket] if "list-type" in self.path else b"more bytes than anybody asked for")
+        content = b"ab" if bucket == "short" else b"more bytes than anybody asked for"
+        self._send(_LISTINGS[bucket] if "list-type" in self.path else content)
 
     def do_HEAD(self) -> None:
         self.send_response(200)
@@ -478,6 +479,7 @@ _LISTINGS = {
         _FILE.format("p/x", 1, ""),
         more="<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>",
     ),
+    "short": _write_listing(_FILE.format("p/x", 10, "")),
     "page": b"<html>Welcome to nginx!</html>",
     "no-sense": b"<html>Welcome to nginx!</html",
     "word": _write_listing("<Key>p/x</Key><Size>large</Size>"),
@@ -527,8 +529,13 @@ def test_store_that_sends_other_bytes_than_asked_for_is_not_believed(stranger: s
     """A store that does not know ranges would give the wrong part of a file."""
     with S3Copy("s3://hostile/p", endpoint=stranger) as copy:
         file = copy.open(b"x")
-        with pytest.raises(Unreadable, match="asked for"):
+        with pytest.raises(Unreadable, match="more than 3 bytes where 3 were asked for"):
             file.read(5, 3)
+        file.close()
+    with S3Copy("s3://short/p", endpoint=stranger) as copy:
+        file = copy.open(b"x")
+        with pytest.raises(Unreadable, match="only 2 bytes where 7 were asked for"):
+            file.read(3, 7)
         file.close()
 
 

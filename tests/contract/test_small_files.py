@@ -29,9 +29,11 @@ from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import Want, want_to_record
-from integrity.hashing.tasks import Done, Failed, Task
+from integrity.hashing.engine import Engine
+from integrity.hashing.tasks import Done, DoneBatch, Failed, Task
 from integrity.hashing.work_queue import SIDE_BY_SIDE, AnswerBatch, Batch, Shared, WorkQueue
 from integrity.hashing.worker import Worker
+from integrity.model import ReadHow
 from support.answers import answer, answer_all, comparable
 from support.batches import read_batch
 from support.loopfs import LoopFS
@@ -283,7 +285,7 @@ def test_what_is_begun_is_answered_when_nothing_else_comes(tmp_path: Path, mode:
         deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
         todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
         terms = ErrorBudget(), Event(), monotonic, None, None, SIDE_BY_SIDE
-        worker = Worker(Shared(reader, reader.batch(), *terms, todo, deliveries))
+        worker = Worker(Shared(reader, reader.small_readers(), *terms, todo, deliveries))
         thread = Thread(target=worker.work)
         thread.start()
         todo.put(Batch(0, make_tasks([b"f"])[0].as_batch()))
@@ -340,3 +342,25 @@ def test_both_ways_agree_on_each_file_system(each_fs: LoopFS, mode: ReadMode) ->
     long, short = both(folder, mode, make_tasks(paths), 4 * 10**18, each_fs.fs_type)
 
     assert long == short
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("is_serial", [False, True])
+def test_recording_reads_by_the_batch_what_is_not_in_memory(each_fs: LoopFS, is_serial: bool) -> None:
+    """A first scan of a whole disk meets almost only such files. What is in memory is read from there."""
+    cold = ReadHow.CACHE_POSSIBLE if each_fs.fs_type == "btrfs" else ReadHow.DIRECT
+    hows = {b"f%d" % number: (ReadHow.CACHE_POSSIBLE, cold)[number % 2] for number in range(300)}
+    for number, path in enumerate(hows):
+        with open(each_fs.path(path), "wb") as file:
+            file.write(os.urandom(5000))
+        if number % 2:
+            drop(Path(os.fsdecode(each_fs.path(path))))
+    tasks = make_tasks(list(hows))
+
+    with reading_at(Path(os.fsdecode(each_fs.mnt)), ReadMode.RECORD, 4 * 10**18, each_fs.fs_type) as reader:
+        answers = list(Engine(reader, jobs=2, is_serial=is_serial).run_batches(tasks))
+
+    batches = [one for one in answers if isinstance(one, DoneBatch)]
+    assert len(answers) == len(batches)
+    assert hows == {path: done.readings.how for done in batches for path in done.tasks.paths}
+    assert len(hows) == sum(len(done.tasks) for done in batches)

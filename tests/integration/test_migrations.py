@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import site
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -21,8 +24,12 @@ from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
 from integrity.errors import CatalogError, SchemaMismatch
 from integrity.model import Reading
+from support import AnyPath
 from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, take_back
+from support.cli import Box
+from support.programs import sh
 
+TOP = Path(__file__).parents[2]
 BAD_STEP = """
 import sqlalchemy as sa
 from alembic import op
@@ -204,3 +211,60 @@ def test_good_step_rebuilds_a_table_without_losing_what_points_to_it(filled: Cat
         assert db.execute("SELECT count(*), sum(half_done) FROM folder").fetchone() == (2, 2)
         assert db.execute("SELECT count(*) FROM file JOIN folder ON folder.id = folder_id").fetchone() == (6,)
         assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (NEXT,)
+
+
+def extract_older_program(folder: Path) -> None:
+    """Extract the program as it was before the last step was added."""
+    script = f"migrations/versions/{os.path.basename(shipped().get_revision('head').path)}"
+    found = ("log", "-1", "--format=%H", "--diff-filter=A", "--", script)
+    commit = subprocess.run(["git", *found], cwd=TOP, capture_output=True, text=True, check=False).stdout.strip()
+    archive = ("archive", f"--output={folder}/older.tar", f"{commit}^", "daemon", "migrations")
+    if not commit or subprocess.run(["git", *archive], cwd=TOP, check=False).returncode != 0:
+        pytest.skip("needs the history of this checkout")
+    sh("tar", "-x", "-f", folder / "older.tar", "-C", folder)
+    (folder / "migrations").rename(folder / "daemon/integrity/migrations")
+
+
+def run_older(folder: Path, box: Box, *args: AnyPath, expect: int) -> str:
+    """Run the older program, in pure Python, with this environment's libraries and without its site module."""
+    modules = os.pathsep.join([str(folder / "daemon"), *site.getsitepackages()])
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-m", "integrity", *args],
+        env=box.environment | {"PYTHONPATH": modules},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_older_program_goes_back_to_the_catalog_before_the_upgrade(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """It refuses the upgraded one untouched, restores the copy from before, and this program upgrades it once more."""
+    extract_older_program(tmp_path)
+    (root / "file").write_bytes(b"content")
+    run_older(tmp_path, integrity, "scan", root, expect=0)
+    assert 1 == integrity.summary("scrub", root, expect=0)["files_verified"]
+    upgraded = dump(os.fsencode(integrity.catalog))
+
+    assert "newer integrity" in run_older(tmp_path, integrity, "status", expect=4)
+    assert "newer integrity" in run_older(tmp_path, integrity, "scan", expect=4)
+    assert upgraded == dump(os.fsencode(integrity.catalog))
+    (copy,) = tmp_path.rglob("catalog.db.before-*")
+    run_older(tmp_path, integrity, "catalog", "restore", "--yes", copy, expect=0)
+    assert "1 file: 1 verified" in run_older(tmp_path, integrity, "scrub", root, expect=0)
+    assert 1 == integrity.summary("scrub", root, expect=0)["files_verified"]
+
+
+def test_refusal_of_a_newer_catalog_names_the_copy_to_go_back_to(filled: CatalogBox) -> None:
+    """The copy from before the first upgrade that this program does not know, not an older or a later one."""
+    filled.catalog.close()
+    with closing(sqlite3.connect(filled.path.decode())) as db:
+        db.execute("UPDATE alembic_version SET version_num = '9999'")
+        db.commit()
+    for name in (f"{schema.SCHEMA_REVISION}-20261101", f"{NEXT}-20261102", f"{NEXT}-20261103", "9999-20261104"):
+        Path(f"{filled.path.decode()}.before-{name}T000000Z").touch()
+
+    with pytest.raises(SchemaMismatch, match=rf"catalog restore \S+\.before-{NEXT}-20261103T000000Z$"):
+        Catalog.open(filled.path, writes=True)

@@ -123,6 +123,34 @@ def test_exposure_is_small(tmp_path: Path, program: Path, name: str, highest: fl
     assert float(level[1]) <= highest
 
 
+@pytest.mark.parametrize(
+    "reads",
+    [[b"/srv/state"], [b"/mnt"], [b"/media/a b", b"/srv/x%y/key.pem"], [b"/home/me/state", b"/boot/token"]],
+)
+def test_page_that_reads_hidden_places_is_as_little_exposed(tmp_path: Path, program: Path, reads: list[bytes]) -> None:
+    """The drop-in opens what is read and nothing else, and the verifier has not a word to say."""
+    units = make_units(Scope.SYSTEM, bytes(program), has_page=True, page_reads=[b"/var/lib/integrity", *reads])
+    texts = {os.path.basename(unit.path): unit.content.decode() for unit in units}
+    unit = tmp_path / "integrity-web.service"
+    unit.write_text(texts[b"integrity-web.service"] + texts[b"places.conf"])
+    verified = analyze("verify", unit, home=tmp_path)
+    done = analyze("security", "--offline=true", "--threshold=15", "--no-pager", unit, home=tmp_path)
+
+    assert (0, "") == (verified.returncode, verified.stderr)
+    assert 0 == done.returncode, done.stdout
+    assert "/var/lib" not in texts[b"places.conf"]
+    for name in (b"/srv", b"/mnt", b"/media", b"/boot"):
+        is_hidden = f"InaccessiblePaths=-{name.decode()}\n" in texts[b"places.conf"] + "\n"
+        assert is_hidden == (not any(place.startswith(name) for place in reads))
+
+
+def test_page_that_reads_nothing_hidden_needs_no_drop_in(program: Path) -> None:
+    """A name that only begins like a hidden folder lies in none."""
+    units = make_units(Scope.SYSTEM, bytes(program), has_page=True, page_reads=[b"/var/lib/integrity", b"/srv2/state"])
+
+    assert not [unit.path for unit in units if unit.path.endswith(b"places.conf")]
+
+
 def test_program_in_a_closed_folder_is_refused(tmp_path: Path) -> None:
     """The service's user could not start it."""
     program = make_program(tmp_path / "closed")

@@ -72,9 +72,31 @@ def test_page_shows_the_last_known_state(box: SystemdBox) -> None:
         box.run("systemctl", *stop)
         box.run("systemctl", "stop", "integrity.service")
         box.run("systemctl", "reset-failed", "integrity.service", expect=None)
-        box.run("systemctl", "restart", "--job-mode=ignore-dependencies", "integrity-web.service")
+        box.run("systemctl", "restart", "integrity-web.service")
         assert known in ask(box, "/metrics")
+        assert "inactive" == box.show("integrity.service", "ActiveState"), "what its owner stopped stays so"
         box.run("systemctl", "start", "integrity.service")
+
+
+def test_page_reads_a_catalog_in_a_folder_that_its_unit_hides(box: SystemdBox) -> None:
+    """And a token; of what else is in those folders it sees nothing."""
+    box.run("install", "--directory", "--owner=integrity", "--group=integrity", "--mode=750", "/srv/state")
+    box.put("/mnt/secrets/token", "0123456789abcdef0123\n")
+    box.put(
+        "/etc/integrity/integrity.toml",
+        'catalog = "/srv/state/catalog.db"\n[[root]]\npath = "/srv/data"\n[web]\ntoken_file = "/mnt/secrets/token"\n',
+    )
+    box.put("/etc/systemd/system/integrity.service.d/test.conf", "[Service]\nReadWritePaths=/srv/state\n")
+    box.run(PROGRAM, "service", "install", "--web", "--now")
+    box.run(PROGRAM, "scan", "/srv/data")
+    main_pid = box.show("integrity-web.service", "MainPID")
+    seen = ("nsenter", f"--target={main_pid}", "--mount", "ls", "-A")
+
+    assert 'integrity_root_files{root="/srv/data"} 1.0' in ask(box, "/metrics")
+    assert ["state"] == box.run(*seen, "/srv").split()
+    assert ["secrets"] == box.run(*seen, "/mnt").split()
+    box.run(PROGRAM, "service", "uninstall")
+    assert ["test.conf"] == [path.name for path in (box.root / "etc/systemd/system/integrity-web.service.d").iterdir()]
 
 
 def test_page_can_ask_and_read_and_nothing_else(box: SystemdBox) -> None:
@@ -94,16 +116,30 @@ def test_page_is_removed_with_the_service(box: SystemdBox) -> None:
     assert not list(Path(box.root / "etc/sysusers.d").glob("integrity*"))
 
 
+_PASSWORD = "correct horse battery"
 _REPAIR = """
-import sys
-from integrity.model import Actor
-from integrity.service.control.client import DaemonClient
-from integrity.service.control.requests import Act, ActVerb
-from integrity.service.control.socket import connect
+import html, re, sys
+from http.client import HTTPConnection
+from urllib.parse import urlencode
 
-connected = connect(b"/run/integrity/control.sock")
-with DaemonClient(connected) as client:
-    print(client.act(Act(ActVerb.REPAIR, Actor("alice", "192.0.2.7"), path=sys.argv[1].encode()), 60.0).message)
+cookie = ""
+
+def ask(method, path, **fields):
+    global cookie
+    connection = HTTPConnection("127.0.0.1", 8431, timeout=60)
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": cookie}
+    connection.request(method, path, urlencode(fields), form)
+    reply = connection.getresponse()
+    cookie = (reply.headers["Set-Cookie"] or cookie).partition(";")[0]
+    text = html.unescape(reply.read().decode())
+    print(method, path, reply.status, re.sub("<[^>]*>", "", text.partition("<main")[2]))
+    return text
+
+ask("POST", "/login", password=sys.argv[1])
+number = re.search(r'href="/findings/([0-9]+)"', ask("GET", "/findings"))[1]
+token = re.search(r'name="csrf" value="([0-9a-f]+)"', ask("GET", "/findings/" + number))[1]
+ask("POST", "/actions/plan", csrf=token, id=number)
+ask("POST", "/actions/repair", csrf=token, id=number, password=sys.argv[1])
 """
 
 
@@ -130,13 +166,16 @@ def test_page_repairs_where_the_owner_allows_it(ext4: LoopFS) -> None:
         box.run(PROGRAM, "scan", "/srv/watched")
         flip_bit(damaged, BLOCK + 9)
         assert "DAMAGED" in box.run(PROGRAM, "scrub", "/srv/watched", expect=None)
-        ask_to_repair = (*AS_PAGE, sys.executable, "-c", _REPAIR, "/srv/watched/a b")
+        box.run("sh", "-c", f"echo {_PASSWORD} | {PROGRAM} web --set-password")
+        ask_to_repair = (sys.executable, "-c", _REPAIR, _PASSWORD)
 
-        refused = box.run(*ask_to_repair, expect=None)
+        refused = box.run(*ask_to_repair)
+        assert "POST /actions/plan 200" in refused
+        assert "intact in nightly" in refused
+        assert "POST /actions/repair 409" in refused
         assert "integrity repair '/srv/watched/a b' --apply" in refused
         assert "integrity service install --allow-repair --now" in refused
         box.run(PROGRAM, "service", "install", "--allow-repair", "--now")
-        box.run("systemctl", "restart", "integrity-web.service")
         repaired = box.run(*ask_to_repair)
         main_pid = box.show("integrity.service", "MainPID")
         written = box.run(

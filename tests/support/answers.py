@@ -30,14 +30,14 @@ def answer_all(
     reader: Reader, batches: list[list[Task]], *, is_short: bool, stop: StopSignal | None = None
 ) -> list[Result]:
     """The same of several batches."""
-    batch_reader = reader.batch() if is_short else None
+    small_readers = reader.small_readers() if is_short else ()
     deliveries: SimpleQueue[AnswerBatch] = SimpleQueue()
     todo: WorkQueue[Batch] = WorkQueue(1, SIDE_BY_SIDE)
     for number, tasks in enumerate(batches):
         todo.put(Batch(number, _as_batch(tasks)))
     todo.end()
     terms = ErrorBudget(), stop or Event(), lambda: 0.0, None, None, SIDE_BY_SIDE
-    Worker(Shared(reader, batch_reader, *terms, todo, deliveries)).work()
+    Worker(Shared(reader, small_readers, *terms, todo, deliveries)).work()
 
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
     assert [None] * len(delivered) == [delivery.error for delivery in delivered]
@@ -65,7 +65,7 @@ def answer_large(reader: Reader, tasks: list[Task], *, is_beside: bool, stop: St
             todo.put(Batch(number, task))
     todo.end()
     terms = ErrorBudget(), stop or Event(), monotonic, None, None, SIDE_BY_SIDE
-    Worker(Shared(reader, reader.batch() if is_beside else None, *terms, todo, deliveries)).work()
+    Worker(Shared(reader, reader.small_readers() if is_beside else (), *terms, todo, deliveries)).work()
 
     delivered = [deliveries.get_nowait() for _ in range(deliveries.qsize())]
     assert [None] * len(delivered) == [delivery.error for delivery in delivered]

@@ -18,9 +18,8 @@ class BatchFile(NamedTuple):
 
 
 def read_batch(reader: Reader, paths: Sequence[bytes], limit_bytes: int, memory: memoryview) -> list[BatchFile | None]:
-    """Read the first so many of some files, at least one; None for each that the C core leaves to the long way."""
-    batch, arena = reader.batch(), Arena(memory)
-    assert batch is not None
+    """Read the first so many of some files, at least one; None for each that the first way leaves to the next."""
+    batch, arena = reader.small_readers()[0], Arena(memory)
     since_ns, until_ns = batch.read(paths, [limit_bytes] * len(paths), limit_bytes, arena)
     if not arena.count:
         return [None] * len(paths)

@@ -11,6 +11,8 @@ from support.cli import Box, Completed
 from support.results import get_number
 
 _NINE = ("verified", "new", "changed", "damaged", "missing", "unreadable", "unstable", "skipped", "not_due")
+_EVIDENCE = ("read", "cached", "published")
+_HERE = ("read_here", "known_by_record")
 
 
 def back_up(root: Path, copy: Path) -> Path:
@@ -35,9 +37,13 @@ def compare(integrity: Box, *args: object, expect: int | None = None) -> Complet
 
 
 def check_sum(done: Completed) -> None:
-    """Check that each known name is counted exactly once (R8)."""
-    counted = sum(get_number(done.summary, f"files_{name}") for name in _NINE)
-    assert get_number(done.summary, "files_known") == counted, done.summary
+    """Check that each known name is counted exactly once (R8), by the evidence of its copy and of the file here."""
+    count = {name: get_number(done.summary, f"files_{name}") for name in (*_NINE, *_EVIDENCE, *_HERE, "not_comparable")}
+    assert get_number(done.summary, "files_known") == sum(count[name] for name in _NINE), done.summary
+    answered = count["verified"] + count["changed"] + count["damaged"]
+    assert answered == sum(count[name] for name in _EVIDENCE), done.summary
+    answered += count["missing"] + count["unreadable"] + count["not_comparable"]
+    assert answered == sum(count[name] for name in _HERE), done.summary
 
 
 def counts(done: Completed) -> dict[str, int]:

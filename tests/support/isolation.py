@@ -24,7 +24,7 @@ from support.programs import SEARCH_PATH, sh
 
 # Everything else is dropped: locale, proxies, XDG_*, SSH_AUTH_SOCK, and the variables of git, rclone, borg, AWS, ...
 _KEPT = ("CI", "LD_LIBRARY_PATH", "PYTHONPATH", "TERM", "TMPDIR", "VIRTUAL_ENV")
-_KEPT_PREFIXES = ("INTEGRITY_TEST_", "PYTEST_XDIST_")
+_KEPT_PREFIXES = ("INTEGRITY_TEST_", "INTEGRITY_SCREENSHOTS", "PYTEST_XDIST_")
 _SET = {
     "FUSE_LIBRARY_NAME": "fuse3",  # mfusepy prefers libfuse 2 where the machine has both
     "GIT_CONFIG_NOSYSTEM": "1",

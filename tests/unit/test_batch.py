@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import ReadInterrupted
-from integrity.files.batch import Arena
+from integrity.files.batch import READ, Arena
 from integrity.files.buffers import Buffers
 from integrity.files.direct_io import direct_alignment
 from integrity.files.page_cache import drop_clean_pages, page_bytes, resident_bytes
 from integrity.files.span import Pace, ReadMode
-from integrity.model import Witness
+from integrity.model import ReadHow, Witness
 from support import AnyPath
 from support.batches import BatchFile, read_batch
 from support.loopfs import LoopFS, flip_bit
@@ -273,10 +273,15 @@ class AskedPace(Pace):
 
 class TestDisk:
     @pytest.mark.root
-    @pytest.mark.parametrize("fs_type", ["ext4", "xfs"])
-    def test_bytes_come_from_the_disk(self, fs_type: str, arena: memoryview) -> None:
-        """Rot below a file that lies in memory is seen (R4), memory is left as it is, and what is dirty is no rot."""
-        with LoopFS(fs_type) as fs:
+    @pytest.mark.parametrize("fs_type", ["ext4", "xfs", "btrfs"])
+    def test_bytes_come_from_the_disk(self, fs_type: str) -> None:
+        """
+        Rot below a file that lies in memory is seen (R4), and what is dirty is no rot.
+
+        Memory is left as it is, but on btrfs, where only dropping it makes sure.
+        """
+        arena = Buffers(1 << 20, 1).acquire()
+        with LoopFS(fs_type, options="nodatasum" if fs_type == "btrfs" else "") as fs:
             for name in (b"rotten", b"dirty"):
                 with open(fs.path(name), "wb") as file:
                     file.write(b"good" * 2500)
@@ -286,31 +291,69 @@ class TestDisk:
                 flip_bit(fs.path(b"rotten"), 5000)
                 with reading(fs.mnt, ReadMode.DISK, capability=make_capability(fs_type)) as reader:
                     rotten, dirty = read_batch(reader, [b"rotten", b"dirty"], LIMIT_BYTES, arena)
-                assert page_bytes(10_000) == resident_bytes(file.fileno(), 10_000)
+                kept_bytes = 0 if fs_type == "btrfs" else page_bytes(10_000)
+                assert kept_bytes == resident_bytes(file.fileno(), 10_000)
 
             assert rotten is not None
             assert [5000] == [at for at, byte in enumerate(rotten.data) if byte != b"good"[at % 4]]
             assert b"good" * 2500 == content_of(dirty)
 
     @pytest.mark.root
-    def test_no_file_is_taken_where_nobody_vouches(self, btrfs: LoopFS, arena: memoryview) -> None:
-        """Nor is anything read that lies inside of metadata, or is kept in a journal first."""
-        (Path(os.fsdecode(btrfs.mnt)) / "f").write_bytes(b"x" * 5000)
-        with reading(btrfs.mnt, ReadMode.DISK, capability=make_capability("btrfs")) as reader:
-            assert reader.batch() is None
+    def test_no_file_is_taken_where_nobody_vouches(self, arena: memoryview) -> None:
+        """Nor is anything read that is kept in a journal first."""
         with LoopFS("ext4", options="data=journal") as journalled:
             Path(os.fsdecode(journalled.path(b"f"))).write_bytes(b"x" * 5000)
             with reading(journalled.mnt, ReadMode.DISK) as reader:
                 assert [None] == read_batch(reader, [b"f"], LIMIT_BYTES, arena)
+
+    @pytest.mark.root
+    def test_content_in_metadata_is_left_to_the_way_that_vouches_for_nothing(self, btrfs: LoopFS) -> None:
+        """Btrfs stores small and compressed files so that O_DIRECT can't read past the cache."""
+        Path(os.fsdecode(btrfs.path(b"f"))).write_bytes(b"inline")
+        arena = Arena(Buffers(1 << 20, 1).acquire())
+        with reading(btrfs.mnt, ReadMode.DISK, capability=make_capability("btrfs")) as reader:
+            direct, dropped = reader.small_readers()
+            assert (ReadHow.DIRECT, ReadHow.CACHE_POSSIBLE) == (direct.how, dropped.how)
+            direct.read([b"f"], [6], LIMIT_BYTES, arena)
+            assert READ not in arena.statuses()
+            dropped.read([b"f"], [6], LIMIT_BYTES, arena)
+            assert [READ] == arena.statuses()
+        assert b"inline" == bytes(arena.memory[:6])
+
+    @pytest.mark.root
+    @pytest.mark.parametrize("fs_type", ["ext4", "xfs", "btrfs", "overlay"])
+    def test_last_way_of_recording_leaves_the_cache_as_it_was(self, each_fs: LoopFS, fs_type: str) -> None:
+        """What nobody had in memory is dropped, unless it may be another file system's; parts of files are left."""
+        sizes, arena = [50_000, 50_000, 50_000], Arena(Buffers(1 << 20, 1).acquire())
+        paths = [b"cold", b"warm", b"half"]
+        for path in paths:
+            with open(each_fs.path(path), "wb") as file:
+                file.write(os.urandom(50_000))
+            if path != b"warm":
+                drop(each_fs.path(path))
+        with open(each_fs.path(b"half"), "rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            os.pread(file.fileno(), 4096, 0)
+        with reading(each_fs.mnt, capability=make_capability(fs_type)) as reader:
+            last = reader.small_readers()[-1]
+            last.read(paths, sizes, LIMIT_BYTES, arena)
+
+        is_kept = fs_type == "overlay"
+        assert [True, True, is_kept] == [status == READ for status in arena.statuses()]
+        held = []
+        for path in paths:
+            with open(each_fs.path(path), "rb") as file:
+                held.append(resident_bytes(file.fileno(), 50_000))
+        assert [page_bytes(50_000) if is_kept else 0, page_bytes(50_000)] == held[:2]
 
     def test_where_it_would_not_do_there_is_no_short_way(self, tmp_path: Path) -> None:
         """File systems with caches of their own or on other machines, readings without maps."""
         capabilities = [make_capability(fs_type) for fs_type in ("overlay", "zfs", "nfs4", "tmpfs", "fuse.sshfs")]
         for capability in (*capabilities, make_capability(has_direct_io=False)):
             with reading(tmp_path, ReadMode.DISK, capability=capability) as reader:
-                assert reader.batch() is None
+                assert not reader.small_readers()
         with reading(tmp_path, ReadMode.DISK, use_holes=False) as reader:
-            assert reader.batch() is None
+            assert not reader.small_readers()
 
     def test_pace_is_asked_once_a_batch(self, tmp_path: Path) -> None:
         """It grants what is read, no more than it wants in one piece, and is told what came of it."""
@@ -322,8 +365,7 @@ class TestDisk:
         pace, buffers = AskedPace(128 << 10), Buffers(1 << 20, 1)
         arena, answered = Arena(buffers.acquire()), 0
         with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
-            batch = reader.batch()
-            assert batch is not None
+            (batch,) = reader.small_readers()
             while answered < len(paths):
                 batch.read(paths[answered:], sizes[answered:], LIMIT_BYTES, arena)
                 assert arena.count
@@ -346,8 +388,7 @@ class TestDisk:
             (tmp_path / os.fsdecode(path)).write_bytes(b"x" * 1000)
         pace, arena = AskedPace(1 << 20, share_bytes=0.1), Arena(Buffers(1 << 20, 1).acquire())
         with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
-            batch = reader.batch()
-            assert batch is not None
+            (batch,) = reader.small_readers()
             for number in range(len(paths)):
                 batch.read(paths[number:], [1000] * (5 - number), LIMIT_BYTES, arena)
                 assert arena.count == 1
@@ -359,8 +400,7 @@ class TestDisk:
         (tmp_path / "f").write_bytes(b"x")
         pace, arena = AskedPace(0, is_over=True), Arena(Buffers(1 << 20, 1).acquire())
         with reading(tmp_path, ReadMode.DISK, pace=pace) as reader:
-            batch = reader.batch()
-            assert batch is not None
+            (batch,) = reader.small_readers()
             with pytest.raises(ReadInterrupted):
                 batch.read([b"f"], [1], LIMIT_BYTES, arena)
 

@@ -31,6 +31,7 @@ PLACES = {
     "run": "/runs/1",
     "copies": "/copies",
     "alerts": "/alerts",
+    "history": "/history",
     "settings": "/settings",
 }
 WIDTHS = (360, 1440)
@@ -46,6 +47,13 @@ def browser() -> Iterator[Browser]:
             yield started
         finally:
             started.close()
+
+
+def find_folder(usual: Path) -> Path:
+    """Return the folder for screenshots."""
+    folder = Path(os.environ.get("INTEGRITY_SCREENSHOTS", usual))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def log_in(tab: Page, page: WebPage) -> None:
@@ -72,8 +80,7 @@ def listen(tab: Page) -> list[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_fit_and_have_no_barriers(browser: Browser, page: WebPage, tmp_path: Path, scheme: str) -> None:
     """Nothing sticks out at any width, no script is refused or runs from a name, axe finds nothing serious."""
-    folder = Path(os.environ.get("INTEGRITY_SCREENSHOTS", tmp_path))
-    problems = []
+    folder, problems = find_folder(tmp_path), []
     for width in WIDTHS:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
         tab = context.new_page()
@@ -155,14 +162,26 @@ def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
     expect(tab).to_have_url(f"{page.url}/login")
 
 
-def test_decisions_are_a_click_away(browser: Browser, watched: Watched) -> None:
+def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path: Path) -> None:
     """The forms have no barriers, and the page says what came of it and leads back."""
     with WebPage(watched.box, watched.toml, web="actions = true") as page, Service(watched.box):
         tab = browser.new_page(viewport={"width": 360, "height": 900})
-        complaints = listen(tab)
+        complaints, folder = listen(tab), find_folder(tmp_path)
+
+        def shoot(name: str) -> None:
+            tab.screenshot(path=folder / f"{name}-360-light.png", full_page=True)
+
+        tab.goto(f"{page.url}/login")
+        shoot("login")
         log_in(tab, page)
-        for place in ("/", "/findings/1", "/history", "/alerts"):
+        for name, place in {
+            "live": "/",
+            "decide": "/findings/1",
+            "nothing-decided": "/history",
+            "test": "/alerts",
+        }.items():
             tab.goto(page.url + place)
+            shoot(name)
             violations = Axe().run(tab).response["violations"]
             assert [] == [one["id"] for one in violations if one["impact"] in ("serious", "critical")], place
             assert not tab.evaluate("document.documentElement.scrollWidth > innerWidth"), place
@@ -173,7 +192,11 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched) -> None:
         expect(tab.locator("dl.facts")).to_contain_text("acknowledged")
         tab.click("text=Plan a repair")
         expect(tab.locator("h1")).to_have_text("Plan of the repair")
+        shoot("plan")
         tab.fill("#password", PASSWORD)
         tab.click("main button")
         expect(tab.locator("h1")).to_have_text("Done", timeout=60_000)
+        shoot("repaired")
+        tab.goto(f"{page.url}/history")
+        shoot("decided")
         assert [] == complaints

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import stat
+import threading
 import time
 from collections.abc import Iterator
 
@@ -64,11 +66,26 @@ def test_guessing_is_slowed_down(page: WebPage) -> None:
     assert int(refused.headers["Retry-After"]) > 0
 
 
+def test_guesses_at_the_same_moment_count_as_well(page: WebPage) -> None:
+    """Sixty at once are no more than five."""
+    answers: list[int] = []
+    guessing = [
+        threading.Thread(target=lambda: answers.append(page.client().log_in("one of many guesses").status))
+        for _ in range(60)
+    ]
+    for one in guessing:
+        one.start()
+    for one in guessing:
+        one.join()
+
+    assert (5, 55) == (answers.count(403), answers.count(429))
+
+
 def test_forms_need_the_token_of_their_session(page: WebPage) -> None:
     """A form that another site has the browser send changes nothing."""
     visitor, other = page.visitor(), page.visitor()
 
-    for token in ("", "x" * 64, other.find_token()):
+    for token in ("", "x" * 64, "\u00e9", other.find_token()):
         assert 403 == visitor.post("/logout", {"csrf": token}).status
     assert 403 == visitor.post("/logout", {"csrf": visitor.find_token()}, Origin="http://evil.example").status
     assert 403 == visitor.post("/logout", {"csrf": visitor.find_token()}, Sec_Fetch_Site="cross-site").status
@@ -83,6 +100,12 @@ def test_other_names_are_refused(page: WebPage, host: str) -> None:
     for place in ("/", "/login", "/healthz", "/api/v1/status", "/static/style.css"):
         assert visitor.get(place, Host=host).status in (400, 421)
     assert 200 == visitor.get("/", Host=f"LOCALHOST:{page.port}").status
+
+
+def test_host_name_is_no_part_of_the_path(page: WebPage) -> None:
+    """A Host header with a path of an open page in it opens no other page."""
+    for host in ("127.0.0.1:80/login?", "127.0.0.1:80/static/", "localhost:/healthz#"):
+        assert page.client().get("/settings", Host=host).status in (303, 400, 421)
 
 
 def test_session_can_not_be_chosen_forged_or_kept(page: WebPage) -> None:
@@ -108,11 +131,32 @@ def test_new_password_ends_all_sessions(integrity: Box) -> None:
         port = page.port
     with WebPage(integrity, has_password=False, port=port) as page:
         assert visitor.get("/settings").status == 200
-    page.set_password("another password")
-    with WebPage(integrity, has_password=False, port=port):
+        page.set_password("another password")
         assert 303 == visitor.get("/settings").status
         assert 403 == visitor.log_in(PASSWORD).status
         assert 303 == visitor.log_in("another password").status
+
+
+def test_new_password_ends_open_streams_and_the_link(integrity: Box) -> None:
+    """Who watches what runs sees no more of it, and a link that nobody used sets no password any longer."""
+    (integrity.home / "watched").mkdir(parents=True)
+    integrity.run("scan", integrity.home / "watched", expect=0)
+    with WebPage(integrity, has_password=False) as page:
+        link = page.link
+        page.set_password(PASSWORD)
+        assert 403 == page.client().get(link).status
+        visitor = page.visitor()
+        with socket.create_connection(("127.0.0.1", page.port), timeout=30) as stream:
+            stream.sendall(f"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {visitor.cookie}\r\n\r\n".encode())
+            assert b"200" in stream.recv(100)
+            page.set_password("another password")
+            said = b""
+            while not said.endswith(b"0\r\n\r\n"):
+                said += (more := stream.recv(1 << 16))
+                assert more
+        (page.state / "integrity-web" / "password.json").write_text("{")
+        assert 303 == visitor.get("/settings").status
+        assert "damaged" in page.log
 
 
 def test_first_password_is_set_by_a_link_that_holds_once(integrity: Box) -> None:
@@ -123,6 +167,7 @@ def test_first_password_is_set_by_a_link_that_holds_once(integrity: Box) -> None
         assert 403 == stranger.log_in("").status
         assert 403 == stranger.get("/welcome").status
         assert 403 == stranger.get("/welcome?token=guess").status
+        assert 403 == stranger.get("/welcome?token=%C3%A9").status
         form = {"token": "guess", "password": PASSWORD, "again": PASSWORD}
         assert 403 == stranger.post("/welcome", form).status
         token = page.link.partition("=")[2]
@@ -182,18 +227,29 @@ def test_large_requests_end_early(page: WebPage) -> None:
     assert "Traceback" not in page.log
 
 
-def test_many_slow_connections_leave_room(page: WebPage) -> None:
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-",
+        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
+        b"Content-Type: application/x-www-form-urlencoded\r\n\r\npassword=",
+    ],
+    ids=["head", "body"],
+)
+def test_many_slow_connections_leave_room(page: WebPage, begin: bytes) -> None:
     """A thousand clients that never finish their request do not keep anybody else out."""
     visitor = page.visitor()
     slow = []
     try:
         for _ in range(1000):
             one = socket.create_connection(("127.0.0.1", page.port), timeout=10)
-            one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
+            one.sendall(begin)
             slow.append(one)
         began = time.monotonic()
         assert 200 == visitor.get("/settings").status
         assert time.monotonic() - began < 5
+        assert len(os.listdir(f"/proc/{page.pid}/fd")) < 500
+        assert "bug" not in page.log
     finally:
         for one in slow:
             one.close()

@@ -66,11 +66,14 @@ def is_usable(program: str = PROGRAM, *, status_file: str = "/proc/self/status")
     """Return whether sendmail is installed and works for this process."""
     if not os.access(program, os.X_OK):
         return False
-    if not _is_barred_from_privileges(status_file):
-        return True
+    return not _is_barred_from_privileges(status_file) or not needs_privileges(program)
+
+
+def needs_privileges(program: str = PROGRAM) -> bool:
+    """Return whether an installed sendmail works only if it gains privileges, which our system service rules out."""
     real = os.path.realpath(program)
     has_more_rights = bool(os.stat(real).st_mode & 0o6000)
-    return os.path.basename(real) in _NEEDS_NO_PRIVILEGES and not has_more_rights
+    return os.path.basename(real) not in _NEEDS_NO_PRIVILEGES or has_more_rights
 
 
 def _is_barred_from_privileges(status_file: str) -> bool:

@@ -80,7 +80,10 @@ class Catalog:
             with _translating(path):
                 build(path, Sealer(seal_key), int(clock()))
         except OSError as error:
-            raise CatalogError(f"{show_path(path)}: cannot make a catalog: {error.strerror}") from error
+            raise CatalogError(
+                f"{show_path(path)}: cannot make a catalog: {error.strerror}; mend that, or choose another place:"
+                " integrity --catalog FILE"
+            ) from error
         return cls.open(path, writes=True, seal_key=seal_key, quick_check=False)
 
     @classmethod

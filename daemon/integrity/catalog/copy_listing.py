@@ -20,7 +20,7 @@ from xxhash import xxh3_128_digest
 from integrity.catalog.compiled_sql import CompiledInsert, CompiledStatement
 from integrity.catalog.files import make_anew, make_order, make_temporary, sum_up
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, to_record
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path, to_record
 from integrity.catalog.schema import copy_file, file, folder
 from integrity.catalog.seal import Sealer
 from integrity.model import CopyId, FileId, FolderId, RootId
@@ -44,11 +44,31 @@ _extra = make_temporary(
     sa.Column("is_renamed", sa.Integer, nullable=False, server_default="0"),
     sa.UniqueConstraint("size_bytes", "path"),
 )
-_ADD_EXTRA = CompiledInsert(
+_entry = make_temporary(  # of one portion of the listing
+    "entry",
+    sa.Column("seq", sa.Integer, primary_key=True),
+    sa.Column("folder_id", sa.Integer),
+    sa.Column("name", sa.LargeBinary, nullable=False),
+    sa.Column("path", sa.LargeBinary, nullable=False),
+    sa.Column("size_bytes", sa.Integer),
+    sa.Column("published", sa.Text, nullable=False),
+)
+_ENTRY_NAMES = ("folder_id", "name", "path", "size_bytes", "published")
+_ADD_ENTRY = CompiledInsert(
+    sa.insert(_entry).values({name: sa.bindparam(name) for name in _ENTRY_NAMES}), *_ENTRY_NAMES
+)
+_REMOVE_ENTRIES = CompiledStatement(sa.delete(_entry))
+_is_recorded = sa.and_(file.c.folder_id == _entry.c.folder_id, file.c.name == _entry.c.name)
+_ADD_EXTRA = CompiledStatement(
     sa.insert(_extra)
     .prefix_with("OR IGNORE")
-    .values({name: sa.bindparam(name) for name in ("size_bytes", "path", "published")}),
-    *("size_bytes", "path", "published"),
+    .from_select(
+        ["size_bytes", "path", "published"],
+        sa.select(sa.func.coalesce(_entry.c.size_bytes, sa.literal_column("0")), _entry.c.path, _entry.c.published)
+        .where(~sa.exists(sa.select(file.c.id).where(_is_recorded)))
+        .order_by(_entry.c.seq),
+        include_defaults=False,
+    )
 )
 _order = make_order("compare_order")
 
@@ -92,19 +112,21 @@ class StoredListing:
 
     def __init__(self, c: sa.Connection, root_id: RootId) -> None:
         self._names = _Names(root_id)
+        make_anew(c, _entry)
         make_anew(c, _listed)
         make_anew(c, _extra)
 
     def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> None:
         """Add listed files, recorded or not: path in the root, and its entry."""
-        unknown = []
+        rows = []
         for path, listed in entries:
-            file_id = self._names.find(c, path)
-            if file_id is None:
-                unknown.append((path, listed))
-            else:
-                _ADD.run(c, file_id, listed.size_bytes, _pack(listed))
-        _ADD_EXTRA.run_many(c, [(one.size_bytes or 0, path, _pack(one)) for path, one in unknown])
+            folder_path, name = split_path(path)
+            folder_id = self._names.find_folder(c, folder_path)
+            rows.append((folder_id, name, path, listed.size_bytes, _pack(listed)))
+        _ADD_ENTRY.run_many(c, rows)
+        _ADD.run(c)
+        _ADD_EXTRA.run(c)
+        _REMOVE_ENTRIES.run(c)
 
 
 class _Names:
@@ -116,12 +138,16 @@ class _Names:
 
     def find(self, c: sa.Connection, path: bytes) -> FileId | None:
         """Return the id of a file; None if it is not recorded."""
-        folder_path, _, name = path.rpartition(b"/")
-        if self._folder is None or self._folder[0] != folder_path:
-            self._folder = folder_path, get_folder_id(c, self._root_id, folder_path)
-        folder_id = self._folder[1]
+        folder_path, name = split_path(path)
+        folder_id = self.find_folder(c, folder_path)
         found = None if folder_id is None else _FIND.run(c, folder_id, name).fetchone()
         return None if found is None else FileId(found[0])
+
+    def find_folder(self, c: sa.Connection, path: bytes) -> FolderId | None:
+        """Return the id of a folder; None if no file in it is recorded."""
+        if self._folder is None or self._folder[0] != path:
+            self._folder = path, get_folder_id(c, self._root_id, path)
+        return self._folder[1]
 
 
 def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[bytes, ListedFile]]:
@@ -201,21 +227,12 @@ def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: b
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """Return the next files in that order; files that were removed meanwhile are left out."""
-    was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
-    known = copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~was_good, sa.false())
-    columns = (*(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")), *known)
-    joined = (
-        _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
-        .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
-        .outerjoin(copy_file, _is_current(copy_id))
-    )
-    query = sa.select(_order.c.seq, *columns, *RECORD_COLUMNS).select_from(joined).where(_order.c.seq > after_seq)
     return [
         CompareRow(
             seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated, bool(was_bad)
         )
-        for seq, size, published, contradictory, read_at, stated, was_bad, *record in c.execute(
-            query.order_by(_order.c.seq).limit(limit)
+        for seq, size, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
+            c, copy_id, after_seq, limit
         )
     ]
 
@@ -228,9 +245,12 @@ _FIND = CompiledStatement(
 
 
 _LONGEST = 4096  # characters kept of one file's digests: a manifest may name a file a million times
-_NAMES = ("file_id", "size_bytes", "published")
-_add = sqlite_insert(_listed).values(
-    {name: sa.bindparam(name) for name in _NAMES} | {"is_contradictory": sa.literal_column("0")}
+_add = sqlite_insert(_listed).from_select(
+    ["file_id", "size_bytes", "published", "is_contradictory"],
+    sa.select(file.c.id, _entry.c.size_bytes, _entry.c.published, sa.literal_column("0"))
+    .select_from(_entry.join(file, _is_recorded))
+    .where(sa.literal_column("true"))  # without a WHERE, SQLite takes the ON of the conflict for one of the join
+    .order_by(_entry.c.seq),
 )
 _is_repeated = sa.and_(_listed.c.published == _add.excluded.published, _listed.c.published != "")
 _has_room = sa.and_(sa.func.length(_listed.c.published) < _LONGEST, _add.excluded.published != "")
@@ -250,8 +270,7 @@ _ADD = CompiledStatement(
                 else_=1,
             ),
         },
-    ),
-    *_NAMES,
+    )
 )
 
 
@@ -260,10 +279,30 @@ def digest_stated(listed: ListedFile) -> bytes:
     return xxh3_128_digest(_pack(listed).encode())
 
 
-def _is_current(copy_id: CopyId) -> sa.ColumnElement[bool]:
+def _is_current(copy_id: CopyId | sa.BindParameter[int]) -> sa.ColumnElement[bool]:
     """Match the answer of a copy about a file's present version."""
     mine = copy_file.c.copy_id == copy_id, copy_file.c.file_id == file.c.id
     return sa.and_(*mine, copy_file.c.version == file.c.version)
+
+
+_was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
+_PAGE = CompiledStatement(
+    sa.select(
+        _order.c.seq,
+        *(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")),
+        *(copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~_was_good, sa.false())),
+        *RECORD_COLUMNS,
+    )
+    .select_from(
+        _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
+        .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
+        .outerjoin(copy_file, _is_current(sa.bindparam("copy")))
+    )
+    .where(_order.c.seq > sa.bindparam("after"))
+    .order_by(_order.c.seq)
+    .limit(sa.bindparam("most")),
+    *("copy", "after", "most"),
+)
 
 
 def _pack(listed: ListedFile) -> str:
@@ -275,6 +314,8 @@ def _pack(listed: ListedFile) -> str:
 def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> ListedFile | None:
     if published is None:
         return None
+    if not published and not contradictory:
+        return ListedFile(size_bytes, ())  # the most common case: files of a mounted copy
     found = [one for line in published.split("\n") if line for one in json.loads(line)]
     digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
     is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)

@@ -8,7 +8,8 @@ A new catalog gets its name only when it is complete and synced. Settings:
     busy_timeout=30 s    short writes of commands wait for a job's commit
     foreign_keys=ON      off by default in SQLite
     temp_store=FILE      a worklist of ten million files must not take memory
-    cache_size=24 MiB    holds the indexes of some million rows; with the default of 2 MiB random inserts read the disk
+    cache_size=24 MiB    of writers: holds the indexes of some million rows; with the default of 2 MiB random inserts
+                         read the disk. Readers go through tables in order, and gain nothing from it
     journal_size_limit   truncates the log after a large commit; without it the log never shrinks
 """
 
@@ -32,6 +33,7 @@ from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, Catalo
 from integrity.files.capability import get_capability
 from integrity.files.mounts import mount_of
 from integrity.files.replace_file import may_exchange, rename_to_free
+from integrity.paths import shell_path
 
 
 def build(path: bytes, sealer: Sealer, now: int) -> None:
@@ -39,16 +41,18 @@ def build(path: bytes, sealer: Sealer, now: int) -> None:
     Create an empty catalog. If another program created one first, keep that one.
 
     Raises:
+        AppError: there is no /proc.
         OSError: a folder or a file could not be created.
         sqlite3.Error: the file could not be written.
     """
     draft = own_files.draft_path(path)
     copying.make_folder(os.path.dirname(path))
+    has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
     with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
         own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
         _write_schema(draft, fd, sealer, now)
         os.fsync(fd)
-        _publish(draft, path)
+        _publish(draft, path, has_flags=has_flags)
 
 
 def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
@@ -73,10 +77,9 @@ def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def _publish(draft: bytes, path: bytes) -> None:
+def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
     """Rename a finished file to its final name; if the name is taken, leave the existing file."""
     folder, name = os.path.split(path)
-    has_flags = may_exchange(get_capability(mount_of(folder).fs_type))
     folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(FileExistsError):
@@ -87,8 +90,10 @@ def _publish(draft: bytes, path: bytes) -> None:
 
 
 # trusted_schema: the triggers call the application-defined function row_seal.
-_PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE", "cache_size = -24576")
-_WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864")
+_PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE")
+_WRITER_PRAGMAS = (
+    *("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864", "cache_size = -24576"),
+)
 _DAMAGE = sqlite_errors.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is missing
 
 
@@ -261,13 +266,23 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
         SchemaMismatch: the schema is newer, or older and ``writes`` is False.
     """
     if int(revision) > int(schema.SCHEMA_REVISION):
+        copy = own_files.find_before(path, schema.SCHEMA_REVISION)
+        back = (
+            ""
+            if copy is None
+            else (
+                ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
+                f" integrity catalog restore {shell_path(copy)}"
+            )
+        )
         raise SchemaMismatch(
             f"{show_path(path)}: was written by a newer integrity (schema {revision}; this program knows "
-            f"{schema.SCHEMA_REVISION}); upgrade the program"
+            f"{schema.SCHEMA_REVISION}); upgrade the program{back}"
         )
     is_older = int(revision) < int(schema.SCHEMA_REVISION)
     if is_older and not writes:
         raise SchemaMismatch(
-            f"{show_path(path)}: was written by an older integrity (schema {revision}); run: integrity catalog upgrade"
+            f"{show_path(path)}: was written by an older integrity (schema {revision}); run: integrity catalog upgrade;"
+            " a service upgrades it when it starts, which takes some minutes"
         )
     return is_older

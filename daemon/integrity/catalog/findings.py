@@ -245,10 +245,12 @@ def page_incidents(
     return as_incidents(c, (_to_finding(row) for row in c.execute(query)))
 
 
-def count_incidents(c: sa.Connection) -> dict[tuple[RootId, FindingKind, str], int]:
-    """Return the number of open incidents by root, kind, and copy (empty: about no copy)."""
+def count_incidents(c: sa.Connection, root_id: RootId | None = None) -> dict[tuple[RootId, FindingKind, str], int]:
+    """Return the number of open incidents, of one root or of all, by root, kind, and copy (empty: about no copy)."""
     key = (finding.c.root_id, finding.c.kind, finding.c.copy)
     query = sa.select(*key, sa.func.count()).where(UNRESOLVED, is_first_of_incident()).group_by(*key).order_by(*key)
+    if root_id is not None:
+        query = query.where(finding.c.root_id == root_id)
     return {(row[0], read_word(FindingKind, row[1]), row[2]): int(row[3]) for row in c.execute(query)}
 
 

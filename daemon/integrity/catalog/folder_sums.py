@@ -24,6 +24,7 @@ from integrity.model import FileId, RootId
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
+PRAGMA cache_size = -512;
 CREATE TABLE sums (
     parent BLOB, name BLOB, files INTEGER, bytes INTEGER, oldest_at INTEGER, problems INTEGER,
     PRIMARY KEY (parent, name)

@@ -85,6 +85,16 @@ def before_path(catalog: bytes, revision: str, at: int) -> bytes:
     return catalog + b".before-" + revision.encode() + b"-" + _write_time(at)
 
 
+def find_before(catalog: bytes, revision: str) -> bytes | None:
+    """Return the newest copy of a catalog from before its upgrade to a schema that a program of this revision lacks."""
+    folder, name = os.path.split(catalog)
+    pattern = re.compile(re.escape(name) + rb"\.before-(\d+)-" + _TIME)
+    found = [(match[1], match[0]) for each in os.listdir(folder or b".") if (match := pattern.fullmatch(each))]
+    newer = [(number, copy) for number, copy in found if number > revision.encode()]
+    wanted = min(newer, default=(b"", b""))[0]
+    return max((os.path.join(folder, copy) for number, copy in newer if number == wanted), default=None)
+
+
 def partial_path(copy: bytes) -> bytes:
     """Return the path of a copy that is being written."""
     return copy + b".partial"

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     metavar="COPY",
     help="The copy: a name from the configuration, a folder, ssh://, s3://, rclone:REMOTE:PATH, or a manifest file.",
 )
-@click.option("--read", is_flag=True, help="Read all data back, even where the copy stores checksums.")
+@click.option("--read", is_flag=True, help="Read all data on both sides, even where the copy stores checksums.")
+@click.option(
+    "--cached",
+    is_flag=True,
+    help="Read data that is in memory from there: faster for a folder that was just copied, but no proof of its disk.",
+)
 @click.option(
     "--read-percent",
     type=PERCENT,
@@ -46,6 +51,7 @@ def compare(
     paths: tuple[bytes, ...],
     copy: bytes,
     read: bool,
+    cached: bool,
     read_percent: float | None,
     endpoint: str | None,
     time_limit_s: int | None,
@@ -59,7 +65,8 @@ def compare(
 
     A COPY that was never compared before is taken as a copy of PATH, as in diff -r PATH COPY. Files in a folder
     are read; other copies are compared by the checksums they store, which shows that the right data was stored
-    once. --read shows that it still is.
+    once. Your own files are read where something speaks against them, and are known by their record otherwise.
+    --read reads both sides.
     """
     if read and read_percent is not None:
         raise click.UsageError("--read and --read-percent exclude each other: each says how much to read")
@@ -68,6 +75,7 @@ def compare(
     options = CompareOptions(
         os.fsdecode(copy),
         read=read,
+        cached=cached,
         read_percent=read_percent,
         endpoint=endpoint,
         time_limit_s=time_limit_s,

@@ -43,6 +43,9 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
+    "setup": CommandEntry(
+        "setup", "setup", "Set up the service: find your disks and backups, ask a few questions, test, and start it."
+    ),
     "scan": CommandEntry("scan", "scan", "Record new and changed files, and report moved and missing ones."),
     "scrub": CommandEntry("scrub", "scrub", "Re-read recorded files from the disk and check them for damage."),
     "compare": CommandEntry("compare", "compare", "Compare your files with a backup and report which side is damaged."),
@@ -157,7 +160,7 @@ def cli(
     """
     Detects silent file corruption (bit rot) and checks your backups against it.
 
-    First steps:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.
+    First steps:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.  As a service:  integrity setup.
 
     Global options; put them before the command. Each can be set as an environment variable INTEGRITY_<NAME>.
     """

@@ -119,6 +119,11 @@ def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCo
             f"{count(counts.in_question, 'file')} of these in question: a finding is open, and what is written is the"
             " content recorded before it; see: integrity findings"
         )
+    if counts.escaped:
+        output.warn(
+            f"{count(counts.escaped, 'name')} with a percent sign before two hexadecimal digits: escaped as RFC 8493"
+            " demands; bagit-python up to 1.9 does not undo that and calls such a file missing"
+        )
     if counts.not_payload:
         output.warn(
             f"{count(counts.not_payload, 'file')} outside of data/ left out: they belong into tagmanifest-md5.txt,"
@@ -136,6 +141,7 @@ def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCo
         "damaged": counts.damaged,
         "without_digest": counts.without_digest,
         "not_payload": counts.not_payload,
+        "escaped": counts.escaped,
         "output": [path_fields("path", place) for place in places],
     }
     output.give("catalog_export", fields)

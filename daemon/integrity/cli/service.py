@@ -12,6 +12,7 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
+from integrity.extras import require_web
 from integrity.paths import path_fields
 
 if TYPE_CHECKING:
@@ -62,11 +63,16 @@ def install(
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
     _require_systems_page(is_user, has_page)
+    if has_page:
+        require_web()
+    reads = _find_what_the_page_reads() if has_page else []
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
     place = units.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
-    files = units.make_units(scope, place, root_folder or b"/", has_page=has_page, repair_in=repair_in)
+    files = units.make_units(
+        scope, place, root_folder or b"/", has_page=has_page, page_reads=reads, repair_in=repair_in
+    )
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
     for danger in units.find_dangers(place) if scope is units.Scope.SYSTEM and root_folder is None else ():
@@ -109,7 +115,12 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
     files = [
         unit
         for unit in units.make_units(
-            scope, b"/integrity", root_folder or b"/", has_page=is_system, repair_in=[b"/"] if is_system else ()
+            scope,
+            b"/integrity",
+            root_folder or b"/",
+            has_page=is_system,
+            page_reads=[b"/srv"],
+            repair_in=[b"/"] if is_system else (),
         )
         if units.find_state(unit) is not units.UnitState.ABSENT or unit.path.endswith(b"/integrity.service")
     ]
@@ -143,7 +154,8 @@ def show(session: Session, is_user: bool, has_page: bool, allow_repair: bool) ->
     _require_systems_page(is_user, has_page)
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
-    for unit in units.make_units(scope, find_program(), has_page=has_page, repair_in=repair_in):
+    reads = _find_what_the_page_reads() if has_page else []
+    for unit in units.make_units(scope, find_program(), has_page=has_page, page_reads=reads, repair_in=repair_in):
         text = unit.content.decode()
         session.output.tell(f"# {show_path(unit.path)}\n{text}")
         session.output.give("unit", path_fields("path", unit.path) | {"text": text})
@@ -179,6 +191,20 @@ def _find_folders_to_repair(is_user: bool) -> list[bytes]:
             " then install with --allow-repair again"
         )
     return roots
+
+
+def _find_what_the_page_reads() -> list[bytes]:
+    """Return the folder of the catalog and the files that the page reads, by the service's configuration."""
+    from integrity.config import Config, load_config
+
+    try:
+        config = load_config()
+    except ConfigError:  # ``_tell_recipients`` says what is wrong with it
+        config = Config()
+    folders = [os.path.dirname(place) for place in (config.catalog, os.path.realpath(config.catalog))]
+    web = config.web
+    files = [one for one in (web.token_file, web.tls_certificate, web.tls_key, config.seal_key_file) if one]
+    return list(dict.fromkeys([*folders, *files, *map(os.path.realpath, files)]))
 
 
 def _tell(session: Session, change: UnitChange) -> None:

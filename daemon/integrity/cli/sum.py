@@ -38,7 +38,12 @@ from integrity.cli.sum_options import SumOptions
 @click.option("--strict", is_flag=True, help="With -c: fail for lines that can't be read.")
 @click.option("--ignore-missing", is_flag=True, help="With -c: don't fail for files that are not there.")
 @click.option(
-    "--match", "matches", type=PATH, multiple=True, metavar="FILE", help="Name the files whose content FILE lists."
+    "--match",
+    "matches",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Name the files whose content FILE lists; with --tag, --untagged or --hashdeep also their digests.",
 )
 @click.option(
     "--not-match",

@@ -72,7 +72,7 @@ class SumOptions:
 
     def _refuse_while_comparing(self) -> None:
         given = [
-            ("--tag, --untagged and --hashdeep", self.style is not None),
+            ("--tag, --untagged and --hashdeep", self.style is not None and not (self.matches or self.excludes)),
             ("--binary and --text", self.mark is not None),
             ("--piecewise", self.piece_bytes is not None),
             ("--recursive", self.is_check and self.is_recursive),

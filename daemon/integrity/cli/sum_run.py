@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
+
 from integrity.cli.output import Lines, Output
 from integrity.cli.sum_options import SumOptions
 from integrity.cli.sum_output import (
     Style,
+    Write,
     make_writer,
     quote_name,
     write_audited,
@@ -149,7 +152,8 @@ class SumRun:
     def _tell_checked(self, event: Checked | BadLine, told: str | None, label: str, *, is_counted: bool) -> None:
         if isinstance(event, BadLine):
             if told == "warn":
-                tag = "/".join(algorithm.tag.decode("ascii") for algorithm in self._wanted or (MD5,))
+                algorithms = self._find_meant(event)
+                tag = "/".join(algorithm.tag.decode("ascii") for algorithm in algorithms)
                 self._complain(f"{label}: {event.line}: improperly formatted {tag} checksum line")
             return
         if not is_counted:
@@ -163,6 +167,13 @@ class SumRun:
             self._lines.put(write_object("check", fields, event.path))
         elif told != "status" and not (told == "quiet" and event.verdict is LineVerdict.OK):
             self._lines.put(write_checked(event.path, event.verdict))
+
+    def _find_meant(self, bad: BadLine) -> tuple[Algorithm, ...]:
+        """Return the algorithm of a malformed line, among those that were asked for; MD5 if nothing shows it."""
+        meant = () if bad.algorithm is None else (bad.algorithm,)
+        if self._wanted and not set(meant) <= set(self._wanted):
+            return self._wanted
+        return meant or self._wanted or (MD5,)
 
     def _tell_tally(self, tally: CheckTally, told: str | None, label: str) -> None:
         """Print the end of a manifest, in the words and the order of md5sum."""
@@ -218,6 +229,7 @@ class SumRun:
 
     def _match(self, known: ManifestFiles) -> None:
         wants_known = bool(self._options.matches)
+        write = self._find_match_writer(known.algorithms)
         count = 0
         for result in match(
             known, self._find_files(), wants_known=wants_known, jobs=self._options.jobs, idle=self._lines.flush
@@ -229,8 +241,19 @@ class SumRun:
             if self._output.is_json:
                 self._lines.put(write_object("match", {"known": wants_known}, result.path))
             else:
-                self._lines.put(write_name(result.path, end=self._end))
+                self._lines.put(write(result))
         self._summarise("match", {"files": count})
+
+    def _find_match_writer(self, algorithms: tuple[Algorithm, ...]) -> Write:
+        """Choose what writes a file that matches, or does not: its name, or its digests if a style was asked for."""
+        if self._options.style is None or self._output.is_json:
+            return lambda result: write_name(result.path, end=self._end)
+        style = Style(self._options.style)
+        if style is Style.GNU and len(algorithms) > 1:
+            raise click.UsageError("lines of md5sum have one algorithm each: for several take --tag or --hashdeep")
+        if style is Style.HASHDEEP:
+            self._lines.put(_write_header(algorithms))
+        return make_writer(style, algorithms, has_pieces=False, end=self._end)
 
     def _audit(self, known: ManifestFiles) -> None:
         counts: Counter[AuditState] = Counter()

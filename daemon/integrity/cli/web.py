@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -12,21 +11,11 @@ import click
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
-from integrity.extras import how_to_install
+from integrity.extras import require_web
 
 if TYPE_CHECKING:
     from integrity.web.passwords import PasswordStore
 
-_NEEDED = (
-    "starlette",
-    "uvicorn",
-    "jinja2",
-    "itsdangerous",
-    "argon2",
-    "python_multipart",
-    "sse_starlette",
-    "prometheus_client",
-)
 _SHORTEST_TOKEN = 16
 
 
@@ -40,14 +29,13 @@ def web(session: Session, sets_password: bool) -> int:
     It listens on [web] listen, by default http://127.0.0.1:8431. The first start prints a link that sets the
     password. To run it under systemd: integrity service install --web.
     """
-    if any(find_spec(name) is None for name in _NEEDED):
-        raise ConfigError(f"the page needs packages that are not installed; {how_to_install('web')}")
+    require_web()
     from integrity.web.passwords import PasswordStore
 
     passwords = PasswordStore(_find_state_folder())
     if sets_password:
         passwords.set_password(_ask_password())
-        session.output.say("The password was set, and all log-ins ended. If the page runs, restart it.")
+        session.output.say("The password was set, and all log-ins ended.")
         return ExitCode.OK
     return _serve(session, passwords)
 
@@ -97,12 +85,15 @@ def _serve(session: Session, passwords: PasswordStore) -> int:
 
 
 def _find_state_folder() -> bytes:
-    """Return the folder of the password: systemd's, or one in the user's home."""
+    """Return the folder of the password: the unit's, which is root's too, or one in the user's home."""
     given = os.environb.get(b"STATE_DIRECTORY")
     if given:
         return given.partition(b":")[0]
-    base = os.environb.get(b"XDG_STATE_HOME") or os.path.join(os.path.expanduser(b"~"), b".local/state")
-    return os.path.join(base, b"integrity-web")
+    if os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME"):
+        return b"/var/lib/integrity-web"
+    from integrity.config.places import find_user_folder
+
+    return find_user_folder("XDG_STATE_HOME", b".local/state") + b"/integrity-web"
 
 
 def _read_token(path: bytes) -> str:

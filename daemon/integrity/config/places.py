@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import os
 
+from integrity.errors import ConfigError
+
 
 def default_config_path() -> bytes:
     """Return the absolute path of the config file that is read if none is given."""
     if os.geteuid() == 0:
         return b"/etc/integrity/integrity.toml"
-    return _user_folder("XDG_CONFIG_HOME", b".config") + b"/integrity/integrity.toml"
+    return find_user_folder("XDG_CONFIG_HOME", b".config") + b"/integrity/integrity.toml"
 
 
 def default_catalog_path() -> bytes:
     """Return the absolute path of the catalog that is used if none is given."""
     if os.geteuid() == 0:
         return b"/var/lib/integrity/catalog.db"
-    return _user_folder("XDG_STATE_HOME", b".local/state") + b"/integrity/catalog.db"
+    return find_user_folder("XDG_STATE_HOME", b".local/state") + b"/integrity/catalog.db"
 
 
 def default_runtime_folder() -> bytes:
-    """Return the absolute path of the folder for locks and sockets. Its contents need not survive a reboot."""
+    """
+    Return the absolute path of the folder for locks and sockets. Its contents need not survive a reboot.
+
+    Raises:
+        ConfigError: there is no such folder, nor one for temporary files.
+    """
     if os.geteuid() == 0:
         return b"/run/integrity"
     runtime = os.environb.get(b"XDG_RUNTIME_DIR", b"")
@@ -37,10 +44,28 @@ def default_runtime_folder() -> bytes:
         return login + b"/integrity"
     import tempfile  # rarely needed, and slow to import
 
-    return os.fsencode(tempfile.gettempdir()) + b"/integrity-%d" % os.geteuid()
+    try:
+        folder = os.fsencode(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"no folder for locks and sockets: user {os.geteuid()} can write neither to /tmp nor to /var/tmp; set"
+            " XDG_RUNTIME_DIR to a folder that only this user can write to"
+        ) from error
+    return folder + b"/integrity-%d" % os.geteuid()
 
 
-def _user_folder(variable: str, fallback: bytes) -> bytes:
-    """Return an XDG base folder. Relative values are ignored (XDG base directory specification, "Basics")."""
+def find_user_folder(variable: str, fallback: bytes) -> bytes:
+    """
+    Return an XDG base folder. Relative values are ignored (XDG base directory specification, "Basics").
+
+    A user without a home, as containers have them, has "/" for one, as most of their programs assume.
+
+    Args:
+        variable: of the environment.
+        fallback: the folder in the user's home where the variable is not set.
+    """
     value = os.environb.get(os.fsencode(variable), b"")
-    return value if value.startswith(b"/") else os.path.expanduser(b"~") + b"/" + fallback
+    if value.startswith(b"/"):
+        return value
+    home = os.path.expanduser(b"~")
+    return (home if home.startswith(b"/") else b"/").rstrip(b"/") + b"/" + fallback

@@ -1,7 +1,7 @@
 """
-Write a configuration as TOML: the commented sample, or the configuration in force.
+Write a configuration as TOML: the commented sample, a file to be edited by people, or the configuration in force.
 
-Both are generated from ``definition``, so they always match what ``load`` accepts.
+All are generated from ``definition``, so they always match what ``load`` accepts.
 """
 
 from __future__ import annotations
@@ -53,6 +53,28 @@ def show_config(config: Config) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_config(config: Config) -> str:
+    """
+    Return the configuration as a config file for people: with comments, and with defaults that are commented out.
+
+    The file holds the real values of secrets.
+    """
+    usual = Config()
+    lines = [
+        '# Configuration of integrity. Lines that begin with "#" show defaults; remove the "#" to set such a key.',
+        "",
+    ]
+    lines += _settings(config, usual)
+    for each in fields(Config):
+        value, key = getattr(config, each.name), key_of(Config, each.name)
+        if isinstance(value, tuple):
+            for item in value:
+                lines += ["", f"[[{key}]]", *_entry(item, config.defaults)]
+        elif is_dataclass(value):
+            lines += ["", _with_comment(f"[{key}]", each), *_settings(value, getattr(usual, each.name))]
+    return "\n".join(lines) + "\n"
+
+
 class Setting(NamedTuple):
     """A key of the configuration: value as TOML (secrets are hidden), whether it is the default, and its comment."""
 
@@ -99,6 +121,29 @@ def _assignments(table: object, *, commented: bool) -> Iterator[str]:
             yield _with_comment(line, each) if commented else line
 
 
+def _settings(table: object, usual: object) -> Iterator[str]:
+    """Write the keys of a table; those with the usual value as comments."""
+    assert is_dataclass(table)
+    kind = type(table)
+    for each in _ordered(kind):
+        value = getattr(table, each.name)
+        spelled = _spell_field(kind, each, value, hides=False)
+        if spelled is not None:
+            mark = "# " if value == getattr(usual, each.name) else ""
+            yield _with_comment(f"{mark}{key_of(kind, each.name)} = {spelled}", each)
+
+
+def _entry(item: object, defaults: RootSettings) -> Iterator[str]:
+    """Write an element of an array of tables: what must be said, and what differs from the defaults."""
+    assert is_dataclass(item)
+    kind = type(item)
+    for each in _ordered(kind):
+        value = getattr(item, each.name)
+        usual = getattr(defaults, each.name, each.default) if issubclass(kind, RootSettings) else each.default
+        if value != usual or each.name in _EXAMPLES[kind]:
+            yield _with_comment(f"{key_of(kind, each.name)} = {_spell_field(kind, each, value, hides=False)}", each)
+
+
 # Any: the type of a field's value is known only to the definition.
 def _ordered(kind: type) -> list[Field[Any]]:
     """Return the fields of a dataclass, ``path`` first: dataclass inheritance would put it last."""
@@ -120,8 +165,8 @@ def _with_comment(text: str, each: Field[Any]) -> str:
     return f"{text.ljust(_COMMENT_COLUMN)}  # {each.metadata['description']}"
 
 
-def _spell_field(kind: type, each: Field[Any], value: object) -> str | None:
-    """Return a value as TOML, or None if it needs a table of its own."""
+def _spell_field(kind: type, each: Field[Any], value: object, *, hides: bool = True) -> str | None:
+    """Return a value as TOML, without secrets unless told otherwise, or None if it needs a table of its own."""
     hint = get_type_hints(kind, include_extras=True)[each.name]
     marker = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Parsed)), None)
     if marker is None:
@@ -129,9 +174,9 @@ def _spell_field(kind: type, each: Field[Any], value: object) -> str | None:
     if marker.spell is not None and isinstance(value, int):
         spelled = marker.spell(value)
         return spelled if spelled.isdecimal() else f'"{spelled}"'
-    if each.metadata["hide"] is not None:
+    if hides and each.metadata["hide"] is not None:
         value = each.metadata["hide"](value)
-    return _spell(_hide(value) if each.metadata["is_secret"] else value)
+    return _spell(_hide(value) if hides and each.metadata["is_secret"] else value)
 
 
 def _hide(value: object) -> object:

@@ -212,9 +212,9 @@ class TreeCopy(BaseCopy):
         """Return the budget of read errors of the copy's device."""
         return self._budget
 
-    def reader(self, pace: Pace = UNLIMITED) -> Reader:
-        """Return a reader of the copy's files past the page cache; see ``LocalFolder``."""
-        return Reader(self._root_fd, self.capability, mode=ReadMode.DISK, pace=pace, budget=self._budget)
+    def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK) -> Reader:
+        """Return a reader of the copy's files; see ``LocalFolder``."""
+        return Reader(self._root_fd, self.capability, mode=mode, pace=pace, budget=self._budget)
 
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List the files, folder by folder; see ``Copy``."""

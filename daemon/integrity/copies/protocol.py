@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from integrity.copies.part_digests import split_evenly
-from integrity.files.span import UNLIMITED, Pace
+from integrity.files.span import UNLIMITED, Pace, ReadMode
 
 if TYPE_CHECKING:
     import os
@@ -176,8 +176,8 @@ class LocalFolder(Protocol):
     def budget(self) -> ErrorBudget:
         """Return the budget of read errors."""
 
-    def reader(self, pace: Pace = UNLIMITED, /) -> Reader:
-        """Return a reader that opens the folder's files past the page cache and asks ``pace`` before each read."""
+    def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK, /) -> Reader:
+        """Return a reader that opens the folder's files past the page cache, or from memory; it asks ``pace`` first."""
 
     def is_exact(self, path: bytes, /) -> bool:
         """

@@ -4,8 +4,8 @@ Read many small files in one call of the C core, without the interpreter lock.
 This is the fast path beside ``read``. It reads only ordinary files, with the same results as ``Reader.open``, and
 leaves all others to ``Reader.open``. A file that cannot be read this way gets a status, not an exception.
 
-To record, it reads only pages that are in the page cache and never waits for a disk, so any thread may use it at any
-time. To read the disk, it bypasses the page cache (R4).
+A reader has one of several ways. From memory it reads only pages that are in the page cache and never waits for a disk,
+so any thread may do that at any time. All other ways read from the disk, and leave the page cache as it was (R4).
 
 Importing this module raises ImportError if the extension cannot be loaded.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -101,29 +102,44 @@ class Arena:
         return islice(rows, self.count)
 
 
+class Way(Enum):
+    """Where contents come from, and what that does to the page cache; see ``stable_batch_way`` of the C core."""
+
+    MEMORY = lib.STABLE_BATCH_MEMORY, ReadHow.CACHE_POSSIBLE
+    DIRECT = lib.STABLE_BATCH_DIRECT, ReadHow.DIRECT
+    UNENCODED = lib.STABLE_BATCH_UNENCODED, ReadHow.DIRECT
+    DROPPED = (
+        lib.STABLE_BATCH_DROPPED,
+        ReadHow.CACHE_POSSIBLE,
+    )  # what is inline comes with metadata, from memory perhaps
+    PASSING = lib.STABLE_BATCH_PASSING, ReadHow.CACHE_POSSIBLE
+    KEPT = lib.STABLE_BATCH_KEPT, ReadHow.CACHE_POSSIBLE
+
+
 class BatchReader:
     """
-    Read the small files of one root; made by ``Reader.batch``. Any thread may use it with its own arena.
+    Read the small files of one root; made by ``Reader.small_readers``. Any thread may use it with its own arena.
 
     Args:
         root_fd: descriptor of the root's folder; stays the caller's.
         begin_window: starts the window of racy timestamps.
-        from_disk: bypass the page cache, on a file system without another cache; else read only what is in memory.
+        way: how to read; the file system must be known to bear it out.
         pace: consulted before each call that reads from the disk.
 
     Attributes:
         how: how certain it is that the data came from the disk.
+        waits_for_disk: reads come from the disk.
     """
 
     def __init__(
-        self, root_fd: int, begin_window: Callable[[], RacyWindow], *, from_disk: bool, pace: Pace = UNLIMITED
+        self, root_fd: int, begin_window: Callable[[], RacyWindow], way: Way, *, pace: Pace = UNLIMITED
     ) -> None:
         self._root_fd = root_fd
         self._begin_window = begin_window
-        self._from_disk = from_disk
+        self._way, self.how = way.value
+        self.waits_for_disk = way is not Way.MEMORY
         self._pace = pace
         self._file_s = _MOST_PACED_S / _FIRST_FILES  # current estimate per file
-        self.how = ReadHow.DIRECT if from_disk else ReadHow.CACHE_POSSIBLE
 
     def read(
         self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
@@ -143,7 +159,7 @@ class BatchReader:
         Raises:
             ReadInterrupted: from the pace; nothing was read.
         """
-        if self._from_disk and self._pace.holds_back:
+        if self.waits_for_disk and self._pace.holds_back:
             return self._read_paced(paths, sizes_bytes, limit_bytes, arena)
         return self._read(paths, limit_bytes, _MOST_S, arena)
 
@@ -175,12 +191,11 @@ class BatchReader:
         packed = arena.pack(paths)
         window = self._begin_window()
         if packed is not None:
-            size, data, records = len(arena.memory), arena.data, arena.records
-            terms = self._root_fd, packed, limit_bytes, window.recent_since_ns
-            if self._from_disk:
-                arena.count = lib.stable_batch_read_disk(*terms, int(most_s * 1e9), data, size, records)
-            else:
-                arena.count = lib.stable_batch_read(*terms, data, size, records)
+            most_ns = int(most_s * 1e9)
+            terms = ffi.new(
+                "stable_batch_terms *", (self._root_fd, self._way, limit_bytes, window.recent_since_ns, most_ns)
+            )
+            arena.count = lib.stable_batch_read(terms, packed, arena.data, len(arena.memory), arena.records)
         return window.end()
 
 
@@ -192,6 +207,7 @@ class PlainBatchReader:
     """
 
     how = ReadHow.CACHE_POSSIBLE
+    waits_for_disk = False
 
     def read(
         self,

@@ -270,6 +270,15 @@ def recognise(recorded: str, names: Sequence[str]) -> str | None:
     return recorded if _make_fsid(recorded) in names else None
 
 
+def is_same_disk(one: str, names: Sequence[str]) -> bool:
+    """Return whether a file system is that of another name, whatever the subvolumes: one disk failure takes both."""
+    return recognise(_without_subvolume(one), [*map(_without_subvolume, names)]) is not None
+
+
+def _without_subvolume(name: str) -> str:
+    return name.partition("/")[0] if name.startswith(_UUID) else name
+
+
 def spell_folder(names: Sequence[str], inode: int) -> str:
     """Return one text that identifies a folder: its file system and its inode."""
     return f"{names[0]} {inode}"

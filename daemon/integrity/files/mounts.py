@@ -8,6 +8,7 @@ has the device number of its source.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -15,7 +16,9 @@ import re
 import stat
 import struct
 import uuid
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
+
+from integrity.errors import AppError
 
 _FS_IOC_GETFSUUID = 0x80111500  # linux/fs.h: struct fsuuid2, 1 byte of length and 16 of value; Linux 6.9
 _FSUUID2_BYTES = 17
@@ -40,6 +43,22 @@ _UDEV_DATA = "/run/udev/data"
 EXT_TYPES = frozenset({"ext2", "ext3", "ext4"})
 """File systems with the superblock of ext2."""
 
+# statfs(2), f_type: file systems whose capabilities are known. The number of the ext family does not say which it is.
+_TYPES = {
+    0xEF53: "ext4",
+    0x58465342: "xfs",
+    0x9123683E: "btrfs",
+    0xF2F52010: "f2fs",
+    0x2FC12FC1: "zfs",
+    0xCA451A4E: "bcachefs",
+    0x01021994: "tmpfs",
+    0x794C7630: "overlay",
+    0x6969: "nfs",
+    0xFF534D42: "cifs",
+    0x65735546: "fuse",
+}
+_STATFS_BYTES = 256  # more than any architecture fills; f_type is its first word
+
 
 class Mount(NamedTuple):
     """One line of mountinfo."""
@@ -54,9 +73,18 @@ class Mount(NamedTuple):
 
 
 def find_mounts() -> list[Mount]:
-    """Return the mounts in this process's namespace, in the order of mounting."""
-    with open("/proc/self/mountinfo", "rb") as lines:
-        return [_parse(line) for line in lines]
+    """
+    Return the mounts in this process's namespace, in the order of mounting.
+
+    In a chroot the kernel leaves out the mount of the root folder, unless the folder is a mount point itself. That
+    mount is put in front, as far as its file system describes itself.
+
+    Raises:
+        AppError: there is no /proc.
+    """
+    with _open_own("mountinfo") as lines:
+        mounts = [_parse(line) for line in lines]
+    return mounts if any(mount.mount_point == b"/" for mount in mounts) else [_describe_root(), *mounts]
 
 
 def mount_of(path: bytes) -> Mount:
@@ -72,7 +100,7 @@ def mount_of(path: bytes) -> Mount:
         if is_above and (best is None or len(mount.mount_point) >= len(best.mount_point)):
             best = mount
     if best is None:
-        raise FileNotFoundError(errno.ENOENT, "no mount is visible above the path; is it outside of a chroot?", path)
+        raise ValueError(f"not an absolute path: {path!r}")
     return best
 
 
@@ -87,11 +115,11 @@ def get_mount(fd: int) -> Mount:
 
 def get_mount_id(fd: int) -> int:
     """Return the id of the mount that an open file lies on; unique while the mount exists."""
-    with open(f"/proc/self/fdinfo/{fd}", "rb") as lines:
+    with _open_own(f"fdinfo/{fd}") as lines:
         for line in lines:
             if line.startswith(b"mnt_id:"):
                 return int(line[7:])
-    raise OSError(errno.ENOSYS, "the kernel does not tell mount ids (Linux 3.15 does): is /proc mounted?")
+    raise OSError(errno.ENOSYS, "the kernel does not tell mount ids (Linux 3.15 does)")
 
 
 def find_mounts_beneath(fd: int) -> frozenset[bytes]:
@@ -143,6 +171,45 @@ def find_subvolume_uuid(fd: int) -> str | None:
         return None
     value = info[_BTRFS_SUBVOL_UUID_AT : _BTRFS_SUBVOL_UUID_AT + 16]
     return _format_uuid(value) if any(value) else None
+
+
+def _open_own(name: str) -> BinaryIO:
+    """Open a file that describes this process."""
+    try:
+        return open(f"/proc/self/{name}", "rb")
+    except FileNotFoundError as error:
+        if os.path.exists("/proc/self"):
+            raise
+        raise AppError(
+            "/proc is not mounted, so nobody can tell which disk a file lies on; mount it: mount -t proc proc /proc"
+        ) from error
+
+
+def _describe_root() -> Mount:
+    """Describe the mount of the root folder by what its file system reports; the source stands for its number."""
+    fd = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstatvfs(fd)
+        return Mount(
+            mount_id=get_mount_id(fd),
+            device=os.fstat(fd).st_dev,
+            root=b"/",
+            mount_point=b"/",
+            fs_type=_find_type(fd),
+            source=f"fsid:{status.f_fsid:016x}",
+            options=frozenset({"ro" if status.f_flag & os.ST_RDONLY else "rw"}),
+        )
+    finally:
+        os.close(fd)
+
+
+def _find_type(fd: int) -> str:
+    """Return the type of the file system of an open file; its number, in hexadecimal, if it is none of the known."""
+    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    number = ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
+    return _TYPES.get(number, f"type-{number:x}")
 
 
 def _parse(line: bytes) -> Mount:

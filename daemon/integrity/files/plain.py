@@ -47,7 +47,7 @@ class PlainReader:
         self._lock = threading.Lock()
         self._spindles: dict[int, threading.Lock | None] = {}  # by st_dev; None: not rotational
 
-    def batch(self) -> PlainBatchReader:
+    def small_readers(self) -> tuple[PlainBatchReader]:
         """
         Return the reader for batches of small files.
 
@@ -56,7 +56,7 @@ class PlainReader:
         """
         from integrity.files.batch import PlainBatchReader
 
-        return PlainBatchReader()
+        return (PlainBatchReader(),)
 
     def can_read_beside(self, path: bytes) -> bool:
         """Return whether a regular file can be read in parallel with others without disk seeks between them."""

@@ -24,7 +24,7 @@ from integrity.files.open_beneath import open_beneath, stat_beneath, was_removed
 from integrity.files.page_cache import lies_in_memory
 from integrity.files.read_errors import ErrorBudget, describe_bad, describe_failure
 from integrity.files.replace_file import is_open_for_writing
-from integrity.files.span import SURE_DIRECT, UNLIMITED, Pace, ReadMode, SpanReader, Terms, find_data
+from integrity.files.span import PAGES_ELSEWHERE, SURE_DIRECT, UNLIMITED, Pace, ReadMode, SpanReader, Terms, find_data
 from integrity.files.stamps import RacyWindow, witness_of
 from integrity.model import ByteRange, Capability, ReadHow, Witness
 
@@ -159,26 +159,25 @@ class Reader:
         finally:
             os.close(fd)
 
-    def batch(self) -> BatchReader | None:
+    def small_readers(self) -> list[BatchReader]:
         """
-        Return the fast path for small files: from memory in RECORD mode, else from the disk.
+        Return the fast paths for small files, with the guarantees of this reader; there may be none.
 
-        Returns:
-            None if there is none with the guarantees of this reader.
+        Each is to read what those before it left out; what all of them leave out needs ``open``.
 
         Raises:
             ImportError: the extension cannot be loaded.
         """
-        if not self.reads_memory and not self._may_read_disk_by_the_batch():
-            return None
-        from integrity.files.batch import BatchReader  # imported here: all else works without the extension
+        from integrity.files.batch import BatchReader, Way  # imported here: all else works without the extension
 
-        pace = self._terms.pace
-        return BatchReader(self._root_fd, self._begin_window, from_disk=not self.reads_memory, pace=pace)
-
-    def _may_read_disk_by_the_batch(self) -> bool:
         capability = self._terms.capability
-        return capability.fs_type in SURE_DIRECT and capability.has_direct_io and self._use_holes
+        fs_type, is_direct = capability.fs_type, capability.has_direct_io and self._use_holes
+        ways = [Way.DIRECT] if is_direct and fs_type in SURE_DIRECT else []
+        if self.reads_memory:
+            ways = [Way.MEMORY, *ways, Way.KEPT if fs_type in PAGES_ELSEWHERE else Way.PASSING]
+        elif is_direct and fs_type == "btrfs":
+            ways = [Way.UNENCODED, Way.DROPPED]
+        return [BatchReader(self._root_fd, self._begin_window, way, pace=self._terms.pace) for way in ways]
 
     def _explain_open(self, path: bytes, error: OSError) -> ReadError:
         """Translate an error of open: ENXIO and ENODEV mean a socket or device node, or a lost disk."""

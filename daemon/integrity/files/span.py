@@ -5,8 +5,9 @@ Decides what a reading does to the cache and how certain it is that the disk was
 
 - DISK: O_DIRECT. Where that is missing or not vouched for, the file's clean pages are dropped first: nothing else makes
   a buffered read reach the disk. What was read through the cache is dropped afterwards.
-- RECORD: what is in memory is read from there and stays. The rest is read with O_DIRECT if the file is large, else
-  through the cache and then dropped; if residency is unknown, nothing is dropped.
+- RECORD: what is in memory is read from there and stays. The rest is read with O_DIRECT; where that is missing, or
+  costs more for a small file than it saves (``SURE_DIRECT``), through the cache, and is then dropped. If residency is
+  unknown, nothing is dropped.
 
 Residency is checked before anything is read: even RWF_NOWAIT starts a readahead, whose pages would look like another
 program's. Hole maps make a terabyte of zeros cheap; they are valid only with the stability check that ends a reading
@@ -82,7 +83,7 @@ SURE_DIRECT = _PAGES_ARE_ALL - {"btrfs"}
 """Here a file that the kernel vouches for comes from the disk. btrfs is excluded: it stores some files so that they
 cannot."""
 
-_PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
+PAGES_ELSEWHERE = frozenset({"overlay", "zfs"})
 """File systems with caches of their own or in a lower layer: no resident page proves nothing."""
 
 _ANY_SIZE = 1 << 62
@@ -225,7 +226,8 @@ class SpanReader:
             OSError: the file cannot be queried.
         """
         self._is_large = self._size_bytes > buffer_bytes
-        if self._terms.mode is ReadMode.DISK or self._is_large:
+        may_be_small = self._size_bytes and self._terms.capability.fs_type in SURE_DIRECT  # of nothing, nothing is read
+        if self._terms.mode is ReadMode.DISK or self._is_large or may_be_small:
             self._begin_direct(buffer_bytes)
         if not self._alignment:
             self._begin_buffered(0)
@@ -255,7 +257,7 @@ class SpanReader:
             OSError: the error does not concern one place on the disk.
             ReadInterrupted: from the pace.
         """
-        if self._is_large and self._alignment and self._terms.mode is ReadMode.RECORD:
+        if self._alignment and self._terms.mode is ReadMode.RECORD:
             self._choose_way(start, end)
         if self._is_probing and self._read_memory(view[: end - start], start):
             self.bytes_read += end - start
@@ -325,7 +327,7 @@ class SpanReader:
             self.how = ReadHow.CACHE_POSSIBLE
 
     def _resident(self, start: int, size_bytes: int) -> int | None:
-        if self._terms.capability.fs_type in _PAGES_ELSEWHERE:
+        if self._terms.capability.fs_type in PAGES_ELSEWHERE:
             return None
         return resident_bytes(self._fd, size_bytes, start)
 

@@ -41,7 +41,6 @@ from integrity.hashing.work_queue import (
     small_bytes,
 )
 from integrity.hashing.worker import Worker
-from integrity.model import ReadHow
 
 STALL_S = 300.0
 
@@ -115,10 +114,10 @@ class Engine:
         a ``ReadInterrupted`` failure. To end early, close the iterator. ``tick`` is called in the caller's thread
         between results, and every ``poll_interval_s`` while none is ready.
         """
-        batch_reader = self._reader.batch() if native_status().is_native else None
-        batches = _into_batches(tasks, self._reader, batch_reader)
+        small_readers = self._reader.small_readers() if native_status().is_native else ()
+        batches = _into_batches(tasks, self._reader, small_readers)
         worker_pool = _WorkerPool(
-            *(self._reader, batch_reader, self._jobs, self._is_serial, self._budget, self._stop),
+            *(self._reader, small_readers, self._jobs, self._is_serial, self._budget, self._stop),
             *(self._monotonic, self._stall_s, self._side_by_side, self._poll_interval_s),
         )
         self._workers.extend(worker_pool.workers)
@@ -150,7 +149,7 @@ class _WorkerPool:
     def __init__(
         self,
         reader: FileReader,
-        batch_reader: SmallReader | None,
+        small_readers: Sequence[SmallReader],
         jobs: int,
         is_serial: bool,
         budget: ErrorBudget,
@@ -171,7 +170,7 @@ class _WorkerPool:
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="hash") if jobs > 1 else None
         shared = Shared(
             reader,
-            batch_reader,
+            small_readers,
             budget,
             _Either(stop, self._is_over),
             monotonic,
@@ -287,7 +286,7 @@ class _Either:
 
 
 def _into_batches(
-    tasks: Iterable[Work | None], reader: FileReader, batch_reader: SmallReader | None
+    tasks: Iterable[Work | None], reader: FileReader, small_readers: Sequence[SmallReader]
 ) -> Iterator[Batch | None]:
     """
     Group small files; a file that is large or resumed stands alone. A pause follows the files before it.
@@ -295,7 +294,7 @@ def _into_batches(
     Files read from the disk keep their order. Files that may be in memory form larger batches, except for the first, so
     that few files keep all threads busy.
     """
-    may_be_cached = batch_reader is not None and batch_reader.how is ReadHow.CACHE_POSSIBLE
+    may_be_cached = any(not one.waits_for_disk for one in small_readers)
     turns = count()
     group = _Group(_MOST_FILES if may_be_cached else _FILES)
     for item in tasks:

@@ -9,7 +9,6 @@ that path. Importing this module raises ImportError if the extension cannot be l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -17,7 +16,7 @@ from integrity._native import lib
 from integrity.files.batch import READ, Arena
 from integrity.hashing.digests import Want, digest_blake3, digest_others, digest_probe
 from integrity.hashing.md5_native import LaneScheduler
-from integrity.hashing.tasks import DoneBatch, TaskBatch
+from integrity.hashing.tasks import DoneBatch
 from integrity.hashing.work_queue import OpenBatch, SmallReader
 from integrity.model import ReadHow, Readings
 
@@ -89,8 +88,9 @@ class _Part(NamedTuple):
     """Files of a batch that share an arena and may not be digested yet."""
 
     batch: OpenBatch
-    start: int  # index of the first one in the batch
+    indexes: Sequence[int]  # in the batch, of those that were read
     racy_window: tuple[int, int]  # first and last racy timestamp
+    how: ReadHow
 
 
 class SmallFileBatches:
@@ -98,18 +98,12 @@ class SmallFileBatches:
     Read and digest small files, for one thread.
 
     Args:
-        reader: of the root; may be shared with other threads.
         memory: pieces of one size; in use until everything is answered.
-
-    Attributes:
-        waits_for_disk: reads come from the disk; if one thread may read at a time, they need its turn.
     """
 
-    def __init__(self, reader: SmallReader, scheduler: LaneScheduler, memory: Sequence[memoryview]) -> None:
-        self._reader = reader
+    def __init__(self, scheduler: LaneScheduler, memory: Sequence[memoryview]) -> None:
         self._lanes: Lanes[_Part] = Lanes(scheduler, list(map(Arena, memory)))
         self._last: _Part | None = None
-        self.waits_for_disk = reader.how is not ReadHow.CACHE_POSSIBLE
 
     @property
     def is_empty(self) -> bool:
@@ -121,15 +115,16 @@ class SmallFileBatches:
         """Return whether there is memory to read into."""
         return self._lanes.arena is not None
 
-    def read(self, batch: OpenBatch, start: int) -> tuple[list[int], int]:
+    def read(self, reader: SmallReader, batch: OpenBatch, indexes: Sequence[int]) -> tuple[list[int], int]:
         """
         Read files until the memory is full or the time limit is reached; there must be room.
 
         Args:
-            start: index of the first task to read.
+            reader: of the root; may be shared with other threads.
+            indexes: of the tasks to read.
 
         Returns:
-            The indexes of tasks to read file by file, and the index of the first task not yet tried.
+            The indexes of the tasks that the reader left out, and how many it has tried.
 
         Raises:
             ReadInterrupted: from the pace; nothing was read.
@@ -137,13 +132,17 @@ class SmallFileBatches:
         arena, tasks = self._lanes.arena, batch.tasks
         assert arena is not None, "there is room"
         limit_bytes = min(self._lanes.arena_bytes, tasks.block_size_bytes)
-        racy_window = self._reader.read(tasks.paths[start:], tasks.sizes_bytes[start:], limit_bytes, arena)
+        paths = [tasks.paths[index] for index in indexes]
+        sizes_bytes = [tasks.sizes_bytes[index] for index in indexes]
+        racy_window = reader.read(paths, sizes_bytes, limit_bytes, arena)
         if not arena.count:  # a path contains a NUL byte
-            return list(range(start, len(tasks))), len(tasks)
-        left = [index for index, status in enumerate(arena.statuses(), start) if status != READ]
+            return list(indexes), len(indexes)
+        statuses, tried = arena.statuses(), indexes[: arena.count]
+        left = [index for index, status in zip(tried, statuses, strict=True) if status != READ]
         if len(left) < arena.count:
-            self._last = _Part(batch, start, racy_window)
-        return left, start + arena.count
+            read = [index for index, status in zip(tried, statuses, strict=True) if status == READ] if left else tried
+            self._last = _Part(batch, read, racy_window, reader.how)
+        return left, arena.count
 
     def digest(self) -> None:
         """Start to digest the files of the last read."""
@@ -151,18 +150,14 @@ class SmallFileBatches:
         if last is not None:
             self._lanes.submit(last, _find_wanted(last.batch.tasks.wants))
 
-    def take_done(self) -> Iterator[tuple[OpenBatch, range, DoneBatch]]:
-        """Yield the answers whose digests are complete, each with its batch and the index range of its tasks."""
+    def take_done(self) -> Iterator[tuple[OpenBatch, Sequence[int], DoneBatch]]:
+        """Yield the answers whose digests are complete, each with its batch and the indexes of its tasks."""
         for arena, part in self._lanes.take_finished():
-            stop = part.start + arena.count
-            tasks = part.batch.tasks.part(part.start, stop)
-            yield part.batch, range(part.start, stop), self._answer(arena, tasks, part.racy_window)
+            yield part.batch, part.indexes, self._answer(arena, part)
 
-    def _answer(self, arena: Arena, tasks: TaskBatch, racy_window: tuple[int, int]) -> DoneBatch:
-        rows = list(arena.rows())
-        is_read = [row[0] == READ for row in rows]
-        if not all(is_read):
-            rows, tasks = list(compress(rows, is_read)), tasks.select(list(compress(range(len(tasks)), is_read)))
+    def _answer(self, arena: Arena, part: _Part) -> DoneBatch:
+        tasks = part.batch.tasks.select(part.indexes)
+        rows = [row for row in arena.rows() if row[0] == READ]
         _, sizes, mtimes_ns, ctimes_ns, inodes, offsets, *computed = zip(*rows, strict=True)
         wants, probes = tasks.wants, tasks.probes
         blake3s: Sequence[bytes | None] = [None] * len(rows)
@@ -176,8 +171,8 @@ class SmallFileBatches:
         md5s, xxh3_128s, crc64s = (
             _where(wants, is_wanted, column) for is_wanted, column in zip(_COMPUTED, computed, strict=True)
         )
-        witnesses = sizes, mtimes_ns, ctimes_ns, inodes, _find_racy(mtimes_ns, ctimes_ns, *racy_window)
-        readings = Readings(witnesses, (md5s, xxh3_128s, blake3s, crc64s), self._reader.how)
+        witnesses = sizes, mtimes_ns, ctimes_ns, inodes, _find_racy(mtimes_ns, ctimes_ns, *part.racy_window)
+        readings = Readings(witnesses, (md5s, xxh3_128s, blake3s, crc64s), part.how)
         return DoneBatch(tasks, readings, others, probed)
 
 

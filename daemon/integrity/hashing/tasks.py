@@ -88,16 +88,10 @@ class TaskBatch:
         return Task(path, size, want, self.block_size_bytes, tag, probe=probe, known_bad=known_bad)
 
     def select(self, indexes: Sequence[int]) -> TaskBatch:
-        """Return a batch of some of the files."""
-        return self._with([column[index] for index in indexes] for column in self.columns)
-
-    def part(self, start: int, stop: int) -> TaskBatch:
-        """Return a batch of the files from ``start`` up to, not including, ``stop``."""
-        if stop - start == len(self):
+        """Return a batch of some of the files, or of all."""
+        if len(indexes) == len(self):
             return self
-        return self._with(column[start:stop] for column in self.columns)
-
-    def _with(self, columns: Iterable[Sequence[Any]]) -> TaskBatch:
+        columns = ([column[index] for index in indexes] for column in self.columns)
         paths, sizes, wants, tags, probes, known_bad = columns
         return TaskBatch(paths, sizes, wants, tags, probes, known_bad, self.block_size_bytes)
 

@@ -283,7 +283,7 @@ class TaskLedger:
         if len(self._results) >= _RESULTS_AT_ONCE or isinstance(result, Partial):
             self.send()
 
-    def add_batch(self, batch: OpenBatch, indexes: range, done: DoneBatch) -> None:
+    def add_batch(self, batch: OpenBatch, indexes: Sequence[int], done: DoneBatch) -> None:
         """Record answers for tasks that were not taken out."""
         with self._lock:
             self._check()
@@ -402,6 +402,10 @@ class SmallReader(Protocol):
     def how(self) -> ReadHow:
         """Return how certain it is that the data came from the disk."""
 
+    @property
+    def waits_for_disk(self) -> bool:
+        """Return whether it may be used only by the thread whose turn it is, if one thread may read at a time."""
+
     def read(
         self, paths: Sequence[bytes], sizes_bytes: Sequence[int], limit_bytes: int, arena: Arena
     ) -> tuple[int, int]:
@@ -411,7 +415,7 @@ class SmallReader(Protocol):
 class FileReader(Protocol):
     """Opens files; ``files.read`` documents the members, also for ``files.plain``."""
 
-    def batch(self) -> SmallReader | None: ...  # noqa: D102
+    def small_readers(self) -> Sequence[SmallReader]: ...  # noqa: D102
     def can_read_beside(self, path: bytes) -> bool: ...  # noqa: D102
     def open(self, path: bytes, known_bad: tuple[ByteRange, ...] = ()) -> OpenedFile: ...  # noqa: D102
 
@@ -439,14 +443,14 @@ class Shared(NamedTuple):
     Settings and objects that all threads share.
 
     Attributes:
-        batch_reader: fast path for small files, if available.
+        small_readers: fast paths for small files; each reads what those before it left out. Empty without the C core.
         turn: the turn to read from the disk; None if all threads may read.
         pool: threads that hash beside the reading; None for none.
         side_by_side: most large files per thread at a time.
     """
 
     reader: FileReader
-    batch_reader: SmallReader | None
+    small_readers: Sequence[SmallReader]
     budget: ErrorBudget
     stop: StopSignal
     monotonic: Callable[[], float]

@@ -7,6 +7,7 @@ Decides how each taken file is read, what is hashed beside the reading, and whic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -68,8 +69,7 @@ class Worker:
         """Answer batches until none is left; runs in a thread."""
         try:
             self._buffers = Buffers(BUFFER_BYTES, 2)
-            reader = self._shared.batch_reader
-            self._core = None if reader is None else self._make_core(reader)
+            self._core = self._make_core() if self._shared.small_readers else None
             while self._work_on():
                 pass
             self._buffers.close()
@@ -105,7 +105,7 @@ class Worker:
             self._take_done(self._core)
             self.ledger.send()
 
-    def _make_core(self, reader: SmallReader) -> _NativeCore:
+    def _make_core(self) -> _NativeCore:
         from integrity.hashing.large_batch import LaneReader  # imports that need the extension
         from integrity.hashing.md5_native import LaneScheduler
         from integrity.hashing.small_batch import SmallFileBatches
@@ -113,7 +113,7 @@ class Worker:
         scheduler = LaneScheduler()
         arenas = [arena.acquire() for arena in self._buffers.cut(_ARENA_BYTES)]
         beside = LaneReader(self._shared, self.ledger, self._buffers.memory)
-        return _NativeCore(scheduler, SmallFileBatches(reader, scheduler, arenas), beside)
+        return _NativeCore(scheduler, SmallFileBatches(scheduler, arenas), beside)
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
         """Abandon the thread if it hangs in a read, and pass on its turn if it holds it. Callable from any thread."""
@@ -131,8 +131,6 @@ class Worker:
         self._turn = number
         begun = self.ledger.begin(tasks)
         try:
-            if turn is not None and (core is None or core.small_files.waits_for_disk):
-                turn.wait(number)
             if isinstance(tasks, Task):
                 left = [tasks]
             elif core is None:
@@ -151,23 +149,34 @@ class Worker:
 
     def _answer_by_the_batch(self, core: _NativeCore, batch: OpenBatch) -> list[Task]:
         """Answer what the fast path can, now or later; return the other tasks."""
-        left: list[Task] = []
-        start, count = 0, len(batch.tasks)
-        while start < count and not self._shared.is_over:
+        left: Sequence[int] = range(len(batch.tasks))
+        for reader in self._shared.small_readers:
+            if left:
+                left = self._read_by_the_batch(core, reader, batch, left)
+        return self.ledger.take_out(batch, left)
+
+    def _read_by_the_batch(
+        self, core: _NativeCore, reader: SmallReader, batch: OpenBatch, indexes: Sequence[int]
+    ) -> list[int]:
+        """Read small files and begin to digest them; return the indexes of those that the reader leaves out."""
+        if self._shared.turn is not None and self._turn is not None and reader.waits_for_disk:
+            self._shared.turn.wait(self._turn)
+        left: list[int] = []
+        while indexes and not self._shared.is_over:
             while not core.small_files.has_room:
                 core.scheduler.step()
                 self._take_done(core)
             try:
                 with self.ledger.busy():
-                    left_here, start = core.small_files.read(batch, start)
+                    left_here, count = core.small_files.read(reader, batch, indexes)
             except ReadInterrupted:
                 break  # the next single read is interrupted, too
-            left += self.ledger.take_out(batch, left_here)
-            if not left and start == count:
+            left, indexes = left + left_here, indexes[count:]
+            if not (left or indexes):
                 self._pass_on()
             core.small_files.digest()
             self._take_done(core)
-        return left + self.ledger.take_out(batch, range(start, count))
+        return [*left, *indexes]
 
     def _take_done(self, core: _NativeCore) -> None:
         for batch, indexes, done in core.small_files.take_done():

@@ -301,7 +301,12 @@ VERIFIED_IN_TIME = "everything is verified in time again"
 
 # Backup copies
 
-_LEVELS = {Level.PUBLISHED: " (by the checksum it stores)", Level.READ: " (its data was read back)", None: ""}
+_LEVELS = {
+    Level.PUBLISHED: " (by the checksum it stores)",
+    Level.READ: " (its data was read back)",
+    Level.CACHED: " (its data was read, possibly from memory)",
+    None: "",
+}
 _ARBITRATIONS = {
     ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
     ArbitrationOutcome.COPY_DIFFERS: "The backup in {copy} is not the recorded content{how}{file}.",
@@ -420,6 +425,14 @@ BEHIND = "the backup is allowed to be this far behind"
 def renamed_in_copy(path: bytes, copy: str) -> str:
     """Report the name under which a copy has a file."""
     return f"the copy {copy} has it as {show_path(path)}: renamed since the backup"
+
+
+def shared(copy: str, count: int, files: int) -> str:
+    """Report files of a copy that are reflinks of the originals, or a snapshot of them."""
+    return (
+        f"{count:,} of {files:,} files of the copy {copy} share their data on the disk with yours (a snapshot or"
+        " reflinks): one bad block damages both; make a copy on another disk"
+    )
 
 
 def copy_transient(copy: str) -> str:

@@ -71,7 +71,8 @@ class CompareOptions:
 
     Args:
         copy: a name from the configuration, a path, or a URL.
-        read: read the copy back even if it publishes digests.
+        read: read the copy back even if it publishes digests, and the files here as well.
+        cached: read data from memory where it is cached, on both sides.
         read_percent: read back this share, what was not read for longest first.
         endpoint: the address of an S3 server other than Amazon's.
         time_limit_s: stop after this time.
@@ -84,6 +85,7 @@ class CompareOptions:
 
     copy: str
     read: bool = False
+    cached: bool = False
     read_percent: float | None = None
     endpoint: str | None = None
     time_limit_s: float | None = None

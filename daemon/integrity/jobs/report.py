@@ -74,9 +74,15 @@ class Compared:
         shown: its location, without secrets.
         published: files compared with the digests that the copy states.
         read: files compared by reading the copy back.
+        cached: files compared by reading the copy, possibly from memory.
+        read_here: files that were read here as well.
+        known_by_record: files of which only the record was compared with the copy.
+        oldest_record_at: when the first of these was last read here; None: there is none.
+        can_read: the copy has data, so --read can compare it.
         extra: files that only the copy has.
         differing: files whose copy equals neither the current nor a former record.
         stale: files whose copy is an older version.
+        shared: files whose copies share data on the disk with them.
         renamed: files that the copy has under another name.
         behind: files that changed too recently for the backup to have them.
         repairable: damaged files that the copy has as recorded.
@@ -88,9 +94,15 @@ class Compared:
     shown: str
     published: int = 0
     read: int = 0
+    cached: int = 0
+    read_here: int = 0
+    known_by_record: int = 0
+    oldest_record_at: int | None = None
+    can_read: bool = True
     extra: int = 0
     differing: int = 0
     stale: int = 0
+    shared: int = 0
     renamed: int = 0
     behind: int = 0
     repairable: int = 0

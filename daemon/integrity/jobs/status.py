@@ -178,8 +178,9 @@ def _find_root_status(
     settings = config.settings_for(root.path)
     covered = coverage(connection, root.id, now=now, verify_every_s=settings.verify_every_s)
     runs = find_runs(connection, root.id, _RUNS_SEARCHED)
-    about = findings.find_findings(connection, root_id=root.id)
-    incidents = {one.incident_id: one.kind for one in about if (root.id, one.copy) not in copies}
+    open_kinds = Counter[FindingKind]()
+    for (_, kind, copy), number in findings.count_incidents(connection, root.id).items():
+        open_kinds[kind] += 0 if (root.id, copy) in copies else number
     last_scrub = _last(runs, Job.SCRUB)
     plan = None
     if windows is not None and _uses_windows(connection, root):
@@ -189,7 +190,7 @@ def _find_root_status(
         root=root,
         settings=settings,
         coverage=covered,
-        open_kinds=Counter(incidents.values()),
+        open_kinds=+open_kinds,
         last_scan=_last(runs, Job.SCAN),
         last_scrub=last_scrub,
         working=find_holder(catalog_path, root.id),

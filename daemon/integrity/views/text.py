@@ -162,9 +162,11 @@ def _describe_end(summary: Summary, styler: Styler) -> str:
     """Write how a run ended; a scan does not answer for what was found before (exit 0), and does not call it well."""
     counts = summary.counts
     is_well = not (counts.damaged or counts.unreadable or counts.unstable or counts.findings_open)
+    words, color = _STILL_OPEN
     if summary.outcome is Outcome.CLEAN and not is_well:
-        words, color = _STILL_OPEN
         return styler.style(words, color)
+    if summary.outcome is Outcome.CLEAN and summary.compared is not None and summary.compared.known_by_record:
+        return styler.style("the copy matches the record", "green")
     return describe_outcome(summary.outcome, styler)
 
 
@@ -192,13 +194,29 @@ def _describe_compared(compared: Compared) -> Iterator[str]:
     """Write how a copy was looked at, for that says what "the same" means."""
     ways = [
         (compared.read, "compared by reading the data back"),
+        (compared.cached, "compared by reading the data, possibly from memory"),
         (compared.published, "compared by the checksum the copy stores"),
     ]
     said = " and ".join(f"{number:,} {way}" for number, way in ways if number)
     where = f"{compared.copy} ({compared.shown})" if compared.copy != compared.shown else compared.copy
     yield f"  with {printable(where)}{f': {said}' if said else ''}"
+    here = list(_describe_here(compared))
+    if here:
+        yield f"  here: {'; '.join(here)}"
     if compared.extra:
         yield f"  {count(compared.extra, 'file')} only in the backup"
+
+
+def _describe_here(compared: Compared) -> Iterator[str]:
+    """Write how the files here were looked at: a copy that matches a record says nothing about the file."""
+    if compared.read_here:
+        yield f"{count(compared.read_here, 'file')} read{'' if compared.cached else ' from the disk'}"
+    if compared.known_by_record and compared.oldest_record_at is not None:
+        hint = "--read reads both sides" if compared.can_read else "integrity scrub reads them"
+        yield (
+            f"{count(compared.known_by_record, 'file')} known by their record only, the oldest last read"
+            f" {local_time(compared.oldest_record_at)} ({hint})"
+        )
 
 
 def _compared_tallies(counts: RunCounts, compared: Compared) -> str:

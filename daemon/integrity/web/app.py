@@ -10,11 +10,20 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from integrity.errors import AppError, CatalogMissing, ConfigError, printable
+from integrity.errors import (
+    AppError,
+    CatalogCorrupt,
+    CatalogLocked,
+    CatalogMissing,
+    ConfigError,
+    SchemaMismatch,
+    printable,
+)
 from integrity.web.pages.access import Access
 from integrity.web.pages.actions import ActionPages
 from integrity.web.pages.alerts import AlertPages
@@ -32,7 +41,6 @@ from integrity.web.security import BodyTooLarge, Guard, Sessions
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ASGIApp
 
     from integrity.config import Web
@@ -47,6 +55,12 @@ _TITLES = {
     404: "There is no such page",
     405: "This page does not take that",
     413: "The request is too large",
+}
+_TROUBLES = {
+    CatalogMissing: "Nothing is recorded yet",
+    CatalogLocked: "The catalog is in use; load this page again in a moment",
+    CatalogCorrupt: "The catalog is damaged",
+    SchemaMismatch: "The catalog is of another version",
 }
 
 
@@ -74,7 +88,7 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
         AlertPages(site),
         SettingsPage(site),
         Monitoring(site),
-        LivePages(site),
+        LivePages(site, sessions),
         Api(site),
     )
     static = Mount("/static", StaticFiles(directory=str(resources.files("integrity.web") / "static")))
@@ -84,6 +98,7 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
         exception_handlers={
             HTTPException: errors.show_http,
             BodyTooLarge: errors.show_too_large,
+            ClientDisconnect: errors.show_nothing,
             AppError: errors.show_known,
             Exception: errors.show_bug,
         },
@@ -134,7 +149,7 @@ class _Errors:
     async def show_http(self, request: Request, error: Exception) -> Response:
         """Show that a page does not exist, or a request can't be understood."""
         assert isinstance(error, HTTPException)
-        if request.url.path.startswith("/api/"):
+        if request.scope["path"].startswith("/api/"):
             return JSONResponse({"error": error.detail}, error.status_code, error.headers)
         title = _TITLES.get(error.status_code, "This did not work")
         text = error.detail if error.status_code in (400, 403) else "Go back, or begin at the overview."
@@ -148,17 +163,18 @@ class _Errors:
         response.headers["Connection"] = "close"  # or else the server would read all that is still to come
         return response
 
+    async def show_nothing(self, _: Request, __: Exception) -> Response:
+        """Answer a client that has gone, or was cut off, before its request was complete."""
+        return Response(status_code=400)
+
     async def show_known(self, request: Request, error: Exception) -> Response:
         """Show an error of the program: what is wrong, where, and what to do."""
-        if isinstance(error, CatalogMissing):
-            title = "Nothing is recorded yet"
-        elif isinstance(error, ConfigError):
+        if isinstance(error, ConfigError):
             return self._site.render_error(request, 404, "Not known", printable(str(error)))
-        else:
-            title = "The catalog can't be read now"
+        title = next((text for kind, text in _TROUBLES.items() if isinstance(error, kind)), "The catalog can't be read")
         return self._site.render_error(request, 503, title, printable(str(error)))
 
     async def show_bug(self, request: Request, error: Exception) -> Response:
         """Show that the page has a bug; the log has the details, the browser has none."""
-        _log.error("a bug in the page %s", request.url.path, exc_info=error)
+        _log.error("a bug in the page %s", printable(request.scope["path"]), exc_info=error)
         return self._site.render_error(request, 500, "A bug in this page", "The log has details. Nothing was changed.")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from integrity.alerts.wording import title
 from integrity.catalog.actions import Action
-from integrity.config import format_duration, format_size, spell_duration
+from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
 from integrity.model import Finding
@@ -70,7 +70,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "printable": printable,
     "shell": shell_path,
     "size": format_size,
-    "spell": spell_duration,
     "title": title,
     "url": quote_path,
 }

@@ -3,18 +3,22 @@ The password of the page: its hash in a file, the one-time link that sets it, an
 
 I1  The folder of the state is the web process's own (mode 0700). The file holds an Argon2id hash, a key that signs
     sessions, and no password.
-I2  Setting a password changes the key, so all sessions end.
+I2  Setting a password changes the key, so all sessions end, and withdraws the link; also if another process sets it,
+    which is noticed with the next request. While the file can't be read, there are no sessions.
 """
 
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import json
+import logging
 import os
 import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from argon2 import PasswordHasher
@@ -22,9 +26,11 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from integrity.errors import ConfigError, show_path
 
+_log = logging.getLogger(__name__)
+
 SHORTEST_PASSWORD = 10
-_HASH_KIB = 19 * 1024
-"""Argon2id as OWASP advises where memory is scarce: 19 MiB, two passes (Password Storage Cheat Sheet)."""
+_HASH_KIB = 7 * 1024
+"""Argon2id as OWASP advises, in its variant with the least memory and five passes (Password Storage Cheat Sheet)."""
 
 _STATE_NAME = b"password.json"
 _LINK_LIFE_S = 3600.0
@@ -54,21 +60,22 @@ class PasswordStore:
         self._folder = folder
         self._path = os.path.join(folder, _STATE_NAME)
         self._monotonic = monotonic
-        self._hasher = PasswordHasher(time_cost=2, memory_cost=_HASH_KIB, parallelism=1)
+        self._hasher = PasswordHasher(time_cost=5, memory_cost=_HASH_KIB, parallelism=1)
         self._lock = threading.Lock()
         self._link_token = ""
         self._link_ends_at = 0.0
+        self._state = self._identify()
         self._secrets = self._load()
 
     @property
     def is_set(self) -> bool:
         """Whether a password was set."""
-        return bool(self._secrets.password_hash)
+        return bool(self._find_secrets().password_hash)
 
     @property
     def session_key(self) -> str:
         """The key that signs sessions."""
-        return self._secrets.session_key
+        return self._find_secrets().session_key
 
     def make_link_token(self) -> str:
         """Return the token of a new one-time link that sets the password; it replaces the former link."""
@@ -78,8 +85,9 @@ class PasswordStore:
 
     def is_link_valid(self, token: str) -> bool:
         """Return whether a token is that of the one-time link, unused and not older than an hour."""
+        self._find_secrets()
         known = self._link_token
-        return bool(known) and self._monotonic() < self._link_ends_at and hmac.compare_digest(known, token)
+        return bool(known) and self._monotonic() < self._link_ends_at and is_same(known, token)
 
     def set_password(self, password: str) -> None:
         """
@@ -93,16 +101,36 @@ class PasswordStore:
         with self._lock:
             new = Secrets(self._hasher.hash(password), secrets.token_hex(32))
             self._save(new)
-            self._secrets = new
+            self._secrets, self._state = new, self._identify()
             self._link_token = ""
 
     def is_right(self, password: str) -> bool:
         """Return whether a password is the right one. Takes some 50 ms on purpose; one at a time."""
         with self._lock:
             try:
-                return self._hasher.verify(self._secrets.password_hash, password)
+                return self._hasher.verify(self._find_secrets().password_hash, password)
             except (VerificationError, InvalidHashError):
                 return False
+
+    def _find_secrets(self) -> Secrets:
+        """Return what is stored; what another process has stored since is read (I2)."""
+        state = self._identify()
+        if state != self._state:
+            try:
+                self._secrets = self._load()
+            except ConfigError as error:
+                _log.error("%s", error)
+                self._secrets = Secrets("", secrets.token_hex(32))
+            self._state, self._link_token = state, ""
+        return self._secrets
+
+    def _identify(self) -> tuple[int, int] | None:
+        """Return inode and time of change of the state file; None if there is none."""
+        try:
+            seen = os.stat(self._path)
+        except OSError:
+            return None
+        return seen.st_ino, seen.st_ctime_ns
 
     def _load(self) -> Secrets:
         try:
@@ -125,14 +153,24 @@ class PasswordStore:
         content = json.dumps({"password_hash": new.password_hash, "session_key": new.session_key}).encode()
         draft = self._path + b".partial"
         try:
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with open(fd, "wb") as file:
+                if os.geteuid() == 0:  # who sets the password of a page that runs as another user
+                    owner = os.stat(self._folder)
+                    os.fchown(fd, owner.st_uid, owner.st_gid)
                 file.write(content)
                 file.flush()
                 os.fsync(fd)
             os.replace(draft, self._path)
         except OSError as error:
             raise ConfigError(f"{show_path(self._path)}: the password can't be stored: {error.strerror}") from error
+
+
+def is_same(secret: str, given: str) -> bool:
+    """Compare a secret with what was given, which may be any text, in constant time."""
+    return hmac.compare_digest(secret.encode(), given.encode(errors="replace"))
 
 
 class LoginThrottle:
@@ -148,22 +186,38 @@ class LoginThrottle:
         self._failures: dict[str, tuple[int, float]] = {}  # address: failures in a row, time of the next attempt
         self._lock = threading.Lock()
 
-    def find_pause_s(self, address: str) -> float:
-        """Return how many seconds an address has to wait before its next attempt."""
-        with self._lock:
-            _, next_at = self._failures.get(address, (0, 0.0))
-        return max(0.0, next_at - self._monotonic())
+    def begin_attempt(self, address: str) -> float:
+        """
+        Count an attempt as a failure before its password is checked, so that many at once are no more than one by one.
 
-    def note_failure(self, address: str) -> None:
-        """Record a wrong password."""
+        Returns:
+            0, or how many seconds the address has to wait; then nothing was counted, and nothing may be checked.
+        """
+        group, now = _find_group(address), self._monotonic()
         with self._lock:
-            failures = self._failures.pop(address, (0, 0.0))[0] + 1
+            failures, next_at = self._failures.get(group, (0, 0.0))
+            if next_at > now:
+                return next_at - now
+            failures += 1
             pause = min(_LONGEST_PAUSE_S, 2.0 ** (failures - _FREE_FAILURES)) if failures >= _FREE_FAILURES else 0.0
-            self._failures[address] = (failures, self._monotonic() + pause)
+            self._failures.pop(group, None)
+            self._failures[group] = (failures, now + pause)
             while len(self._failures) > _MOST_ADDRESSES:
                 del self._failures[next(iter(self._failures))]
+        return 0.0
 
     def note_success(self, address: str) -> None:
         """Forget the failures of an address."""
         with self._lock:
-            self._failures.pop(address, None)
+            self._failures.pop(_find_group(address), None)
+
+
+def _find_group(address: str) -> str:
+    """Return what counts as one address: of IPv6, the network of 64 bits, in which a client may choose any."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

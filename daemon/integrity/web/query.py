@@ -1,18 +1,50 @@
-"""Read what a URL asks for: numbers, words, and the raw bytes of a path."""
+"""Read what a URL asks for, numbers, words, and the raw bytes of a path; and answer it in spite of a short lock."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable
 from enum import StrEnum
+from functools import wraps
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from integrity.errors import CatalogLocked
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+Answer = TypeVar("Answer")
 Word = TypeVar("Word", bound=StrEnum)
 _LARGEST = (1 << 63) - 1
+_LOCKED_S = 1.0
+_BETWEEN_S = 0.1
+
+
+def read_at(path: str, page: Callable[[Request], object]) -> Route:
+    """Return the route of a page that only reads the catalog."""
+    return Route(path, patient(page), methods=["GET"])
+
+
+def patient(page: Callable[[Request], Answer]) -> Callable[[Request], Answer]:
+    """Make a page again for up to a second if the catalog is locked, which commands do for moments."""
+
+    @wraps(page)
+    def make(request: Request) -> Answer:
+        ends_at = time.monotonic() + _LOCKED_S
+        while True:
+            try:
+                return page(request)
+            except CatalogLocked:
+                if time.monotonic() >= ends_at:
+                    raise
+            time.sleep(_BETWEEN_S)
+
+    return make
 
 
 def read_number(request: Request, name: str) -> int | None:
@@ -23,6 +55,12 @@ def read_number(request: Request, name: str) -> int | None:
     if not text.isascii() or not text.isdecimal() or int(text[:20]) > _LARGEST or len(text) > 20:
         raise HTTPException(400, f"{name}: must be a whole number.")
     return int(text)
+
+
+def read_bytes(request: Request, name: str) -> bytes:
+    """Return the bytes of a name in the query, which need not be UTF-8; empty if it is not asked for."""
+    query = request.scope["query_string"].decode("ascii", "surrogateescape")
+    return os.fsencode(dict(parse_qsl(query, errors="surrogateescape")).get(name, ""))
 
 
 def read_word(request: Request, name: str, kind: type[Word]) -> Word | None:

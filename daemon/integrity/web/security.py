@@ -20,6 +20,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from integrity.web.passwords import is_same
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -71,6 +73,10 @@ class Sessions:
         """Return the cookie of a new session, and the session."""
         name = secrets.token_urlsafe(24)
         return self._signer().sign(name).decode(), self._make(name)
+
+    def holds(self, session: Session) -> bool:
+        """Return whether a session still holds: no new password has ended it."""
+        return self._passwords.is_set and self._make(session.name) == session
 
     def _make(self, name: str) -> Session:
         key = self._passwords.session_key.encode()
@@ -146,7 +152,7 @@ class Guard:
         length = request.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             return PlainTextResponse("The request is too large.\n", 413, headers={"Connection": "close"})
-        path = request.url.path
+        path = request.scope["path"]  # and not request.url, a part of which is the Host header
         if request.method not in ("GET", "HEAD") and not self._is_same_origin(request):
             return PlainTextResponse("The request comes from another site and was refused.\n", 403)
         if session is not None or path in _OPEN_PATHS or path.startswith("/static/"):
@@ -163,11 +169,7 @@ class Guard:
 
     def _has_token(self, request: Request) -> bool:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return (
-            bool(self._token)
-            and scheme.lower() == "bearer"
-            and hmac.compare_digest(token.strip().encode(), self._token.encode())
-        )
+        return bool(self._token) and scheme.lower() == "bearer" and is_same(self._token, token.strip())
 
     def _is_same_origin(self, request: Request) -> bool:
         """Return whether a browser says that a form comes from this page; programs send no Origin."""
@@ -211,7 +213,7 @@ class LimitedBody:
 
 def is_form_valid(session: Session | None, token: object) -> bool:
     """Return whether a form carries the token of its session (I2)."""
-    return session is not None and isinstance(token, str) and hmac.compare_digest(session.csrf, token)
+    return session is not None and isinstance(token, str) and is_same(session.csrf, token)
 
 
 def _host_name(header: str) -> str:

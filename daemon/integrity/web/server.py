@@ -1,8 +1,8 @@
 """
 Serve the page over HTTP or HTTPS, and bound what slow or many clients can take.
 
-I1  A connection has ten seconds to send the head of its next request; a running request is not bounded here.
-I2  At most 400 connections are open: a new one ends the oldest that has no running request.
+I1  A connection has ten seconds to send its next request, head and body; what takes long to answer is not bounded here.
+I2  At most 400 connections are open: a new one ends the oldest whose request is not complete.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from integrity.errors import ConfigError, show_path
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-_HEAD_S = 10.0
+_REQUEST_S = 10.0
 _MOST_CONNECTIONS = 400
+_BACKLOG = 100
+"""So many connections are accepted before any is looked at."""
+
 _LARGEST_HEAD = 32 * 1024
 
 
@@ -32,12 +35,14 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for a connection and start its deadline."""
-        idle = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.is_busy]
-        if len(self.connections) >= _MOST_CONNECTIONS and idle:
+        # One that was ended still stands in the list until the loop has come round.
+        alive = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
+        idle = [one for one in alive if not one.is_busy]
+        if len(alive) >= _MOST_CONNECTIONS and idle:
             min(idle, key=lambda one: one.made_at).transport.abort()
         super().connection_made(transport)
         self.made_at = self.loop.time()
-        self._await_head()
+        self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the deadline of a connection that is gone."""
@@ -48,15 +53,15 @@ class BoundedProtocol(H11Protocol):
         """Start the deadline for the next request."""
         super().on_response_complete()
         self._deadline.cancel()
-        self._await_head()
+        self._await_request()
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being answered."""
-        return self.cycle is not None and not self.cycle.response_complete
+        """Whether a request has come in whole, and is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
 
-    def _await_head(self) -> None:
-        self._deadline = self.loop.call_later(_HEAD_S, self._end_if_idle)
+    def _await_request(self) -> None:
+        self._deadline = self.loop.call_later(_REQUEST_S, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
         if not self.is_busy:
@@ -92,6 +97,7 @@ def serve(
         app,
         host=host,
         port=port,
+        backlog=_BACKLOG,
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
@@ -101,7 +107,7 @@ def serve(
         proxy_headers=bool(trusted_proxy),
         forwarded_allow_ips=trusted_proxy or None,
         h11_max_incomplete_event_size=_LARGEST_HEAD,
-        timeout_keep_alive=int(_HEAD_S),
+        timeout_keep_alive=int(_REQUEST_S),
         timeout_graceful_shutdown=2,
         ssl_certfile=os.fsdecode(certificate) or None,
         ssl_keyfile=os.fsdecode(key) or None,
@@ -128,8 +134,8 @@ class _Server(uvicorn.Server):
         self._ready()
 
 
-_THREADS = 8
-"""Pages are made in so many threads; each may hold a connection to the catalog with its cache."""
+_THREADS = 4
+"""Pages are made in so many threads; each may hold a connection to the catalog, and a page of a thousand entries."""
 
 
 async def _run(server: _Server, host: str, port: int) -> None:

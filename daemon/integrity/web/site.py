@@ -28,6 +28,7 @@ from integrity.errors import AppError, CatalogError, ConfigError
 from integrity.jobs.status import Status, find_status
 from integrity.service.control.client import find_daemon_of
 from integrity.service.schedule.clock import local_zone, parse_windows
+from integrity.service.startup import MemoryTrimmer
 from integrity.views.service import ServiceView
 from integrity.web.filters import FILTERS
 
@@ -41,6 +42,15 @@ _LIVE_S = 2.0
 _STATUS_S = 30.0
 _SERVICE_PATIENCE_S = 1.0
 _BUSY_TIMEOUT_S = 2.0
+
+
+def _identify(path: bytes) -> tuple[int, int, int] | None:
+    """Return inode, size and time of a file, which tell whether it was edited; None if it does not exist."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
 class KnownStatus(NamedTuple):
@@ -67,7 +77,9 @@ class Site:
         self._status: KnownStatus | None = None
         self._is_collecting = False
         self._collected_at = -_STATUS_S
+        self._config_state = _identify(self.config_place)
         self.config = load_config(config_path)
+        self._trimmer = MemoryTrimmer()
         self.hostname = socket.gethostname()
         self.templates = Environment(
             loader=PackageLoader("integrity.web"),
@@ -110,13 +122,14 @@ class Site:
 
     def find_live(self) -> ServiceView:
         """Ask the service what it does; what it said within the last two seconds holds."""
-        now = time.monotonic()
         known = self._live
-        if known is not None and now - known[0] < _LIVE_S:
+        if known is not None and time.monotonic() - known[0] < _LIVE_S:
             return known[1]
         with self._lock:
+            if self._live is not known and self._live is not None:
+                return self._live[1]  # another thread has just asked
             view = self._ask_service()
-            self._live = (now, view)
+            self._live = (time.monotonic(), view)
         return view
 
     def _ask_service(self) -> ServiceView:
@@ -157,10 +170,16 @@ class Site:
         with self.open_catalog() as catalog:
             found = KnownStatus(find_status(catalog, self.config, [], windows=windows), int(time.time()))
         self._status, self._collected_at = found, time.monotonic()
+        self._trimmer.job_ended()
+        self._trimmer.trim(is_busy=False)
         return found
 
     def _reload_config(self) -> None:
         """Take over a configuration that was edited; one with errors waits until it is mended."""
+        state = _identify(self.config_place)
+        if state == self._config_state:
+            return
+        self._config_state = state
         try:
             self.config = load_config(self._config_path)
         except ConfigError as error:

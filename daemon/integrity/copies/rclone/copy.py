@@ -55,6 +55,17 @@ def from_rclone(text: str) -> bytes | None:
     return text.translate(_CONTROLS).encode("utf-8", "surrogatepass")
 
 
+def _find_absence(path: bytes) -> str | None:
+    """
+    Return why a file may be there although rclone does not find it under its name; None if it would.
+
+    Over SFTP rclone lists control characters as they are, and takes their pictures for other names.
+    """
+    if to_rclone(path).encode() == path:
+        return None
+    return "has a control character in its name, which rclone can't carry to this store; compare it another way"
+
+
 def to_pattern(path: bytes) -> str:
     """Spell a path as a filter of rclone that matches only the path itself."""
     return "".join("\\" + char if char in "*?[]{}\\" else char for char in to_rclone(path))
@@ -252,6 +263,9 @@ class RcloneCopy(BaseCopy):
             return RcloneFile(self._remote, path, found[name].size_bytes)
         if troubles:
             raise Unreadable(f"cannot open {show_path(path)}: {troubles[0].message}", errno=0)
+        absence = _find_absence(path)
+        if absence is not None:
+            raise Unreadable(f"cannot open {show_path(path)}: it {absence}", errno=0)
         raise Vanished(f"cannot open {show_path(path)}: no such file in {self.shown}; compare again")
 
     def _digest_batch(self, batch: Sequence[bytes], kind: Kind) -> Iterator[tuple[bytes, bytes | Trouble]]:
@@ -284,7 +298,8 @@ class RcloneCopy(BaseCopy):
             elif name in digests:
                 yield path, Trouble(path, why.get(name, "its digest can't be computed there"))
             else:
-                yield path, Trouble(path, fault or why.get(name, "there is no such file in the copy"))
+                reason = fault or why.get(name) or _find_absence(path) or "there is no such file in the copy"
+                yield path, Trouble(path, reason)
 
     def _items(self, running: Running) -> Iterator[_Item]:
         """Parse the output of lsjson: one object a line, between brackets."""

@@ -282,8 +282,9 @@ class Store:
         except _FAILURES as error:
             self._refuse_one(key, error)
         if len(data) != length:
+            given = f"only {len(data):,}" if len(data) < length else f"more than {length:,}"
             raise Unreadable(
-                f"{self._show(key)}: the store gives {len(data)} or more bytes where {length} were asked for;"
+                f"{self._show(key)}: the store gives {given} bytes where {length:,} were asked for;"
                 " its listing and its content contradict each other",
                 errno=errno.EIO,
             )

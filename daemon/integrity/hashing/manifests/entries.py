@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -88,10 +88,12 @@ class ManifestEntry:
     line: int
 
 
-class BadLine(NamedTuple):
-    """A malformed line; comments and empty lines are not malformed."""
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A malformed line; comments and empty lines are not malformed. ``algorithm``: that it seems to be of."""
 
     line: int
+    algorithm: Algorithm | None = field(default=None, compare=False)
 
 
 class Ignored(Enum):

@@ -28,7 +28,14 @@ from integrity.hashing.manifests.entries import (
 )
 from integrity.hashing.manifests.hashdeep import MAGIC, HashdeepReader
 from integrity.hashing.manifests.json_lines import read_json
-from integrity.hashing.manifests.text import GnuReader, find_bagit_algorithm, read_bagit, read_bsd, read_sfv
+from integrity.hashing.manifests.text import (
+    GnuReader,
+    find_bagit_algorithm,
+    guess_algorithm,
+    read_bagit,
+    read_bsd,
+    read_sfv,
+)
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -65,6 +72,7 @@ class Manifest:
         self._stream = stream
         self._wanted = tuple(wanted)
         self._head = read_head(stream).removeprefix(_BYTE_ORDER_MARK)
+        self._last: Algorithm | None = None  # of the last entry
         base = os.path.basename(name)
         self._bagit = find_bagit_algorithm(base)
         self.form = Form.ZEROS if is_zero else _recognise(self._head, base, is_bagit=self._bagit is not None)
@@ -79,14 +87,23 @@ class Manifest:
         end, read = b"\0" if self.form is Form.ZEROS else b"\n", self._find_reader()
         for number, line in enumerate(split_lines(self._head, self._stream, end), 1):
             if line is None:
-                yield BadLine(number)
+                yield BadLine(number, self._last)
                 continue
             text = line.removesuffix(b"\r") if end == b"\n" else line
             found = read(text, number) if text else IGNORED
             if isinstance(found, ManifestEntry):
+                self._last = next(iter(found.digests))
                 yield found
             elif found is None:
-                yield BadLine(number)
+                yield BadLine(number, self._guess(text))
+
+    def _guess(self, line: bytes) -> Algorithm | None:
+        """Return the algorithm that a malformed line was meant for: that of the form, the line, or the line before."""
+        if self.form is Form.SFV:
+            return CRC32
+        if self.form is Form.BAGIT:
+            return self._bagit
+        return guess_algorithm(line) or self._last
 
     def _find_reader(self) -> _Read:
         if self.form is Form.HASHDEEP:

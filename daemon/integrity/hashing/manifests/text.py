@@ -4,9 +4,12 @@ Read and write the line-based forms of digest files.
 GNU   ``hex  name`` as md5sum, sha256sum, xxhsum, b3sum and md5deep write it, per coreutils 9.1: two spaces, or a space
       and ``*`` for binary mode. One space (the reversed BSD form) is read, too, but not in the same file, so that
       nobody can change names with a space.
-BSD   ``MD5 (name) = hex``, as ``md5sum --tag`` and ``xxhsum --tag`` write it, and OpenSSL's ``SHA2-256(name)= hex``.
+BSD   ``MD5 (name) = hex``, as ``md5sum --tag`` and ``xxhsum --tag`` write it, OpenSSL's ``SHA2-256(name)= hex``, and
+      the padded ``MD5   (name) = hex`` of ``rhash --bsd``.
 BagIt ``hex path`` (RFC 8493 §2.1.3); the file's name names the algorithm. Line ends and percent signs in a path are
-      ``%0A``, ``%0D`` and ``%25``; paths are relative to the manifest's folder.
+      ``%0A``, ``%0D`` and ``%25``; paths are relative to the manifest's folder. bagit-python 1.9 does not decode
+      ``%25``. So a percent sign that no reader can take for an escape is written as it is, against the letter of the
+      RFC: all readers find that file.
 SFV   ``name CRC32``, with comments that begin with a semicolon. Only read.
 
 GNU and BSD lines that begin with a backslash contain the escapes ``\\``, ``\n`` and ``\r``. A name is escaped if it
@@ -38,7 +41,7 @@ from integrity.hashing.manifests.entries import Piece, is_name, parse_hex, piece
 
 _is_manifest = re.compile(rb"(?:tag)?manifest-([a-z0-9]+)\.txt").fullmatch
 _split_bagit = re.compile(rb"([0-9A-Fa-f]+)[ \t]+\*?(.+)", re.DOTALL).fullmatch
-_replace_bagit_special = re.compile(rb"[%\n\r]").sub
+_replace_bagit_special = re.compile(rb"%(?=[0-9A-Fa-f]{2})|[\n\r]").sub
 _replace_bagit_escapes = re.compile(rb"%(0[Aa]|0[Dd]|25)").sub
 
 
@@ -90,7 +93,7 @@ def unescape(name: bytes) -> bytes | None:
     return _replace_escapes(lambda match: _NAMES[match[0]], name)
 
 
-_split_bsd = re.compile(rb"[ \t]*(\\?)([A-Z][A-Z0-9-]*) ?\((.+)\)[ \t]*=[ \t]*([0-9A-Fa-f]+)", re.DOTALL).fullmatch
+_split_bsd = re.compile(rb"[ \t]*(\\?)([A-Z][A-Z0-9-]*) *\((.+)\)[ \t]*=[ \t]*([0-9A-Fa-f]+)", re.DOTALL).fullmatch
 
 _BY_TAG = {**{algorithm.tag: algorithm for algorithm in ALGORITHMS}, b"SHA2-256": SHA256, b"SHA2-512": SHA512}
 
@@ -110,6 +113,18 @@ def write_bsd(
     lead, name = (b"", path) if end == b"\0" else escape(path)
     whole_name = name if piece is None else name + piece_suffix(piece)
     return lead + algorithm.tag + b" (" + whole_name + b") = " + hexlify(digest) + end
+
+
+_split_tag = re.compile(rb"[ \t]*\\?([A-Z][A-Z0-9-]*) *\(").match
+_split_digits = re.compile(rb"[ \t]*\\?([0-9A-Fa-f]+)(?:[ \t]|$)").match
+
+
+def guess_algorithm(line: bytes) -> Algorithm | None:
+    """Return the algorithm that a malformed line seems to be of, by its tag or number of digits; None if unknown."""
+    tag, digits = _split_tag(line), _split_digits(line)
+    if tag is not None:
+        return _BY_TAG.get(tag[1])
+    return None if digits is None else next((one for one in _USUAL if 2 * one.digest_bytes == len(digits[1])), None)
 
 
 def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algorithm, bytes] | None:

@@ -1,8 +1,8 @@
 """
 Decide, for each file on which catalog, file and copy disagree, which of them is right, and record the findings.
 
-The file is re-read from its disk first, unless a finding about it is open already. Then the table in ``verdict``
-decides.
+The file is re-read from its disk first, unless a finding about it is open already. So are files that the copy lacks, up
+to a limit: a damaged file must not be backed up. Then the table in ``verdict`` decides.
 
 I1  A finding about the copy is opened or updated for one file and one copy. Earlier findings of other kinds about the
     same two are resolved.
@@ -27,6 +27,7 @@ from integrity.hashing.digests import is_blank
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
+from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequest
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
@@ -36,6 +37,7 @@ from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path
 from integrity.verdict import (
     COMPARE,
+    READ_FIRST,
     REPAIR_FROM_COPY,
     Arbitration,
     ArbitrationOutcome,
@@ -81,6 +83,9 @@ _TALLIES = {
     ArbitrationOutcome.COPY_UNREADABLE: Tally.UNREADABLE,
     ArbitrationOutcome.NOT_COMPARABLE: Tally.SKIPPED,
 }
+_EXAMINED = frozenset({Tally.VERIFIED, Tally.DAMAGED, Tally.CHANGED})
+"""Of these the copy was examined; the others are no evidence."""
+
 _OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
 _HAS_OTHER_CONTENT = frozenset({FileState.WRITTEN, FileState.DAMAGED, FileState.CONTESTED})
 _GOOD_COPIES = frozenset(
@@ -91,6 +96,9 @@ _GOOD_COPIES = frozenset(
         ArbitrationOutcome.RESTORABLE,
     }
 )
+_MISSING_BYTES_READ = 4 << 30
+"""Most bytes read of files that the copy lacks. A folder that is left out of a backup on purpose may be large."""
+
 _BEHIND = frozenset({ArbitrationOutcome.COPY_MISSING, ArbitrationOutcome.COPY_STALE})
 _REASONS_AT_MOST = 1000
 
@@ -110,17 +118,29 @@ class CopyArbiter:
     Args:
         has_bytes: whether a file can be repaired from the copy.
         behind_s: how far the backup may lag behind the files.
+        check: reads files here.
+        evidence: counts what each decision rests on.
     """
 
     def __init__(
-        self, run: RootRun, copy_id: CopyId, compared: Compared, *, has_bytes: bool, behind_s: int = 0
+        self,
+        run: RootRun,
+        copy_id: CopyId,
+        compared: Compared,
+        check: FileCheck,
+        evidence: EvidenceCount,
+        *,
+        has_bytes: bool,
+        behind_s: int = 0,
     ) -> None:
         self._run = run
+        self._check = check
+        self._evidence = evidence
+        self._missing_files_left, self._missing_bytes_left = FINDINGS_AT_MOST, _MISSING_BYTES_READ
         self._behind_at = run.started_at - behind_s if behind_s else None
         self._has_bytes = has_bytes
         self._copy_id = copy_id
         self._compared = compared
-        self._check = FileCheck(run)
         self._opened: Counter[FindingKind] = Counter()
         self.reasons: Counter[str] = Counter()  # why files were not comparable
         self._wants_read = False  # reading the copy would make some of them comparable
@@ -151,8 +171,7 @@ class CopyArbiter:
 
     def decide(self, disagreements: Sequence[Disagreement]) -> None:
         """Re-read the files whose own state matters, decide each disagreement, and record the outcome."""
-        asked = [one for one in disagreements if one.answer.is_file_suspect or one.answer.vote in _OTHER_CONTENT]
-        unread = [one.record for one in asked if one.record.path not in self.open_about_file]
+        unread = [one.record for one in disagreements if self._must_read(one)]
         if unread:
             self._check.check(unread)
         others = self._find_others(disagreements)
@@ -169,6 +188,20 @@ class CopyArbiter:
                     if (known := self._decide(connection, one, rechecks[one.record.id], equal, others)) is not None
                 ]
                 copies.save_states(connection, self._copy_id, [one.state for one in decided if one.state is not None])
+
+    def _must_read(self, disagreement: Disagreement) -> bool:
+        """Return whether the decision needs a reading of the file here; count those of files that the copy lacks."""
+        record, answer, _ = disagreement
+        if record.path in self.open_about_file or record.id in self._evidence.read_here:
+            return False
+        if answer.is_file_suspect or answer.vote in _OTHER_CONTENT or record.is_suspect:
+            return True
+        size = record.witness.size_bytes
+        if answer.vote is not CopyVote.MISSING or not self._missing_files_left or size > self._missing_bytes_left:
+            return False
+        self._missing_files_left -= 1
+        self._missing_bytes_left -= size
+        return True
 
     def _decide(
         self,
@@ -196,11 +229,15 @@ class CopyArbiter:
             disagreement.answer.vote,
             are_equal=record.id in equal,
             has_good_blocks=_has_good_blocks(recheck, disagreement),
+            was_read=record.id in self._evidence.read_here,
         )
         if arbitration.outcome in _BEHIND and self._may_be_behind(connection, disagreement, recheck, judgement):
             self._record_behind(connection, recheck)
             return None
         run.counts.add(_TALLIES[arbitration.outcome])
+        self._evidence.add_files([record])
+        if _TALLIES[arbitration.outcome] in _EXAMINED:
+            self._evidence.add_copies(disagreement.answer.level)
         if arbitration.outcome is ArbitrationOutcome.REPAIRABLE and not self._has_bytes:
             arbitration = replace(arbitration, words="", command=None)  # the copy has no bytes to repair from
         self._count(arbitration.outcome)
@@ -417,6 +454,8 @@ class CopyArbiter:
 
     def _find_step(self, kind: FindingKind) -> tuple[str, str]:
         """Return the next step for a finding about many files, and its command."""
+        if kind is FindingKind.COPY_MISSING:
+            return READ_FIRST  # more than are read here
         if kind is not FindingKind.COPY_NOT_COMPARABLE:
             return "run the backup again, then compare", COMPARE
         if self._wants_read:

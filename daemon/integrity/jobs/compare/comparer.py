@@ -25,16 +25,20 @@ from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
-from integrity.files.capability import recognise, recognise_folder, spell_folder
+from integrity.files.capability import is_same_disk, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
+from integrity.files.span import ReadMode
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.evidence import CopyEvidence
+from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
 from integrity.jobs.compare.local_digests import LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
+from integrity.jobs.compare.recheck import FileCheck
+from integrity.jobs.compare.shared_extents import find_shared
 from integrity.jobs.compare.source import CopySource, is_same_place
 from integrity.jobs.context import RunLimit
 from integrity.jobs.messages import CATALOG_DAMAGED
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _DECIDED_AT_ONCE = 1000
+_UNDECIDED_BYTES = 1 << 30
+"""Decide earlier at this many bytes that may have to be read here, to keep to the limits."""
 
 
 def compare_root(
@@ -74,6 +80,7 @@ def compare_root(
         # Also stop for ``rest``: another job may be waiting for the root.
         with source.open(excludes, lambda: run.context.stop.is_set() or run.context.preempted.is_set()) as copy:
             _refuse(run, copy, base, options)
+            compared.can_read = copy.has_bytes
             is_other = _is_other(run, source, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)
             listing.read()  # refuse what does not look like a copy before it is recorded as one
@@ -112,10 +119,12 @@ def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> N
     wants_bytes = options.read or options.read_percent is not None
     if wants_bytes and not (copy.has_bytes or copy.remote_kinds):
         raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
+    if options.cached and copy.folder is None:
+        raise ConfigError(f"{copy.shown}: is no folder on this machine; leave --cached out")
     identity = copy.identity()
     if copy.folder is not None and _is_same_folder(run, copy.folder, base):
         raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
-    if identity is not None and recognise(run.root.identity.fs_id, identity.names) is not None:
+    if identity is not None and is_same_disk(run.root.identity.fs_id, identity.names):
         text = f"the copy {copy.shown} lies on the same file system: what takes one, takes both"
         run.note(NoteKind.WARNING, None, text)
 
@@ -248,9 +257,17 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = listing
-        self._arbiter = CopyArbiter(run, known.id, compared, has_bytes=copy.has_bytes, behind_s=behind_s)
+        self._evidence = EvidenceCount(compared)
+        self._shared = find_shared(run, copy, listing.place)
+        self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
+        self._check = FileCheck(run, self._evidence.read_here, mode=self._mode)
+        self._arbiter = CopyArbiter(
+            run, known.id, compared, self._check, self._evidence, has_bytes=copy.has_bytes, behind_s=behind_s
+        )
         self._states: list[CopyState] = []
         self._disagreements: list[Disagreement] = []
+        self._unread: list[Disagreement] = []  # whose copies are good, and which must be read here
+        self._undecided_bytes = 0
         self._matched: list[FileRecord] = []
         self._damaged: list[FileRecord] = []
         self._verified: list[Verified] = []
@@ -307,7 +324,11 @@ class Comparer:
 
     def _read_tree(self, folder: LocalFolder, evidence: CopyEvidence) -> None:
         reading = TreeReading(
-            self._run, self._known, folder, self._copy.shown, self._listing, evidence, self._limit, take=self._take
+            *(self._run, self._known, folder, self._copy.shown, self._listing, evidence, self._limit),
+            take=self._take,
+            take_same=self._take_same,
+            mode=self._mode,
+            shared=self._shared,
         )
         reading.read(self._rows(), self._commits, tell=self._report_progress)
 
@@ -323,13 +344,17 @@ class Comparer:
             for row in page:
                 if self._limit.is_set():
                     return
+                if len(self._disagreements) + len(self._unread) >= _DECIDED_AT_ONCE or self._has_much_to_read:
+                    self._decide_disagreements()
                 if row.listed is None and self._run.excludes.covers(row.record.path):
                     self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded; not in the listing
                     self._done += 1
                 else:
                     yield row
-            if len(self._disagreements) >= _DECIDED_AT_ONCE:
-                self._decide_disagreements()
+
+    @property
+    def _has_much_to_read(self) -> bool:
+        return self._undecided_bytes > _UNDECIDED_BYTES
 
     def _take(self, row: CompareRow, answer: CopyAnswer | None) -> None:
         """Record the copy's answer for a file; None if the copy was not queried."""
@@ -345,15 +370,43 @@ class Comparer:
             run.counts.add(Tally.SKIPPED)
             self._damaged.append(record)
             return
-        self._compared.published += answer.level is Level.PUBLISHED
-        self._compared.read += answer.level is Level.READ
-        state = self._make_state(row, answer)
+        taken = Disagreement(record, answer, self._make_state(row, answer))
         if answer.vote is not CopyVote.SAME or record.path in self._arbiter.open_about_file:
-            self._disagreements.append(Disagreement(record, answer, state))
+            self._disagreements.append(taken)
+        elif (record.is_suspect or self._options.read) and record.id not in self._evidence.read_here:
+            self._unread.append(taken)
+        else:
+            self._settle(taken)
             return
+        self._undecided_bytes += record.witness.size_bytes
+
+    def _take_same(self, rows: Sequence[CompareRow]) -> None:
+        """Record that the copies of small files have the recorded content; of the files here, most need no look."""
+        level = Level.CACHED if self._options.cached else Level.READ
+        now, arbiter = self._run.now(), self._arbiter
+        records: list[FileRecord] = []
+        for row in rows:
+            record = row.record
+            path = record.path
+            if self._options.read or record.is_suspect or path in arbiter.open_about_file or arbiter.is_open(path):
+                self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=record.witness.size_bytes))
+                continue
+            read_at = now if level is Level.READ else row.read_at
+            self._states.append(CopyState(record.id, record.version, CopyVote.SAME, now, read_at))
+            records.append(record)
+        self._done += len(records)
+        self._run.counts.add(Tally.VERIFIED, len(records))
+        self._evidence.add_copies(level, len(records))
+        self._evidence.add_files(records)
+
+    def _settle(self, taken: Disagreement) -> None:
+        """Record that the copy is good, and that nothing speaks against the file."""
+        record, answer, state = taken
         if state is not None:
             self._states.append(state)
-        run.counts.add(Tally.VERIFIED)
+        self._run.counts.add(Tally.VERIFIED)
+        self._evidence.add_copies(answer.level)
+        self._evidence.add_files([record])
         if self._arbiter.is_open(record.path):
             self._matched.append(record)
 
@@ -372,12 +425,22 @@ class Comparer:
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
         """Mark a file as verified that was read here for its copy's sake and is what was recorded."""
+        self._evidence.read_here.add(record.id)
         if record.path not in self._arbiter.open_about_file:
             witness = reading.witness if reading.witness != record.witness else None
             self._verified.append(Verified(record, witness, reading.how))
 
     def _decide_disagreements(self) -> None:
-        disagreements, self._disagreements = self._disagreements, []
+        """Read the queued files whose copies are good; decide those that are not intact, and all disagreements."""
+        unread, self._unread = self._unread, []
+        if unread:
+            self._check.check([one.record for one in unread])
+        for one in unread:
+            if one.record.id in self._check.intact:
+                self._settle(one)
+            else:
+                self._disagreements.append(one)
+        disagreements, self._disagreements, self._undecided_bytes = self._disagreements, [], 0
         self._arbiter.decide(disagreements)
 
     def _count_waiting(self) -> int:
@@ -404,6 +467,9 @@ class Comparer:
         """Record the results for the copy as a whole."""
         run = self._run
         self._compared.extra += self._listing.report_extra()
+        if self._shared is not None and self._shared.count:
+            self._compared.shared += self._shared.count
+            run.note(NoteKind.WARNING, None, messages.shared(self._copy.shown, self._shared.count, self._done))
         is_whole = len(run.prefix) <= len(self._known.prefix) and not run.context.stop.is_set()
         self._arbiter.finish(self._find_over() if is_whole and not self._limit.is_set() else frozenset())
         if is_whole:

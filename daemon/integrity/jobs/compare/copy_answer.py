@@ -156,16 +156,18 @@ def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: S
     )
 
 
-def answer_by_reading(difference: Difference, reading: Reading, history: Iterable[HistoryRecord]) -> CopyAnswer:
+def answer_by_reading(
+    difference: Difference, reading: Reading, history: Iterable[HistoryRecord], level: Level
+) -> CopyAnswer:
     """Turn a reading of the copy's file, and its difference from the record, into an answer."""
     size = reading.witness.size_bytes
     if difference.is_catalog_damaged:
         reason = "what is recorded of the file is damaged; see integrity catalog check"
         return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, is_file_suspect=True)
     if difference.is_same:
-        return CopyAnswer(CopyVote.SAME, Level.READ, size_bytes=size)
+        return CopyAnswer(CopyVote.SAME, level, size_bytes=size)
     whole = reading.digests.xxh3_128
     stated = () if whole is None else (Published(Kind.XXH3_128, whole),)
     vote = CopyVote.OLDER if is_older(history, size, stated) else CopyVote.DIFFERS
     bad_blocks = difference.bad_blocks if vote is CopyVote.DIFFERS else ()  # an older version has no bad blocks
-    return CopyAnswer(vote, Level.READ, stated=stated, bad_blocks=bad_blocks, size_bytes=size)
+    return CopyAnswer(vote, level, stated=stated, bad_blocks=bad_blocks, size_bytes=size)

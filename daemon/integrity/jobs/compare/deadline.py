@@ -260,4 +260,5 @@ def _describe_other(c: Connection, root: RootRecord, record: CopyRecord, now: in
 
 
 def _count_open(c: Connection, root: RootRecord, name: str) -> Counter[FindingKind]:
-    return Counter(one.kind for one in findings.find_findings(c, root_id=root.id, copy=name))
+    counts = findings.count_incidents(c, root.id)
+    return Counter({kind: number for (_, kind, copy), number in counts.items() if copy == name})

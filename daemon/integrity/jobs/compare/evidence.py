@@ -229,7 +229,8 @@ class CopyEvidence:
         self._has_share = share is not None
         self._limit = limit
         self._statements = Statements(run, copy, listing, verify=verify)
-        self.read_back = ReadBack(run, copy, listing, compared.copy, take=take)
+        level = Level.CACHED if options.cached else Level.READ
+        self.read_back = ReadBack(run, copy, listing, compared.copy, take=take, level=level)
         self._renamed = RenamedFiles(run, copy, listing, reads=options.read or self._folder is not None)
         self._requests: list[MatchRequest[StatedDigests]] = []
         self._take = take

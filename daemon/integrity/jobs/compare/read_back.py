@@ -77,14 +77,18 @@ class ReadBack:
     Args:
         copy: entered.
         take: receives each answer.
+        level: of a first reading; a second one is always from the disk.
     """
 
-    def __init__(self, run: RootRun, copy: Copy, listing: CopyListing, name: str, *, take: Take) -> None:
+    def __init__(
+        self, run: RootRun, copy: Copy, listing: CopyListing, name: str, *, take: Take, level: Level = Level.READ
+    ) -> None:
         self._run = run
         self._copy = copy
         self._listing = listing
         self._name = name
         self._take = take
+        self.level = level
         self._second_readings = 0
 
     def read(self, row: CompareRow) -> None:
@@ -102,7 +106,7 @@ class ReadBack:
 
     def take_reading(self, row: CompareRow, reading: Reading, difference: Difference) -> None:
         """Turn a reading into an answer; read a mismatch a second time first."""
-        run, record = self._run, row.record
+        run, record, level = self._run, row.record, self.level
         self._run.counts.bytes_read += reading.bytes_read
         if not difference.is_same and not difference.is_catalog_damaged and self._second_readings < _SECOND_READINGS:
             self._second_readings += 1
@@ -112,13 +116,14 @@ class ReadBack:
                     if is_current(connection, record):
                         text = messages.copy_transient(self._name)
                         run.open_finding(connection, FindingKind.TRANSIENT, text, record=record, copy=self._name)
-            reading, difference = again or (reading, difference)
+            if again is not None:
+                reading, difference, level = *again, Level.READ
         if not difference.is_same and _has_moved(row, reading):
             self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, messages.WRITTEN_MEANWHILE))
             return
         with run.catalog.read() as connection:
             former = history.history_of(connection, run.root.id, record.path) if not difference.is_same else []
-        self._take(row, answer_by_reading(difference, reading, former))
+        self._take(row, answer_by_reading(difference, reading, former, level))
 
     def _read_again(self, record: FileRecord) -> tuple[Reading, Difference] | None:
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, cast
 
 from integrity.catalog import checkpoints
 from integrity.catalog.checkpoints import CopyReading
@@ -15,7 +16,9 @@ from integrity.copies.protocol import LocalFolder
 from integrity.errors import CopyUnreachable, DeviceFailing, DeviceStalled, ReadError, ReadInterrupted, Unreadable
 from integrity.files.block_devices import find_device
 from integrity.files.open_beneath import stat_beneath
-from integrity.hashing.tasks import Done, Partial, Result, Resume, Task
+from integrity.files.span import ReadMode
+from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Resume, Task, TaskBatch, Work
+from integrity.hashing.work_queue import small_bytes
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import LARGE_BYTES
@@ -23,13 +26,17 @@ from integrity.jobs.compare.copy_answer import CopyAnswer, Take
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.compare.read_back import READING
+from integrity.jobs.compare.shared_extents import SharedExtents
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
-from integrity.model import FileId, Reading
+from integrity.model import ByteRange, FileId, Reading
 from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
+
+
+_FILES_AT_ONCE = 64
 
 
 class TreeReading:
@@ -40,6 +47,9 @@ class TreeReading:
         shown: the copy's URL, for people.
         evidence: answers what needs no reading, and receives what was read.
         take: receives the answer for files that could not be read.
+        take_same: receives small files whose copies are as recorded, many at a time.
+        mode: of the readings.
+        shared: counts the files that share data with their copies, if they can.
     """
 
     def __init__(
@@ -53,6 +63,9 @@ class TreeReading:
         limit: RunLimit,
         *,
         take: Take,
+        take_same: Callable[[Sequence[CompareRow]], None],
+        mode: ReadMode,
+        shared: SharedExtents | None,
     ) -> None:
         self._run = run
         self._copy_id = known.id
@@ -61,11 +74,13 @@ class TreeReading:
         self._listing = listing
         self._evidence = evidence
         self._take = take
+        self._take_same = take_same
+        self._shared = shared
         self._bad: dict[bytes, list[int]] = {}  # of large files under way
         self._parts_read: dict[FileId, int] = {}  # bytes of large files under way, counted already
         self._unsound = IdSet()  # files of which what is recorded of a part is damaged
         device = find_device(folder.root_fd)
-        self._engine = run.engine_of(folder.reader(run.pace), device, folder.budget, stop=limit)
+        self._engine = run.engine_of(folder.reader(run.pace, mode), device, folder.budget, stop=limit)
 
     def read(self, rows: Iterable[CompareRow], commits: Commits, *, tell: Callable[[int], None]) -> None:
         """Answer for all rows, reading the files that need it."""
@@ -73,18 +88,59 @@ class TreeReading:
             self._engine,
             self._tasks(rows),
             handle=self._take_result,
+            handle_batch=self._take_batch,
             report_progress=lambda: tell(self._engine.bytes_done),
         )
 
-    def _tasks(self, rows: Iterable[CompareRow]) -> Iterator[Task]:
-        default = self._run.settings.block_size_bytes
+    def _tasks(self, rows: Iterable[CompareRow]) -> Iterator[Work]:
+        block_bytes = self._run.settings.block_size_bytes
+        most_bytes = small_bytes(block_bytes)
+        small: list[CompareRow] = []
         for row in rows:
-            if self._evidence.query(row):
-                record = row.record
-                size = record.witness.size_bytes
-                place = self._listing.place(record.path)
-                task = Task(place, size, READING, record.block_size_bytes or default, row)
-                yield task if size < LARGE_BYTES else self._resume(task, record)
+            if not self._evidence.query(row):
+                continue
+            record = row.record
+            size = record.witness.size_bytes
+            if record.block_size_bytes is None and size <= most_bytes:
+                small.append(row)
+                if len(small) == _FILES_AT_ONCE:
+                    yield self._batch(small, block_bytes)
+                    small = []
+                continue
+            if small:
+                yield self._batch(small, block_bytes)
+                small = []
+            if self._shared is not None:
+                self._shared.look_at([record])
+            task = Task(self._listing.place(record.path), size, READING, record.block_size_bytes or block_bytes, row)
+            yield task if size < LARGE_BYTES else self._resume(task, record)
+        if small:
+            yield self._batch(small, block_bytes)
+
+    def _batch(self, rows: Sequence[CompareRow], block_bytes: int) -> TaskBatch:
+        if self._shared is not None:
+            self._shared.look_at([row.record for row in rows])
+        places = [self._listing.place(row.record.path) for row in rows]
+        sizes = [row.record.witness.size_bytes for row in rows]
+        nothing: list[tuple[ByteRange, ...]] = [()] * len(rows)
+        return TaskBatch(places, sizes, [READING] * len(rows), rows, [None] * len(rows), nothing, block_bytes)
+
+    def _take_batch(self, done: DoneBatch) -> None:
+        """Take small files: those that are as recorded together, the others one by one."""
+        rows, readings = cast("Sequence[CompareRow]", done.tasks.tags), done.readings
+        found = zip(rows, readings.sizes_bytes, readings.witnesses[3], readings.digests[1], strict=True)
+        is_same = [
+            digest is not None
+            and (size, digest) == (row.record.witness.size_bytes, row.record.digests.xxh3_128)
+            and inode != row.record.witness.inode  # else it may be the file itself
+            for row, size, inode, digest in found
+        ]
+        same = list(compress(rows, is_same))
+        self._run.counts.bytes_read += sum(compress(readings.sizes_bytes, is_same))
+        self._take_same(same)
+        if len(same) < len(rows):
+            for one in done.select([index for index, known in enumerate(is_same) if not known]).each():
+                self._take_result(one)
 
     def _resume(self, task: Task, record: FileRecord) -> Task:
         """Resume a large file at the block where the last comparison stopped."""

@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
@@ -17,7 +17,7 @@ from integrity.catalog.rows import FileRecord
 from integrity.errors import Unstable, Vanished
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import want_to_record
-from integrity.hashing.tasks import Done, Partial, Result, Task
+from integrity.hashing.tasks import Done, DoneBatch, Partial, Result, Task, singly
 from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
@@ -35,23 +35,32 @@ class FileCheck:
     """
     Verify files of a run.
 
+    Args:
+        read_here: receives the files that were read.
+        mode: of the readings; only those from the disk verify files and resolve findings.
+
     Attributes:
         moved: files that changed, vanished or were not confirmed during the check; nothing may be concluded about them.
+        intact: files found exactly as recorded. About the others, open findings say what was found.
     """
 
-    def __init__(self, run: RootRun) -> None:
+    def __init__(self, run: RootRun, read_here: IdSet, *, mode: ReadMode = ReadMode.DISK) -> None:
         self._run = run
+        self._mode = mode
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
-        self._assessor = Assessor(run, from_disk=True, replaced=ReplacedInodes())
+        self._assessor = Assessor(run, from_disk=mode is ReadMode.DISK, replaced=ReplacedInodes())
         self._checkpoints = Checkpoints(run)
+        self._read_here = read_here
         self.moved = IdSet()
+        self.intact = IdSet()
 
     def check(self, records: Sequence[FileRecord]) -> None:
-        """Read files from the disk, and record verdicts and findings."""
+        """Read files, and record verdicts and findings."""
         run = self._run
         self._assessor.account.counted.update(record.id for record in records)  # counted by their copies' answers
-        for result in run.engine(ReadMode.DISK).run(self._tasks(records)):
-            self._take(result)
+        for answer in run.engine(self._mode).run_batches(self._tasks(records)):
+            for result in singly(self._count_intact(answer) if isinstance(answer, DoneBatch) else answer):
+                self._take(result)
         self._assessor.confirm()
         self.moved.update(record.id for record in self._assessor.account.take_rereads())
         with run.writing() as connection:
@@ -64,6 +73,16 @@ class FileCheck:
         for one in records:
             yield Task(one.path, one.witness.size_bytes, self._want, one.block_size_bytes or default, one)
 
+    def _count_intact(self, done: DoneBatch) -> DoneBatch:
+        """Count the files that are exactly as recorded, and return the others."""
+        others = done.select(self._assessor.count_intact(done, ()))
+        left = {record.id for record in cast("Sequence[FileRecord]", others.tasks.tags)}
+        intact = {record.id for record in cast("Sequence[FileRecord]", done.tasks.tags)} - left
+        self.intact.update(intact)
+        self._read_here.update(intact)
+        self._run.counts.bytes_read += sum(done.readings.sizes_bytes) - sum(others.readings.sizes_bytes)
+        return others
+
     def _take(self, result: Result) -> None:
         record = result.task.tag
         assert isinstance(record, FileRecord)
@@ -72,10 +91,12 @@ class FileCheck:
         elif isinstance(result, Done):
             done = self._checkpoints.complete(result)
             self._run.counts.bytes_read += done.reading.bytes_read
+            self._read_here.add(record.id)
             self._assessor.assess(record, done)
         elif isinstance(result.error, Unstable | Vanished):
             self.moved.add(record.id)
         else:
+            self._read_here.add(record.id)
             self._assessor.failures.count_failed(record, result.error)
 
 

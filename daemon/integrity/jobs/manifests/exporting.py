@@ -89,6 +89,7 @@ class ExportCounts:
         in_question: part of ``files`` with an open finding on their content; their baselines are written.
         damaged: left out because their rows are damaged.
         without_digest: left out because they have no digest of the whole file: very sparse files.
+        escaped: part of ``files`` with a percent sign that had to be escaped in BagIt's manifest.
         not_payload: left out of BagIt's manifest because they are outside of ``data/``.
     """
 
@@ -96,6 +97,7 @@ class ExportCounts:
     in_question: int = 0
     damaged: int = 0
     without_digest: int = 0
+    escaped: int = 0
     not_payload: int = 0
 
 
@@ -235,6 +237,7 @@ class _BagWriter:
         """Write a file into its manifest; return whether there is one."""
         path = name[self._base_bytes :]
         line = write_bagit(path, md5)
+        self._counts.escaped += b"%25" in line
         if path.startswith(_PAYLOAD):
             self._sink.put(line)
             self._md5.update(line)

@@ -16,7 +16,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import compress
+from itertools import compress, groupby
 from typing import TYPE_CHECKING, TypeGuard
 
 from integrity.catalog import baselines, files, history, removal, roots
@@ -41,7 +41,7 @@ from integrity.jobs.presence import may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.met_files import MetFiles
 from integrity.jobs.scan.moved_files import MovedFiles
-from integrity.model import FileId, Reading, Readings, Tally, Witness
+from integrity.model import FileId, ReadHow, Reading, Readings, Tally, Witness
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -301,6 +301,11 @@ class NewFiles:
             rows = [NewFile(one.task.path, one.reading) for done in batches for one in done.each()]
             self._write_new(connection, rows)
             return
+        for _, some in groupby(sorted(batches, key=_get_how), key=_get_how):
+            self._write_small_alike(connection, list(some))
+
+    def _write_small_alike(self, connection: Connection, batches: list[DoneBatch]) -> None:
+        """Record files that were all read in the same way."""
         run, readings = self._run, Readings.join([done.readings for done in batches])
         paths = [path for done in batches for path in done.tasks.paths]
         ids = baselines.record_small_files(
@@ -467,3 +472,7 @@ class NewFiles:
         run = self._run
         removal.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
         self.moved.report_moved(connection, record, twin.path)
+
+
+def _get_how(done: DoneBatch) -> ReadHow:
+    return done.readings.how

@@ -12,6 +12,7 @@ for both.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
@@ -25,8 +26,10 @@ from integrity.config.times import DAYS, Cron, Span, read_windows, spell_windows
 
 
 def local_zone() -> tzinfo:
-    """Return the machine's time zone, with its daylight saving rules."""
-    return get_localzone()
+    """Return the machine's time zone, with its daylight saving rules; UTC if none is set, as in a container."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Can not find any timezone")  # which the C library takes for UTC, too
+        return get_localzone()
 
 
 def offset_at(zone: tzinfo, at: int) -> int:

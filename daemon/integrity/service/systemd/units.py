@@ -20,6 +20,7 @@ from enum import StrEnum
 from importlib import resources
 from typing import NamedTuple
 
+from integrity.config.places import find_user_folder
 from integrity.errors import AppError, ConfigError, show_path
 
 _UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in a path
@@ -113,6 +114,12 @@ def _walk_up(program: bytes) -> Iterator[bytes]:
 
 _PACKAGE = "integrity.systemd"
 _REPAIR = "integrity-repair.conf"
+_PLACES = "integrity-web-places.conf"
+_HIDDEN = (b"/srv", b"/mnt", b"/media", b"/boot")
+"""What the unit of the page hides by InaccessiblePaths=."""
+
+_HOMES = (b"/home", b"/root", b"/run/user")
+"""What it hides by ProtectHome=."""
 _PACKAGED = b"/usr/lib/"
 """Where packages put what an administrator puts below /etc."""
 _CHECKSUM = b"# Checksum of what follows: "
@@ -161,7 +168,13 @@ class UnitChange(NamedTuple):
 
 
 def make_units(
-    scope: Scope, program: bytes, root: bytes = b"/", *, has_page: bool = False, repair_in: Sequence[bytes] = ()
+    scope: Scope,
+    program: bytes,
+    root: bytes = b"/",
+    *,
+    has_page: bool = False,
+    page_reads: Sequence[bytes] = (),
+    repair_in: Sequence[bytes] = (),
 ) -> tuple[UnitFile, ...]:
     """
     Return the files of a service, its unit first.
@@ -171,6 +184,7 @@ def make_units(
         program: absolute path of the program to start.
         root: folder in which to install; the contents assume that it is ``/``.
         has_page: also those of the page; only the system's service has one.
+        page_reads: absolute paths of folders and files that the page reads; with a drop-in if its unit hides one.
         repair_in: absolute paths of folders in which the system's service may repair files; with a drop-in of its unit.
 
     Raises:
@@ -182,17 +196,21 @@ def make_units(
             "integrity.sysusers.conf": b"/etc/sysusers.d/integrity.conf",
             "integrity.tmpfiles.conf": b"/etc/tmpfiles.d/integrity.conf",
         },
-        Scope.USER: {"integrity-user.service": _user_config_folder() + b"/systemd/user/integrity.service"},
+        Scope.USER: {
+            "integrity-user.service": find_user_folder("XDG_CONFIG_HOME", b".config")
+            + b"/systemd/user/integrity.service"
+        },
     }
     page = {
         "integrity-web.service": b"/etc/systemd/system/integrity-web.service",
         "integrity-web.sysusers.conf": b"/etc/sysusers.d/integrity-web.conf",
     }
     repair = {_REPAIR: b"/etc/systemd/system/integrity.service.d/repair.conf"}
-    folders = _list_writable(repair_in)
+    lines = {_REPAIR: _list_writable(repair_in), _PLACES: _list_readable(page_reads)}
+    places = {_PLACES: b"/etc/systemd/system/integrity-web.service.d/places.conf"} if lines[_PLACES] else {}
+    chosen = sources[scope] | (page | places if has_page else {}) | (repair if repair_in else {})
     return tuple(
-        _place(root, place, _render(name, scope, program, folders))
-        for name, place in (sources[scope] | (page if has_page else {}) | (repair if repair_in else {})).items()
+        _place(root, place, _render(name, scope, program, lines.get(name, b""))) for name, place in chosen.items()
     )
 
 
@@ -219,6 +237,30 @@ def _list_writable(folders: Sequence[bytes]) -> bytes:
                 " its path, so the service can't be allowed to repair there; repair as root, with: integrity repair"
             )
     return b"\n".join(b"ReadWritePaths=" + _in_quotes(b"-" + folder) for folder in folders)
+
+
+def _list_readable(places: Sequence[bytes]) -> bytes:
+    """Return the settings that show places below hidden folders; empty if nothing is hidden."""
+    shown = [place for place in places if any(_is_in(place, folder) for folder in (*_HIDDEN, *_HOMES))]
+    if not shown:
+        return b""
+    for place in shown:
+        if _decode(place) is None:
+            raise ConfigError(
+                f"{show_path(place)}: a unit can't name a place with quotes, backslashes or unprintable characters in"
+                " its path, so the page could not read it; move it"
+            )
+    opened = [folder for folder in _HIDDEN if any(_is_in(place, folder) for place in shown)]
+    lines = [b"InaccessiblePaths=", *(b"InaccessiblePaths=-" + one for one in _HIDDEN if one not in opened)]
+    lines += [b"TemporaryFileSystem=" + folder + b":ro" for folder in opened if folder not in shown]
+    if any(_is_in(place, folder) for place in shown for folder in _HOMES):
+        lines.append(b"ProtectHome=tmpfs")
+    lines += [b"BindReadOnlyPaths=" + _in_quotes(b"-" + place) for place in shown if place not in (*_HIDDEN, *_HOMES)]
+    return b"\n".join(lines)
+
+
+def _is_in(place: bytes, folder: bytes) -> bool:
+    return place == folder or place.startswith(folder + b"/")
 
 
 def find_state(unit: UnitFile) -> UnitState:
@@ -315,11 +357,6 @@ def find_drop_ins(units: Sequence[UnitFile]) -> list[bytes]:
     """Return the folders of drop-ins of the units among some files."""
     folders = (unit.path + b".d" for unit in units if unit.path.endswith(b".service"))
     return [folder for folder in folders if os.path.isdir(folder)]
-
-
-def _user_config_folder() -> bytes:
-    folder = os.environb.get(b"XDG_CONFIG_HOME", b"")
-    return folder if folder.startswith(b"/") else os.path.expanduser(b"~") + b"/.config"
 
 
 def _render(name: str, scope: Scope, program: bytes, writable: bytes) -> bytes:

@@ -63,7 +63,8 @@ class Access:
         from starlette.concurrency import run_in_threadpool
 
         address = request.client.host if request.client else ""
-        pause = self._throttle.find_pause_s(address)
+        form = await request.form()
+        pause = self._throttle.begin_attempt(address)
         if pause > 0:
             return self._render_login(
                 request,
@@ -71,9 +72,7 @@ class Access:
                 429,
                 retry_after_s=ceil(pause),
             )
-        form = await request.form()
         if not await run_in_threadpool(self._passwords.is_right, str(form.get("password", ""))):
-            self._throttle.note_failure(address)
             return self._render_login(request, "That is not the password.", 403)
         self._throttle.note_success(address)
         return self._begin_session()

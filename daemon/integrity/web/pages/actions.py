@@ -28,7 +28,7 @@ from integrity.model import Actor, FindingId, Job
 from integrity.paths import absolute
 from integrity.service.control.client import DaemonClient, find_daemon_of
 from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
-from integrity.web.query import read_number
+from integrity.web.query import read_at, read_number
 from integrity.web.security import is_form_valid
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ActionPages:
             "repair": self.repair,
         }
         posts = [Route(f"/actions/{name}", form, methods=["POST"]) for name, form in forms.items()]
-        return (Route("/history", self.show_history, methods=["GET"]), *posts)
+        return (read_at("/history", self.show_history), *posts)
 
     def show_history(self, request: Request) -> Response:
         """Show what was decided: who, when, from where, and what came of it."""
@@ -211,10 +211,9 @@ class ActionPages:
     async def _check_password(self, request: Request, form: FormData) -> Response | None:
         """Return the answer to a form without the right password."""
         address = _address(request)
-        if self._throttle.find_pause_s(address) > 0:
+        if self._throttle.begin_attempt(address) > 0:
             return self._site.render_error(request, 429, "Too many wrong passwords", "Try again in some minutes.")
         if not await run_in_threadpool(self._passwords.is_right, str(form.get("password", ""))):
-            self._throttle.note_failure(address)
             return self._site.render_error(request, 403, "That is not the password", "Nothing was done. Go back.")
         self._throttle.note_success(address)
         return None

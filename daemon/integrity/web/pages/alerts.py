@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from integrity.catalog.outbox import find_sent
 from integrity.views.alerts import describe_alerts
+from integrity.web.query import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ class AlertPages:
 
     def routes(self) -> Sequence[Route]:
         """Return the route."""
-        return (Route("/alerts", self.show, methods=["GET"]),)
+        return (read_at("/alerts", self.show),)
 
     def show(self, request: Request) -> Response:
         """Show who is told, and the last messages."""

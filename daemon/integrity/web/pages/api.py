@@ -21,7 +21,7 @@ from integrity.views.explain import file_object
 from integrity.views.objects import finding_object, iso_time
 from integrity.views.roots import root_object, run_object
 from integrity.views.service import service_object
-from integrity.web.query import read_limit, read_number, read_raw_path, read_word
+from integrity.web.query import patient, read_limit, read_number, read_raw_path, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class Api:
     def _answer(self, page: Callable[[Request], JsonObject]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             try:
-                return JSONResponse(page(request))
+                return JSONResponse(patient(page)(request))
             except HTTPException as error:
                 return JSONResponse({"error": error.detail}, error.status_code)
             except ConfigError as error:

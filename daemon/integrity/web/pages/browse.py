@@ -26,7 +26,7 @@ from integrity.views.text import PLAIN
 from integrity.web.drawings import layout_tree_map
 from integrity.web.filters import quote_path
 from integrity.web.pages.findings import collect_evidence
-from integrity.web.query import read_raw_path
+from integrity.web.query import read_at, read_bytes, read_raw_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,9 +77,9 @@ class BrowsePages:
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         return (
-            Route("/browse", self.show_roots, methods=["GET"]),
-            Route("/browse/{root_id:int}", self.show_place, methods=["GET"]),
-            Route("/browse/{root_id:int}/{path:path}", self.show_place, methods=["GET"]),
+            read_at("/browse", self.show_roots),
+            read_at("/browse/{root_id:int}", self.show_place),
+            read_at("/browse/{root_id:int}/{path:path}", self.show_place),
         )
 
     def show_roots(self, request: Request) -> Response:
@@ -124,8 +124,8 @@ class BrowsePages:
         self, request: Request, catalog: Catalog, root: RootRecord, path: bytes, known: KnownSums | None
     ) -> Response:
         now = int(time.time())
-        folders_after = os.fsencode(request.query_params.get("folders", ""))
-        files_after = os.fsencode(request.query_params.get("files", ""))
+        folders_after = read_bytes(request, "folders")
+        files_after = read_bytes(request, "files")
         folders = [] if known is None else known.sums.find_below(path, after=folders_after, limit=_PAGE + 1)
         with catalog.read() as connection:
             files = find_listed(connection, root.id, path, now, after=files_after, limit=_PAGE + 1)

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from integrity.views.copies import describe_comparisons, describe_level
 from integrity.views.service import find_wait
 from integrity.views.text import PLAIN
+from integrity.web.query import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ class CopyPages:
 
     def routes(self) -> Sequence[Route]:
         """Return the route."""
-        return (Route("/copies", self.show, methods=["GET"]),)
+        return (read_at("/copies", self.show),)
 
     def show(self, request: Request) -> Response:
         """Show all copies."""

@@ -21,7 +21,7 @@ from integrity.views.explain import READ_HOW, VOTES, exact_time
 from integrity.views.objects import digest_fields
 from integrity.web.drawings import BlockMap, BlockState, layout_blocks
 from integrity.web.filters import quote_path
-from integrity.web.query import read_number, read_word
+from integrity.web.query import read_at, read_number, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,8 @@ class FindingPages:
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         return (
-            Route("/findings", self.show_list, methods=["GET"]),
-            Route("/findings/{finding_id:int}", self.show_finding, methods=["GET"]),
+            read_at("/findings", self.show_list),
+            read_at("/findings/{finding_id:int}", self.show_finding),
         )
 
     def show_list(self, request: Request) -> Response:

@@ -15,28 +15,36 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from integrity.web.security import Session, Sessions
     from integrity.web.site import Site
 
 _LOOK_S = 2.0
 
 
 class LivePages:
-    """Sends what runs now. All viewers share one question to the service each two seconds (``Site.find_live``)."""
+    """
+    Sends what runs now. All viewers share one question to the service each two seconds (``Site.find_live``).
 
-    def __init__(self, site: Site) -> None:
+    Args:
+        site: shared by all pages.
+        sessions: end the stream of a viewer whose session has ended.
+    """
+
+    def __init__(self, site: Site, sessions: Sessions) -> None:
         self._site = site
+        self._sessions = sessions
 
     def routes(self) -> Sequence[Route]:
         """Return the route."""
         return (Route("/live", self.send, methods=["GET"]),)
 
-    async def send(self, _: Request) -> Response:
-        """Send what runs now until the viewer goes."""
-        return EventSourceResponse(self._events(), ping=30)
+    async def send(self, request: Request) -> Response:
+        """Send what runs now until the viewer goes, or the session ends."""
+        return EventSourceResponse(self._events(request.scope["state"]["session"]), ping=30)
 
-    async def _events(self) -> AsyncIterator[ServerSentEvent]:
+    async def _events(self, session: Session) -> AsyncIterator[ServerSentEvent]:
         template, said = self._site.templates.get_template("now.html"), ""
-        while True:
+        while self._sessions.holds(session):
             live = await run_in_threadpool(self._site.find_live)
             text = template.render(live=live)
             if text != said:

@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from integrity.errors import AppError, printable
 from integrity.web.metrics import CONTENT_TYPE, write_metrics
+from integrity.web.query import patient, read_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,8 @@ class Monitoring:
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         return (
-            Route("/metrics", self.show_metrics, methods=["GET"]),
-            Route("/healthz", self.show_health, methods=["GET"]),
+            read_at("/metrics", self.show_metrics),
+            read_at("/healthz", self.show_health),
         )
 
     def show_metrics(self, _: Request) -> Response:
@@ -37,11 +38,10 @@ class Monitoring:
         with self._site.open_catalog() as catalog:
             return Response(write_metrics(catalog, known.status, live.state), media_type=CONTENT_TYPE)
 
-    def show_health(self, _: Request) -> Response:
+    def show_health(self, request: Request) -> Response:
         """Answer 200 only if the service answers and the catalog can be read."""
         try:
-            with self._site.open_catalog() as catalog, catalog.read():
-                pass
+            patient(self._open_catalog)(request)
         except AppError as error:
             return PlainTextResponse(f"the catalog can't be read: {printable(str(error))}\n", 503)
         live = self._site.find_live()
@@ -50,3 +50,7 @@ class Monitoring:
         if live.stop_reason:
             return PlainTextResponse(f"the service can't record what it finds: {live.stop_reason}\n", 503)
         return PlainTextResponse("ok\n")
+
+    def _open_catalog(self, _: Request) -> None:
+        with self._site.open_catalog() as catalog, catalog.read():
+            pass

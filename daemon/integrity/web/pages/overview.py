@@ -11,12 +11,13 @@ from starlette.routing import Route
 from integrity.alerts.wording import say_how_bad, sort_by_gravity
 from integrity.catalog.coverage import Age
 from integrity.catalog.findings import count_incidents, page_incidents
-from integrity.config import format_size, spell_duration
+from integrity.config import format_duration, format_size
 from integrity.model import FindingKind
 from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import Gravity, sum_up_status
 from integrity.views.text import PLAIN, count
 from integrity.web.drawings import BarPart, layout_bar
+from integrity.web.query import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ class Overview:
 
     def routes(self) -> Sequence[Route]:
         """Return the route of the page."""
-        return (Route("/", self.show, methods=["GET"]),)
+        return (read_at("/", self.show),)
 
     def show(self, request: Request) -> Response:
         """Show the page."""
@@ -91,7 +92,7 @@ def make_card(one: RootStatus, status: Status) -> RootCard:
 
 def make_age_bar(one: RootStatus) -> list[BarPart]:
     """Lay out how long ago the bytes of a root were verified."""
-    promise = spell_duration(one.settings.verify_every_s)
+    promise = format_duration(one.settings.verify_every_s)
     words = {
         Age.DAY: "verified within a day",
         Age.WEEK: "verified within a week",

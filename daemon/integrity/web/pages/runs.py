@@ -17,7 +17,7 @@ from integrity.catalog.runs import RunRecord, find_reads, get_run, page_runs
 from integrity.model import Job, RootId, RunId
 from integrity.views.text import count
 from integrity.web.drawings import layout_bars, layout_calendar
-from integrity.web.query import read_number, read_word
+from integrity.web.query import read_at, read_number, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,8 +42,8 @@ class RunPages:
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         return (
-            Route("/runs", self.show_list, methods=["GET"]),
-            Route("/runs/{run_id:int}", self.show_run, methods=["GET"]),
+            read_at("/runs", self.show_list),
+            read_at("/runs/{run_id:int}", self.show_run),
         )
 
     def show_list(self, request: Request) -> Response:

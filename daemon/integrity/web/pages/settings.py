@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from integrity.config.sample import list_settings
+from integrity.web.query import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ class SettingsPage:
 
     def routes(self) -> Sequence[Route]:
         """Return the route."""
-        return (Route("/settings", self.show, methods=["GET"]),)
+        return (read_at("/settings", self.show),)
 
     def show(self, request: Request) -> Response:
         """Show every key."""

@@ -1,0 +1,93 @@
+"""
+``integrity setup``: look, propose, ask, test, write the configuration, and start the service.
+
+I1  Nothing is written before the last question is answered.
+I2  A configuration that is there is never replaced: the difference is shown, and the proposal is saved beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from integrity.cli.params import DURATION, PATH
+from integrity.cli.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswers:
+    """Answers that were given as options; None or empty: to be asked."""
+
+    roots: tuple[bytes, ...]
+    archives: tuple[bytes, ...]
+    copies: tuple[tuple[bytes, bytes], ...]
+    has_no_copies: bool
+    windows: str | None
+    verify_every_s: int | None
+    mail_to: tuple[str, ...]
+    mail_server: str | None
+    mail_password_file: bytes | None
+
+
+@click.command()
+@click.option(
+    "--yes", "is_yes", is_flag=True, help="Ask nothing: take the default answers, and those given as options."
+)
+@click.option("--root", "roots", type=PATH, multiple=True, metavar="FOLDER", help="Watch FOLDER; may be repeated.")
+@click.option(
+    "--archive", "archives", type=PATH, multiple=True, metavar="FOLDER",
+    help="Treat the files of FOLDER, one of the watched, as never changing; may be repeated. `none`: no folder.",
+)  # fmt: skip
+@click.option(
+    "--copy", "copies", type=(PATH, PATH), multiple=True, metavar="FOLDER PLACE",
+    help="Compare FOLDER with its backup in PLACE, a path or URL; may be repeated.",
+)  # fmt: skip
+@click.option("--no-copies", is_flag=True, help="Compare with no backup.")
+@click.option("--window", "windows", metavar="TIMES", help='When to verify, such as "01:00-06:00".')
+@click.option("--verify-every", "verify_every_s", type=DURATION, help="How often to verify every file.")
+@click.option(
+    "--mail-to", multiple=True, metavar="ADDRESS", help="Send alerts there; may be repeated. `none`: no mail."
+)
+@click.option(
+    "--mail-server", metavar="URL", help="Send mail through submission://USER@HOST, smtps://USER@HOST, or smtp://HOST."
+)
+@click.option(
+    "--mail-password-file", type=click.Path(path_type=bytes, exists=True, dir_okay=False), metavar="FILE",
+    help="File with the password for the mail server.",
+)  # fmt: skip
+@click.option("--no-test", is_flag=True, help="Don't test whether damage is found and mail is accepted.")
+@click.option("--no-service", is_flag=True, help="Don't install and start the service.")
+@click.pass_obj
+def setup(
+    session: Session,
+    is_yes: bool,
+    roots: tuple[bytes, ...],
+    archives: tuple[bytes, ...],
+    copies: tuple[tuple[bytes, bytes], ...],
+    no_copies: bool,
+    windows: str | None,
+    verify_every_s: int | None,
+    mail_to: tuple[str, ...],
+    mail_server: str | None,
+    mail_password_file: bytes | None,
+    no_test: bool,
+    no_service: bool,
+) -> int:
+    """
+    Set up the service: find your disks and backups, ask a few questions, test, and start it.
+
+    Nothing is changed before the last question; an existing configuration is never replaced. Without a terminal give
+    --yes, which takes the proposed answers where no option gives another.
+    """
+    from integrity.cli.setup_finish import run_setup
+    from integrity.cli.setup_questions import Asker, interrupting_signals, require_terminal
+
+    if not is_yes:
+        require_terminal(is_json=session.output.is_json)
+    given = GivenAnswers(
+        roots, archives, copies, no_copies, windows, verify_every_s, mail_to, mail_server, mail_password_file
+    )
+    asker = Asker(session.output, asks=not is_yes)
+    with interrupting_signals():
+        return run_setup(session, asker, given, tests=not no_test, installs=not no_service)

@@ -1,0 +1,388 @@
+"""
+Write the configuration that ``integrity setup`` agreed on, start the service, and say what happens next.
+
+I1  The configuration is written whole, under a free name, or not at all. If the service can't be installed afterwards,
+    the message has the command that goes on from there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import grp
+import os
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.output import OutputError, abandon_stdout
+from integrity.cli.setup_flow import SetupQuestions, SetupResult, TestedMail
+from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
+from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
+from integrity.config.sample import write_config
+from integrity.errors import AppError, ConfigError, show_path
+from integrity.files.new_file import find_obstacle, write_new_file
+from integrity.paths import path_fields, shell_path
+from integrity.service.systemd import manager, units
+from integrity.service.systemd.units import Scope, UnitState
+from integrity.views import setup as views
+
+if TYPE_CHECKING:
+    from integrity.cli.session import Session
+    from integrity.cli.setup import GivenAnswers
+
+_PROPOSED = b".proposed"
+_GROUP = "integrity"
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """Whose service is installed; ``why_not``: why none is, empty if one is."""
+
+    scope: Scope
+    program: bytes
+    why_not: str = ""
+
+
+def run_setup(session: Session, asker: Asker, given: GivenAnswers, *, tests: bool, installs: bool) -> int:
+    """
+    Look, ask, test, write, start.
+
+    Returns:
+        The exit code: INCOMPLETE if the mail that was agreed on could not be sent.
+    """
+    setup = _Setup(session, asker, given, tests=tests, installs=installs)
+    try:
+        return setup.run()
+    except (KeyboardInterrupt, click.Abort):
+        try:
+            session.output.tell()
+            session.output.fail(f"interrupted; {setup.describe_changes()}", ExitCode.INTERRUPTED)
+        except (OSError, OutputError):  # the terminal is gone
+            abandon_stdout()
+        return ExitCode.INTERRUPTED
+
+
+class _Setup:
+    """One run of the command."""
+
+    def __init__(self, session: Session, asker: Asker, given: GivenAnswers, *, tests: bool, installs: bool) -> None:
+        self._session, self._output, self._asker = session, session.output, asker
+        self._given, self._tests = given, tests
+        self._place = os.path.abspath(session.config_place)
+        self._has_config = os.path.lexists(self._place)
+        self._base = load_config(self._place) if self._has_config else Config()
+        session.config = self._base  # also where --config names a file that is still to be written
+        self._plan = self._make_plan(installs=installs)
+        self._written: list[bytes] = []
+
+    def describe_changes(self) -> str:
+        """Say what was changed so far, and how to go on."""
+        if not self._written:
+            return "nothing was changed"
+        done = f"written: {', '.join(map(show_path, self._written))}"
+        if self._has_config or self._plan.why_not:
+            return done
+        return f"{done}; to go on: {self._name} service install {self._user_option}--now"
+
+    @property
+    def _name(self) -> str:
+        """The command as a shell finds it."""
+        found = shutil.which("integrity")
+        is_found = found is not None and os.path.realpath(found) == os.path.realpath(os.fsdecode(self._plan.program))
+        return "integrity" if is_found else shell_path(self._plan.program)
+
+    @property
+    def _user_option(self) -> str:
+        return "--user " if self._plan.scope is Scope.USER else ""
+
+    def run(self) -> int:
+        self._require_writable()
+        self._introduce()
+        gains_privileges = bool(self._plan.why_not) or self._plan.scope is Scope.USER
+        questions = SetupQuestions(
+            self._session, self._asker, self._given, self._base, gains_privileges=gains_privileges, tests=self._tests
+        )
+        result = questions.run()
+        text = self._make_text(result)
+        if self._compare(text) if self._has_config else self._write(result, text):
+            self._start()
+            result = replace(result, mail=self._let_service_send(result.mail))
+            self._tell_next(result)
+        elif self._has_config and not self._asker.asks:
+            return ExitCode.INCOMPLETE
+        if result.mail.problem:
+            how = f"correct [mail], then: {self._name} alert test"
+            self._output.warn(f"no mail could be sent: {result.mail.problem}; {how}")
+            return ExitCode.INCOMPLETE
+        return ExitCode.OK
+
+    def _introduce(self) -> None:
+        if not self._asker.asks:
+            return
+        tell = self._output.tell
+        tell(wrap("This looks at your disks, asks about eight questions, and changes nothing before the last one."))
+        tell(wrap("Enter takes the answer in [brackets]. Ctrl-C leaves everything as it is."))
+        if self._has_config:
+            tell(wrap(f"{show_path(self._place)} exists and will not be replaced: you will be shown the difference."))
+        if self._plan.why_not:
+            tell(wrap(f"No service will be installed: {self._plan.why_not}."))
+        tell()
+
+    def _make_plan(self, *, installs: bool) -> ServicePlan:
+        """
+        Find out whether a service can be installed.
+
+        Raises:
+            ConfigError: one should be, and its program or its files rule that out.
+        """
+        scope = Scope.SYSTEM if os.geteuid() == 0 else Scope.USER
+        program = units.find_program()
+        why_not = self._find_reason(scope, installs=installs)
+        if why_not:
+            return ServicePlan(scope, program, why_not)
+        hint = "; or, without a service: integrity setup --no-service"
+        if scope is Scope.SYSTEM:
+            try:
+                units.require_reachable(program)
+            except ConfigError as error:
+                raise ConfigError(f"{error}{hint}") from error
+        files = units.make_units(scope, program)
+        if edited := [show_path(file.path) for file in files if units.find_state(file) is UnitState.EDITED]:
+            raise ConfigError(
+                f"{', '.join(edited)}: edited, or not written by integrity, so setup does not replace it; run:"
+                f" integrity service install --force, which keeps it beside the new one, then setup again{hint}"
+            )
+        return ServicePlan(scope, program)
+
+    def _find_reason(self, scope: Scope, *, installs: bool) -> str:
+        """Return why no service is installed; empty if one is."""
+        if not installs:
+            return "as --no-service says"
+        if self._place != default_config_path():
+            return f"it reads {show_path(default_config_path())}, and --config names another file"
+        if self._session.catalog_path != default_catalog_path() and scope is Scope.SYSTEM:
+            folder = show_path(os.path.dirname(default_catalog_path()))
+            return f"it can write only in {folder}, and the catalog is elsewhere"
+        return "" if manager.is_running(scope) else "systemd does not run here"
+
+    def _require_writable(self) -> None:
+        """
+        Find out before the first question whether the last step can succeed.
+
+        Raises:
+            ConfigError: the configuration can't be written.
+        """
+        obstacle = None if self._has_config else find_obstacle(self._place)
+        if obstacle is not None:
+            raise ConfigError(
+                f"{show_path(self._place)}: can't be written: {obstacle}; mend that, or name another file:"
+                " integrity --config FILE setup"
+            )
+
+    def _make_text(self, result: SetupResult) -> str:
+        """Return the configuration as a file, and make sure that it can be read."""
+        config = result.config
+        if result.mail.password:
+            config = replace(config, mail=replace(config.mail, password_file=self._find_password_place()))
+        text = write_config(config)
+        parse_config(text.encode(), show_path(self._place))
+        return text
+
+    def _find_password_place(self) -> bytes:
+        place, number = os.path.join(os.path.dirname(self._place), b"mail-password"), 1
+        unique = place
+        while os.path.lexists(unique):
+            number += 1
+            unique = place + b"-%d" % number
+        return unique
+
+    def _write(self, result: SetupResult, text: str) -> bool:
+        """Write the configuration, if the person agrees."""
+        tell = self._output.say
+        tell()
+        tell(f"The configuration, {show_path(self._place)}:")
+        for line in views.sum_up_config(result.config):
+            tell(wrap(line))
+        what = "Write it" if self._plan.why_not else "Write it, and install and start the service"
+        if not self._agrees(f"{what}? yes, no, or show (the file)", text):
+            self._output.tell("Nothing was changed.")
+            return False
+        self._save(self._place, text, password=result.mail.password)
+        tell()
+        tell(f"{show_path(self._place)}: written")
+        self._give(self._place, text, is_written=True)
+        return True
+
+    def _agrees(self, question: str, text: str) -> bool:
+        while True:
+            answer = self._asker.ask(question, "yes", parse_choice("yes", "no", "show"))
+            if answer != "show":
+                return answer == "yes"
+            self._output.tell(text.rstrip("\n"))
+
+    def _compare(self, text: str) -> bool:
+        """Show how an existing configuration differs from the proposal; return whether it does not."""
+        with open(self._place, encoding="utf-8") as file:
+            before = file.read()
+        if parse_config(before.encode(), "") == parse_config(text.encode(), ""):
+            self._output.say(f"{show_path(self._place)}: says all of this already")
+            self._give(self._place, before, is_written=False)
+            return True
+        proposed = self._place + _PROPOSED
+        lines = difflib.unified_diff(
+            before.splitlines(), text.splitlines(), show_path(self._place), show_path(proposed), lineterm=""
+        )
+        self._output.tell()
+        self._output.tell(f"{show_path(self._place)} is kept as it is. This is what setup would change:")
+        self._output.tell()
+        for line in lines:
+            self._output.tell(line)
+        self._give(proposed, text, is_written=False)
+        self._offer(proposed, text)
+        return False
+
+    def _offer(self, proposed: bytes, text: str) -> None:
+        """Save a proposal beside the configuration, unless one is there, and say what to do."""
+        tell = self._output.tell
+        obstacle = "one is there already" if os.path.lexists(proposed) else find_obstacle(proposed)
+        if obstacle is not None:
+            tell(f"\n{show_path(proposed)}: not written: {obstacle}. Edit {show_path(self._place)} by hand.")
+            return
+        if not self._agrees(f"Save it as {show_path(proposed)}? yes, no, or show (the file)", text):
+            tell("Nothing was changed.")
+            return
+        self._save(proposed, text)
+        place, other = shell_path(self._place), shell_path(proposed)
+        tell(f"\n{show_path(proposed)}: written. To use it:")
+        tell(f"  {self._name} --config {other} config check && mv {place} {place}.old && mv {other} {place}")
+        user = self._user_option
+        tell(f"  systemctl {user}reload integrity        # or, if no service runs: {self._name} setup")
+
+    def _save(self, place: bytes, text: str, *, password: str = "") -> None:
+        is_system = self._plan.scope is Scope.SYSTEM
+        mode, folder_mode = (0o640, 0o750) if is_system else (0o600, 0o700)
+        try:
+            with without_interruption():
+                if password:
+                    secret = self._find_password_place()
+                    write_new_file(secret, os.fsencode(password) + b"\n", mode=0o600, folder_mode=folder_mode)
+                    self._written.append(secret)
+                write_new_file(place, text.encode(), mode=mode, folder_mode=folder_mode)
+                self._written.append(place)
+        except OSError as error:
+            while self._written:
+                os.unlink(self._written.pop())
+            changes = self.describe_changes()
+            raise AppError(f"{show_path(place)}: can't be written: {error.strerror}; {changes}") from error
+
+    def _give(self, place: bytes, text: str, *, is_written: bool) -> None:
+        self._output.give("config", path_fields("path", place) | {"toml": text, "written": is_written})
+
+    def _start(self) -> None:
+        """Install and start the service."""
+        if self._plan.why_not:
+            return
+        from integrity.cli.service import install
+
+        is_user = self._plan.scope is Scope.USER
+        try:
+            click.get_current_context().invoke(install, is_user=is_user, root_folder=None, now=True)
+        except AppError as error:
+            raise AppError(f"{error}\n{self.describe_changes()}") from error
+        if not is_user:
+            self._share()
+
+    def _let_service_send(self, tested: TestedMail) -> TestedMail:
+        """Have the service send a test mail, too: it has another user, other rights, and a sandbox."""
+        if self._plan.why_not or not self._tests or not tested.mail.to or tested.problem:
+            return tested
+        from integrity.jobs.actor import find_user
+        from integrity.service.control.client import find_daemon_of
+        from integrity.service.control.requests import Act, ActVerb
+
+        try:
+            service = find_daemon_of(os.path.realpath(self._session.catalog_path))
+            if service is None:
+                return replace(tested, problem="the service does not answer")
+            with service:
+                service.act(Act(ActVerb.TEST_ALERT, find_user()))
+        except AppError as error:
+            return replace(tested, problem=f"by the service: {error}")
+        self._output.say("the service has sent a test mail, too")
+        return tested
+
+    def _share(self) -> None:
+        """Let the group of the service read the configuration, as the page has to."""
+        with suppress(KeyError, OSError):
+            os.chown(self._place, -1, grp.getgrnam(_GROUP).gr_gid)
+
+    def _tell_next(self, result: SetupResult) -> None:
+        say = self._output.say
+        say()
+        if self._plan.why_not:
+            self._tell_cron(result)
+        else:
+            self._tell_service(result)
+        if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
+            say()
+            say("If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the")
+            say(f"configuration, and try again: {self._name} alert test")
+
+    def _tell_service(self, result: SetupResult) -> None:
+        say, config = self._output.say, result.config
+        user = self._user_option
+        say("What happens next:")
+        for line in views.describe_next(_find_next_steps(result)):
+            say(line)
+        say()
+        say(f"How it does:        {self._name} status")
+        say(f"Configuration:      {show_path(self._place)}; after a change: systemctl {user}reload integrity")
+        say(f"Records:            {show_path(config.catalog)}; a backup of them is made every day")
+        say(f"Log:                journalctl {user}-u integrity")
+        say(f"To stop it:         systemctl {user}disable --now integrity")
+        say(f"To remove it:       {self._name} service uninstall{' --user' if user else ''}    (records stay)")
+
+    def _tell_cron(self, result: SetupResult) -> None:
+        """Say how to do without a service."""
+        say, config = self._output.say, result.config
+        program, name = shell_path(self._plan.program), self._name
+        if self._place != default_config_path():
+            program += f" --config {shell_path(self._place)}"
+            name += f" --config {shell_path(self._place)}"
+        say(f"No service was installed: {self._plan.why_not}. Record your files now:")
+        say(f"  {name} scan")
+        if manager.is_running(self._plan.scope) and self._place == default_config_path():
+            say("To install the service later:")
+            say(f"  {self._name} service install {self._user_option}--now")
+        say("What it does, mail included, this does as well; start it at boot, by cron for example (crontab -e):")
+        say(f"  @reboot  {program} daemon")
+        say("Or let cron verify what is due. It mails what is printed, which is nothing while all is well:")
+        if config.mail.to:
+            say(f"  MAILTO={','.join(config.mail.to)}")
+        for times, limit in views.make_cron_times(config.schedule.scrub):
+            say(f"  {times}  {program} -q scrub --due{limit}")
+        for copy in config.copies:
+            say(f"  0 3 * * 0  {program} -q compare {shell_path(copy.of)} --with {copy.name}")
+        say(f"How it does:  {name} status")
+        say(f"To stop it:   remove these lines. Your records are in {show_path(config.catalog)}.")
+
+
+def _find_next_steps(result: SetupResult) -> views.NextSteps:
+    """Find out when the service does what for the first time."""
+    from integrity.config.times import read_schedule
+    from integrity.service.schedule.clock import TriggerTimes, local_zone, parse_windows
+
+    now, zone, config = int(time.time()), local_zone(), result.config
+    windows = parse_windows(config.schedule.scrub, zone)
+    compare = TriggerTimes(read_schedule(config.schedule.compare), zone)
+    return views.NextSteps(
+        record_s=result.record_s,
+        scrub_at=None if windows.is_open(now) else windows.next_opening(now),
+        compare_at=compare.next_after(now) if config.copies else None,
+        alive_at=now + config.alerts.alive_every_s if config.mail.to else None,
+    )

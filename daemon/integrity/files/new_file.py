@@ -1,0 +1,79 @@
+"""Write a file that must not replace another one: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+
+from integrity.files.replace_file import rename_to_free
+
+
+def write_new_file(path: bytes, content: bytes, *, mode: int, folder_mode: int) -> None:
+    """
+    Write a file under a name that is free, and flush it to the disk. Missing folders are made.
+
+    Args:
+        path: absolute.
+        mode: permission bits, whatever the umask.
+        folder_mode: those of folders that are made.
+
+    Raises:
+        FileExistsError: the name is taken, if only by a dangling link.
+        OSError: it can't be written; nothing is left.
+    """
+    folder, name = os.path.split(path)
+    made = _make_folders(folder, folder_mode)
+    try:
+        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _write(folder_fd, name, content, mode)
+        finally:
+            os.close(folder_fd)
+    except BaseException:
+        for one in reversed(made):
+            with suppress(OSError):
+                os.rmdir(one)
+        raise
+
+
+def find_obstacle(path: bytes) -> str | None:
+    """Return why a file can't be written at a path, as far as that can be told; None if it can."""
+    folder = os.path.dirname(path)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        return "a file lies in the way"
+    if os.access(folder, os.W_OK | os.X_OK):
+        return None
+    is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    return "the file system is mounted read-only" if is_read_only else "you may not write there"
+
+
+def _make_folders(folder: bytes, mode: int) -> list[bytes]:
+    made: list[bytes] = []
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for one in reversed(missing):
+        os.mkdir(one, mode)
+        made.append(one)
+        os.chmod(one, mode)
+    return made
+
+
+def _write(folder_fd: int, name: bytes, content: bytes, mode: int) -> None:
+    partial = b"." + name + b".new-" + secrets.token_hex(4).encode()
+    try:
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder_fd)
+        with open(fd, "wb") as file:
+            file.write(content)
+            os.fchmod(fd, mode)
+            file.flush()
+            os.fsync(fd)
+        rename_to_free(folder_fd, partial, name, has_flags=True)
+        os.fsync(folder_fd)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial, dir_fd=folder_fd)

@@ -1,0 +1,239 @@
+"""
+Recognize backup copies: folders that hold files of another folder under the same relative paths, with the same sizes.
+
+A name such as "backup" alone proves nothing, and no name is needed: a sample of files of each folder is looked up in
+each other folder, and a few of the files found are read and compared. Which side is the copy follows from the names,
+then from the age of the newest file, then from the order of the folders.
+
+I1  A folder is called a copy only if at least half of the files looked up are there with their size, and the data of
+    at least one is equal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from integrity.files.open_beneath import open_noatime, open_root, stat_beneath
+from integrity.jobs.setup.contents import FolderSample, SampledFile, narrow
+
+_PROBES = 6
+_PROBES_FOUND = 2
+_LOOKED_UP = 40
+_LEAST = 3
+_READ = 3
+_READ_BYTES = 4 << 20
+_HOLDER_PERCENT = 80
+_MOST_TOPS = 30
+
+_BACKUP_NAME = re.compile(
+    rb"back[-_. ]?up|\bbak\b|sicherung|mirror|spiegel|sauvegarde|kopie|\bcopy\b|\bcopies\b|snapshot|rsync|rsnap",
+    re.IGNORECASE,
+)
+# What repositories of backup tools have at their top: names of which all must be there.
+_REPOSITORIES: Mapping[str, frozenset[bytes]] = {
+    "restic": frozenset({b"config", b"data", b"keys", b"snapshots"}),
+    "borg": frozenset({b"config", b"data", b"README"}),
+    "kopia": frozenset({b"kopia.repository.f"}),
+    "duplicacy": frozenset({b"chunks", b"snapshots", b"config"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyCopy:
+    """
+    A folder that looks like a backup copy of another one.
+
+    Args:
+        of: absolute path of the original, or of a folder in it.
+        path: absolute path of the copy.
+        holder: the data folder that holds it.
+        checked: files of the original that were looked up.
+        same_size: how many are there with the same size.
+        other_size: how many are there with another size.
+        read: how many of the former were read on both sides.
+        equal: how many of these are equal.
+        fills_holder: the copy is (nearly) all that its holder holds, or the holder is named like a backup.
+    """
+
+    of: bytes
+    path: bytes
+    holder: bytes
+    checked: int
+    same_size: int
+    other_size: int
+    read: int
+    equal: int
+    fills_holder: bool
+
+    @property
+    def missing(self) -> int:
+        """Return how many files are not there."""
+        return self.checked - self.same_size - self.other_size
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether the copy is older than the original, as far as was seen."""
+        return self.same_size < self.checked
+
+
+def is_named_like_backup(path: bytes) -> bool:
+    """Return whether a path has a name that people give to backups."""
+    return _BACKUP_NAME.search(path) is not None
+
+
+def find_repository(sample: FolderSample) -> str | None:
+    """Return the tool whose repository a folder is; such data can't be compared file by file."""
+    names = {path for path in (*sample.folders, *(file.path for file in sample.files)) if b"/" not in path}
+    return next((tool for tool, wanted in _REPOSITORIES.items() if wanted <= names), None)
+
+
+def find_likely_copies(samples: Mapping[bytes, FolderSample]) -> list[LikelyCopy]:
+    """
+    Return the folders that look like copies, at most one for each pair of folders.
+
+    Args:
+        samples: by the absolute path of each folder.
+    """
+    found: list[LikelyCopy] = []
+    for original, sample in samples.items():
+        for holder, held in samples.items():
+            if holder != original and (copy := _find_copy(original, sample, holder, held)) is not None:
+                found.append(copy)
+    places = list(samples)
+    return [copy for copy in found if not any(_is_reverse(copy, other, samples, places) for other in found)]
+
+
+def _find_copy(original: bytes, sample: FolderSample, holder: bytes, held: FolderSample) -> LikelyCopy | None:
+    """Look for a copy of a folder, else for copies of one of the folders at its top."""
+    try:
+        holder_fd = open_root(holder)
+    except OSError:
+        return None
+    try:
+        tops = [folder for folder in sample.folders if b"/" not in folder][:_MOST_TOPS]
+        for source in (b"", *tops):
+            part = narrow(sample, source)
+            best = max(
+                (_look_up(holder_fd, place, part.files) for place in _find_places(holder_fd, held, part)),
+                key=lambda one: one.same,
+                default=None,
+            )
+            if best is None or best.same < _LEAST or best.same * 2 < best.checked:
+                continue
+            of = _join(original, source)
+            read, equal = _compare_data(of, holder_fd, best)
+            if equal:
+                fills = _fills(holder, held, best.place)
+                counts = (best.checked, best.same, best.other, read, equal)
+                return LikelyCopy(of, _join(holder, best.place), holder, *counts, fills)
+        return None
+    finally:
+        os.close(holder_fd)
+
+
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """Files that were looked up below a folder of the holder: found with their size, and with another one."""
+
+    place: bytes
+    checked: int
+    same: int
+    other: int
+    found: tuple[SampledFile, ...]
+
+
+def _find_places(holder_fd: int, held: FolderSample, part: FolderSample) -> Iterator[bytes]:
+    """Yield the folders of a holder that have some of a few files."""
+    probes = _spread(part.files, _PROBES)
+    for place in (b"", *held.folders):
+        if _look_up_files(holder_fd, place, probes).same >= _PROBES_FOUND:
+            yield place
+
+
+def _look_up(holder_fd: int, place: bytes, files: Sequence[SampledFile]) -> _LookUp:
+    return _look_up_files(holder_fd, place, _spread(files, _LOOKED_UP))
+
+
+def _look_up_files(holder_fd: int, place: bytes, files: Sequence[SampledFile]) -> _LookUp:
+    found, other = [], 0
+    for file in files:
+        try:
+            size_bytes = stat_beneath(holder_fd, _beneath(place, file.path)).st_size
+        except OSError:
+            continue
+        if size_bytes == file.size_bytes:
+            found.append(file)
+        else:
+            other += 1
+    return _LookUp(place, len(files), len(found), other, tuple(found))
+
+
+def _spread(files: Sequence[SampledFile], number: int) -> list[SampledFile]:
+    """Return some files from all over a sample, without empty ones, which are equal everywhere."""
+    usable = [file for file in files if file.size_bytes]
+    step = max(1, len(usable) // number)
+    return usable[::step][:number]
+
+
+def _compare_data(of: bytes, holder_fd: int, looked_up: _LookUp) -> tuple[int, int]:
+    """Read a few files on both sides; return how many were read, and how many are equal."""
+    small = [file for file in looked_up.found if file.size_bytes <= _READ_BYTES] or list(looked_up.found)
+    try:
+        original_fd = open_root(of)
+    except OSError:
+        return 0, 0
+    try:
+        answers = [
+            _read_head(original_fd, file.path) == _read_head(holder_fd, _beneath(looked_up.place, file.path))
+            for file in _spread(small, _READ)
+        ]
+    except OSError:
+        return 0, 0
+    finally:
+        os.close(original_fd)
+    return len(answers), sum(answers)
+
+
+def _read_head(root_fd: int, path: bytes) -> bytes:
+    with open(open_noatime(root_fd, path, os.O_RDONLY), "rb") as file:
+        return file.read(_READ_BYTES)
+
+
+def _fills(holder: bytes, held: FolderSample, place: bytes) -> bool:
+    if is_named_like_backup(holder) or not place:
+        return True
+    inside = sum(file.path.startswith(place + b"/") for file in held.files)
+    return inside * 100 >= len(held.files) * _HOLDER_PERCENT
+
+
+def _is_reverse(
+    copy: LikelyCopy, other: LikelyCopy, samples: Mapping[bytes, FolderSample], places: Sequence[bytes]
+) -> bool:
+    """Return whether another entry says the reverse of this one, and is more likely."""
+    if not (_overlaps(copy.of, other.path) and _overlaps(copy.path, other.of)):
+        return False
+    return _rank(other, samples, places) > _rank(copy, samples, places)
+
+
+def _rank(
+    copy: LikelyCopy, samples: Mapping[bytes, FolderSample], places: Sequence[bytes]
+) -> tuple[bool, bool, int, int]:
+    """Return how likely it is that this is the copy, and not the original."""
+    newest = max((file.mtime for file in samples[copy.holder].files), default=0)
+    has_name = is_named_like_backup(copy.path), not is_named_like_backup(copy.of)
+    return (*has_name, -newest, places.index(copy.holder))
+
+
+def _overlaps(one: bytes, other: bytes) -> bool:
+    return one == other or one.startswith(other + b"/") or other.startswith(one + b"/")
+
+
+def _join(folder: bytes, path: bytes) -> bytes:
+    return folder.rstrip(b"/") + b"/" + path if path else folder
+
+
+def _beneath(place: bytes, path: bytes) -> bytes:
+    return place + b"/" + path if place else path

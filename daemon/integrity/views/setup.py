@@ -1,0 +1,187 @@
+"""What ``integrity setup`` says of what it found, proposes and did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.config import format_duration, format_size, spell_duration
+from integrity.config.times import Cron, read_windows
+from integrity.errors import show_path
+from integrity.jobs.setup.workload import ASSUMED_BYTES_PER_S, can_keep, open_seconds_per_day
+from integrity.model import Policy
+from integrity.paths import path_fields
+from integrity.views.text import count, local_time
+
+if TYPE_CHECKING:
+    from integrity.config import Config, Mail
+    from integrity.jobs.setup.backups import LikelyCopy
+    from integrity.jobs.setup.data_folders import DataFolder
+    from integrity.jobs.setup.mail_ways import MailWays
+    from integrity.jobs.setup.workload import Workload
+    from integrity.model import Capability
+    from integrity.views.objects import JsonObject
+
+_WITH_CHECKSUMS = frozenset({"btrfs", "zfs", "bcachefs"})
+_DAY_S = 86_400
+
+
+class FolderRow(NamedTuple):
+    """A folder of the list: its number, and remarks about what it holds."""
+
+    number: int
+    folder: DataFolder
+    size_bytes: int
+    remarks: tuple[str, ...]
+
+
+def list_folders(rows: Sequence[FolderRow]) -> Iterator[str]:
+    """Yield the lines of the list of folders."""
+    names = [show_path(row.folder.path) for row in rows]
+    sizes = [_describe_size(row) for row in rows]
+    types = [row.folder.capability.fs_type for row in rows]
+    widths = [max(map(len, column), default=0) for column in (names, types, sizes)]
+    for row, name, fs_type, size in zip(rows, names, types, sizes, strict=True):
+        cells = f"{name.ljust(widths[0])}  {fs_type.ljust(widths[1])}  {size.ljust(widths[2])}"
+        yield f"  {row.number:>2}  {cells}  {describe_trust(row.folder.capability)}".rstrip()
+        yield from (f"      {remark}" for remark in row.remarks)
+
+
+def describe_trust(capability: Capability) -> str:
+    """Say what a file system can be trusted with."""
+    if capability.is_remote:
+        return "finds damage; a share does not always tell it from an edit"
+    if not capability.has_ctime:
+        return "finds damage; can't always tell it from an edit"
+    words = "can prove bit rot"
+    return f"{words}; has checksums of its own" if capability.fs_type in _WITH_CHECKSUMS else words
+
+
+def describe_copy(copy: LikelyCopy) -> str:
+    """Say why a folder looks like a backup, and how complete it seems."""
+    words = f"looks like a backup of {show_path(copy.of)}: has {copy.same_size} of {copy.checked} files"
+    if copy.path != copy.holder:
+        words = f"{show_path(copy.path)} {words}"
+    lacks = [f"{copy.missing} missing"] if copy.missing else []
+    lacks += [f"{copy.other_size} of another size"] if copy.other_size else []
+    if lacks:
+        words += f" ({', '.join(lacks)}: out of date?)"
+    return f"{words}; {copy.equal} of {copy.read} compared are equal"
+
+
+def describe_workload(load: Workload, folders: Sequence[bytes], windows: str, verify_every_s: int) -> str:
+    """Write the arithmetic: bytes, rate, and hours, and whether the interval can be kept."""
+    rate = load.rate_bytes_per_s or ASSUMED_BYTES_PER_S
+    how = "measured" if load.rate_bytes_per_s else "assumed"
+    places = ", ".join(map(show_path, folders))
+    words = f"{places} ({load.device_name}): {format_size(load.size_bytes)} at {format_size(rate)}/s ({how})"
+    words += f" = {_describe_time(load.duration_s)}"
+    open_s, days = open_seconds_per_day(windows), load.days_needed(windows)
+    if open_s is None or days is None:
+        return words
+    words += f"; {format_duration(open_s)} a day allowed: {count(days, 'day')}"
+    return words if can_keep(load, windows, verify_every_s) else f"{words}: NOT within {spell_duration(verify_every_s)}"
+
+
+def describe_mail_ways(ways: MailWays) -> str:
+    """Say how mail can leave."""
+    name, forwarded = ways.local_name, ways.forwarded_to
+    mailbox = (
+        f"mail for {name} goes to {forwarded}" if forwarded else f"mail for {name} stays here if nobody forwards it"
+    )
+    if ways.has_sendmail:
+        return f"This machine sends mail through {ways.program}; {mailbox}."
+    if ways.has_server:
+        program = f" ({ways.program})" if ways.program else ""
+        return f"A mail server answers on this machine{program}; {mailbox}."
+    if ways.program:
+        return f"{ways.program} needs rights that the service does not have, and no mail server answers here."
+    return "No mail program was found, and no mail server answers here."
+
+
+def describe_mail(mail: Mail) -> str:
+    """Say to whom mails go, and which way."""
+    if not mail.to:
+        return "none: nobody will be told of damage; look at integrity status yourself"
+    way = "sendmail" if mail.transport == "sendmail" else f"{mail.host}:{mail.port}"
+    return f"{', '.join(mail.to)}, through {way}"
+
+
+def sum_up_config(config: Config) -> Iterator[str]:
+    """Yield what a configuration means, a line each."""
+    for root in config.roots:
+        policy = "  (archive: no file may change)" if root.policy is Policy.ARCHIVE else ""
+        yield f"  watch     {show_path(root.path)}{policy}"
+    for copy in config.copies:
+        behind = f"; may be {spell_duration(copy.behind_s)} behind" if copy.behind_s else ""
+        yield f"  compare   {show_path(copy.of)} with {copy.url}  (called {copy.name}{behind})"
+    yield f"  verify    every file within {spell_duration(config.defaults.verify_every_s)}, in {config.schedule.scrub}"
+    yield f"  mail      {describe_mail(config.mail)}"
+
+
+class NextSteps(NamedTuple):
+    """
+    What will happen, in seconds UTC; None where it happens at once.
+
+    Args:
+        record_s: how long recording takes at most.
+        scrub_at: when the first window opens.
+        compare_at: when the next comparison begins; None without copies.
+        alive_at: when the first sign of life is due; None without mail.
+    """
+
+    record_s: float
+    scrub_at: int | None
+    compare_at: int | None
+    alive_at: int | None
+
+
+def describe_next(steps: NextSteps) -> Iterator[str]:
+    """Yield what will happen, a line each."""
+    yield f"  now               files are recorded, which takes {_describe_time(steps.record_s)} or more"
+    if steps.compare_at is not None:
+        yield "                    then they are compared with the backups; what a backup lacks comes by mail"
+    when = "now" if steps.scrub_at is None else local_time(steps.scrub_at)
+    yield f"  {when:<16}  the first scrub: everything is read again from the disks"
+    if steps.compare_at is not None:
+        yield f"  {local_time(steps.compare_at)}  the next comparison with the backups"
+    if steps.alive_at is not None:
+        yield f"  {local_time(steps.alive_at)}  a mail that all is well; before that only if something is wrong"
+
+
+def make_cron_times(windows: str) -> Iterator[tuple[str, str]]:
+    """Yield the times of crontab(5) at which windows open, each with the option that ends the work when they close."""
+    times = read_windows(windows)
+    if isinstance(times, Cron):
+        yield windows, ""
+        return
+    for span in times:
+        days = "*" if len(span.days) == 7 else ",".join(str((day + 1) % 7) for day in span.days)
+        hour, minute = divmod(span.start_min, 60)
+        yield f"{minute} {hour} * * {days}", f" --time-limit {span.end_min - span.start_min}m"
+
+
+def describe_folder_object(row: FolderRow, copies: Sequence[LikelyCopy]) -> JsonObject:
+    """Return the fields of a folder for ``--json``."""
+    folder, capability = row.folder, row.folder.capability
+    return {
+        **path_fields("path", folder.path),
+        "fs_type": capability.fs_type,
+        "device": folder.device_name,
+        "size_bytes": folder.size_bytes,
+        "used_bytes": row.size_bytes,
+        "has_ctime": capability.has_ctime,
+        "is_remote": capability.is_remote,
+        "copies_of": [show_path(copy.of) for copy in copies if copy.holder == folder.path],
+    }
+
+
+def _describe_size(row: FolderRow) -> str:
+    folder = row.folder
+    if not folder.size_bytes:
+        return "size unknown"
+    return f"{format_size(row.size_bytes)} of {format_size(folder.size_bytes)}"
+
+
+def _describe_time(duration_s: float) -> str:
+    return "a moment" if duration_s < 1 else format_duration(duration_s)

@@ -1,0 +1,497 @@
+"""``integrity setup``: its questions on a real terminal, its options without one, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support import AnyPath
+from support.cli import Box, Completed, complete
+from support.dialog import CTRL_C, CTRL_D, ENTER, Dialog
+from support.loopfs import LoopFS
+from support.setupbox import PROMPT, SetupBox, fill, fill_disks, press_enter
+from support.smtpsink import Rules, SmtpSink
+
+QUESTIONS = ["folders", "archives", "backups", "verified?", "Within", "server", "Write it?"]
+INTERRUPTED = 130
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def machine(ext4: LoopFS, tmp_path: Path) -> SetupBox:
+    """A machine with documents, photos, and an old copy of the documents, each on a disk."""
+    folders = [ext4.folder / name for name in ("data", "photos", "old")]
+    fill_disks(*folders)
+    return SetupBox(tmp_path / "home", dict(zip(("/srv/data", "/srv/photos", "/mnt/old disk"), folders, strict=True)))
+
+
+@pytest.fixture
+def lone(ext4: LoopFS, tmp_path: Path) -> SetupBox:
+    """A machine with one disk."""
+    fill(ext4.folder / "data", 10, "odt", age_days=20)
+    return SetupBox(tmp_path / "home", {"/srv/data": ext4.folder / "data"})
+
+
+def run(machine: SetupBox, *options: AnyPath, expect: int = 0, is_json: bool = False) -> Completed:
+    """Run setup without a terminal."""
+    words = ["--json", "setup", *options] if is_json else ["setup", *options]
+    done = subprocess.run(
+        machine.command(*words), env=machine.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    found = complete(done.returncode, done.stdout, done.stderr, is_json=is_json)
+    assert expect == found.code, f"{found.stdout}{found.stderr}"
+    return found
+
+
+def answer(dialog: Dialog, question: str, text: str = "") -> str:
+    """Answer a question, and return what was shown before the place to type."""
+    shown = dialog.wait_for(question) + dialog.wait_for(PROMPT)
+    dialog.type(text + ENTER)
+    return shown
+
+
+def test_without_a_terminal_it_asks_nothing(machine: SetupBox) -> None:
+    """Nobody could answer: it says what to give, and does nothing."""
+    before = machine.list_files()
+
+    assert "there is none; to take the default answers, give --yes" in run(machine, expect=2).stderr
+    assert "setup --json asks nothing: give --yes" in run(machine, expect=2, is_json=True).stderr
+    assert before == machine.list_files()
+
+
+def test_enter_all_the_way_gives_a_sensible_configuration(machine: SetupBox) -> None:
+    """Data is watched, photos as an archive, the old copy is compared, and the file is one that can be checked."""
+    with machine.talk("--no-test") as dialog:
+        for question in QUESTIONS:
+            answer(dialog, question)
+        assert 0 == dialog.finish(), dialog.text
+
+    config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
+    assert [("/srv/data", "mutable"), ("/srv/photos", "archive")] == [
+        (root["path"], root["policy"]) for root in config["root"]
+    ]
+    assert [("old-disk", "/srv/data", "/mnt/old disk")] == [
+        (copy["name"], copy["of"], copy["url"]) for copy in config["copy"]
+    ]
+    assert "looks like a backup of /srv/data: has 36 of 40 files (4 missing: out of date?)" in dialog.text
+    assert (0o640, 0o750) == (
+        machine.config.stat().st_mode & 0o777,
+        machine.config.parent.stat().st_mode & 0o777,
+    )
+    checked = machine.box.run("config", "check", env={"INTEGRITY_CONFIG": str(machine.config)}, expect=0)
+    assert "all is well" in checked.stdout
+
+
+def test_answers_other_than_the_defaults(machine: SetupBox) -> None:
+    """Numbers, ranges, paths and words are understood; what is wrong is explained, and asked again."""
+    with machine.talk("--no-test") as dialog:
+        answer(dialog, "folders", "7")
+        answer(dialog, "the numbers are 1 to 3", "photos")
+        answer(dialog, "neither a number of the list nor a path", "/nonexistent")
+        answer(dialog, "no such folder", "/")
+        answer(dialog, "holds the system's own files", "1-2")
+        answer(dialog, "archives", "none")
+        answer(dialog, "backups", "ssh://nas/backup")
+        answer(dialog, "Which folder is ssh://nas/backup a backup of?", "2")
+        answer(dialog, "verified?", "at night")
+        answer(dialog, "must be windows such as", "sat 22:00-06:00")
+        answer(dialog, "Within", "soon")
+        answer(dialog, "must be a duration", "60d")
+        answer(dialog, "server", "none")
+        answer(dialog, "Write it?", "show")
+        answer(dialog, "Write it?", "y")
+        assert 0 == dialog.finish(), dialog.text
+
+    config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
+    assert ["mutable", "mutable"] == [root["policy"] for root in config["root"]]
+    assert [("/srv/photos", "ssh://nas/backup")] == [(copy["of"], copy["url"]) for copy in config["copy"]]
+    assert ("sat 22:00-06:00", "60d") == (config["schedule"]["scrub"], config["defaults"]["verify_every"])
+    assert "# Configuration of integrity" in dialog.text
+
+
+def test_no_at_the_last_question_changes_nothing(machine: SetupBox) -> None:
+    """All answers are forgotten."""
+    before = machine.list_files()
+    with machine.talk("--no-test") as dialog:
+        press_enter(dialog, len(QUESTIONS) - 1)
+        answer(dialog, "Write it?", "no")
+        assert 0 == dialog.finish()
+
+    assert dialog.text.endswith("Nothing was changed.\n")
+    assert before == machine.list_files()
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "Ctrl-D", "SIGTERM", "hang up"])
+def test_end_at_any_question_changes_nothing(end: str, machine: SetupBox) -> None:
+    """However a person leaves, and whenever: no file is there that was not there before."""
+    before = machine.list_files()
+    for number in range(len(QUESTIONS)):
+        with machine.talk("--no-test") as dialog:
+            press_enter(dialog, number)
+            dialog.wait_for(PROMPT)
+            leave(dialog, end)
+            code = dialog.finish()
+
+        assert before == machine.list_files()
+        assert code == INTERRUPTED, dialog.text
+        assert end == "hang up" or dialog.text.endswith("integrity: interrupted; nothing was changed\n")
+
+
+def leave(dialog: Dialog, end: str) -> None:
+    ways: dict[str, Callable[[], None]] = {
+        "Ctrl-C": lambda: dialog.type(CTRL_C),
+        "Ctrl-D": lambda: dialog.type(CTRL_D),
+        "SIGTERM": lambda: os.kill(dialog.pid, signal.SIGTERM),
+        "hang up": dialog.hang_up,
+    }
+    ways[end]()
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "SIGTERM", "hang up"])
+def test_end_during_the_test_changes_nothing(end: str, machine: SetupBox) -> None:
+    """The test file goes with the test."""
+    before = machine.list_files()
+    with machine.talk() as dialog:
+        press_enter(dialog, len(QUESTIONS) - 1)
+        dialog.wait_for("Testing")
+        leave(dialog, end)
+        code = dialog.finish()
+
+    assert before == machine.list_files()
+    assert code == INTERRUPTED, dialog.text
+
+
+def test_mail_is_tested_and_asked_about(lone: SetupBox) -> None:
+    """A wrong password, then a mail that did not arrive, then one that did: each time it is asked again."""
+    with SmtpSink(auth=("me", "s3cret word")) as sink, lone.talk() as dialog:
+        server = f"smtp://me@127.0.0.1:{sink.port}"
+        press_enter(dialog, 4)  # folders, backups, windows, interval
+        answer(dialog, "server", server)
+        answer_secret(dialog, "wrong")
+        answer(dialog, "Where should mails go?", "me@example.org, you@example.org")
+        shown = answer(dialog, "Try another address")
+        assert "FAILED  mail:me@example.org: 127.0.0.1" in shown
+        assert "535" in shown
+        answer(dialog, "server", server)
+        answer_secret(dialog, "s3cret word")
+        answer(dialog, "Where should mails go?", "me@example.org")
+        answer(dialog, "Did the mail arrive?", "no")
+        answer(dialog, "Try another address", "again")
+        answer(dialog, "server", server)
+        answer_secret(dialog, "s3cret word")
+        answer(dialog, "Where should mails go?", "other@example.org")
+        answer(dialog, "Did the mail arrive?", "yes")
+        answer(dialog, "Write it?")
+        assert 0 == dialog.finish(), dialog.text
+        lone.box.run("alert", "test", env={"INTEGRITY_CONFIG": str(lone.config)}, expect=0)
+        received = sink.received
+
+    recipients = [("me@example.org",), ("other@example.org",), ("other@example.org",)]
+    assert recipients == [mail.recipients for mail in received]
+    assert {"me"} == {mail.login for mail in received}
+    password = lone.config.parent / "mail-password"
+    assert ("s3cret word\n", 0o600) == (password.read_text(), password.stat().st_mode & 0o777)
+    assert "s3cret" not in dialog.text + lone.config.read_text()
+
+
+def answer_secret(dialog: Dialog, text: str) -> None:
+    dialog.wait_for("(not shown) > ")
+    dialog.type(text + ENTER)
+
+
+def test_yes_takes_defaults_and_options(machine: SetupBox) -> None:
+    """Without a terminal everything can be said by options; with --json it is told as objects."""
+    with SmtpSink() as sink:
+        done = run(
+            machine,
+            *("--yes", "--root", "/srv/data", "--archive", "/srv/data", "--copy", "/srv/data", "ssh://nas/b"),
+            *("--window", "02:00-03:00", "--verify-every", "45d"),
+            *("--mail-server", f"smtp://127.0.0.1:{sink.port}", "--mail-to", "me@example.org"),
+            is_json=True,
+        )
+        (mail,) = sink.received
+
+    assert "this is a drill" in mail.mail["Subject"]
+    assert ["/mnt/old disk", "/srv/data", "/srv/photos"] == sorted(
+        str(one["path"]) for one in done.of_type("setup_folder")
+    )
+    (config,) = done.of_type("config")
+    assert (str(machine.config), True, machine.config.read_text()) == (
+        config["path"],
+        config["written"],
+        config["toml"],
+    )
+    assert all(step["is_ok"] for step in done.of_type("self_test_step"))
+    expected = {
+        'path = "/srv/data"',
+        'policy = "archive"',
+        'url = "ssh://nas/b"',
+        'scrub = "02:00-03:00"',
+        'verify_every = "45d"',
+        'to = ["me@example.org"]',
+    }
+    assert expected <= set(machine.read().splitlines())
+
+
+def test_yes_that_is_quiet_says_nothing(machine: SetupBox) -> None:
+    """As long as nothing is wrong."""
+    machine.environment["INTEGRITY_QUIET"] = "1"
+
+    assert "" == run(machine, "--yes", "--no-test").stdout
+
+
+def test_mail_that_can_not_be_sent_is_told(lone: SetupBox) -> None:
+    """The folders are watched all the same; the exit code says that something is missing."""
+    with SmtpSink() as sink:
+        sink.rules = Rules(rcpt={"*": "550 nobody here"})
+        options = ("--mail-server", f"smtp://127.0.0.1:{sink.port}", "--mail-to", "me@example.org")
+        done = run(lone, "--yes", *options, expect=3)
+
+    assert "no mail could be sent: mail:me@example.org" in done.stderr
+    assert 'to = ["me@example.org"]' in lone.read().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--root", "/nonexistent"], "there is no such folder"),
+        (["--archive", "/srv"], "not one of the folders to watch"),
+        (["--copy", "/nonexistent", "/mnt/x"], "lies in none of the folders"),
+        (["--copy", "/srv/data", "ftp://x"], "the place of a backup must be"),
+        (["--window", "never"], "--window: must be"),
+        (["--mail-server", "mail.example.org"], "a mail server is written as"),
+    ],
+)
+def test_option_that_can_not_be_used(options: list[str], complaint: str, lone: SetupBox) -> None:
+    """It is refused with the reason, and nothing was done."""
+    before = lone.list_files()
+
+    assert complaint in run(lone, "--yes", "--no-test", *options, expect=2).stderr
+    assert before == lone.list_files()
+
+
+def test_existing_configuration_is_shown_the_difference(machine: SetupBox) -> None:
+    """Its settings are the defaults of the questions; it stays as it is, and the proposal is saved beside it."""
+    text = '# mine\n[[root]]\npath = "/srv/photos"\n\n[alerts]\napprise = ["ntfy://token@example.org"]\n'
+    machine.config.parent.mkdir()
+    machine.config.write_text(text)
+    with machine.talk("--no-test") as dialog:
+        shown = answer(dialog, "folders", "1, 2")
+        assert "exists and will not be replaced" in " ".join(shown.split())
+        press_enter(dialog, 5)
+        shown = answer(dialog, "Save it as")
+        assert 0 == dialog.finish(), dialog.text
+
+    proposed = Path(f"{machine.config}.proposed")
+    assert text == machine.config.read_text()
+    assert f"--- {machine.config}\n+++ {proposed}\n" in dialog.text
+    assert '\n+path = "/srv/data"' in dialog.text
+    assert "-# mine" in dialog.text
+    assert 'apprise = ["ntfy://token@example.org"]' in proposed.read_text()
+    machine.box.run("config", "check", env={"INTEGRITY_CONFIG": str(proposed)}, expect=0)
+    assert "config check && mv" in dialog.text
+
+
+def test_second_run_finds_nothing_to_change(machine: SetupBox) -> None:
+    """The same answers give the same configuration."""
+    run(machine, "--yes", "--no-test")
+    before = machine.config.read_text()
+    done = run(machine, "--yes", "--no-test")
+
+    assert "says all of this already" in done.stdout
+    assert before == machine.config.read_text()
+
+
+def test_no_disk_is_found(ext4: LoopFS, tmp_path: Path) -> None:
+    """A folder can be named; nothing but that is asked of it."""
+    (ext4.folder / "mine").mkdir()
+    machine = SetupBox(tmp_path / "home", {})
+    folder = str(tmp_path / "mine")
+    os.mkdir(folder)
+    assert "at least one folder must be watched; name one: --root FOLDER" in run(machine, "--yes", expect=2).stderr
+    with machine.talk("--no-test") as dialog:
+        answer(dialog, "No disks or folders with data were found.")
+        answer(dialog, "at least one folder must be watched", folder)
+        press_enter(dialog, 5)
+        assert 0 == dialog.finish(), dialog.text
+
+    assert f'path = "{folder}"' in machine.read().splitlines()
+
+
+def test_odd_names(ext4: LoopFS, tmp_path: Path) -> None:
+    """Blanks, quotes and line feeds can be configured; what is not UTF-8 can't, and that is said."""
+    names = [b"two words", b'a "quote"', b"line\nfeed", b"caf\xe9"]
+    disks: dict[AnyPath, AnyPath] = {}
+    for number, name in enumerate(names):
+        fill(ext4.folder / str(number), 5, "odt", age_days=number)
+        disks[b"/srv/" + name] = ext4.folder / str(number)
+    machine = SetupBox(tmp_path / "home", disks)
+    done = run(machine, "--yes", "--no-test")
+
+    config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
+    assert sorted("/srv/" + name.decode() for name in names[:3]) == sorted(root["path"] for root in config["root"])
+    assert "/srv/line\\nfeed" in done.stdout
+    assert "can't be watched by the service: its name is not UTF-8" in done.stdout
+
+
+def test_backup_disk_in_a_watched_folder(ext4: LoopFS, tmp_path: Path) -> None:
+    """It is compared, and no part of what is watched, because folders don't cross mounts."""
+    data, old = ext4.folder / "data", ext4.folder / "old"
+    fill_disks(data, ext4.folder / "photos", old)
+    (data / "backup").mkdir()
+    machine = SetupBox(tmp_path / "home", {"/srv/data": data, "/srv/data/backup": old})
+    run(machine, "--yes", "--no-test")
+
+    config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
+    assert [{"path": "/srv/data", "policy": "mutable"}] == config["root"]
+    assert [("/srv/data", "/srv/data/backup")] == [(copy["of"], copy["url"]) for copy in config["copy"]]
+
+
+def test_two_hundred_mounts(ext4: LoopFS, tmp_path: Path) -> None:
+    """A box full of containers: repeated mounts are listed once, and there is an end to the list."""
+    fill(ext4.folder / "data", 10, "odt", age_days=20)
+    disks: dict[AnyPath, AnyPath] = {"/srv/data": ext4.folder / "data"}
+    for number in range(150):
+        disks[f"/srv/again{number}"] = ext4.folder / "data/part0"
+    for number in range(50):
+        (ext4.folder / f"other{number}").mkdir()
+        disks[f"/mnt/other{number}"] = ext4.folder / f"other{number}"
+    machine = SetupBox(tmp_path / "home", disks)
+    done = run(machine, "--yes", "--no-test")
+
+    assert "again" not in done.stdout
+    assert "31 more with less data are not listed" in done.stdout
+    assert 'path = "/srv/data"' in machine.read().splitlines()
+
+
+def test_folder_where_nothing_can_be_written(lone: SetupBox, ext4: LoopFS) -> None:
+    """A read-only /etc, say: it is told before the first question."""
+    ext4.remount("ro")
+    lone.environment["INTEGRITY_CONFIG"] = str(ext4.folder / "etc/integrity.toml")
+    with lone.talk() as dialog:
+        assert 2 == dialog.finish()
+
+    assert "can't be written: the file system is mounted read-only; mend that, or name another file" in dialog.text
+    assert PROMPT not in dialog.text
+
+
+@pytest.fixture
+def home(ext4: LoopFS) -> Path:
+    """The home folder of a user who is not root."""
+    home = ext4.folder / "home"
+    fill(home / "letters", 10, "odt", age_days=20)
+    (home / "run/systemd").mkdir(parents=True)
+    subprocess.run(["chown", "-R", "nobody", home], check=True)
+    return home
+
+
+def talk_as_nobody(home: Path, tmp_path: Path, data: Path, path: str) -> Dialog:
+    """Start setup as that user, on a machine with a disk of somebody else."""
+    fill(data, 10, "odt", age_days=20)
+    machine = SetupBox(tmp_path / "h", {"/srv/data": data, "/home/me": home})
+    command = machine.command("setup", "--no-test")
+    start = command.index("--") + 1
+    as_nobody: list[AnyPath] = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    environment = {"HOME": "/home/me", "PATH": path, "LANG": "C.UTF-8", "XDG_RUNTIME_DIR": "/home/me/run"}
+    return Dialog([*command[:start], *as_nobody, *command[start:]], env=environment)
+
+
+def test_user_without_root(home: Path, ext4: LoopFS, tmp_path: Path) -> None:
+    """The home folder is watched, without its caches; disks of others are listed, but not proposed."""
+    with talk_as_nobody(home, tmp_path, ext4.folder / "data", os.environ["PATH"]) as dialog:
+        shown = answer(dialog, "folders")
+        press_enter(dialog, 5)
+        assert 0 == dialog.finish(), dialog.text
+
+    assert "  2  /srv/data" in shown
+    assert "[1] > " in shown
+    assert "systemd does not run here" in dialog.text
+    assert "scrub --due --time-limit 300m" in dialog.text
+    written = home / ".config/integrity/integrity.toml"
+    config = tomllib.loads(written.read_text(encoding="utf-8"))
+    assert [("/home/me", ["/.cache/"])] == [(root["path"], root["exclude"]) for root in config["root"]]
+    assert (0o600, 65534) == (written.stat().st_mode & 0o777, written.stat().st_uid)
+
+
+def test_user_with_a_service_of_his_own(home: Path, ext4: LoopFS, tmp_path: Path) -> None:
+    """Where the user's systemd runs, it gets the unit and is told to start it; this one only notes what it is told."""
+    (home / "run/systemd/private").touch()
+    program = home / "bin/systemctl"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@" >> /home/me/run/told\n')
+    program.chmod(0o755)
+    path = f"/home/me/bin:{os.environ['PATH']}"
+    with talk_as_nobody(home, tmp_path, ext4.folder / "data", path) as dialog:
+        press_enter(dialog, 6)
+        assert 0 == dialog.finish(), dialog.text
+
+    told = [f"--user {words}" for words in ("daemon-reload", "enable integrity.service", "restart integrity.service")]
+    assert told == (home / "run/told").read_text().splitlines()
+    assert (home / ".config/systemd/user/integrity.service").exists()
+    assert "To stop it:         systemctl --user disable --now integrity" in dialog.text
+    assert "loginctl enable-linger" in dialog.text
+
+
+def test_folders_recorded_before_are_the_default(lone: SetupBox) -> None:
+    """A folder that was scanned by hand takes the place of the disk that contains it."""
+    command = lone.command("scan", "/srv/data/part1")
+    environment = lone.environment | {"INTEGRITY_CONFIG": str(lone.box.configure(""))}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    run(lone, "--yes", "--no-test")
+
+    config = tomllib.loads(lone.config.read_text(encoding="utf-8"))
+    assert ["/srv/data/part1"] == [root["path"] for root in config["root"]]
+
+
+def test_configured_disk_that_is_absent_stays(machine: SetupBox) -> None:
+    """A removable disk is not forgotten; without a terminal, the exit code tells that there is a difference."""
+    machine.config.parent.mkdir()
+    machine.config.write_text('[[root]]\npath = "/mnt/usb"\npresence = "sometimes"\n[[root]]\npath = "/srv/data"\n')
+    done = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3)
+
+    proposed = tomllib.loads(Path(f"{machine.config}.proposed").read_text())
+    assert [("/srv/data", "always"), ("/mnt/usb", "sometimes")] == [
+        (root["path"], root.get("presence", "always")) for root in proposed["root"]
+    ]
+    assert "/mnt/usb: not there now; stays in the configuration" in done.stdout
+
+
+def test_folder_without_files_is_not_proposed(ext4: LoopFS, tmp_path: Path) -> None:
+    """As one in which only other disks are mounted: these are proposed, each with what fits it."""
+    pool, photos, docs = (ext4.folder / name for name in ("pool", "photos", "docs"))
+    fill(photos, 40, "jpg", age_days=400)
+    fill(docs, 40, "odt", age_days=20)
+    for name in ("photos", "docs"):
+        (pool / name).mkdir(parents=True)
+    machine = SetupBox(tmp_path / "home", {"/srv/pool": pool, "/srv/pool/photos": photos, "/srv/pool/docs": docs})
+    done = run(machine, "--yes", "--no-test")
+
+    config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
+    assert {("/srv/pool/photos", "archive"), ("/srv/pool/docs", "mutable")} == {
+        (root["path"], root["policy"]) for root in config["root"]
+    }
+    assert "holds no files" in done.stdout
+
+
+def test_help_names_every_answer(integrity: Box) -> None:
+    """Each question has an option."""
+    text = integrity.run("setup", "--help", expect=0).stdout
+
+    for option in (
+        "--yes",
+        "--root",
+        "--archive",
+        "--copy",
+        "--window",
+        "--verify-every",
+        "--mail-to",
+        "--mail-server",
+    ):
+        assert option in text

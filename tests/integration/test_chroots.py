@@ -1,0 +1,95 @@
+"""Bare surroundings: a root folder that is no mount point, without /proc, /sys, /dev, locale, time zone or home."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from integrity.files.capability import identify
+from support.chroots import USER, Chroot
+from support.loopfs import LoopFS, flip_bit
+from support.machine import need_root
+from support.planted import age
+from support.reading import opened_root
+
+pytestmark = pytest.mark.root
+
+
+def make_chroot(folder: Path, *has: str) -> Chroot:
+    """Make one with a photo that is no longer new."""
+    need_root()
+    chroot = Chroot(folder / "chroot", has)
+    (chroot.folder / "data/photo.jpg").write_bytes(os.urandom(3_000_000))
+    age(chroot.folder / "data/photo.jpg")
+    return chroot
+
+
+@pytest.mark.parametrize("has", [("proc",), ("proc", "sys"), ("proc", "sys", "dev")], ids="+".join)
+def test_chroot_whose_root_is_no_mount_point(has: tuple[str, ...], ext4: LoopFS) -> None:
+    """Files on the mount that its list of mounts leaves out are recorded, and damage of them is found."""
+    chroot = make_chroot(ext4.folder, *has)
+
+    assert "1 file: 1 new" in chroot.run("scan", "/data").stdout
+    chroot.run("scrub", "/data")
+    flip_bit(chroot.folder / "data/photo.jpg", 2_000_000)
+    assert "DAMAGED (bit rot)  /data/photo.jpg" in chroot.run("scrub", "/data", expect=1).stdout
+    status = chroot.run("status", expect=1)
+    assert "1 damaged file" in status.stdout
+    assert "" == status.stderr  # it has no time zone either
+
+
+def test_disk_is_the_same_inside_and_outside_of_a_chroot(ext4: LoopFS) -> None:
+    """Its UUID tells, so that what was recorded inside is not suspended outside."""
+    chroot = make_chroot(ext4.folder, "proc")
+    chroot.run("scan", "/data")
+
+    with closing(sqlite3.connect(chroot.folder / "var/lib/integrity/catalog.db")) as db:
+        ((recorded,),) = db.execute("SELECT fs_id FROM root").fetchall()
+    with opened_root(ext4.folder) as fd:
+        assert identify(fd, bytes(ext4.folder)).fs_id == recorded
+    assert recorded.startswith("uuid:")
+
+
+def test_chroot_without_proc_says_what_is_missing(tmp_path: Path) -> None:
+    """Nothing is recorded that could not be told from another disk later."""
+    chroot = make_chroot(tmp_path)
+
+    assert "mount it: mount -t proc proc /proc" in chroot.run("scan", "/data", expect=3).stderr
+    assert "hash core" in chroot.run("--version").stdout
+
+
+@pytest.mark.parametrize("env", [{}, {"LANG": "C"}, {"LC_ALL": "POSIX"}, {"LANG": "xx_YY.UTF-8"}], ids=str)
+def test_names_are_bytes_whatever_the_locale(env: dict[str, str], tmp_path: Path) -> None:
+    """A name in UTF-8, and one in no encoding, are recorded and shown."""
+    chroot = make_chroot(tmp_path, "proc")
+    for name in ("Prüfung.jpg".encode(), b"\xff.jpg"):
+        Path(os.fsdecode(os.path.join(bytes(chroot.folder), b"data", name))).write_bytes(name)
+
+    assert "3 files: 3 new" in chroot.run("scan", "/data", env=env).stdout
+    (chroot.folder / "data/Prüfung.jpg").unlink()
+    listed = chroot.run("--json", "catalog", "stats", env=env)
+    assert listed.objects
+    assert r"\xff.jpg" in chroot.run("explain", b"/data/\xff.jpg", env=env).stdout
+
+
+def test_user_without_home_and_name(tmp_path: Path) -> None:
+    """A container's user has neither: places are named by their paths, and no folder called ~ is made."""
+    chroot = make_chroot(tmp_path, "proc")
+    refused = chroot.run("scan", "/data", uid=USER, cwd="/tmp", expect=4)
+    assert "/.local/state/integrity/catalog.db: cannot make a catalog: Permission denied; " in refused.stderr
+    assert not list((chroot.folder / "tmp").glob("~*"))
+
+    given = {"INTEGRITY_CATALOG": "/tmp/catalog.db"}
+    assert "1 file: 1 new" in chroot.run("scan", "/data", uid=USER, env=given).stdout
+
+
+def test_user_without_any_folder_to_write_to(tmp_path: Path) -> None:
+    """What is missing, and the variable that gives it, are named."""
+    chroot = make_chroot(tmp_path, "proc")
+    (chroot.folder / "tmp").chmod(0o755)
+
+    assert "set XDG_RUNTIME_DIR" in chroot.run("scan", "/data", uid=USER, expect=2).stderr

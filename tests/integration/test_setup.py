@@ -1,0 +1,209 @@
+"""
+``integrity setup`` on a machine that has booted: three disks, one of them an old backup, a mail server, and systemd.
+
+The dialog of a person who presses Enter at each question is written to ``tests/output/setup.txt``, without what differs
+from run to run, to be proofread; ``docs/setup.md`` shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support.cli import JsonObject
+from support.dialog import ENTER, Dialog
+from support.loopfs import LoopFS
+from support.setupbox import FILES, MISSING, PROMPT, fill_disks
+from support.systemdbox import PROGRAM, SystemdBox
+from support.waiting import wait_until
+
+UNIT = "integrity.service"
+TRANSCRIPT = Path(__file__).parents[1] / "output" / "setup.txt"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "setup.md"
+CONFIG = "/etc/integrity/integrity.toml"
+MAILS = "/run/mails"
+WORDS_PER_MINUTE = 240  # what adults read of plain text; names and numbers are skimmed
+READING_MIN = 2  # up to the last question
+MACHINE_S = 60
+
+# Takes mails at the port of a mail server, and keeps who gets them, and their subjects.
+_SINK = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from support.smtpsink import SmtpSink
+from support.waiting import wait_until
+seen = []
+def note():
+    for mail in sink.received[len(seen):]:
+        seen.append(mail)
+        with open({MAILS!r}, "a") as file:
+            print(*mail.recipients, mail.mail["Subject"], file=file)
+with SmtpSink(port=25) as sink:
+    open({MAILS!r}, "w").close()
+    wait_until(note, "the end", timeout_s=1e9, every_s=0.1)
+"""
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def box() -> Iterator[SystemdBox]:
+    """Boot a machine with three disks and a mail server, and nothing of ours."""
+    with ExitStack() as stack:
+        data, photos, old = (stack.enter_context(LoopFS(kind)).folder for kind in ("ext4", "xfs", "ext4"))
+        fill_disks(data, photos, old)
+        os.sync()
+        places = {data: "/srv/data", photos: "/srv/photos", old: "/mnt/disk3"}
+        box = stack.enter_context(SystemdBox(places))
+        box.let_program_in()
+        box.run("ln", "-s", PROGRAM, "/usr/local/bin/integrity")
+        box.run("rm", "-rf", "/home")
+        box.put("/root/sink.py", _SINK)
+        box.run("systemd-run", "--unit=sink", sys.executable, "/root/sink.py")
+        wait_until(lambda: box.run("cat", MAILS, expect=None) == "", "the mail server", every_s=0.1)
+        yield box
+
+
+def talk(box: SystemdBox, *options: str, path: str = "") -> Dialog:
+    """Sit down at the terminal of the machine, and start setup."""
+    inside = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root"]
+    search = f"{path}/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    environment = [f"PATH={search}", "TERM=xterm", "LANG=C.UTF-8", "HOME=/root", "TZ=UTC"]
+    command = ["nsenter", f"--target={box.pid}", *inside, "--", "env", "-i", "--chdir=/", *environment]
+    return Dialog([*command, "integrity", "setup", *options], env=dict(os.environ))
+
+
+def press_enter_to_the_end(dialog: Dialog) -> int:
+    """Take each default, up to the end; return the number of questions."""
+    questions = 0
+    while "What happens next" not in dialog.text and dialog.wait_for_any(PROMPT, "What happens next") == PROMPT:
+        dialog.type(ENTER)
+        questions += 1
+    return questions
+
+
+def ask(box: SystemdBox, *arguments: str) -> list[JsonObject]:
+    """Run a command of root's in the box and return what it told."""
+    told = box.run(PROGRAM, "--json", *arguments, expect=None)
+    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+
+
+def count_same(box: SystemdBox) -> int:
+    """Count the files that the old backup was seen to have."""
+    (copy,) = [one for one in ask(box, "status") if one["type"] == "copy"]
+    return int(str(copy["files_same"]))
+
+
+def normalize(text: str) -> str:
+    """Replace what differs from run to run: times, rates, and the numbers of loop devices."""
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-25 01:00", text)
+    text = re.sub(r"at [\d.,]+ [KMG]iB/s \(measured\)", "at 180 MiB/s (measured)", text)
+    text = text.replace("  now               the first scrub", "  2026-11-25 01:00  the first scrub")  # in the window
+    return re.sub(r"\bloop\d+", "loop0", text)
+
+
+def test_five_minutes_of_a_person_with_defaults(box: SystemdBox) -> None:
+    """Enter at each question: data and photos are watched, the old backup is compared, mail comes, the service runs."""
+    began = time.monotonic()
+    with talk(box) as dialog:
+        questions = press_enter_to_the_end(dialog)
+        assert 0 == dialog.finish(), dialog.text
+    duration_s = time.monotonic() - began
+    words, total = (len(text.split()) for text in (dialog.text.rpartition(PROMPT)[0], dialog.text))
+    print(f"{questions} questions, {words} of {total} words, {duration_s:.0f} s of the machine's time")
+
+    assert questions <= 8
+    assert words <= READING_MIN * WORDS_PER_MINUTE, dialog.text
+    assert duration_s < MACHINE_S
+    text = box.run("cat", CONFIG)
+    settings = {line.split("  ")[0] for line in text.splitlines() if line and not line.startswith(("#", "["))}
+    expected = {
+        *('path = "/srv/data"', 'path = "/srv/photos"', 'policy = "mutable"', 'policy = "archive"'),
+        *('name = "disk3"', 'of = "/srv/data"', 'url = "/mnt/disk3"', 'behind = "2d"'),
+        *('to = ["root"]', 'transport = "smtp"'),
+    }
+    assert expected == settings
+    assert "640 root integrity" == box.run("stat", "-c", "%a %U %G", CONFIG).strip()
+    drill, test = box.run("cat", MAILS).splitlines()
+    assert "root [integrity] box: this is a drill: 1 damaged test file" == drill
+    assert test.startswith("root [integrity] box: test")
+    assert ("active", "enabled") == (box.show(UNIT, "ActiveState"), box.show(UNIT, "UnitFileState"))
+    assert "all is well" in box.run(PROGRAM, "config", "check")
+
+    wait_until(lambda: count_same(box) == FILES - MISSING, "the comparison", every_s=0.2)
+    compare_with_transcript(normalize(dialog.text))
+
+
+def compare_with_transcript(now: str) -> None:
+    """Keep the dialog for people; the document shows no line that is not in it."""
+    former = TRANSCRIPT.read_text() if TRANSCRIPT.exists() else ""
+    if former != now:
+        TRANSCRIPT.write_text(now)
+    assert former == now, f"the dialog changed: proofread {TRANSCRIPT}, and commit it"
+    shown = re.search(r"\n\n    \$ integrity setup\n(.*?)\n\n[^ \n]", DOCUMENT.read_text(), re.DOTALL)
+    assert shown is not None
+    numberless = {blur(line) for line in now.splitlines()}
+    lines = [line.strip() for line in shown[1].splitlines()]
+    assert [] == [line for line in lines if line not in ("", "...") and blur(line) not in numberless]
+
+
+def blur(line: str) -> str:
+    """Leave out sizes and rates, of which a real machine has larger ones, and blanks."""
+    return re.sub(r"[\d.,]+ (B|[KMGT]iB|files?|h|min|s)\b|a moment|\s", "", line)
+
+
+def test_service_is_set_up_without_a_terminal(box: SystemdBox) -> None:
+    """Options for who installs many machines; a second time nothing is to be done, and the service still runs."""
+    options = ("--yes", "--root", "/srv/photos", "--no-copies", "--mail-to", "me@example.org")
+    box.run(PROGRAM, "setup", *options)
+    before = box.run("cat", CONFIG)
+    again = box.run(PROGRAM, "setup", "--yes", "--no-copies", "--no-test")
+
+    assert "active" == box.show(UNIT, "ActiveState")
+    assert "says all of this already" in again
+    assert before == box.run("cat", CONFIG)
+    assert "me@example.org [integrity] box: this is a drill" in box.run("cat", MAILS)
+
+
+def test_interruption_of_the_installation_says_how_to_go_on(box: SystemdBox) -> None:
+    """What is written is whole, and one command does the rest."""
+    box.put("/root/bin/systemctl", "#!/bin/sh\nkill -INT $PPID\n")
+    (box.root / "root/bin/systemctl").chmod(0o755)
+    with talk(box, "--no-test", path="/root/bin:") as dialog:
+        while dialog.wait_for_any(PROMPT, "interrupted") == PROMPT:
+            dialog.type(ENTER)
+        assert 130 == dialog.finish()
+
+    assert f"interrupted; written: {CONFIG}; to go on: integrity service install --now" in dialog.text
+    box.run("integrity", "service", "install", "--now")
+    assert "active" == box.show(UNIT, "ActiveState")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "complaint"),
+    [
+        ("ln -s /dev/null /etc/systemd/system/integrity.service", "edited, or not written by integrity"),
+        (
+            "mkdir -p /etc/integrity && mount -t tmpfs -o ro tmpfs /etc/integrity",
+            "the file system is mounted read-only",
+        ),
+        (f"chmod o-x {PROGRAM.parent}", "closed to others, so the service's user can't start"),
+    ],
+)
+def test_what_would_fail_at_the_end_is_told_before_the_first_question(
+    prepare: str, complaint: str, box: SystemdBox
+) -> None:
+    """Nobody answers eight questions for nothing."""
+    box.run("sh", "-c", prepare)
+    told = box.run("integrity", "setup", "--yes", expect=2)
+
+    assert complaint in told
+    assert "" == box.run("sh", "-c", "ls -A /etc/integrity 2>&-", expect=None)

@@ -1,0 +1,268 @@
+"""The configuration that ``integrity setup`` makes of answers, the mounts that it offers, and the ways of mail."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, MailTls, MailTransport
+from integrity.config.load import parse_config
+from integrity.config.sample import write_config
+from integrity.errors import ConfigError
+from integrity.files.mounts import Mount
+from integrity.files.new_file import find_obstacle, write_new_file
+from integrity.jobs.setup.data_folders import find_data_folders
+from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings
+from integrity.jobs.setup.proposal import (
+    Answers,
+    drop_nested,
+    find_copy_problem,
+    find_name_problem,
+    make_config,
+    make_copy_name,
+    require_usable_root,
+)
+from integrity.model import Policy
+from support.smtpsink import SilentServer, SmtpSink, free_port
+
+DAY_S = 86_400
+NO_WAY = MailWays("", has_sendmail=False, has_server=False, local_name="root", forwarded_to="")
+
+
+def answer(*roots: bytes, base: Config | None = None, **others: object) -> Config:
+    """Make the configuration of some answers, and make sure that it can be written and read."""
+    answers = Answers(roots, (), (), "01:00-06:00", 30 * DAY_S, Mail())
+    config = make_config(base or Config(), replace(answers, **others))  # type: ignore[arg-type] # fields of any type
+    assert config == parse_config(write_config(config).encode(), "proposal")
+    return config
+
+
+def test_answers_become_settings() -> None:
+    """Roots with their policies, copies with names, windows, interval and mail."""
+    config = answer(
+        b"/srv/data",
+        b"/srv/photos",
+        archives=(b"/srv/photos",),
+        copies=((b"/srv/data", "/mnt/backup"), (b"/srv/photos", "ssh://nas/mnt/backup")),
+        windows="sat 00:00-24:00",
+        verify_every_s=90 * DAY_S,
+        mail=Mail(to=("me@example.org",)),
+    )
+
+    assert [(b"/srv/data", Policy.MUTABLE), (b"/srv/photos", Policy.ARCHIVE)] == [
+        (root.path, root.policy) for root in config.roots
+    ]
+    assert [("backup", "/mnt/backup"), ("backup-2", "ssh://nas/mnt/backup")] == [
+        (copy.name, copy.url) for copy in config.copies
+    ]
+    assert ("sat 00:00-24:00", 90 * DAY_S, 90 * DAY_S) == (
+        config.schedule.scrub,
+        config.defaults.verify_every_s,
+        config.roots[0].verify_every_s,
+    )
+    assert ("me@example.org",) == config.mail.to
+
+
+def test_disk_in_a_root_becomes_part_of_it() -> None:
+    """Roots can't lie in each other: the outer one includes the inner disk, and leaves the backup in it out."""
+    config = answer(
+        b"/srv",
+        b"/srv/data",
+        copies=((b"/srv/data", "/srv/back[up]"),),
+        mount_points=(b"/srv", b"/srv/data", b"/srv/back[up]"),
+    )
+    (root,) = config.roots
+
+    assert (b"/srv", True, ("/back\\[up\\]/",)) == (root.path, root.cross_mounts, root.exclude)
+
+
+def test_backup_disk_below_a_root_needs_no_exclude() -> None:
+    """A root does not cross mounts, so a disk that is mounted in it is no part of it."""
+    config = answer(b"/srv", copies=((b"/srv", "/srv/backup"),), mount_points=(b"/srv", b"/srv/backup"))
+
+    assert (False, ()) == (config.roots[0].cross_mounts, config.roots[0].exclude)
+
+
+def test_backup_on_the_same_disk_is_left_out() -> None:
+    """A folder of the root that holds its backup is not watched as if it were data."""
+    config = answer(b"/srv", copies=((b"/srv/data", "/srv/backup"),), mount_points=(b"/srv",))
+
+    assert ("/backup/",) == config.roots[0].exclude
+
+
+def test_caches_of_a_home_folder_are_left_out() -> None:
+    """Programs rewrite them all the time."""
+    assert ("/.cache/",) == answer(b"/home/me", home=b"/home/me").roots[0].exclude
+
+
+def test_other_settings_stay() -> None:
+    """What the configuration so far says of roots, copies and other things is kept."""
+    root = ConfiguredRoot(path=b"/srv/a", exclude=("*.tmp",), policy=Policy.GROWING)
+    copy = ConfiguredCopy(name="mine", of=b"/srv/a", url="/mnt/a")
+    base = replace(Config(), roots=(root,), copies=(copy,), alerts=replace(Config().alerts, all_clear=False))
+    config = answer(b"/srv/a", b"/srv/b", base=base, copies=((b"/srv/a", "/mnt/a"), (b"/srv/b", "/mnt/b")))
+
+    assert (("*.tmp",), Policy.GROWING) == (config.roots[0].exclude, config.roots[0].policy)
+    assert [copy, ("b", "/mnt/b")] == [config.copies[0], (config.copies[1].name, config.copies[1].url)]
+    assert not config.alerts.all_clear
+
+
+@pytest.mark.parametrize(
+    ("path", "taken", "expected"),
+    [
+        (b"/mnt/My Backup", (), "my-backup"),
+        (b"/mnt/backup", ("backup",), "backup-2"),
+        (b"/mnt/caf\xe9\n", (), "caf"),
+        (b"/mnt/\n", (), "backup"),
+        (b"/", (), "backup"),
+    ],
+)
+def test_name_of_a_copy_can_be_typed(path: bytes, taken: tuple[str, ...], expected: str) -> None:
+    """A word for commands, whatever the folder is called."""
+    assert expected == make_copy_name(path, taken)
+
+
+def test_nested_folders_are_dropped() -> None:
+    """Only what lies in no other folder; a longer name is no folder in a shorter one."""
+    assert [b"/srv/data", b"/srv/data2"] == drop_nested([b"/srv/data/a", b"/srv/data", b"/srv/data2", b"/srv/data"])
+
+
+@pytest.mark.parametrize("path", [b"/", b"/proc", b"/nonexistent", b"/etc/passwd", b"/srv/caf\xe9"])
+def test_unusable_root_is_refused(path: bytes) -> None:
+    """The system itself, what is not there, a file, and a name that the configuration can't have."""
+    with pytest.raises(ConfigError, match=r"holds the system|no such folder|is a file|not UTF-8"):
+        require_usable_root(path)
+
+
+def test_names_that_a_configuration_can_have() -> None:
+    """A root may have a line feed in its name, the place of a backup may not."""
+    assert (None, None) == (find_name_problem(b"/a\nb"), find_copy_problem(b"/a b"))
+    assert None not in (find_name_problem(b"/caf\xe9"), find_copy_problem(b"/a\nb"))
+
+
+def mount(point: Path | bytes, fs_type: str, *, root: bytes = b"/", device: int = 1, source: str = "x") -> Mount:
+    return Mount(device, device, root, bytes(point), fs_type, source, frozenset())
+
+
+def test_system_mounts_are_no_data() -> None:
+    """Nothing of the kernel's, of the system's own folders, of memory or containers, is offered."""
+    mounts = [
+        mount(b"/", "ext4"),
+        mount(b"/boot", "ext4"),
+        mount(b"/sys/fs/cgroup", "cgroup2"),
+        mount(b"/var/lib/docker/overlay2/x/merged", "overlay"),
+        mount(b"/mnt/memory", "tmpfs"),
+        mount(b"/run/user/1000/gvfs", "fuse.gvfsd-fuse"),
+        mount(b"/snap/core/1", "squashfs"),
+    ]
+
+    assert () == find_data_folders(home=b"/nonexistent", mounts=mounts).folders
+
+
+def test_existing_file_is_never_replaced(tmp_path: Path) -> None:
+    """Not a file, nor a link that leads nowhere; and nothing is left beside it."""
+    for name in ("file", "link"):
+        path = tmp_path / name
+        path.write_text("mine") if name == "file" else path.symlink_to("nowhere")
+        with pytest.raises(FileExistsError):
+            write_new_file(bytes(path), b"new", mode=0o640, folder_mode=0o750)
+
+    assert "mine" == (tmp_path / "file").read_text()
+    assert ["file", "link"] == sorted(os.listdir(tmp_path))
+
+
+def test_new_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
+    """So have the folders that are made for it."""
+    before = os.umask(0o777)
+    try:
+        write_new_file(bytes(tmp_path / "a/b/file"), b"new", mode=0o640, folder_mode=0o750)
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o7777 for name in ("a", "a/b", "a/b/file")]
+
+    assert [0o750, 0o750, 0o640] == modes
+    assert b"new" == (tmp_path / "a/b/file").read_bytes()
+
+
+def test_folders_of_a_file_that_failed_are_removed(tmp_path: Path) -> None:
+    """Nothing is left half done."""
+    with pytest.raises(OSError, match="too long"):
+        write_new_file(bytes(tmp_path / "a" / ("x" * 300)), b"new", mode=0o640, folder_mode=0o750)
+
+    assert [] == os.listdir(tmp_path)
+
+
+def test_obstacle_is_known_before(tmp_path: Path) -> None:
+    """A file in the way of a folder is seen without writing anything."""
+    (tmp_path / "file").touch()
+
+    assert find_obstacle(bytes(tmp_path / "a/b")) is None
+    assert "a file lies in the way" == find_obstacle(bytes(tmp_path / "file/b"))
+
+
+@pytest.fixture
+def sendmail(tmp_path: Path) -> Path:
+    """Give a sendmail of a program that talks to a server itself."""
+    program = tmp_path / "msmtp"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+def look(program: Path, port: int, *, gains_privileges: bool = False) -> MailWays:
+    mail = Mail(host="127.0.0.1", port=port)
+    return find_mail_ways(mail, gains_privileges=gains_privileges, program=str(program))
+
+
+def test_sendmail_that_needs_privileges_is_not_for_the_service(sendmail: Path) -> None:
+    """The service gains none, unless it is a user's own; a program with the set-uid bit needs some."""
+    port = free_port()
+    assert look(sendmail, port).has_sendmail
+    sendmail.chmod(0o4755)
+
+    assert not look(sendmail, port).has_sendmail
+    assert look(sendmail, port, gains_privileges=True).has_sendmail
+    assert "msmtp" == look(sendmail, port).program
+
+
+def test_mail_server_is_one_that_greets(sendmail: Path) -> None:
+    """Not whoever listens."""
+    with SmtpSink() as sink, SilentServer() as silent:
+        assert look(sendmail, sink.port).has_server
+        assert not look(sendmail, silent.port).has_server
+        assert not look(sendmail, free_port()).has_server
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("submission://me%40x.org@mail.x.org", ("mail.x.org", 587, MailTls.STARTTLS, "me@x.org")),
+        ("smtps://me@mail.x.org:1465", ("mail.x.org", 1465, MailTls.TLS, "me")),
+        ("smtp://relay", ("relay", 25, MailTls.NONE, "")),
+    ],
+)
+def test_mail_server_is_named_by_a_url(url: str, expected: tuple[object, ...]) -> None:
+    """Scheme, user, host and port say how to connect."""
+    mail = make_mail_settings(Mail(), ("a@x.org",), url, NO_WAY)
+
+    assert (MailTransport.SMTP, expected) == (mail.transport, (mail.host, mail.port, mail.tls, mail.user))
+
+
+@pytest.mark.parametrize("url", ["mail.x.org", "http://x", "smtp://", "smtp://u:secret@x", "smtp://x:y", "smtp://x/y"])
+def test_other_urls_are_refused(url: str) -> None:
+    """Also one with a password, which would be written into the configuration."""
+    with pytest.raises(ConfigError, match="a mail server is written as"):
+        make_mail_settings(Mail(), (), url, NO_WAY)
+
+
+def test_way_of_mail_is_written_down() -> None:
+    """So that the service takes the way that was tested."""
+    ways = replace(NO_WAY, has_sendmail=True), replace(NO_WAY, has_server=True)
+
+    assert [MailTransport.SENDMAIL, MailTransport.SMTP] == [
+        make_mail_settings(Mail(), ("a@x",), "", way).transport for way in ways
+    ]
+    assert Mail() == make_mail_settings(Mail(), (), "", NO_WAY)

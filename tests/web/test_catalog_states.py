@@ -1,0 +1,153 @@
+"""The page about a catalog that is locked, of another version, missing, or has very many findings."""
+
+from __future__ import annotations
+
+import html
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sa
+from starlette.requests import Request
+
+from integrity.catalog import schema
+from integrity.catalog.connection import Catalog
+from integrity.errors import CatalogLocked
+from integrity.web.query import patient
+from support.cli import Box
+from support.webpage import WebClient, WebPage, read_memory
+
+PLACES = ("/", "/findings", "/findings/1", "/runs", "/browse/1", "/history")
+FINDINGS = 100_000
+
+
+@pytest.fixture
+def recorded(integrity: Box) -> Box:
+    """Record a folder with a file whose name is not UTF-8, and more of them than one page lists."""
+    folder = integrity.home / "watched"
+    folder.mkdir(parents=True)
+    for number in range(520):
+        with open(bytes(folder) + b"/\xff%03d.jpg" % number, "wb") as file:
+            file.write(b"x")
+    integrity.run("scan", folder, expect=0)
+    return integrity
+
+
+@pytest.fixture
+def visitor(recorded: Box) -> Iterator[WebClient]:
+    """Visit the page about it."""
+    with WebPage(recorded) as page:
+        yield page.visitor()
+        assert "bug" not in page.log
+
+
+@pytest.mark.parametrize(
+    ("revision", "says"),
+    [("0001", "integrity catalog upgrade"), ("9999", "upgrade the program")],
+    ids=["older", "newer"],
+)
+def test_catalog_of_another_version(recorded: Box, visitor: WebClient, revision: str, says: str) -> None:
+    """Every page says which version it is and what upgrades it, with 503, and the API says the same."""
+    with closing(sqlite3.connect(recorded.catalog)) as db, db:
+        db.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+
+    for place in PLACES:
+        reply = visitor.get(place)
+        text = html.unescape(reply.text)
+        assert (503, True, True) == (reply.status, "of another version" in text, says in text), place
+    reply = visitor.get("/api/v1/findings")
+    assert (503, True) == (reply.status, says in reply.object["error"])
+    assert 503 == visitor.get("/healthz").status
+
+
+def test_catalog_that_is_being_upgraded(recorded: Box, visitor: WebClient) -> None:
+    """While another program holds it alone, pages and the API say that it is in use, with 503; then they work again."""
+    with closing(sqlite3.connect(recorded.catalog, isolation_level=None)) as db:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("BEGIN EXCLUSIVE")
+        reply = visitor.get("/findings")
+        assert (503, True) == (reply.status, "The catalog is in use" in reply.text)
+        assert "another program is writing" in visitor.get("/api/v1/findings").object["error"]
+    assert 200 == visitor.get("/findings").status
+
+
+def test_catalog_that_is_missing(recorded: Box, visitor: WebClient) -> None:
+    """The page names the place, and the commands that make a catalog or bring one back."""
+    recorded.catalog.unlink()
+
+    for place in PLACES:
+        reply = visitor.get(place)
+        assert (503, True) == (reply.status, "integrity catalog restore" in reply.text), place
+
+
+def test_catalog_that_is_locked_for_a_moment(recorded: Box) -> None:
+    """A page that reads is made again when the catalog is free."""
+    path, locker = bytes(recorded.catalog), sqlite3.connect(recorded.catalog, isolation_level=None)
+    locker.execute("PRAGMA locking_mode = EXCLUSIVE")
+    locker.execute("BEGIN EXCLUSIVE")
+
+    def page(_: Request) -> str:
+        try:
+            with Catalog.open(path, writes=False, quick_check=False, busy_timeout_s=0):
+                return "read"
+        except CatalogLocked:
+            locker.close()
+            raise
+
+    assert "read" == patient(page)(Request({"type": "http"}))
+
+
+def test_names_that_are_not_utf8_are_paged_through(visitor: WebClient) -> None:
+    """Each name is listed once, and the last page leads to no other."""
+    seen: list[str] = []
+    query = ""
+    for _ in range(3):
+        text = visitor.get(f"/browse/1{query}").text
+        seen += re.findall(r'<td class="path"><a href="/browse/1/(%FF\d\d\d)', text)
+        more = re.search(r'<a href="([^"]+)" rel="next"', text)
+        if more is None:
+            break
+        query = html.unescape(more[1])
+
+    assert [f"%FF{number:03}" for number in range(520)] == seen
+
+
+def add_findings(box: Box) -> None:
+    """Add as many findings as a folder that lost its files has."""
+    now = int(time.time())
+    with Catalog.open(bytes(box.catalog), writes=True, quick_check=False) as catalog, catalog.transaction() as c:
+        common = {
+            "root_id": 1,
+            "kind": "missing",
+            "message": "The file is gone.",
+            "state": "open",
+            "opened_at": now,
+            "blocks": "[]",
+            "ranges": "[]",
+            "confirmed_reads": 0,
+            "copy": "",
+        }
+        rows = [{**common, "path": b"lost/%06d.jpg" % number, "updated_at": now} for number in range(FINDINGS)]
+        c.execute(sa.insert(schema.finding), rows)
+
+
+def test_hundred_thousand_findings(recorded: Box) -> None:
+    """The list, its filters and the API answer within seconds on any machine, with a page of the list each."""
+    add_findings(recorded)
+    with WebPage(recorded) as page:
+        visitor = page.visitor()
+        assert "100,000" in visitor.get("/").text
+        for place in (
+            "/findings", "/findings?kind=missing", "/findings?root=1&state=all", f"/findings?before={FINDINGS // 2}",
+            "/findings?kind=rot", "/findings/50000", "/api/v1/findings", "/api/v1/status", "/metrics",
+        ):  # fmt: skip
+            began = time.monotonic()
+            reply = visitor.get(place)
+            assert 200 == reply.status, place
+            assert time.monotonic() - began < 3, place
+            assert len(reply.body) < 200_000, place
+        assert "100,000 open findings" in visitor.get("/findings").text
+        assert read_memory(page.pid) < 120 << 20
