@@ -120,7 +120,8 @@ def test_findings_name_their_page(integrity: Box, tmp_path: Path) -> None:
     """Where they are found, where they are explained, and in the list if more is asked for."""
     (tmp_path / "archive").mkdir()
     file = tmp_path / "archive/letter.txt"
-    file.write_text("first")
+    for path in (file, file.with_name("other.txt")):
+        path.write_text("content")
     integrity.configure(f'[[root]]\npath = "{tmp_path}/archive"\npolicy = "archive"\n')
     integrity.run("scan", expect=0)
     file.unlink()
