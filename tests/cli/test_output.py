@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import codecs
 import json
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -30,7 +29,7 @@ from integrity.model import (
     Outcome,
     RunCounts,
 )
-from integrity.paths import path_fields, shell_path
+from integrity.paths import path_fields
 from integrity.views.objects import finding_object
 from integrity.views.text import describe_finding, lines_of_findings, next_steps
 
@@ -85,16 +84,6 @@ def test_paths_in_objects_can_be_turned_back(name: bytes) -> None:
     fields = json.loads(json.dumps(path_fields("path", name), ensure_ascii=False))
 
     assert name == (base64.b64decode(fields["path_b64"]) if "path_b64" in fields else fields["path"].encode())
-
-
-@pytest.mark.parametrize(
-    "name", [b"/a b", b"/it's", b"/-x", b"-x", b"/new\nline", b"/\xff'\\\x1b[31m", "/ü".encode(), b"/$(id)", b"/\xffa1"]
-)
-def test_command_lines_can_be_copied_into_a_shell(name: bytes) -> None:
-    """Bash reads back exactly the bytes of the name."""
-    done = subprocess.run(["bash", "-c", f"printf %s {shell_path(name)}"], capture_output=True, check=True)
-
-    assert done.stdout.removeprefix(b"./" if name == b"-x" else b"") == name
 
 
 def test_messages_cannot_control_the_terminal() -> None:

@@ -19,24 +19,24 @@ PINNED = [
     "scan",
     "scrub",
     "compare",
+    "gate",
     "status",
     "findings",
     "explain",
+    "repair",
     "accept",
     "ack",
     "mute",
-    "gate",
-    "repair",
-    "sum",
+    "config",
+    "service",
+    "daemon",
+    "web",
+    "alert",
     "root",
     "forget",
     "catalog",
+    "sum",
     "bench",
-    "alert",
-    "config",
-    "daemon",
-    "web",
-    "service",
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},
@@ -161,13 +161,6 @@ def test_unknown_command_is_guessed(integrity: Box) -> None:
     done = integrity.run("scurb", expect=2)
 
     assert "Did you mean 'scrub'?" in done.stderr
-
-
-def test_global_option_behind_the_command_is_explained(integrity: Box) -> None:
-    """The commonest mistake with global options is told as such."""
-    done = integrity.run("status", "--json", expect=2)
-
-    assert "--json stands before the command: integrity --json status" in done.stderr
 
 
 @pytest.mark.parametrize(

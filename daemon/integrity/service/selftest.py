@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from integrity.alerts.channels import NO_CHANNELS, make_channels
+from integrity.alerts.channels import describe_no_channels, make_channels
 from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.catalog import files, outbox
@@ -177,7 +177,7 @@ def run_self_test(
         AppError: a step could not run, for example because the disk is full; this proves nothing about alerts.
     """
     if not make_channels(config, hostname=hostname) and not config.alerts.heartbeat_url:
-        raise ConfigError(NO_CHANNELS)
+        raise ConfigError(describe_no_channels())
     with make_folder() as folder:
         own = Config(catalog=folder + b"/catalog.db", mail=config.mail, alerts=replace(config.alerts, group_s=0))
         root = plant(folder)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+from integrity import program
 from integrity.alerts.wording import title
 from integrity.catalog.actions import Action
 from integrity.config import format_duration, format_size, spell_duration
@@ -72,6 +73,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "size": format_size,
     "spell": spell_duration,
     "title": title,
+    "typed": program.spell_command,
     "url": quote_path,
 }
 """Filters by name."""
