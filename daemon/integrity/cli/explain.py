@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
@@ -16,7 +18,12 @@ _LOOKED_UP = ("candidate", "run", "history", "copy_file")
 """Tables whose rows are looked up for a file by numbers that no seal guards; its own row has one."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity explain /srv/photos/2019/img_0007.jpg", "when it was last verified, what is wrong with it"),
+        ("integrity explain /srv/photos", "all findings in a folder"),
+    )
+)
 @click.argument("file", type=PATH, metavar="FILE")
 @click.pass_obj
 def explain(session: Session, file: bytes) -> int:
@@ -35,7 +42,11 @@ def explain(session: Session, file: bytes) -> int:
             raise CatalogCorrupt(
                 f"{show_path(path)}: not found, perhaps because the catalog is damaged; restore it, then ask again"
             )
-        hint = "there is no finding in this folder; name a file" if story.is_folder else "record it: integrity scan"
+        hint = (
+            "there is no finding in this folder; name a file"
+            if story.is_folder
+            else (f"record it: {program.command('scan', path)}")
+        )
         raise ConfigError(f"{show_path(path)}: is not recorded; {hint}")
     for line in describe_story(story, session.output):
         session.output.tell(line)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from datetime import time as clock_time
 
 import click
 
@@ -55,17 +56,21 @@ class _Percent(click.FloatRange):
 
 
 class _Moment(click.ParamType[int]):
-    """A date, or how far from now; in seconds UTC."""
+    """A date, a day by name, or how far from now; in seconds UTC."""
 
     name = "DATE"
 
     def __init__(self, *, is_future: bool) -> None:
         self._sign = 1 if is_future else -1
+        self._days = {"tomorrow": 1} if is_future else {"today": 0, "yesterday": -1}
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse an ISO date (local time unless it says otherwise) or a duration."""
         if isinstance(value, int):
             return value
+        if str(value) in self._days:
+            day = date.today() + timedelta(days=self._days[str(value)])
+            return int(datetime.combine(day, clock_time()).timestamp())
         try:
             return int(datetime.fromisoformat(str(value)).timestamp())
         except ValueError:
@@ -74,7 +79,10 @@ class _Moment(click.ParamType[int]):
             return int(time.time()) + self._sign * parse_duration(str(value))
         except ValueError:
             example = "10d" if self._sign > 0 else "2w"
-            self.fail(f'must be a date such as 2026-11-30 or a duration such as {example}, not "{value}"', param, ctx)
+            days = ", ".join(self._days)
+            self.fail(
+                f'must be a date such as 2026-11-30, {days}, or a duration such as {example}, not "{value}"', param, ctx
+            )
 
 
 SIZE = _Size()
