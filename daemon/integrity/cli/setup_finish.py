@@ -226,13 +226,15 @@ class _Setup:
             self._output.tell(text.rstrip("\n"))
 
     def _compare(self, text: str) -> bool:
-        """Show how an existing configuration differs from the proposal; return whether it does not."""
+        """Show how an existing configuration differs from the proposal; return whether to go on with it as it is."""
         with open(self._place, encoding="utf-8") as file:
             before = file.read()
         if parse_config(before.encode(), "") == parse_config(text.encode(), ""):
             self._output.say(f"{show_path(self._place)}: says all of this already")
             self._give(self._place, before, is_written=False)
-            return True
+            return bool(self._plan.why_not) or self._agrees(
+                "Install and start the service? yes, no, or show (the file)", text
+            )
         proposed = self._place + _PROPOSED
         lines = difflib.unified_diff(
             before.splitlines(), text.splitlines(), show_path(self._place), show_path(proposed), lineterm=""
