@@ -30,11 +30,12 @@ def add_man_pages(app: Sphinx, error: Exception | None) -> None:
         return
     folder = Path(app.outdir, "man")
     subprocess.run([sys.executable, "-m", "integrity", "manual", "--man-pages", folder], check=True)
-    pages = sorted(page for page in folder.iterdir() if page.suffix != ".html")
+    pages = sorted(folder.glob("man?/*"), key=lambda page: page.name)
     for page in pages:
         made = subprocess.run(["mandoc", "-T", "html", page], stdout=subprocess.PIPE, check=True)
         (folder / f"{page.name}.html").write_bytes(made.stdout)
-        page.unlink()
+    for section in folder.glob("man?"):
+        shutil.rmtree(section)
     items = "".join(f'<li><a href="{html.escape(page.name)}.html">{html.escape(page.name)}</a></li>' for page in pages)
     (folder / "index.html").write_text(f"<!DOCTYPE html><title>man pages</title><ul>{items}</ul>", encoding="utf-8")
 

@@ -35,7 +35,7 @@ def read(page: Path) -> str:
 
 
 def find_page(pages: Path, name: str) -> Path:
-    (page,) = pages.glob(f"integrity-{name}.[18]")
+    (page,) = pages.glob(f"man?/integrity-{name}.[18]")
     return page
 
 
@@ -50,13 +50,13 @@ def test_there_is_a_page_for_each_command(pages: Path) -> None:
     """As well as one for the program, the configuration and the service."""
     expected = {f"integrity-{name}.{8 if name == 'daemon' else 1}" for name in NAMES}
 
-    assert expected | {"integrity.1", "integrity.toml.5"} == {page.name for page in pages.iterdir()}
+    assert expected | {"integrity.1", "integrity.toml.5"} == {page.name for page in pages.glob("man?/*")}
 
 
 def test_mandoc_finds_nothing_wrong(pages: Path) -> None:
     """Neither errors nor style."""
     need_programs("mandoc")
-    done = subprocess.run(["mandoc", "-T", "lint", *pages.iterdir()], capture_output=True, text=True, check=False)
+    done = subprocess.run(["mandoc", "-T", "lint", *pages.glob("man?/*")], capture_output=True, text=True, check=False)
 
     assert done.stdout == ""
 
@@ -65,7 +65,7 @@ def test_groff_warns_of_nothing(pages: Path) -> None:
     """What `man` uses on Debian."""
     need_programs("man", "groff")
     done = subprocess.run(
-        ["man", "--warnings", "-E", "UTF-8", "-l", *pages.iterdir()], capture_output=True, text=True, check=True
+        ["man", "--warnings", "-E", "UTF-8", "-l", *pages.glob("man?/*")], capture_output=True, text=True, check=True
     )
 
     assert done.stderr == ""
@@ -88,7 +88,7 @@ def test_page_has_every_option(name: str, pages: Path) -> None:
 def test_page_of_the_program_has_global_options_exit_codes_and_variables(pages: Path) -> None:
     """Nothing of it is written down a second time, so nothing can be missing."""
     need_programs("mandoc")
-    text = read(pages / "integrity.1")
+    text = read(pages / "man1/integrity.1")
 
     assert [] == [name for name in NAMES if f"integrity-{name}(" not in text]
     assert [] == [option.opts for option in cli.params if not all(word in text for word in option.opts)]
@@ -99,7 +99,7 @@ def test_page_of_the_program_has_global_options_exit_codes_and_variables(pages: 
 def test_page_of_the_configuration_has_every_key(pages: Path) -> None:
     """Every key of the sample, and every table."""
     need_programs("mandoc")
-    text = read(pages / "integrity.toml.5")
+    text = read(pages / "man5/integrity.toml.5")
     keys = re.findall(r"^(?:# )?([a-z_]+) = ", sample(), re.MULTILINE)
     tables = re.findall(r"^(?:# )?(\[+[a-z_]+\]+)", sample(), re.MULTILINE)
 

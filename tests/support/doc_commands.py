@@ -1,7 +1,8 @@
 """
 The command lines of the documents, and a place in which they run as they are written.
 
-A block of code whose lines begin with ``$`` or ``#`` shows commands and their output; a block ``sh`` is a script.
+A block of code whose lines begin with ``$`` or ``#`` shows commands and their output; blocks ``sh`` and ``python`` are
+scripts.
 Comments before a block, which readers do not see, say what a test needs to know:
 
     <!-- setup: COMMAND -->     run it first
@@ -96,6 +97,8 @@ def _read_block(lines: list[str], begin: int) -> tuple[str, list[str], int]:
 def _read_commands(language: str, lines: list[str]) -> Iterator[str]:
     if language == "sh":
         yield "\n".join(lines)
+    if language == "python":
+        yield "\n".join(["python3 - <<'PYTHON'", *lines, "PYTHON"])
     if language != "console":
         return
     command = ""

@@ -78,7 +78,7 @@ to = ["you@example.org"]
 
 
 def write_man_pages(program: click.Group, context: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield the file name and the text of each man page, in roff with the macros of man(7)."""
+    """Yield the path below a folder of man pages and the text of each page, in roff with the macros of man(7)."""
     commands = _find_commands(program, context)
     pages = {"integrity": _write_program(program, context, commands)}
     for name, command in commands:
@@ -87,7 +87,8 @@ def write_man_pages(program: click.Group, context: click.Context) -> Iterator[tu
     for name, lines in pages.items():
         others = [other for other in ("integrity", "integrity.toml", "integrity-daemon") if other != name]
         text = "\n".join([_title(name), *lines, *_section("See also", [_refer(others)])])
-        yield f"{name}.{_SECTIONS.get(name, 1)}", text + "\n"
+        section = _SECTIONS.get(name, 1)
+        yield f"man{section}/{name}.{section}", text + "\n"
 
 
 def _find_commands(group: click.Group, context: click.Context) -> list[tuple[str, click.Command]]:

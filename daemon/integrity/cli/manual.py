@@ -20,7 +20,9 @@ _PACKAGE = "integrity.docs"
 
 @click.command()
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("--man-pages", type=PATH, metavar="FOLDER", help="Write the man pages into FOLDER instead.")
+@click.option(
+    "--man-pages", type=PATH, metavar="FOLDER", help="Write the man pages below FOLDER, such as /usr/local/share/man."
+)
 @click.pass_context
 def manual(context: click.Context, topics: tuple[str, ...], man_pages: bytes | None) -> int:
     """
@@ -79,15 +81,16 @@ def _to_plain_text(text: str) -> Iterator[str]:
 
 
 def _write_man_pages(context: click.Context, folder: bytes) -> None:
-    """Write every man page into a folder, which is made if it is missing."""
+    """Write every man page into the folder of its section, which is made if it is missing."""
     from integrity.cli.man_pages import write_man_pages
 
     program = context.find_root()
     assert isinstance(program.command, click.Group)
     try:
-        os.makedirs(folder, exist_ok=True)
         for name, text in write_man_pages(program.command, program):
-            with open(os.path.join(folder, os.fsencode(name)), "w", encoding="utf-8") as file:
+            place = os.path.join(folder, os.fsencode(name))
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "w", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
         raise ConfigError(f"{show_path(folder)}: can't write the man pages: {error.strerror}") from error
