@@ -159,6 +159,15 @@ def find_root_finding(integrity: Box) -> str:
     return str(integrity.run("findings", "--json", "--kind", "root_suspended", expect=3).findings[0]["id"])
 
 
+def test_explaining_a_folder_leads_to_its_findings(archive: Path, integrity: Box) -> None:
+    """Neither a watched folder nor one in it is "not recorded"."""
+    for folder in (archive, archive / "sub"):
+        done = integrity.run("explain", folder, expect=2)
+
+        assert f"{folder}: is a folder" in done.stderr
+        assert f"integrity findings --path {folder}\n" in done.stderr
+
+
 def test_accept_without_anything_says_what_to_name(archive: Path, integrity: Box) -> None:
     """Usage, with an example in help."""
     done = integrity.run("accept", "--reason", "meant", expect=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from integrity.cli.help import find_examples
 from integrity.cli.main import COMMANDS, TASKS, cli
 from integrity.cli.session import Session
 from support.cli import Box, make_environment
@@ -32,12 +32,6 @@ def load_all() -> dict[tuple[str, ...], click.Command]:
 LOADED = load_all()
 
 
-def find_examples(command: click.Command) -> list[str]:
-    """Return the commands below "Examples:", without what they do."""
-    lines = re.findall(r"^  (.*)$", command.epilog or "", re.MULTILINE)
-    return [re.split(r"  +", line)[0] for line in lines]
-
-
 def parse(line: str) -> None:
     """Have click parse the integrity of a line; it raises what the user would see."""
     words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
@@ -52,7 +46,7 @@ def parse(line: str) -> None:
 @pytest.mark.parametrize("words", LOADED, ids=" ".join)
 def test_examples_can_be_typed(words: tuple[str, ...]) -> None:
     """Each help has two or three, which the program understands, and the first is about the command itself."""
-    examples = find_examples(LOADED[words])
+    examples = find_examples(LOADED[words].epilog)
 
     assert 2 <= len(examples) <= 3
     assert " ".join(("integrity", *words)) in " ".join(examples)
@@ -66,7 +60,7 @@ def test_help_fits_on_a_screen(words: tuple[str, ...], integrity: Box) -> None:
     text = integrity.run(*words, "--help", expect=0).stdout
 
     assert max(map(len, text.splitlines())) <= 120
-    for example in find_examples(LOADED[words]):
+    for example in find_examples(LOADED[words].epilog):
         assert f"    {example}" in text
 
 
@@ -89,3 +83,17 @@ def test_help_says_how_to_call_a_program_that_is_not_on_path(tmp_path: Path) -> 
 def test_help_with_the_program_on_path_says_nothing_of_it(words: list[str], integrity: Box) -> None:
     """There is nothing to explain."""
     assert "not on your PATH" not in integrity.run(*words, "--help", expect=0).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ack"], "integrity: for example: integrity ack 12"),
+        (["mute", "1"], "integrity: for example: integrity mute 12 --until 2w"),
+        (["ack", "x"], "'x' is not a finding number; `findings` lists them"),
+        (["compare"], "integrity: for example: integrity compare /srv/photos --with /mnt/backup/photos"),
+    ],
+)
+def test_usage_error_says_what_to_type(words: list[str], expected: str, integrity: Box) -> None:
+    """An example that works is worth more than the name of what is missing."""
+    assert expected in integrity.run(*words, expect=2).stderr

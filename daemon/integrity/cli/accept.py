@@ -10,7 +10,7 @@ import click
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
 from integrity.cli.output import Output, confirm
-from integrity.cli.params import PATH
+from integrity.cli.params import FINDING_NUMBER, PATH
 from integrity.cli.running import make_quiet_context, own_path
 from integrity.cli.session import Session
 from integrity.errors import show_path
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.argument("files", nargs=-1, type=PATH, metavar="FILE|NUMBER...")
 @click.option(
-    "--finding", "numbers", multiple=True, type=click.IntRange(min=1), metavar="NUMBER",
+    "--finding", "numbers", multiple=True, type=FINDING_NUMBER, metavar="NUMBER",
     help="The file of this finding; may be repeated. The same as NUMBER alone.",
 )  # fmt: skip
 @click.option("--reason", required=True, metavar="TEXT", help="The reason, kept with the former baseline.")

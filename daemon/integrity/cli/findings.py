@@ -10,7 +10,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
 from integrity.cli.help import examples
-from integrity.cli.params import FUTURE, PAST, PATH
+from integrity.cli.params import FINDING_NUMBER, FUTURE, PAST, PATH
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
 from integrity.kinds import GRAVITY
@@ -18,7 +18,7 @@ from integrity.model import Finding, FindingKind, FindingState
 from integrity.paths import absolute
 from integrity.views.objects import finding_object
 
-_IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
+_IDS = click.argument("ids", nargs=-1, required=True, type=FINDING_NUMBER, metavar="ID...")
 
 
 @click.command(

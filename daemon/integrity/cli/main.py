@@ -20,6 +20,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import TABLE, ExitCode, code_for_error
 from integrity.cli.global_options import accept_behind, list_repeated, make_options
+from integrity.cli.help import find_examples
 from integrity.cli.output import (
     Output,
     OutputError,
@@ -59,7 +60,7 @@ SECTIONS = {
         ),
         "findings": CommandEntry("findings", "findings", "List open findings, one per line."),
         "explain": CommandEntry(
-            "explain", "explain", "Show everything known about a file, or the findings in a folder."
+            "explain", "explain", "Show everything known about a file: when it was verified, its findings, its copies."
         ),
     },
     "Act on it": {
@@ -285,4 +286,8 @@ def _say_usage(error: click.ClickException) -> str:
     name = program.find_program()
     if isinstance(error, click.NoSuchOption) and any(error.option_name in param.opts for param in cli.params):
         message = f"{error.option_name} stands before the command: {' '.join([name, error.option_name, *words])} ..."
+    if isinstance(error, click.MissingParameter) and context is not None:
+        message += "".join(
+            f"\nfor example: {program.spell_command(one)}" for one in find_examples(context.command.epilog)[:1]
+        )
     return f"{message}\ntry: {' '.join([name, *words, '--help'])}"

@@ -6,6 +6,7 @@ import math
 import time
 from datetime import date, datetime, timedelta
 from datetime import time as clock_time
+from typing import Any
 
 import click
 
@@ -55,6 +56,22 @@ class _Percent(click.FloatRange):
         return self.fail(f"{value} is not a number.", param, ctx) if math.isnan(percent) else percent
 
 
+class _FindingNumber(click.IntRange):
+    """The number of a finding."""
+
+    name = "NUMBER"
+
+    def __init__(self) -> None:
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it, or say where the numbers are."""
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            return self.fail(f"'{value}' is not a finding number; `findings` lists them", param, ctx)
+
+
 class _Moment(click.ParamType[int]):
     """A date, a day by name, or how far from now; in seconds UTC."""
 
@@ -88,5 +105,6 @@ class _Moment(click.ParamType[int]):
 SIZE = _Size()
 DURATION = _Duration()
 PERCENT = _Percent()
+FINDING_NUMBER = _FindingNumber()
 PAST = _Moment(is_future=False)
 FUTURE = _Moment(is_future=True)

@@ -132,6 +132,9 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
     replaced. All files are then re-read and compared with their records, which reveals damage done by copying.
     Recorded files that are not at NEW are listed and stay findings until they are there, or until you accept that
     they are gone.
+
+    After a move to another machine bring the catalog there first: `catalog backup FOLDER` on the old one, `catalog
+    restore FOLDER` on the new one.
     """
     target = real_path(new)
     with session.open_catalog(writes=True) as catalog:

@@ -38,7 +38,11 @@ _allow_repair = click.option(
     )
 )
 def service() -> None:
-    """Install, uninstall, or show the systemd units."""
+    """
+    Install, uninstall, or show the systemd units.
+
+    To stop the service for a while: systemctl stop integrity. To stop it for good: integrity service uninstall.
+    """
 
 
 @service.command(

@@ -50,7 +50,7 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
         yield f"  copy        {printable(where)}: {_describe_copy(copy.state)}"
     if not story.copies:
-        yield f"  copy        none known; to find intact copies: {program.command('compare')}"
+        yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
     yield from _describe_findings(story, styler)
 
 
