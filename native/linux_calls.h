@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* The same numbers on every architecture but Alpha. */
@@ -82,6 +83,16 @@ static inline int linux_statx(int fd, unsigned mask, struct linux_statx *status)
 
 /* RWF_NOWAIT of preadv2(2), Linux 4.14: fail with EAGAIN instead of waiting for the disk. */
 #define LINUX_RWF_NOWAIT 0x00000008
+
+/* Read from the start of a file. musl has a wrapper from 1.2.5 on; the call takes the offset in two halves. */
+static inline ssize_t linux_preadv2_start(int fd, const struct iovec *pieces, int count, int flags)
+{
+#ifdef __GLIBC__
+    return preadv2(fd, pieces, count, 0, flags);
+#else
+    return syscall(SYS_preadv2, fd, pieces, (long)count, 0L, 0L, flags);
+#endif
+}
 
 /* Read entries (struct dirent64); 0 at the end of the folder. The C library has a wrapper from glibc 2.30 on. */
 static inline long linux_getdents64(int fd, void *entries, size_t room_bytes)

@@ -110,7 +110,7 @@ static int is_same_version(const struct stat *one, const struct stat *other)
 static ssize_t read_once(int fd, uint8_t *to, size_t length_bytes, int flags)
 {
     struct iovec piece = {to, length_bytes};
-    const ssize_t count = preadv2(fd, &piece, 1, 0, flags);
+    const ssize_t count = linux_preadv2_start(fd, &piece, 1, flags);
 
     /* The file system lacks RWF_NOWAIT. Where that is asked for, all pages are cached, so that pread will not wait. */
     return count < 0 && errno == EOPNOTSUPP ? pread(fd, to, length_bytes, 0) : count;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the machine's owner out of the run, and no mounts behind, however it ends."""
     isolate()
+    # The installed command is on PATH, so messages call it by its plain name.
+    os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else runs here
     settings.load_profile("any machine")
     config.addinivalue_line(

@@ -1,13 +1,13 @@
-"""
-How a path is written: whole, for JSON, and for a shell. For people there is ``errors.show_path`` (R10).
-
-How a path is written, for commands: what alerts need as well stands further down.
-"""
+"""How a path is written: whole, for JSON, and for a shell. For people there is ``errors.show_path`` (R10)."""
 
 from __future__ import annotations
 
 import base64
+import re
 import shlex
+import string
+
+_NEWLINE = "${IFS#??}"
 
 
 def absolute(root: bytes, path: bytes | None) -> bytes:
@@ -25,27 +25,43 @@ def path_fields(name: str, path: bytes) -> dict[str, object]:
 
 
 def shell_path(path: bytes) -> str:
-    """
-    Quote a path so that sh, bash, and zsh read back exactly these bytes, whatever they are.
+    """Quote a path for a command line. What begins with a dash would be taken for an option."""
+    return shell_word(b"./" + path if path.startswith(b"-") else path)
 
-    A path that ends in a line break needs bash or zsh: sh has no way to write it in one word.
+
+def shell_word(word: str | bytes) -> str:
     """
+    Quote a word so that every POSIX shell reads back exactly its bytes, on one line of printable characters.
+
+    Control characters and bytes that are not UTF-8 are written as octal escapes of printf(1), for ``$'...'`` is unknown
+    to sh. The shell removes newlines from the end of what a command prints; ``${IFS#??}`` is one (IFS is space, tab,
+    newline).
+    """
+    raw = word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
     try:
-        text = path.decode("utf-8")
+        text = raw.decode("utf-8")
     except UnicodeDecodeError:
         text = "\n"
-    lead = "./" if path.startswith(b"-") else ""  # else it would be taken for an option
     if text.isprintable():
-        return shlex.quote(lead + text)
-    escaped = lead + "".join(_SPECIAL.get(byte) or _quote(byte) for byte in path)
-    return f"$'{escaped}'" if path.endswith(b"\n") else f"\"$(printf '{escaped.replace('%', '%%')}')\""
+        return shlex.quote(text)
+    body = raw.rstrip(b"\n")
+    newlines = _NEWLINE * (len(raw) - len(body))
+    printed = f"$(printf '{''.join(map(_escape, body))}')" if body else ""
+    return f'"{printed}{newlines}"'
 
 
-_SPECIAL = {ord("'"): "\\047", ord("\\"): "\\\\"}
+def read_word(word: str) -> str:
+    """Return the text of a word that ``shell_word`` quoted."""
+    if not word.startswith('"'):
+        return "".join(shlex.split(word))
+    printed, _, newlines = word.removeprefix("\"$(printf '").partition("')")
+    raw = re.sub(rb"\\(\d{3})", lambda match: bytes([int(match[1], 8)]), printed.encode())
+    return (raw + b"\n" * newlines.count(_NEWLINE)).decode("utf-8", "surrogateescape")
 
 
-def _quote(byte: int) -> str:
-    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
+def _escape(byte: int) -> str:
+    """Write a byte for printf: plain if no shell, nor printf, sees anything in it, even between double quotes."""
+    return chr(byte) if byte in _PLAIN else f"\\{byte:03o}"
 
 
-__all__ = ["absolute", "path_fields", "shell_path"]
+_PLAIN = frozenset(b"/._,:=+@ " + string.ascii_letters.encode() + string.digits.encode())

@@ -1,5 +1,5 @@
 """
-``integrity compare`` of a tree of small files with a mounted copy and with manifests, against reading the bytes once.
+``integrity compare`` of a tree of small files with a mounted copy and with manifests, against ``diff -r`` and ``cat``.
 
     python tests/benchmarks/bench_compare.py [--files 100000] [--runs 3] [--folder DIR]
 
@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from measure import find_regular_files, integrity, make_small_files, pick_median, row, scratch
+from measure import find_regular_files, integrity, make_small_files, pick_median, row, scratch, warm
 
 from support.proc import Cost, measure
 
@@ -45,6 +45,7 @@ def bench(folder: Path, at_least: int, runs: int) -> None:
     names = {tree: list_names(tree, folder / f"names-{tree.name}") for tree in (root, copy)}
     planted = plant(root, copy)
     measure(integrity(catalog, "scan", root), timeout=_TIMEOUT_S)
+    against_diff(runs, root, copy, catalog)
     read = "xargs -0 cat >/dev/null"
     both = ["sh", "-c", f"cat '{names[root]}' '{names[copy]}' | {read}"]
     one = ["sh", "-c", f"{read} <'{names[root]}'"]
@@ -65,6 +66,20 @@ def bench(folder: Path, at_least: int, runs: int) -> None:
         1.5,
         unit="MiB",
     )
+
+
+def against_diff(runs: int, root: Path, copy: Path, catalog: Path) -> None:
+    """Compare with a mounted copy beside ``diff -r``: from the disk, and from memory."""
+    ours = integrity(catalog, "compare", root, "--with", copy)
+    diff = ["diff", "-r", "-q", "--no-dereference", str(root), str(copy)]
+    mine, peer = in_turn(runs, [ours] * runs, diff, (root, copy))
+    row("mounted copy, cold: wall, against diff -r", mine.wall_s, peer.wall_s, 1.0)
+    mine, peer = in_turn(runs, [[*ours, "--read"]] * runs, diff, (root, copy))
+    row("the same with --read, both sides verified", mine.wall_s, peer.wall_s, 1.5)
+    for tree in (root, copy):
+        warm(tree)
+    mine, peer = in_turn(runs, [[*ours, "--cached"]] * runs, diff, ())
+    row("mounted copy in memory, --cached: wall, against diff -r", mine.wall_s, peer.wall_s, 3.0)
 
 
 def in_turn(runs: int, ours: Sequence[list[str]], peer: list[str], trees: Sequence[Path]) -> tuple[Cost, Cost]:

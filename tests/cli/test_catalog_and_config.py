@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +97,27 @@ def test_stats_tell_rows_and_sizes(integrity: Box, data: Path) -> None:
 
     assert (3, 1) == (rows["file"], rows["root"])
     assert f"{integrity.catalog}" in integrity.run("catalog", "stats", expect=0).stdout
+
+
+def test_stats_answer_what_an_owner_asks(integrity: Box, data: Path) -> None:
+    """How many files, how large, what takes the space, how it grows, when it was backed up; tables with -v only."""
+    before = integrity.run("catalog", "stats", expect=0).stdout
+    integrity.run("catalog", "backup", expect=0)
+    backup, *newer = sorted(integrity.catalog.parent.glob("catalog-*.db"))
+    two_days_ago = time.time() - 2 * 86_400
+    os.truncate(backup, backup.stat().st_size // 2)
+    os.utime(backup, (two_days_ago, two_days_ago))
+    after = integrity.run("catalog", "stats", expect=0).stdout
+    (stats,) = integrity.json("catalog", "stats", expect=0)
+
+    assert "records    3 files" in before
+    assert "names, times, and checksums of files" in before
+    assert "not known yet" in before
+    assert re.search(r"growth     \d.* a day, since the backup of", after)
+    assert str(newer[-1] if newer else backup) in after
+    assert (3, 1) == (stats["files"], stats["roots"])
+    assert "schema" not in after
+    assert "schema" in integrity.run("catalog", "stats", "-v", expect=0).stdout
 
 
 def test_catalog_of_a_seal_key_is_not_opened_without_it(integrity: Box, data: Path, tmp_path: Path) -> None:

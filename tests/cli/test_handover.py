@@ -438,7 +438,7 @@ def test_catalog_of_ones_own_needs_no_service(integrity: Box, root: Path, tmp_pa
     assert ["", "", ""] == [one.stderr for one in (named, at_default, quiet)]
     assert 2 == len(daemon.asked)
     assert (4, 4) == (denied.code, closed.code)
-    assert f"for folders that it does not watch once: integrity --catalog {default} scan FOLDER" in denied.stderr
+    assert f"for folders that the service does not watch: integrity --catalog {default} scan FOLDER" in denied.stderr
     assert f"{integrity.catalog}: " in closed.stderr
 
 

@@ -191,7 +191,7 @@ def test_file_that_was_rewritten_after_the_verdict(integrity: Box, root: Path, t
     folder = integrity.run("repair", root, "--from", tmp_path / "copy", "--apply", "--discard", expect=1)
 
     assert b"the owner's new text" == (root / "a b").read_bytes()
-    assert "integrity accept FILE" in folder.stdout
+    assert f"integrity accept '{root}/a b' --reason WHY" in folder.stdout
     assert "name the file itself" in folder.stdout
     if command == "scrub":
         assert "was written to after the problem was found" in seen.stdout

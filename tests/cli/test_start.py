@@ -16,29 +16,29 @@ from support.cli import Box, make_command
 
 HEAVY = ("sqlalchemy", "alembic", "pydantic", "tomllib", "watchdog", "integrity.catalog", "integrity.jobs")
 PINNED = [
-    "setup",
     "scan",
     "scrub",
     "compare",
+    "gate",
     "status",
     "findings",
     "explain",
+    "repair",
     "accept",
     "ack",
     "mute",
-    "gate",
-    "repair",
-    "sum",
+    "setup",
+    "config",
+    "service",
+    "daemon",
+    "web",
+    "alert",
     "root",
     "forget",
     "catalog",
-    "bench",
-    "alert",
-    "config",
-    "daemon",
-    "web",
-    "service",
     "manual",
+    "sum",
+    "bench",
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},
@@ -163,13 +163,6 @@ def test_unknown_command_is_guessed(integrity: Box) -> None:
     done = integrity.run("scurb", expect=2)
 
     assert "Did you mean 'scrub'?" in done.stderr
-
-
-def test_global_option_behind_the_command_is_explained(integrity: Box) -> None:
-    """The commonest mistake with global options is told as such."""
-    done = integrity.run("status", "--json", expect=2)
-
-    assert "--json stands before the command: integrity --json status" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,25 +7,33 @@ Takes minutes for each release, and a mirror of Debian: by hand, with ``-m campa
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from integrity.catalog.schema import SCHEMA_REVISION
 from support.loopfs import LoopFS, flip_bit
 from support.machine import need_programs, need_root
 from support.planted import age
+from support.programs import sh
 from support.systemdbox import SystemdBox
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.campaign, pytest.mark.timeout(0)]
 
 TOP = Path(__file__).parents[2]
+LAST = max(os.listdir(TOP / "migrations/versions"), key=lambda name: (name.startswith("v"), name))
+FILES = 100_000
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 
 
-@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+@pytest.fixture(scope="module", params=os.environ.get("INTEGRITY_SUITES", "bookworm trixie").split())
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the package of a release, beside ``bare``, a system with no more than systemd and what it depends on."""
     need_root()
@@ -35,6 +43,28 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     include = "--include=python3,systemd,systemd-sysv"
     subprocess.run(
         ["debootstrap", "--variant=minbase", include, request.param, folder / "bare", MIRROR],
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def older(release: Path) -> Path:
+    """Build the package of the version before, whose catalogs have an older schema; return its folder."""
+    checkout, folder = release / "checkout", release / "older"
+    folder.mkdir()
+    sh("git", "clone", "--quiet", TOP, checkout)
+    added = sh(
+        "git", "-C", checkout, "log", "-1", "--format=%H", "--diff-filter=A", "--", f"migrations/versions/{LAST}"
+    )
+    sh("git", "-C", checkout, "checkout", "--quiet", f"{added.strip()}^")
+    shutil.copytree(TOP / "packaging", checkout / "packaging", dirs_exist_ok=True)
+    project = checkout / "pyproject.toml"
+    text = re.sub(r'(?m)^name = ".*"', 'name = "integrity-nas"', project.read_text())
+    project.write_text(re.sub(r'(?m)^version = ".*"', 'version = "0.0.9"', text))
+    subprocess.run(
+        [checkout / "packaging/deb/build", release.name.rstrip("0123456789"), folder],
         stdin=subprocess.DEVNULL,
         check=True,
     )
@@ -96,3 +126,41 @@ def test_service_and_page_of_the_package(box: SystemdBox) -> None:
     box.run("sh", "-c", "dpkg --install /mnt/*.deb")
     box.run("env", "REMOVE_CATALOG=yes", "dpkg", "--purge", name)
     assert not (box.root / "var/lib/integrity").exists()
+
+
+def read_catalog(box: SystemdBox, query: str) -> object:
+    """Return the only value that a query of the service's catalog has."""
+    with closing(sqlite3.connect(box.root / "var/lib/integrity/catalog.db")) as db:
+        ((value,),) = db.execute(query).fetchall()
+    return value
+
+
+def test_upgrade_from_the_version_before(release: Path, older: Path, tmp_path: Path) -> None:
+    """The service is stopped, its catalog copied and upgraded, and it goes on; a purge leaves the catalog."""
+    for number in range(FILES):
+        (tmp_path / f"{number}").write_bytes(b"%d" % number)
+    with SystemdBox({tmp_path: "/srv/data", release: "/mnt"}, base=release / "bare") as box:
+        box.run("sh", "-c", "dpkg --install /mnt/older/*.deb")
+        box.put("/etc/integrity/integrity.toml", '[[root]]\npath = "/srv/data"\n')
+        box.run("integrity", "service", "install", "--now")
+        everything = f'"files":{FILES},'
+        wait_until(
+            lambda: everything in box.run("integrity", "--json", "status", expect=None), "the scan", timeout_s=600
+        )
+        revision = read_catalog(box, "SELECT version_num FROM alembic_version")
+        assert str(revision) < SCHEMA_REVISION
+
+        box.run("sh", "-c", "dpkg --install /mnt/*.deb")
+        wait_until(lambda: box.show("integrity.service", "ActiveState") == "active", "the start", timeout_s=600)
+
+        assert SCHEMA_REVISION == read_catalog(box, "SELECT version_num FROM alembic_version")
+        assert FILES == read_catalog(box, "SELECT count(*) FROM file")
+        assert everything in box.run("integrity", "--json", "status")
+        copies = box.run("sh", "-c", "ls /var/lib/integrity/catalog.db.before-*").splitlines()
+        assert 1 == len(copies)
+        assert f".before-{SCHEMA_REVISION}-" in copies[0]
+
+        box.run("dpkg", "--remove", "integrity-nas")
+        assert "inactive" == box.show("integrity.service", "ActiveState")
+        box.run("dpkg", "--purge", "integrity-nas")
+        assert FILES == read_catalog(box, "SELECT count(*) FROM file")

@@ -161,11 +161,20 @@ def blur(line: str) -> str:
 
 
 def test_service_is_set_up_without_a_terminal(box: SystemdBox) -> None:
-    """Options for who installs many machines; a second time nothing is to be done, and the service still runs."""
+    """Options for who installs many machines; a second time nothing is to be written."""
     options = ("--yes", "--root", "/srv/photos", "--no-copies", "--mail-to", "me@example.org")
     box.run(PROGRAM, "setup", *options)
-    before = box.run("cat", CONFIG)
+    before, pid = box.run("cat", CONFIG), box.show(UNIT, "MainPID")
     again = box.run(PROGRAM, "setup", "--yes", "--no-copies", "--no-test")
+    assert pid != box.show(UNIT, "MainPID")
+    pid = box.show(UNIT, "MainPID")
+    with talk(box, *options[1:], "--no-test", "--window", "01:00-06:00", "--verify-every", "30d") as dialog:
+        dialog.wait_for("Which of these are archives?")
+        dialog.type(ENTER)
+        dialog.wait_for("Install and start the service?")
+        dialog.type("no" + ENTER)
+        assert 0 == dialog.finish()
+    assert pid == box.show(UNIT, "MainPID")
 
     assert "active" == box.show(UNIT, "ActiveState")
     assert "says all of this already" in again

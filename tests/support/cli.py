@@ -72,6 +72,7 @@ def make_environment(home: Path) -> dict[str, str]:
     return {
         **{name: os.environ[name] for name in _INHERITED if name in os.environ},
         **({"PYTHONPATH": os.pathsep.join(modules)} if modules else {}),
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), *os.environ.get("PATH", "").split(os.pathsep)]),
         "LANG": "C.UTF-8",
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / ".config"),

@@ -19,7 +19,9 @@ MISSING = 4
 
 # What holds data on this machine is covered; then each disk is mounted at its place.
 _SCRIPT = """
-for covered in /srv /home /mnt /data; do [ ! -d $covered ] || mount -t tmpfs -o mode=755 tmpfs $covered; done
+for covered in /srv /home /mnt /media /data /storage /export /share /shares; do
+    [ ! -d $covered ] || mount -t tmpfs -o mode=755 tmpfs $covered
+done
 while [ "$1" != -- ]; do mkdir -p "$2" && mount --bind "$1" "$2" || exit 99; shift 2; done
 shift
 exec "$@"

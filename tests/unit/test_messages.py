@@ -264,10 +264,17 @@ def write_part(node: ast.expr) -> str:
     match node:
         case ast.Constant(value=str(text)):
             return text
+        case ast.FormattedValue(ast.Call(ast.Attribute(ast.Name("program"), name), words)):
+            return " ".join(["sudo integrity" if name == "sudo_command" else "integrity", *map(write_word, words)])
         case ast.FormattedValue(value=value):
             return f"{{{find_name(value)}}}"
         case _:
             raise AssertionError(ast.dump(node))
+
+
+def write_word(node: ast.expr) -> str:
+    """Write a word of a command."""
+    return str(node.value) if isinstance(node, ast.Constant) else f"{{{find_name(node)}}}"
 
 
 def find_name(node: ast.expr) -> str:

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from integrity import program
 from integrity.catalog.outbox import Message
 from integrity.config.copy_urls import find_service, hide_address
 from integrity.errors import ChannelError
@@ -65,4 +66,4 @@ def find_problem(url: str) -> str | None:
 def _shorten(text: str) -> str:
     if len(text) <= _MOST_CHARS:
         return text
-    return text[:_MOST_CHARS].rpartition("\n")[0] + "\n... the rest: integrity findings"
+    return text[:_MOST_CHARS].rpartition("\n")[0] + f"\n... the rest: {program.command('findings')}"

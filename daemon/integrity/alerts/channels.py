@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from integrity import program
 from integrity.alerts import apprise, sendmail
 from integrity.alerts.apprise import AppriseChannel
 from integrity.alerts.channel import Channel
@@ -20,10 +21,12 @@ from integrity.alerts.status import HOW_TO_TELL, NOBODY
 from integrity.config import Config, Mail, MailTransport
 from integrity.errors import ChannelError
 
-__all__ = ["NO_CHANNELS", "Channel", "ChannelError", "find_problems", "make_channels", "send_test"]
+__all__ = ["Channel", "ChannelError", "describe_no_channels", "find_problems", "make_channels", "send_test"]
 
-NO_CHANNELS = f"{NOBODY}; {HOW_TO_TELL}; a commented sample: integrity config sample"
-"""The error if no channel is configured, with its remedy."""
+
+def describe_no_channels() -> str:
+    """Return the error if no channel is configured, with its remedy."""
+    return f"{NOBODY}; {HOW_TO_TELL}; a commented sample: {program.command('config sample')}"
 
 
 def make_channels(config: Config, *, hostname: str | None = None, sendmail_program: str | None = None) -> list[Channel]:

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import NamedTuple
 
+from integrity import program
 from integrity.alerts.wording import (
     damage,
     next_command,
@@ -148,7 +149,7 @@ def describe_channel(state: ChannelState) -> MailEntry:
         f"since {since}: {printable(state.last_error or '')}",
         f"{state.waiting:,} message{'' if state.waiting == 1 else 's'} waiting",
     )
-    return MailEntry(f"alerts by {printable(state.name)} fail", "", details, "integrity alert test")
+    return MailEntry(f"alerts by {printable(state.name)} fail", "", details, program.command("alert test"))
 
 
 def _head(finding: Finding) -> str:
@@ -188,7 +189,9 @@ def describe_group(group: AlertGroup) -> MailEntry:
     details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
     details += [printable(same.step)] if same.step else []
     head = f"{len(findings):,} findings: {KINDS[same.kind].headline}, in the copy {printable(same.copy)}"
-    return MailEntry(head, show_path(same.root), tuple(details), printable(same.command), len(findings))
+    return MailEntry(
+        head, show_path(same.root), tuple(details), printable(program.spell_command(same.command)), len(findings)
+    )
 
 
 def _list_folders(findings: Sequence[Finding]) -> str:
@@ -287,7 +290,7 @@ class Composer:
         verified = f"{life.files:,} file{'' if life.files == 1 else 's'} ({format_size(life.size_bytes)}) verified"
         facts = [
             MailEntry(f"{verified} by reading them from the disk since {utc_time(life.since)}"),
-            MailEntry(f"open findings: {life.open_findings:,}", command="integrity status"),
+            MailEntry(f"open findings: {life.open_findings:,}", command=program.command("status")),
         ]
         facts += [describe_channel(state) for state in life.channels if state.failing_since is not None]
         opening = ["The service is running. If this message stops coming, it is not."]
@@ -307,7 +310,7 @@ class Composer:
             "What to do: check that the catalog's disk is mounted, writable, and not full.",
             f"Time: {utc_time(now)}",
         ]
-        sections = [Section("", (MailEntry("see also", command="integrity status"),))]
+        sections = [Section("", (MailEntry("see also", command=program.command("status")),))]
         return self._compose(AlertKind.INCIDENT, "the catalog can't be written", sections, [], now, opening)
 
     def test(self, now: int) -> Message:
@@ -357,7 +360,8 @@ def _open(findings: Sequence[Finding], files: int, *, is_known: bool, over: Sequ
 def _list_hints(findings: Sequence[Finding], lines: Sequence[str]) -> list[str]:
     """Return what to know before the advice is followed. ``lines``: the opening so far."""
     commands = [*lines, *(finding.command or "" for finding in findings if finding.resolution is None)]
-    hints = [_PLAN_ONLY] if any("integrity repair " in command for command in commands) else []
+    repairs = ("integrity repair ", program.command("repair "))
+    hints = [_PLAN_ONLY] if any(repair in command for command in commands for repair in repairs) else []
     hints += [_CHECK_HARDWARE] if any(finding.kind in _ROTTEN for finding in findings) else []
     kinds = [finding.kind for finding in findings if finding.resolution is None]
     return hints + ([f"More about this:  {read_on(kinds)}"] if kinds else [])
@@ -382,7 +386,7 @@ def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
             entries.append(brief)
         left_out = sum(entry.count for entry in section.entries[len(entries) :]) + section.more
         if left_out:
-            entries.append(MailEntry(f"and {left_out:,} more: integrity findings"))
+            entries.append(MailEntry(f"and {left_out:,} more: {program.command('findings')}"))
         if entries:
             yield Section(section.title, tuple(entries))
 

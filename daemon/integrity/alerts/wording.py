@@ -9,16 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from integrity import program
 from integrity.config import spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep, Phrase, Subject, headline
 from integrity.model import Finding, FindingKind
-from integrity.paths import absolute, shell_path
+from integrity.paths import absolute, read_word, shell_path, shell_word
 
 ORIGINAL_INTACT = "your original is intact"
 """Part of the message of a damaged backup whose file was just read and is right."""
@@ -102,7 +102,7 @@ def _find_own_source(finding: Finding) -> str | None:
     if finding.kind not in REPAIRABLE or finding.step is None or finding.command is None:
         return None
     repair, _, source = finding.command.rpartition(" --from ")
-    return "".join(shlex.split(source)) if repair.startswith("integrity repair ") else None
+    return read_word(source) if repair.startswith("integrity repair ") else None
 
 
 def say_what(findings: Sequence[Finding], *, is_known: bool) -> str:
@@ -159,7 +159,7 @@ def say_what_to_do(findings: Sequence[Finding]) -> str:
     source = find_source(findings)
     roots = {finding.root for finding in findings}
     if len(findings) > 1 and source is not None and len(roots) == 1:
-        repair = f"integrity repair {shell_path(findings[0].root)} --from {shlex.quote(source)}"
+        repair = program.command("repair", findings[0].root, "--from", shell_word(source))
         return f"What to do: restore the damaged parts from the backup:  {repair}"
     steps = next_steps(findings[0])
     if not steps:
@@ -213,7 +213,7 @@ def next_steps(finding: Finding) -> list[NextStep]:
     """Return what can be done about a finding, best first."""
     if _is_forbidden(finding):
         return _steps_of_forbidden(finding)  # nothing is known to be wrong with the file, so there is nothing to repair
-    own = [NextStep(finding.step, finding.command)] if finding.step else []
+    own = [NextStep(finding.step, _spell(finding.command))] if finding.step else []
     if finding.copy is not None and finding.path is None:
         return own + _steps_of_copy(finding, finding.copy)  # not those of its kind: a scrub reads no copy
     return own + _steps_of_kind(finding)
@@ -228,30 +228,30 @@ def _is_forbidden(finding: Finding) -> bool:
 
 def _steps_of_forbidden(finding: Finding) -> list[NextStep]:
     """Return what can be done about a file or folder that integrity may not read."""
-    path = shell_path(absolute(finding.root, finding.path))
     words = "give the user that integrity runs as read access to it and to the folders above, then check it"
-    return [NextStep(words, f"integrity scrub {path}")]
+    return [NextStep(words, program.command("scrub", absolute(finding.root, finding.path)))]
 
 
 def _steps_of_copy(finding: Finding, copy: str) -> list[NextStep]:
     """Return what can be done about a copy as a whole."""
     if finding.kind not in (FindingKind.COPY_UNREADABLE, FindingKind.OVERDUE):
         return []
-    forgetting = f"integrity forget {shell_path(finding.root)} --copy {shlex.quote(copy)}"
+    forgetting = program.command("forget", finding.root, "--copy", shell_word(copy))
     return [NextStep("or, if the copy is gone for good and no longer configured, forget it", forgetting)]
 
 
 def _steps_of_kind(finding: Finding) -> list[NextStep]:
-    path, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
+    path = absolute(finding.root, finding.path)
     if finding.kind is FindingKind.ROOT_SUSPENDED and finding.path is not None:
         return [
-            NextStep("mount the right disk there, then continue", f"integrity scan {root}"),
-            NextStep("or, if it is gone for good, forget the files that were on it", f"integrity forget {path}"),
+            NextStep("mount the right disk there, then continue", program.command("scan", finding.root)),
+            NextStep("or, if it is gone for good, forget the files that were on it", program.command("forget", path)),
         ]
     if finding.kind is FindingKind.ROOT_SUSPENDED and finding.step:
         return []  # it was never there, so there is nothing to release or rebind
+    places = {"path": shell_path(path), "root": shell_path(finding.root)}
     return [
-        NextStep(step.words, step.command.format(path=path, root=root) if step.command else None)
+        NextStep(step.words, _spell(step.command and step.command.format(**places)))
         for step in KINDS[finding.kind].steps
         if not (finding.step and step.command == FROM_SOME_COPY)  # its own names one that is known to be good
     ]
@@ -260,10 +260,14 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
 def next_command(finding: Finding) -> str:
     """Return the command that resolves a finding, if it is known, or else the one that prints all about it."""
     if finding.command is not None:
-        return printable(finding.command)
+        return printable(program.spell_command(finding.command))
     if finding.path is None:
-        return f"integrity status {shell_path(finding.root)}"
-    return f"integrity explain {shell_path(absolute(finding.root, finding.path))}"
+        return program.command("status", finding.root)
+    return program.command("explain", absolute(finding.root, finding.path))
+
+
+def _spell(stored: str | None) -> str | None:
+    return None if stored is None else program.spell_command(stored)
 
 
 def read_on(kinds: Iterable[FindingKind]) -> str:

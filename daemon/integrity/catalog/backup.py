@@ -7,6 +7,9 @@ A backup is a complete SQLite file named ``STEM-YYYYMMDDTHHMMSSZ.SUFFIX``, so th
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -49,6 +52,30 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     for old in own_files.find_backups(catalog.path, folder)[: -max(keep, 1)]:
         os.unlink(old)
     return path
+
+
+class BackupFile(NamedTuple):
+    """A backup that exists."""
+
+    path: bytes
+    size_bytes: int
+    made_at: int  # by its time of modification
+
+
+def list_backups(catalog: bytes, folder: bytes) -> list[BackupFile]:
+    """Return the backups of a catalog in a folder (empty: the catalog's), oldest first."""
+    found: list[BackupFile] = []
+    for path in own_files.find_backups(catalog, folder):
+        with suppress(OSError):
+            stat = os.stat(path)
+            found.append(BackupFile(path, stat.st_size, int(stat.st_mtime)))
+    return found
+
+
+def find_last_backup(values: Mapping[str, str]) -> int | None:
+    """Return the time of the last backup from the rows of ``meta``."""
+    last = str(values.get(_LAST, ""))
+    return int(last) if last.isdigit() else None
 
 
 def due_for_backup(c: sa.Connection, every_s: int, now: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from integrity import program
 from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, load_blocks, save_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
 from integrity.catalog.compiled_sql import CompiledInsert, CompiledStatement
@@ -319,7 +320,8 @@ def require_replaceable(
         raise damaged_row(root, old)
     if old.is_frozen:
         raise CatalogError(
-            f"{shown_path(root, old.path)}: an open finding holds its baseline; look at it with `integrity explain`, "
+            f"{shown_path(root, old.path)}: an open finding holds its baseline; look at it with"
+            f" `{program.command('explain')}`, "
             "then accept or repair the file"
         )
     return old
@@ -501,7 +503,7 @@ def damaged_row(root: RootRecord, record: FileRecord) -> CatalogCorrupt:
     """Return the error for a damaged row, with the remedy."""
     return CatalogCorrupt(
         f"{shown_path(root, record.path)}: its row in the catalog is damaged (the seal does not match); the file may "
-        "be healthy: run `integrity catalog check`, then restore or reseal the catalog"
+        f"be healthy: run `{program.command('catalog check')}`, then restore or reseal the catalog"
     )
 
 

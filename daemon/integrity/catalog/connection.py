@@ -17,6 +17,7 @@ from itertools import chain, islice
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from integrity import program
 from integrity.catalog import own_files, row_seals, sqlite_errors
 from integrity.catalog.compiled_sql import connect_core, driver_of
 from integrity.catalog.database_file import OpenFile, build, open_database, require_file, require_usable
@@ -135,7 +136,7 @@ class Catalog:
                     file.lockless.require_unchanged()
                 raise CatalogError(
                     f"{show_path(path)}: its rows are sealed with another key than the configured one; set the key that"
-                    " it was made with, or run: integrity catalog reseal"
+                    f" it was made with, or run: {program.command('catalog reseal')}"
                 )
             if require_usable(path, file.revision, writes=writes):
                 _upgrade(path, file.db, sealer)
@@ -169,7 +170,8 @@ class Catalog:
         if _identify(self.path) != self._file:
             raise CatalogReplaced(
                 f"{show_path(self.path)}: another file was put in its place while it was open, so nothing more was"
-                " written to the former one; run this again. To exchange a catalog: integrity catalog restore"
+                " written to the former one; run this again. To exchange a catalog:"
+                f" {program.command('catalog restore')}"
             )
         with _translating(self.path), self._syncing(is_synced=is_synced):
             self._gap.before()

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from integrity import program
 from integrity.catalog import copying, lockless, own_files, row_seals, schema, sqlite_errors
 from integrity.catalog.compiled_sql import connect_core
 from integrity.catalog.lockless import LocklessFile
@@ -219,8 +220,8 @@ def require_file(path: bytes) -> None:
         size = os.stat(path).st_size
     except FileNotFoundError as error:
         raise CatalogMissing(
-            f"{show_path(path)}: there is no catalog; make one: integrity scan FOLDER; "
-            "or bring back a backup: integrity catalog restore"
+            f"{show_path(path)}: there is no catalog; make one: {program.command('scan FOLDER')}; "
+            f"or bring back a backup: {program.command('catalog restore')}"
         ) from error
     except OSError as error:
         raise CatalogError(f"{show_path(path)}: the catalog cannot be opened: {error.strerror}") from error
@@ -282,7 +283,7 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
     is_older = int(revision) < int(schema.SCHEMA_REVISION)
     if is_older and not writes:
         raise SchemaMismatch(
-            f"{show_path(path)}: was written by an older integrity (schema {revision}); run: integrity catalog upgrade;"
-            " a service upgrades it when it starts, which takes some minutes"
+            f"{show_path(path)}: was written by an older integrity (schema {revision}); run:"
+            f" {program.command('catalog upgrade')}; a service upgrades it when it starts, which takes some minutes"
         )
     return is_older

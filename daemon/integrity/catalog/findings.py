@@ -16,6 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from integrity import program
 from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.rows import below, chunked, read_numbers, read_optional_word, read_ranges, read_word
 from integrity.catalog.schema import file, finding, root
@@ -159,6 +160,9 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
     return get_finding(c, FindingId(finding_id)), old is None
 
 
+_LARGEST_ID = (1 << 63) - 1  # what SQLite can store; a person may type more
+
+
 def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
     """
     Return one finding.
@@ -166,9 +170,9 @@ def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
     Raises:
         CatalogError: there is no finding with this id.
     """
-    row = c.execute(_BY_ID, {"finding_id": finding_id}).one_or_none()
+    row = c.execute(_BY_ID, {"finding_id": finding_id}).one_or_none() if finding_id <= _LARGEST_ID else None
     if row is None:
-        raise CatalogError(f"finding {finding_id}: there is none; `integrity findings --all` lists them")
+        raise CatalogError(f"finding {finding_id}: there is none; `{program.command('findings --all')}` lists them")
     return _to_finding(row)
 
 

@@ -10,6 +10,7 @@ from itertools import islice
 import sqlalchemy as sa
 
 from integrity.catalog import row_seals, schema
+from integrity.catalog.backup import find_last_backup
 from integrity.catalog.blocks import find_rows, is_run_sealed, packed_run
 from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.connection import Catalog
@@ -72,11 +73,15 @@ class TableStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Size of the catalog."""
+    """What the catalog knows, and its size."""
 
     uuid: str
     created_at: int
     revision: str
+    roots: int
+    files: int
+    data_bytes: int  # of the files
+    last_backup_at: int | None
     file_bytes: int
     log_bytes: int  # write-ahead log
     free_bytes: int  # free pages inside the file
@@ -161,12 +166,18 @@ def stats(catalog: Catalog) -> Stats:
             TableStats(table.name, c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one(), sizes(table))
             for table in schema.metadata.sorted_tables
         )
+        roots, files = (next(one.rows for one in found if one.name == name) for name in ("root", "file"))
+        data_bytes = c.execute(sa.select(sa.func.coalesce(sa.func.sum(schema.file.c.size_bytes), 0))).scalar_one()
         page_bytes, free_pages = (c.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in _PAGES)
     log = catalog.path + LOG
     return Stats(
         uuid=values.get("uuid", ""),
         created_at=int(values.get("created_at", 0)),
         revision=revision,
+        roots=roots,
+        files=files,
+        data_bytes=int(data_bytes),
+        last_backup_at=find_last_backup(values),
         file_bytes=os.path.getsize(catalog.path),
         log_bytes=os.path.getsize(log) if os.path.exists(log) else 0,
         free_bytes=page_bytes * free_pages,

@@ -98,7 +98,7 @@ def _read(root: RootRecord, repair_id: str, text: str) -> Repair | None:
         value = json.loads(text)
         places = tuple(JournalPlace(*(b64decode(part, validate=True) for part in place)) for place in value["places"])
         judged = None if value["judged"] is None else tuple(int(number) for number in value["judged"])
-        if value["root"] != root.token.hex() or not all(map(_is_sound, places)):
+        if value["root"] != root.token.hex() or not all(map(is_sound, places)):
             return None
         if judged is not None and len(judged) != 3:
             return None
@@ -107,7 +107,7 @@ def _read(root: RootRecord, repair_id: str, text: str) -> Repair | None:
         return None
 
 
-def _is_sound(place: JournalPlace) -> bool:
+def is_sound(place: JournalPlace) -> bool:
     """Return whether the names are ones that a repair uses."""
     is_name = b"/" not in place.name and b"\0" not in place.name and place.name not in (b"", b".", b"..")
     return is_name and all(b"/" not in name and is_kept_by_repair(name) for name in (place.made, place.kept))

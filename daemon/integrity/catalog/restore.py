@@ -14,6 +14,7 @@ import os
 import sqlite3
 from contextlib import closing
 
+from integrity import program
 from integrity.catalog import copying, own_files, row_seals, schema, sqlite_errors
 from integrity.catalog.compiled_sql import connect_core
 from integrity.catalog.locking import exclusive_lock
@@ -63,7 +64,7 @@ def finish_restore(path: bytes) -> None:
         if complaint is not None:
             raise CatalogError(
                 f"{show_path(ready)}: is what a restore was about to bring back, but {complaint}; remove it, and"
-                " restore again: integrity catalog restore"
+                f" restore again: {program.command('catalog restore')}"
             )
         _exchange(path)
 
@@ -101,7 +102,7 @@ def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
     where = show_path(source or os.path.dirname(path))
     if not complaints:
         raise CatalogMissing(
-            f"{where}: there is no backup of {show_path(path)}; name one: integrity catalog restore FILE"
+            f"{where}: there is no backup of {show_path(path)}; name one: {program.command('catalog restore FILE')}"
         )
     raise CatalogCorrupt("no backup can be brought back: " + "; ".join(complaints))
 

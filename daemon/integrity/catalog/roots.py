@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from integrity import program
 from integrity.catalog import schema
 from integrity.catalog.compiled_sql import CompiledStatement, snapshot
 from integrity.catalog.gate_passes import follow_history
@@ -147,7 +148,9 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
     """
     row = c.execute(_QUERY.where(root.c.id == root_id)).one_or_none()
     if row is None:
-        raise CatalogError(f"root {root_id}: not in the catalog any more; `integrity root list` shows those that are")
+        raise CatalogError(
+            f"root {root_id}: not in the catalog any more; `{program.command('root list')}` shows those that are"
+        )
     return _to_record(row)
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
+from integrity import program
 from integrity.catalog.compiled_sql import CompiledStatement, sealer_of
 from integrity.catalog.schema import file, folder, root
 from integrity.catalog.seal import Sealer
@@ -151,11 +152,13 @@ def require_rising(keys: Iterable[Any], after: Any = None) -> None:
     """
     for key in keys:
         if after is not None and not key > after:
-            raise CatalogCorrupt(f"the catalog's rows are out of order ({key!r} after {after!r}): {_ADVICE}")
+            raise CatalogCorrupt(f"the catalog's rows are out of order ({key!r} after {after!r}): {_advise()}")
         after = key
 
 
-_ADVICE = "look at it with `integrity catalog check`, then bring back a backup with `integrity catalog restore`"
+def _advise() -> str:
+    check, restore = program.command("catalog check"), program.command("catalog restore")
+    return f"look at it with `{check}`, then bring back a backup with `{restore}`"
 
 
 def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> sa.ColumnElement[bool]:
@@ -337,7 +340,8 @@ def read_word(kind: type[Word], stored: object) -> Word:
         return kind(str(stored))
     except ValueError as error:
         raise CatalogCorrupt(
-            f"the catalog holds {stored!r} where a {kind.__name__} should be; look at it with: integrity catalog check"
+            f"the catalog holds {stored!r} where a {kind.__name__} should be; look at it with:"
+            f" {program.command('catalog check')}"
         ) from error
 
 
@@ -378,5 +382,6 @@ def _read_rows(rows: list[object], length: int, stored: object) -> list[list[int
 def _no_list(stored: object) -> CatalogCorrupt:
     shown = str(stored)[:40]
     return CatalogCorrupt(
-        f"the catalog holds {shown!r} where a list of numbers should be; look at it with: integrity catalog check"
+        f"the catalog holds {shown!r} where a list of numbers should be; look at it with:"
+        f" {program.command('catalog check')}"
     )

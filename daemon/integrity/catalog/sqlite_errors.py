@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from integrity import program
 from integrity.catalog import lockless, own_files
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, show_path
 
@@ -54,7 +55,7 @@ def translate(path: bytes, error: sqlite3.Error) -> CatalogError:
             f"{where}: cannot be opened ({error}); check the permissions of the catalog, of the files beside it, and of"
             " their folder, or run this as the catalog's owner"
         )
-    return CatalogError(f"{where}: {type(error).__name__}: {error}; run `integrity catalog check`")
+    return CatalogError(f"{where}: {type(error).__name__}: {error}; run `{program.command('catalog check')}`")
 
 
 def describe_full(path: bytes) -> CatalogError:
@@ -123,7 +124,7 @@ def describe_damage(path: bytes, complaint: str, newest_backup: bytes | None = N
         return _disk_failed(path, complaint)
     hint = f" (newest backup: {show_path(newest_backup)})" if newest_backup else ""
     return CatalogCorrupt(
-        f"{show_path(path)}: damaged: {complaint}; bring back a backup: integrity catalog restore{hint}"
+        f"{show_path(path)}: damaged: {complaint}; bring back a backup: {program.command('catalog restore')}{hint}"
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.output import Output, confirm
-from integrity.cli.params import PATH
+from integrity.cli.params import FINDING_NUMBER, PATH
 from integrity.cli.running import make_quiet_context, own_path
 from integrity.cli.session import Session
 from integrity.errors import show_path
@@ -19,28 +21,72 @@ if TYPE_CHECKING:
     from integrity.jobs.admin.accept import AcceptedFile, FolderPlan
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@click.command(
+    epilog=examples(
+        ("integrity accept 12 --reason 'I edited it'", "the file of finding 12"),
+        ("integrity accept /srv/photos/a.jpg --reason 'I edited it'", "a file by its name"),
+        ("integrity accept /srv/photos --deletions --reason cleaned-up", "deletions in a folder; asks before"),
+    )
+)
+@click.argument("files", nargs=-1, type=PATH, metavar="FILE|NUMBER...")
+@click.option(
+    "--finding", "numbers", multiple=True, type=FINDING_NUMBER, metavar="NUMBER",
+    help="The file of this finding; may be repeated. The same as NUMBER alone.",
+)  # fmt: skip
 @click.option("--reason", required=True, metavar="TEXT", help="The reason, kept with the former baseline.")
 @click.option("--changes", is_flag=True, help="For a folder: accept the changes that await a decision.")
 @click.option("--deletions", is_flag=True, help="For a folder: accept the deletions that await a decision.")
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
-def accept(session: Session, files: tuple[bytes, ...], reason: str, changes: bool, deletions: bool, yes: bool) -> int:
+def accept(
+    session: Session,
+    files: tuple[bytes, ...],
+    numbers: tuple[int, ...],
+    reason: str,
+    changes: bool,
+    deletions: bool,
+    yes: bool,
+) -> int:
     """
     Accept the current content of files as correct.
 
     Each FILE is read from the disk again, and its content becomes the new baseline; a file that is gone is removed
     from the catalog. Its findings are resolved. With --changes or --deletions, FILE is a folder: changes that
     scans held back there are accepted, after showing how many there are; damaged files are left out.
+
+    A NUMBER is that of a finding, as `integrity findings` lists them. A file whose name consists of digits is written
+    with its folder, such as ./12.
     """
+    if not files and not numbers:
+        raise click.UsageError("name a file, or the number of a finding, as `findings` lists them")
     if not reason.strip():
         raise click.BadParameter("say why, so that it can be understood later", param_hint="--reason")
-    paths = [own_path(path) for path in files]
+    names, numbers = _split(files, numbers)
     with session.open_catalog(writes=True) as catalog:
+        from integrity.jobs.admin.accept import find_numbered
+
+        found = find_numbered(catalog, numbers, is_folder=changes or deletions)
+        paths = list(dict.fromkeys([*map(own_path, names), *found]))
         if changes or deletions:
             return _accept_folders(session, catalog, paths, reason, changes=changes, deletions=deletions, is_yes=yes)
         return _accept_files(session, catalog, paths, reason)
+
+
+def _split(files: tuple[bytes, ...], numbers: tuple[int, ...]) -> tuple[list[bytes], tuple[int, ...]]:
+    """
+    Tell names from numbers of findings.
+
+    Raises:
+        click.UsageError: a number is the name of a file, too.
+    """
+    typed = [word for word in files if word.isdigit()]
+    for word in typed:
+        if os.path.lexists(word):
+            raise click.UsageError(
+                f"{word.decode()} may be a finding or the file of that name: for the file type ./{word.decode()}, for"
+                f" the finding --finding {word.decode()}"
+            )
+    return [word for word in files if not word.isdigit()], (*map(int, typed), *numbers)
 
 
 def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason: str) -> ExitCode:

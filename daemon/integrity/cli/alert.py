@@ -5,16 +5,23 @@ from __future__ import annotations
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, printable
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        ("integrity alert test", "does mail arrive?"), ("integrity config sample", "how to set up mail: see [mail]")
+    )
+)
 def alert() -> None:
     """Send a test alert through every channel."""
 
 
-@alert.command()
+@alert.command(
+    epilog=examples(("integrity alert test", "does mail arrive?"), ("integrity alert test --json", "for scripts"))
+)
 @click.pass_obj
 def test(session: Session) -> int:
     """
@@ -22,11 +29,11 @@ def test(session: Session) -> int:
 
     Exits with 0 if all channels took it, 2 if none is configured, 3 if one failed.
     """
-    from integrity.alerts.channels import NO_CHANNELS, send_test
+    from integrity.alerts.channels import describe_no_channels, send_test
 
     results = send_test(session.config)
     if not results:
-        raise ConfigError(NO_CHANNELS)
+        raise ConfigError(describe_no_channels())
     for name, error in results:
         words = "sent" if error is None else f"FAILED: {printable(error)}"
         (session.output.say if error is None else session.output.tell)(f"{printable(name)}: {words}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.output import Output, OutputError
 from integrity.cli.params import PATH, SIZE
 from integrity.cli.session import Session
@@ -144,7 +145,9 @@ TABLES = ("large", "objects", "tools", "algorithms", "python", "lanes")
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
-@click.command()
+@click.command(
+    epilog=examples(("integrity bench", "all tables"), ("integrity bench algorithms --runs 1", "one of them, quickly"))
+)
 @click.argument("names", nargs=-1, type=click.Choice(TABLES), metavar="[TABLE]...")
 @click.option(
     "--size", "size_bytes", type=SIZE, default="1G", show_default=True, metavar="SIZE",

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.manifests import export_command, import_command
 from integrity.cli.output import confirm
 from integrity.cli.params import PATH
@@ -16,7 +18,6 @@ from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
-from integrity.views.objects import iso_time
 
 if TYPE_CHECKING:
     from integrity.catalog.maintenance import CheckReport
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 _EXAMPLES = 10
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        ("integrity catalog stats", "its size, and what takes the space"),
+        ("integrity catalog backup /mnt/usb", "a copy on another disk"),
+        ("integrity catalog check", "is all of it intact?"),
+    )
+)
 def catalog() -> None:
     """Check, back up, restore, or maintain the catalog."""
 
@@ -33,7 +40,12 @@ catalog.add_command(export_command)
 catalog.add_command(import_command)
 
 
-@catalog.command()
+@catalog.command(
+    epilog=examples(
+        ("integrity catalog check", "every row and every seal"),
+        ("integrity catalog check --quick", "the structure of the file only"),
+    )
+)
 @click.option("--quick", is_flag=True, help="Check the structure only, not every seal.")
 @click.pass_obj
 def check(session: Session, quick: bool) -> int:
@@ -54,13 +66,18 @@ def check(session: Session, quick: bool) -> int:
         output.say(f"{show_path(session.catalog_path)}: all is well")
     else:
         output.tell(f"{output.style('The catalog is damaged', 'red')}; the files themselves are not known to be.")
-        output.tell("    - bring back its newest backup:  integrity catalog restore")
-        output.tell("    - or, after looking, take it as it is:  integrity catalog reseal")
+        output.tell(f"    - bring back its newest backup:  {program.command('catalog restore')}")
+        output.tell(f"    - or, after looking, take it as it is:  {program.command('catalog reseal')}")
     output.give("catalog_check", _check_fields(session.catalog_path, report))
     return code
 
 
-@catalog.command()
+@catalog.command(
+    epilog=examples(
+        ("integrity catalog backup", "into the configured folder, or beside the catalog"),
+        ("integrity catalog backup /mnt/usb", "onto another disk"),
+    )
+)
 @click.argument("folder", type=PATH, required=False)
 @click.pass_obj
 def backup(session: Session, folder: bytes | None) -> int:
@@ -75,7 +92,12 @@ def backup(session: Session, folder: bytes | None) -> int:
     return ExitCode.OK
 
 
-@catalog.command()
+@catalog.command(
+    epilog=examples(
+        ("integrity catalog restore", "the newest intact backup"),
+        ("integrity catalog restore /mnt/usb", "the newest one in a folder"),
+    )
+)
 @click.argument("source", type=PATH, required=False, metavar="[BACKUP]")
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
@@ -100,7 +122,12 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
     return ExitCode.OK
 
 
-@catalog.command()
+@catalog.command(
+    epilog=examples(
+        ("integrity catalog upgrade", "after a new version was installed"),
+        ("integrity catalog check", "then check the result"),
+    )
+)
 @click.pass_obj
 def upgrade(session: Session) -> int:
     """Upgrade a catalog of an older version, after backing it up beside itself."""
@@ -111,7 +138,12 @@ def upgrade(session: Session) -> int:
     return ExitCode.OK
 
 
-@catalog.command()
+@catalog.command(
+    epilog=examples(
+        ("integrity catalog reseal", "all of it, after `catalog check` was read"),
+        ("integrity catalog reseal /srv/photos", "one folder's records"),
+    )
+)
 @click.argument("root", type=PATH, required=False)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
@@ -138,7 +170,7 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
         f" {counts.others:,} other rows sealed anew"
     )
     for path in counts.unsealable:
-        output.tell(f"too damaged to be sealed: {show_path(path)}:  integrity forget FILE, then scan again")
+        output.tell(f"too damaged to be sealed: {show_path(path)}:  {program.command('forget FILE')}, then scan again")
     fields = {
         "files": counts.files,
         "resealed": counts.resealed,
@@ -150,37 +182,33 @@ def reseal(session: Session, root: bytes | None, yes: bool) -> int:
     return ExitCode.CATALOG if counts.unsealable else ExitCode.OK
 
 
-@catalog.command()
+@catalog.command(
+    epilog=examples(
+        ("integrity catalog stats", "files, size, growth, last backup"),
+        ("integrity catalog stats -v", "and the tables inside"),
+        ("integrity catalog stats --json", "for scripts"),
+    )
+)
 @click.pass_obj
 def stats(session: Session) -> int:
-    """Show the size of the catalog and what takes the space."""
-    from integrity.config import format_size
-    from integrity.views.text import local_time
+    """
+    Show how many files the catalog knows, what takes its space, how it grows, and its last backup.
 
+    With -v also the tables inside.
+    """
+    from integrity.views.catalog import describe_stats, describe_tables, stats_object
+
+    path, now = session.catalog_path, int(time.time())
     with session.open_catalog(writes=False) as opened:
+        from integrity.catalog.backup import list_backups
         from integrity.catalog.maintenance import stats as find_stats
 
-        found = find_stats(opened)
-    output = session.output
-    output.tell(show_path(session.catalog_path))
-    output.tell(f"  made {local_time(found.created_at)}, schema {found.revision}, id {found.uuid}")
-    output.tell(
-        f"  {format_size(found.file_bytes)}, {format_size(found.log_bytes)} of log,"
-        f" {format_size(found.free_bytes)} free inside"
-    )
-    for table in found.tables:
-        size = "" if table.bytes is None else format_size(table.bytes)
-        output.tell(f"  {table.name:<16} {table.rows:>14,} rows  {size:>10}")
-    fields = {
-        "uuid": found.uuid,
-        "created_at": iso_time(found.created_at),
-        "revision": found.revision,
-        "file_bytes": found.file_bytes,
-        "log_bytes": found.log_bytes,
-        "free_bytes": found.free_bytes,
-        "tables": [{"name": table.name, "rows": table.rows, "bytes": table.bytes} for table in found.tables],
-    }
-    output.give("catalog_stats", path_fields("path", session.catalog_path) | fields)
+        found, backups = find_stats(opened), list_backups(path, session.backup_folder)
+    for line in describe_stats(path, found, backups, now):
+        session.output.tell(line)
+    for line in describe_tables(found) if session.output.verbosity else ():
+        session.output.tell(line)
+    session.output.give("catalog_stats", stats_object(path, found, backups, now))
     return ExitCode.OK
 
 

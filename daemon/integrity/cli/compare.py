@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity.cli.help import examples
 from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from integrity.jobs.report import Summary
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity compare /srv/photos --with /mnt/backup/photos", "a backup on another disk"),
+        ("integrity compare --with nightly --read", "a [[copy]] of the configuration; read all of it"),
+        ("integrity compare /srv/photos --with ssh://nas2/backup/photos", "a backup on another machine"),
+    )
+)
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option(
     "--with",

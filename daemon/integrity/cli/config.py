@@ -7,17 +7,29 @@ import os
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.paths import path_fields
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        ("integrity config sample > integrity.toml", "a file to edit, every key explained"),
+        ("integrity config check", "is it right?"),
+        ("integrity config show", "what is in force"),
+    )
+)
 def config() -> None:
     """Check or show the configuration, or print a sample."""
 
 
-@config.command()
+@config.command(
+    epilog=examples(
+        ("integrity config check", "the file that is used"),
+        ("integrity config check --config ./new.toml", "another one"),
+    )
+)
 @click.pass_obj
 def check(session: Session) -> int:
     """Say what is wrong with the configuration: all of it at once, with file, line and key."""
@@ -37,7 +49,11 @@ def check(session: Session) -> int:
     return ExitCode.OK
 
 
-@config.command()
+@config.command(
+    epilog=examples(
+        ("integrity config show", "defaults included"), ("integrity config show --config ./new.toml", "of another file")
+    )
+)
 @click.pass_obj
 def show(session: Session) -> int:
     """Print the configuration in force, as a config file."""
@@ -49,7 +65,11 @@ def show(session: Session) -> int:
     return ExitCode.OK
 
 
-@config.command()
+@config.command(
+    epilog=examples(
+        ("integrity config sample", "to read"), ("integrity config sample > integrity.toml", "a file to edit")
+    )
+)
 @click.pass_obj
 def sample(session: Session) -> int:
     """Print a config file with every key, its default and its explanation."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.alerts.wording import sort_by_gravity
 from integrity.cli.exitcodes import ExitCode, code_for_summary
 from integrity.cli.output import Output
@@ -90,7 +91,7 @@ class ConsoleReport:
         shown = sum(len(one.findings) if isinstance(one, AlertGroup) else 1 for one in entries)
         more = len(self._found) - shown
         if more:
-            output.tell(f"{more:,} more, not shown here; list them all with: integrity findings")
+            output.tell(f"{more:,} more, not shown here; list them all with: {program.command('findings')}")
             output.tell()
         for entry in reversed(entries):
             lines = (

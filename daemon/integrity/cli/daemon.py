@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.output import Output
 from integrity.cli.session import Session
 from integrity.errors import printable
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
     from integrity.service.selftest import SelfTestStep
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity daemon", "in the foreground, until Ctrl-C"),
+        ("integrity daemon --self-test", "is damage found, and does mail arrive?"),
+        ("integrity service install --now", "have systemd run it"),
+    )
+)
 @click.option(
     "--self-test", "is_self_test", is_flag=True,
     help="Damage a test file, check that the damage is found and reported through every channel, then exit.",

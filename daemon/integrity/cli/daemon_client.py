@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import Output
 from integrity.cli.queue_notice import WaitingNotice, ahead_objects, describe_ahead
@@ -206,7 +207,7 @@ def queue(session: Session, daemon: DaemonClient | None, request: JobRequest) ->
     output, job = session.output, request.job.value
     places = ", ".join(map(show_path, request.paths)) or "all roots"
     behind = f"; {describe_ahead(answer.ahead)}" if answer.ahead else ""
-    output.say(f"queued: {job} of {printable(places)}{behind}; see how it goes with: integrity status")
+    output.say(f"queued: {job} of {printable(places)}{behind}; see how it goes with: {program.command('status')}")
     paths = [path_fields("path", path) for path in request.paths]
     output.give("queued", {"job": job, "paths": paths, "ahead": ahead_objects(answer.ahead)})
     return ExitCode.OK

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
@@ -16,12 +20,17 @@ _LOOKED_UP = ("candidate", "run", "history", "copy_file")
 """Tables whose rows are looked up for a file by numbers that no seal guards; its own row has one."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity explain /srv/photos/2019/img_0007.jpg", "when it was last verified, what is wrong with it"),
+        ("integrity findings --path /srv/photos", "all findings in a folder"),
+    )
+)
 @click.argument("file", type=PATH, metavar="FILE")
 @click.pass_obj
 def explain(session: Session, file: bytes) -> int:
     """
-    Show everything known about a file, or the findings in a folder.
+    Show everything known about a file: when it was verified, its findings, its copies.
 
     Exits with 0 if the file is known and has no open finding, 1 if it has one, 2 if it is unknown.
     """
@@ -35,8 +44,12 @@ def explain(session: Session, file: bytes) -> int:
             raise CatalogCorrupt(
                 f"{show_path(path)}: not found, perhaps because the catalog is damaged; restore it, then ask again"
             )
-        hint = "there is no finding in this folder; name a file" if story.is_folder else "record it: integrity scan"
-        raise ConfigError(f"{show_path(path)}: is not recorded; {hint}")
+        if story.is_folder or os.path.isdir(path):
+            raise ConfigError(
+                f"{show_path(path)}: is a folder; name a file in it, or list the findings in it:"
+                f" {program.command('findings --path', path)}"
+            )
+        raise ConfigError(f"{show_path(path)}: is not recorded; record it: {program.command('scan', path)}")
     for line in describe_story(story, session.output):
         session.output.tell(line)
     session.output.give("file", file_object(story))

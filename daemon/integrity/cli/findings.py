@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
-from integrity.cli.params import FUTURE, PAST
+from integrity.cli.help import examples
+from integrity.cli.params import FINDING_NUMBER, FUTURE, PAST, PATH
+from integrity.cli.running import own_path
 from integrity.cli.session import Session
-from integrity.model import Finding, FindingState
+from integrity.kinds import GRAVITY
+from integrity.model import Finding, FindingKind, FindingState
+from integrity.paths import absolute
 from integrity.views.objects import finding_object
 
-_IDS = click.argument("ids", nargs=-1, required=True, type=click.IntRange(min=1), metavar="ID...")
+_IDS = click.argument("ids", nargs=-1, required=True, type=FINDING_NUMBER, metavar="ID...")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity findings", "all that is open"),
+        ("integrity findings --kind rot --path /srv/photos", "damaged files in one folder"),
+        ("integrity findings --all --since yesterday", "what was found or resolved since yesterday"),
+    )
+)
 @click.option("--all", "everything", is_flag=True, help="Include resolved findings.")
-@click.option("--since", type=PAST, help="Only findings that changed since a date, or within a duration such as 2w.")
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in FindingKind]), metavar="KIND",
+    help="Only findings of this kind, such as rot, missing, or copy_differs; may be repeated.",
+)  # fmt: skip
+@click.option("--path", "place", type=PATH, metavar="PATH", help="Only findings about this file, or in this folder.")
+@click.option(
+    "--since", type=PAST,
+    help="Only findings that changed since a date, since yesterday or today, or within a duration such as 2w.",
+)  # fmt: skip
+@click.option(
+    "--sort", "order", type=click.Choice(["number", "gravity", "path", "time"]), default="number", show_default=True,
+    help="What to sort by. By gravity, the worst come last; by time, those that changed last.",
+)  # fmt: skip
 @click.pass_obj
-def findings(session: Session, everything: bool, since: int | None) -> int:
+def findings(
+    session: Session, everything: bool, kinds: tuple[str, ...], place: bytes | None, since: int | None, order: str
+) -> int:
     """
     List open findings, one per line.
 
@@ -28,26 +54,40 @@ def findings(session: Session, everything: bool, since: int | None) -> int:
     """
     from integrity.views.text import count, lines_of_findings
 
+    wanted = None if place is None else own_path(place)
     with session.open_catalog(writes=False, parities=()) as catalog:
-        from integrity.catalog.findings import as_incidents, find_findings
+        from integrity.jobs.admin.findings import list_findings
 
-        with catalog.read() as connection:
-            found = as_incidents(connection, find_findings(connection, include_resolved=everything, since=since))
+        found = list_findings(
+            catalog, kinds=frozenset(map(FindingKind, kinds)), path=wanted, include_resolved=everything, since=since
+        )
+    found.sort(key=_ORDERS[order])
     output = session.output
     for finding, line in zip(found, lines_of_findings(found), strict=True):
         output.tell(line)
         output.give("finding", finding_object(finding))
     unresolved = [finding for finding in found if finding.state is not FindingState.RESOLVED]
     if unresolved:
-        output.tell(f"{count(len(unresolved), 'finding')} open; what to do about one:  integrity explain FILE")
+        explain = program.command("explain FILE")
+        output.tell(f"{count(len(unresolved), 'finding')} open; what to do about one:  {explain}")
         if output.verbosity:
             output.tell(f"more about this:  {_read_on(unresolved)}")
     else:
-        output.say("no open findings")
+        output.say("no such finding is open" if kinds or place or since else "no open findings")
     return code_for_kinds(finding.kind for finding in unresolved)
 
 
-@click.command()
+_ORDERS: dict[str, Callable[[Finding], tuple[object, ...]]] = {
+    "number": lambda finding: (finding.id,),
+    "gravity": lambda finding: (-GRAVITY[finding.kind], finding.id),
+    "path": lambda finding: (absolute(finding.root, finding.path), finding.id),
+    "time": lambda finding: (finding.updated_at, finding.id),
+}
+
+
+@click.command(
+    epilog=examples(("integrity ack 12", "no more reminders of finding 12"), ("integrity ack 12 13 14", "of several"))
+)
 @_IDS
 @click.pass_obj
 def ack(session: Session, ids: tuple[int, ...]) -> int:
@@ -62,7 +102,12 @@ def ack(session: Session, ids: tuple[int, ...]) -> int:
         return _tell(session, acknowledge_findings(catalog, ids, now=int(time.time())))
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity mute 12 --until 2w", "no reminders for two weeks"),
+        ("integrity mute 12 13 --until 2099-12-24", "until a date"),
+    )
+)
 @_IDS
 @click.option("--until", required=True, type=FUTURE, help="A date such as 2026-12-24, or a duration such as 10d.")
 @click.pass_obj

@@ -7,6 +7,7 @@ import time
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.output import confirm
 from integrity.cli.params import PATH
 from integrity.cli.running import own_path, real_path
@@ -15,7 +16,12 @@ from integrity.errors import show_path
 from integrity.paths import path_fields
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity forget /srv/photos/old", "these files are no longer watched"),
+        ("integrity forget --copy nightly", "a backup that no longer exists"),
+    )
+)
 @click.argument("paths", nargs=-1, type=PATH, metavar="PATH...")
 @click.option(
     "--copy", metavar="COPY", help="Remove this backup copy instead: a name or a URL (only of PATH, if one is given)."

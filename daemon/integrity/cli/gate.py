@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode, code_for_summary
+from integrity.cli.help import examples
 from integrity.cli.output import Output
 from integrity.cli.params import DURATION, PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.errors import CatalogMissing, printable, show_path
 from integrity.model import Finding, Outcome
-from integrity.paths import path_fields, shell_path
+from integrity.paths import path_fields
 from integrity.views.objects import JsonObject
 
 if TYPE_CHECKING:
@@ -30,7 +32,12 @@ if TYPE_CHECKING:
 _FINDINGS_SHOWN = 5
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity gate /srv/photos && restic backup /srv/photos", "back up only what is in order"),
+        ("integrity gate /srv/photos --release --reason 'new tags'", "after a mass change that was meant"),
+    )
+)
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="PATH...")
 @click.option("--release", is_flag=True, help="Confirm that the changes were meant; needs --reason.")
 @click.option("--reason", metavar="TEXT", help="For --release: the reason, which is kept.")
@@ -137,7 +144,7 @@ def _tell_findings(output: Output, catalog: Catalog, verdicts: Sequence[GateVerd
             output.tell(line)
         output.tell()
     if len(found) > _FINDINGS_SHOWN:
-        output.tell(f"and {len(found) - _FINDINGS_SHOWN:,} more; list them all with: integrity findings")
+        output.tell(f"and {len(found) - _FINDINGS_SHOWN:,} more; list them all with: {program.command('findings')}")
         output.tell()
 
 
@@ -153,9 +160,9 @@ def _tell(output: Output, verdict: GateVerdict, code: ExitCode, reasons: Sequenc
     output.tell(f"gate: {output.style(word, color)}: do not back up {path}: {'; '.join(reasons)}")
     output.tell(f"  {_say_changes(verdict)}")
     if verdict.is_gone and not verdict.gaps:
-        above = shell_path(os.path.dirname(verdict.path))
+        above = os.path.dirname(verdict.path)
         output.tell("  - was it moved, or is its disk not mounted? When it is back, ask again")
-        output.tell(f"  - if it is gone for good, ask for the folder that it was in:  integrity gate {above}")
+        output.tell(f"  - if it is gone for good, ask for the folder that it was in:  {program.command('gate', above)}")
     if verdict.reason is not None:
         for example in verdict.examples:
             output.tell(f"    {show_path(example)}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.cli.console import ConsoleReport
 from integrity.cli.daemon_client import find_daemon, find_service, follow
 from integrity.cli.session import Session
@@ -142,5 +143,5 @@ def _require_catalog(session: Session, daemon: DaemonClient) -> None:
     if daemon.catalog != os.path.realpath(session.catalog_path):
         raise CatalogError(
             f"{show_path(daemon.catalog)}: the service's catalog, which the gate reads and writes itself; run it as"
-            " the backup is run: sudo integrity gate ..."
+            f" the backup is run: {program.sudo_command('gate ...')}"
         )

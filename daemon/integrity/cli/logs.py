@@ -13,7 +13,7 @@ def set_up_logging(verbosity: int) -> None:
     """Send log lines to stderr: warnings, with ``-v`` each run's steps, with ``-vv`` each file."""
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
     handlers = [_LogLines(sys.stderr)]
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", handlers=handlers)
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", handlers=handlers, force=True)
 
 
 class _LogLines(logging.StreamHandler[TextIO]):

@@ -11,12 +11,16 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import TABLE, ExitCode, code_for_error
+from integrity.cli.global_options import accept_behind, list_repeated, make_options
+from integrity.cli.help import find_examples
 from integrity.cli.output import (
     Output,
     OutputError,
@@ -24,7 +28,6 @@ from integrity.cli.output import (
     close_streams,
     open_missing_streams,
     print_line,
-    set_up_streams,
 )
 from integrity.cli.session import Session
 from integrity.errors import AppError
@@ -42,33 +45,69 @@ class CommandEntry(NamedTuple):
     help: str
 
 
-COMMANDS = {
-    "setup": CommandEntry(
-        "setup", "setup", "Set up the service: find your disks and backups, ask a few questions, test, and start it."
-    ),
-    "scan": CommandEntry("scan", "scan", "Record new and changed files, and report moved and missing ones."),
-    "scrub": CommandEntry("scrub", "scrub", "Re-read recorded files from the disk and check them for damage."),
-    "compare": CommandEntry("compare", "compare", "Compare your files with a backup and report which side is damaged."),
-    "status": CommandEntry("status", "status", "Show the watched folders, when they were verified, and open findings."),
-    "findings": CommandEntry("findings", "findings", "List open findings, one per line."),
-    "explain": CommandEntry("explain", "explain", "Show everything known about a file, or the findings in a folder."),
-    "accept": CommandEntry("accept", "accept", "Accept the current content of files as correct."),
-    "ack": CommandEntry("findings", "ack", "Stop reminders of findings until they change."),
-    "mute": CommandEntry("findings", "mute", "Stop reminders of findings until a date."),
-    "gate": CommandEntry("gate", "gate", "Check whether it is safe to make a backup now (for backup hooks)."),
-    "repair": CommandEntry("repair", "repair", "Repair damaged files from a backup."),
-    "sum": CommandEntry("sum", "sum_command", "Compute or check digests of files without a catalog."),
-    "root": CommandEntry("root", "root", "List, release, rebind, pause, or resume watched folders."),
-    "forget": CommandEntry("forget", "forget", "Remove files, a watched folder, or a backup copy from the catalog."),
-    "catalog": CommandEntry("catalog", "catalog", "Check, back up, restore, or maintain the catalog."),
-    "bench": CommandEntry("bench", "bench", "Measure the speed of hashing on this machine."),
-    "alert": CommandEntry("alert", "alert", "Send a test alert through every channel."),
-    "config": CommandEntry("config", "config", "Check or show the configuration, or print a sample."),
-    "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground."),
-    "web": CommandEntry("web", "web", "Serve the page for browsers."),
-    "service": CommandEntry("service", "service", "Install, uninstall, or show the systemd units."),
-    "manual": CommandEntry("manual", "manual", "Print pages of the manual, such as what a kind of finding means."),
+SECTIONS = {
+    "Check your files and backups": {
+        "scan": CommandEntry("scan", "scan", "Record new and changed files, and report moved and missing ones."),
+        "scrub": CommandEntry("scrub", "scrub", "Re-read recorded files from the disk and check them for damage."),
+        "compare": CommandEntry(
+            "compare", "compare", "Compare your files with a backup and report which side is damaged."
+        ),
+        "gate": CommandEntry("gate", "gate", "Check whether it is safe to make a backup now (for backup hooks)."),
+    },
+    "See what was found": {
+        "status": CommandEntry(
+            "status", "status", "Show the watched folders, when they were verified, and open findings."
+        ),
+        "findings": CommandEntry("findings", "findings", "List open findings, one per line."),
+        "explain": CommandEntry(
+            "explain", "explain", "Show everything known about a file: when it was verified, its findings, its copies."
+        ),
+    },
+    "Act on it": {
+        "repair": CommandEntry("repair", "repair", "Repair damaged files from a backup."),
+        "accept": CommandEntry("accept", "accept", "Accept the current content of files as correct."),
+        "ack": CommandEntry("findings", "ack", "Stop reminders of findings until they change."),
+        "mute": CommandEntry("findings", "mute", "Stop reminders of findings until a date."),
+    },
+    "Run it by itself": {
+        "setup": CommandEntry(
+            "setup",
+            "setup",
+            "Set up the service: find your disks and backups, ask a few questions, test, and start it.",
+        ),
+        "config": CommandEntry("config", "config", "Check or show the configuration, or print a sample."),
+        "service": CommandEntry("service", "service", "Install, uninstall, or show the systemd units."),
+        "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground."),
+        "web": CommandEntry("web", "web", "Serve the page for browsers."),
+        "alert": CommandEntry("alert", "alert", "Send a test alert through every channel."),
+    },
+    "Manage folders and records": {
+        "root": CommandEntry("root", "root", "List, release, rebind, pause, or resume watched folders."),
+        "forget": CommandEntry(
+            "forget", "forget", "Remove files, a watched folder, or a backup copy from the catalog."
+        ),
+        "catalog": CommandEntry("catalog", "catalog", "Check, back up, restore, or maintain the catalog."),
+    },
+    "Read on, measure, compute": {
+        "manual": CommandEntry("manual", "manual", "Print pages of the manual, such as what a kind of finding means."),
+        "sum": CommandEntry("sum", "sum_command", "Compute or check digests of files without a catalog."),
+        "bench": CommandEntry("bench", "bench", "Measure the speed of hashing on this machine."),
+    },
 }
+"""The commands by what an owner wants, those first that are met first."""
+
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+TASKS = (
+    ("Watch a folder or a new disk", "integrity scan FOLDER"),
+    ("Is it running? Is all well?", "integrity status"),
+    ("What was found?", "integrity findings"),
+    ("How bad is it, and what to do?", "integrity explain FILE"),
+    ("When was a file last checked?", "integrity explain FILE"),
+    ("Move to a new disk or NAS", "integrity root rebind --help"),
+    ("Stop the service", "integrity service uninstall"),
+)
+"""The questions of a new user, and what answers them."""
 
 
 class LazyGroup(click.Group):
@@ -86,6 +125,7 @@ class LazyGroup(click.Group):
             return None
         command = getattr(import_module(f"integrity.cli.{entry.module}"), entry.name)
         assert isinstance(command, click.Command)
+        accept_behind(command)
         return command
 
     def resolve_command(
@@ -99,13 +139,20 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list without loading anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+        with formatter.section("Questions and tasks"):
+            formatter.write_dl(TASKS)
+        for heading, entries in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, entry.help) for name, entry in entries.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code.value), meaning) for code, meaning in TABLE])
+        name = program.find_program()
+        if name != program.NAME:
+            formatter.write_paragraph()
+            formatter.write(f"Not on your PATH; for integrity type: {name}\n")
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -123,22 +170,8 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     subcommand_metavar="COMMAND [ARGS]...",
+    params=make_options(),
 )
-@click.option(
-    "--config", "config_path", type=click.Path(path_type=bytes), envvar="INTEGRITY_CONFIG", metavar="FILE",
-    help="Configuration file to use.",
-)  # fmt: skip
-@click.option(
-    "--catalog", type=click.Path(path_type=bytes, readable=False), envvar="INTEGRITY_CATALOG", metavar="PATH|URL",
-    help="Catalog to use.",
-)  # fmt: skip
-@click.option("-v", "--verbose", count=True, envvar="INTEGRITY_VERBOSE", help="Print more; may be repeated.")
-@click.option("-q", "--quiet", is_flag=True, envvar="INTEGRITY_QUIET", help="Print nothing if nothing is wrong.")
-@click.option("--json", "is_json", is_flag=True, envvar="INTEGRITY_JSON", help="Print JSON, one object per line.")
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", envvar="INTEGRITY_COLOR",
-    help="When to use colors.",
-)  # fmt: skip
 @click.option(
     "--version",
     is_flag=True,
@@ -147,29 +180,19 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     callback=_show_version,
     help="Show the version and exit.",
 )
-@click.pass_obj
-def cli(
-    session: Session,
-    config_path: bytes | None,
-    catalog: bytes | None,
-    verbose: int,
-    quiet: bool,
-    is_json: bool,
-    color: str,
-) -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """
     Detects silent file corruption (bit rot) and checks your backups against it.
 
-    First steps:  integrity scan FOLDER;  integrity scrub FOLDER;  integrity status.  As a service:  integrity setup.
+    First steps:  integrity scrub FOLDER  (record all files of a folder and verify them);  integrity status.
+    As a service:  integrity setup.
 
-    Global options; put them before the command. Each can be set as an environment variable INTEGRITY_<NAME>.
+    Global options stand before the command or behind it. Each can be set as an environment variable INTEGRITY_<NAME>.
     """
-    from integrity.cli.logs import set_up_logging  # here, for --help does without
-
-    session.config_path, session.catalog_option = config_path, catalog
-    session.output = Output(is_json=is_json, is_quiet=quiet, verbosity=verbose, color=color)
-    set_up_streams(is_json=is_json)
-    set_up_logging(verbose)
+    session = context.obj
+    program.repeat_options(lambda: list_repeated(session, context.invoked_subcommand))
+    session.set_up_output()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -197,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(arguments: list[str]) -> int:
     if _COMPLETE_VARIABLE in os.environ:
         cli.main(arguments, prog_name="integrity", complete_var=_COMPLETE_VARIABLE)  # ends the process
-    session = Session(output=Output(is_json="--json" in arguments))  # until the options are parsed
+    session = Session()
     _warn_of_environment(session.output)
     try:
         code = _run(arguments, session)
@@ -223,7 +246,6 @@ def _warn_of_environment(output: Output) -> None:
 
 def _run(arguments: list[str], session: Session) -> int:
     """Run a command and turn whatever ends it into words and an exit code."""
-    fail = session.fail
     try:
         with cli.make_context("integrity", arguments, obj=session) as context:
             result = cli.invoke(context)
@@ -236,11 +258,13 @@ def _run(arguments: list[str], session: Session) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return ExitCode.USAGE
     except click.ClickException as error:
-        return fail(_say_usage(error), ExitCode.USAGE)
+        if "--json" in arguments:  # perhaps behind what is wrong, and so not parsed
+            session.output = replace(session.output, is_json=True)
+        return session.fail(_say_usage(error), ExitCode.USAGE)
     except AppError as error:
-        return fail(str(error), code_for_error(error))
+        return session.fail(str(error), code_for_error(error))
     except (KeyboardInterrupt, click.Abort):
-        return fail("interrupted; what was done is kept", ExitCode.INTERRUPTED)
+        return session.fail("interrupted; what was done is kept", ExitCode.INTERRUPTED)
     except (BrokenPipeError, OutputError):
         raise
     except Exception as error:  # noqa: BLE001 - the top: a bug is one line for the user, not a page
@@ -251,15 +275,19 @@ def _run(arguments: list[str], session: Session) -> int:
 
             traceback.print_exc()
         text = f"this is a bug in integrity: {type(error).__name__}: {error}; run again with -v to see where"
-        return fail(text, ExitCode.INCOMPLETE)
+        return session.fail(text, ExitCode.INCOMPLETE)
 
 
 def _say_usage(error: click.ClickException) -> str:
     """Say what is wrong with a command line, and where to look."""
     message = error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
+    words = context.command_path.split(" ")[1:] if context is not None else []
+    name = program.find_program()
     if isinstance(error, click.NoSuchOption) and any(error.option_name in param.opts for param in cli.params):
-        command = context.command_path.removeprefix("integrity ") if context is not None else "COMMAND"
-        message = f"{error.option_name} stands before the command: integrity {error.option_name} {command} ..."
-    path = context.command_path if context is not None else "integrity"
-    return f"{message}\ntry: {path} --help"
+        message = f"{error.option_name} stands before the command: {' '.join([name, error.option_name, *words])} ..."
+    if isinstance(error, click.MissingParameter) and context is not None:
+        message += "".join(
+            f"\nfor example: {program.spell_command(one)}" for one in find_examples(context.command.epilog)[:1]
+        )
+    return f"{message}\ntry: {' '.join([name, *words, '--help'])}"

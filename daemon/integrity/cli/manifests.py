@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity import program
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_summary
+from integrity.cli.help import examples
 from integrity.cli.output import Lines, Output
 from integrity.cli.params import PATH
 from integrity.cli.progress import ProgressLine
@@ -34,7 +36,13 @@ if TYPE_CHECKING:
 _DAMAGED_SHOWN = 20
 
 
-@click.command("export")
+@click.command(
+    "export",
+    epilog=examples(
+        ("integrity catalog export /srv/photos > photos.md5", "the recorded checksums, as md5sum writes them"),
+        ("integrity catalog export --format json --output all.jsonl", "of all folders"),
+    ),
+)
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option(
     "--format", "form", type=click.Choice(["md5sum", "hashdeep", "bagit", "json"]),
@@ -117,7 +125,7 @@ def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCo
     if counts.in_question:
         output.warn(
             f"{count(counts.in_question, 'file')} of these in question: a finding is open, and what is written is the"
-            " content recorded before it; see: integrity findings"
+            f" content recorded before it; see: {program.command('findings')}"
         )
     if counts.escaped:
         output.warn(
@@ -133,7 +141,8 @@ def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCo
         output.warn(f"{count(counts.without_digest, 'very sparse file')} left out: no MD5 of the whole is recorded")
     if counts.damaged:
         output.warn(
-            f"{count(counts.damaged, 'file')} left out because their rows are damaged; see: integrity catalog check"
+            f"{count(counts.damaged, 'file')} left out because their rows are damaged; see:"
+            f" {program.command('catalog check')}"
         )
     fields = {
         "files": counts.files,
@@ -158,7 +167,13 @@ _ORDER = ("left_out", "outside", "bad", "missing", "unreadable", "record_damaged
 """What is told last stays on the screen."""
 
 
-@click.command("import")
+@click.command(
+    "import",
+    epilog=examples(
+        ("integrity catalog import photos.md5 --root /srv/photos", "record what a checksum list says"),
+        ("integrity catalog import all.b3 --root / --algorithm blake3", "one that b3sum wrote, with absolute names"),
+    ),
+)
 @click.argument("manifest", type=PATH)
 @click.option("--root", required=True, type=PATH, metavar="PATH", help="The folder that the files lie in.")
 @click.option("--base", type=PATH, metavar="DIR", help="What the names are relative to, if that is not the root.")
@@ -279,7 +294,7 @@ def _describe_summary(summary: ImportSummary, output: Output) -> Iterator[str]:
     if counts.not_compared:
         yield (
             f"  {count(counts.not_compared, 'file')} of those known could not be compared, because no digest of the"
-            " manifest's kind is recorded; check them with: integrity sum -c"
+            f" manifest's kind is recorded; check them with: {program.command('sum -c')}"
         )
     if counts.differing:
         yield (

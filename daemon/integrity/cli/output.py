@@ -9,18 +9,20 @@ Ask before something is done that can't be undone.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from dataclasses import dataclass
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
 import click
 
 from integrity.cli import terminal
 from integrity.errors import ConfigError, printable
-from integrity.views.objects import JsonObject
+
+if TYPE_CHECKING:
+    from integrity.views.objects import JsonObject
 
 _CHUNK_BYTES = 1 << 16
 _LONGEST_WAIT_S = 0.1
@@ -71,6 +73,8 @@ class Output:
         """Print a JSON object, with ``--json`` only."""
         if self.is_json:
             # Flushed one by one: who reads a pipe sees a finding when it is met, not when a buffer is full.
+            import json  # here, for --help does without
+
             print_line(json.dumps({"type": kind, "schema": 1, **fields}, ensure_ascii=False, separators=(",", ":")))
 
     def warn(self, text: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from datetime import time as clock_time
+from typing import Any
 
 import click
 
@@ -54,18 +56,38 @@ class _Percent(click.FloatRange):
         return self.fail(f"{value} is not a number.", param, ctx) if math.isnan(percent) else percent
 
 
+class _FindingNumber(click.IntRange):
+    """The number of a finding."""
+
+    name = "NUMBER"
+
+    def __init__(self) -> None:
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it, or say where the numbers are."""
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            return self.fail(f"'{value}' is not a finding number; `findings` lists them", param, ctx)
+
+
 class _Moment(click.ParamType[int]):
-    """A date, or how far from now; in seconds UTC."""
+    """A date, a day by name, or how far from now; in seconds UTC."""
 
     name = "DATE"
 
     def __init__(self, *, is_future: bool) -> None:
         self._sign = 1 if is_future else -1
+        self._days = {"tomorrow": 1} if is_future else {"today": 0, "yesterday": -1}
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse an ISO date (local time unless it says otherwise) or a duration."""
         if isinstance(value, int):
             return value
+        if str(value) in self._days:
+            day = date.today() + timedelta(days=self._days[str(value)])
+            return int(datetime.combine(day, clock_time()).timestamp())
         try:
             return int(datetime.fromisoformat(str(value)).timestamp())
         except ValueError:
@@ -74,11 +96,15 @@ class _Moment(click.ParamType[int]):
             return int(time.time()) + self._sign * parse_duration(str(value))
         except ValueError:
             example = "10d" if self._sign > 0 else "2w"
-            self.fail(f'must be a date such as 2026-11-30 or a duration such as {example}, not "{value}"', param, ctx)
+            days = ", ".join(self._days)
+            self.fail(
+                f'must be a date such as 2026-11-30, {days}, or a duration such as {example}, not "{value}"', param, ctx
+            )
 
 
 SIZE = _Size()
 DURATION = _Duration()
 PERCENT = _Percent()
+FINDING_NUMBER = _FindingNumber()
 PAST = _Moment(is_future=False)
 FUTURE = _Moment(is_future=True)

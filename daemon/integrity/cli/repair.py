@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.output import Output
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import printable, show_path
-from integrity.paths import absolute, shell_path
+from integrity.paths import absolute, shell_word
 from integrity.views.repair import describe_plan, plan_object, repaired_object
 
 if TYPE_CHECKING:
@@ -20,11 +22,20 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.run import RepairOptions, RepairSummary
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
+@click.command(
+    epilog=examples(
+        ("integrity repair /srv/photos/a.jpg", "show how it can be repaired, and change nothing"),
+        ("integrity repair /srv/photos --from nightly --apply", "repair all damaged files in a folder"),
+        ("integrity repair --kept", "list the damaged files that repairs left; --remove-kept"),
+    )
+)
+@click.argument("files", nargs=-1, type=PATH, metavar="FILE...")
 @click.option("--from", "copies", multiple=True, metavar="COPY", help="Take blocks from this copy; may be repeated.")
 @click.option("--apply", "applies", is_flag=True, help="Carry out the plan instead of only printing it.")
 @click.option("--discard", "discards", is_flag=True, help="Delete the damaged file after the repair is verified.")
+@click.option("--kept", "lists_kept", is_flag=True, help="List the damaged files that repairs left.")
+@click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove them, after verifying the repaired files.")
+@click.option("--yes", is_flag=True, help="With --remove-kept: don't ask for confirmation.")
 @click.option("--endpoint", metavar="URL", help="URL of an S3 server other than Amazon's.")
 @click.pass_obj
 def repair(
@@ -33,6 +44,9 @@ def repair(
     copies: tuple[str, ...],
     applies: bool,
     discards: bool,
+    lists_kept: bool,
+    removes_kept: bool,
+    yes: bool,
     endpoint: str | None,
 ) -> int:
     """
@@ -47,6 +61,14 @@ def repair(
     Exits with 0 if everything can be or was repaired, 1 if something can't be, 3 if a needed copy could not be
     reached.
     """
+    if lists_kept or removes_kept:
+        if copies or applies or discards or endpoint or (lists_kept and removes_kept):
+            raise click.UsageError("--kept and --remove-kept go with no other option: they repair nothing")
+        from integrity.cli.kept_files import list_kept_files, remove_kept_files
+
+        return list_kept_files(session, files) if lists_kept else remove_kept_files(session, files, is_yes=yes)
+    if not files:
+        raise click.UsageError("name the damaged files, or their folder, as `findings` lists them")
     if discards and not applies:
         raise click.UsageError("--discard deletes the damaged file after the repair, so it needs --apply")
     from integrity.jobs.repair.run import RepairOptions
@@ -119,7 +141,8 @@ def _print_repaired(output: Output, done: RepairedFile) -> None:
     if done.is_repaired:
         output.say(f"{show_path(path)}: {output.style('repaired', 'green')}, and verified by reading it from disk")
         if done.kept is not None:
-            output.say(f"  the damaged file is kept as {show_path(done.kept)}; delete it whenever you like")
+            remove = program.command("repair --remove-kept", path)
+            output.say(f"  the damaged file is kept as {show_path(done.kept)}; to remove it:  {remove}")
         if done.message:
             output.tell(f"  {printable(done.message)}")
     else:
@@ -155,7 +178,7 @@ def _print_end(
     tell = output.say if _find_code(summary) is ExitCode.OK else output.tell
     tell(f"repair: {count(summary.plans, 'file')}: {said}" if said else f"repair: {count(summary.plans, 'file')}")
     if repairable and not applies:
-        words = [shell_path(path) for path in files]
-        words += [f"--from {shell_path(copy.encode('utf-8', 'surrogateescape'))}" for copy in copies]
-        words += [f"--endpoint {endpoint}"] if endpoint else []
-        output.say(f"This is only a plan; nothing was changed. To repair:  integrity repair {' '.join(words)} --apply")
+        words = [f"--from {shell_word(copy)}" for copy in copies]
+        words += [f"--endpoint {shell_word(endpoint)}"] if endpoint else []
+        command = program.command("repair", *files, *words, "--apply")
+        output.say(f"This is only a plan; nothing was changed. To repair:  {command}")

@@ -8,24 +8,37 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 from integrity.errors import printable, show_path
-from integrity.paths import absolute, path_fields, shell_path
+from integrity.paths import absolute, path_fields
 from integrity.views.objects import iso_time
 
 _FILES_SHOWN = 10
 _FOLDERS_SHOWN = 20
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        ("integrity root list", "the watched folders"),
+        ("integrity root rebind /mnt/old /srv/new", "the files are on a new disk or path now"),
+        ("integrity root pause /srv/photos", "check nothing there until it is resumed"),
+    )
+)
 def root() -> None:
     """List, release, rebind, pause, or resume watched folders."""
 
 
-@root.command("list")
+@root.command(
+    "list",
+    epilog=examples(
+        ("integrity root list", "path and state of each folder"), ("integrity root list --json", "for scripts")
+    ),
+)
 @click.pass_obj
 def list_roots(session: Session) -> int:
     """List the watched folders."""
@@ -54,7 +67,12 @@ def list_roots(session: Session) -> int:
     return ExitCode.OK
 
 
-@root.command()
+@root.command(
+    epilog=examples(
+        ("integrity root release /srv/photos", "the folder is empty, and that is right"),
+        ("integrity scan /srv/photos", "then look at it"),
+    )
+)
 @click.argument("path", type=PATH)
 @click.pass_obj
 def release(session: Session, path: bytes) -> int:
@@ -68,11 +86,16 @@ def release(session: Session, path: bytes) -> int:
         from integrity.jobs.admin.roots import release as release_root
 
         one = release_root(catalog, real_path(path), now=int(time.time()))
-    _tell(session, one.path, "released", f"released; have it looked at:  integrity scan {shell_path(one.path)}")
+    _tell(session, one.path, "released", f"released; have it looked at:  {program.command('scan', one.path)}")
     return ExitCode.OK
 
 
-@root.command()
+@root.command(
+    epilog=examples(
+        ("integrity root pause /srv/photos", "check nothing there"),
+        ("integrity root resume /srv/photos", "and check it again"),
+    )
+)
 @click.argument("path", type=PATH)
 @click.pass_obj
 def pause(session: Session, path: bytes) -> int:
@@ -80,7 +103,9 @@ def pause(session: Session, path: bytes) -> int:
     return _set_paused(session, path, is_paused=True)
 
 
-@root.command()
+@root.command(
+    epilog=examples(("integrity root resume /srv/photos", "check it again"), ("integrity scan /srv/photos", "at once"))
+)
 @click.argument("path", type=PATH)
 @click.pass_obj
 def resume(session: Session, path: bytes) -> int:
@@ -88,7 +113,13 @@ def resume(session: Session, path: bytes) -> int:
     return _set_paused(session, path, is_paused=False)
 
 
-@root.command()
+@root.command(
+    epilog=examples(
+        ("integrity root rebind /mnt/old/photos /srv/photos", "after a move to a new disk or path"),
+        ("integrity root rebind /srv/photos /srv/photos", "a new disk at the same path"),
+        ("integrity root rebind --no-scrub /mnt/old /srv/new", "verify the copied files later"),
+    )
+)
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
 @click.option("--no-scrub", is_flag=True, help="Don't re-read all files now; run a scrub yourself soon.")
@@ -101,16 +132,18 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
     replaced. All files are then re-read and compared with their records, which reveals damage done by copying.
     Recorded files that are not at NEW are listed and stay findings until they are there, or until you accept that
     they are gone.
+
+    After a move to another machine bring the catalog there first: `catalog backup FOLDER` on the old one, `catalog
+    restore FOLDER` on the new one.
     """
     target = real_path(new)
     with session.open_catalog(writes=True) as catalog:
         from integrity.jobs.admin.roots import rebind as rebind_root
 
         rebound = rebind_root(catalog, real_path(old), target, now=int(time.time()))
-    shown = shell_path(target)
     words = "re-reading all of it against the old baselines"
     if no_scrub:
-        words = f"now re-read all of it:  integrity scrub --no-scan {shown}"
+        words = f"now re-read all of it:  {program.command('scrub --no-scan', target)}"
     _tell(session, target, "rebound", f"rebound; {words}", files_missing=len(rebound.missing))
     if rebound.missing:
         for line in _describe_missing(target, rebound.missing, rebound.root.file_count):
@@ -140,8 +173,8 @@ def _describe_missing(root: bytes, missing: Sequence[bytes], recorded: int) -> I
             yield f"  {count(number, 'file')} in {show_path(absolute(root, folder or None))}"
         if len(folders) > _FOLDERS_SHOWN:
             yield f"  and {count(len(folders) - _FOLDERS_SHOWN, 'more folder')}"
-    yield f"copy them there, then have them noticed:  integrity scan {shell_path(root)}"
-    yield f"or agree that they are gone:  integrity accept {shell_path(root)} --deletions --reason WHY"
+    yield f"copy them there, then have them noticed:  {program.command('scan', root)}"
+    yield f"or agree that they are gone:  {program.command('accept', root, '--deletions --reason WHY')}"
 
 
 def _set_paused(session: Session, path: bytes, *, is_paused: bool) -> int:

@@ -64,7 +64,8 @@ def do_request(session: Session, request: JobRequest, *, waits: bool) -> ExitCod
             return queue(session, daemon, request)
         if daemon is not None:
             return hand_over(session, daemon, request)
-    opened = session.open_for_job(request.paths, records=request.job is not Job.SCRUB)
+    records = request.job is not Job.SCRUB or (bool(request.paths) and request.scrub.scan_first)
+    opened = session.open_for_job(request.paths, records=records)
     return run_job(session, opened, lambda context: run_request(context, request), threads=request.jobs)
 
 

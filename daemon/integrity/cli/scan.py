@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import click
 
+from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.running import do_request, real_path
 from integrity.cli.session import Session
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity scan /srv/photos", "record a folder, or what is new in it"),
+        ("integrity scan", "the same for all watched folders"),
+        ("integrity scan --full /srv/photos", "re-read unchanged files, too"),
+    )
+)
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option("--full", is_flag=True, help="Also re-read files whose size, times, and inode are unchanged.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever the type of disk.")

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import click
 
+from integrity.cli.help import examples
 from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import do_request, real_path
 from integrity.cli.session import Session
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity scrub /srv/photos", "verify all files of a folder"),
+        ("integrity scrub --due --time-limit 5h", "every night: what is due, for 5 hours at most"),
+        ("integrity scrub --rate 50M /srv/photos", "leave the disk to others"),
+    )
+)
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option("--all", "everything", is_flag=True, help="All recorded files (the default).")
 @click.option("--due", is_flag=True, help="Only files due for verification (see verify_every).")

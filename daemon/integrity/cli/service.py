@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
@@ -28,12 +30,28 @@ _allow_repair = click.option(
 )
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        ("integrity service install --now", "install and start it, as root"),
+        ("integrity service uninstall", "stop and remove it; catalog and config stay"),
+        ("integrity status", "does it run, and what does it do?"),
+    )
+)
 def service() -> None:
-    """Install, uninstall, or show the systemd units."""
+    """
+    Install, uninstall, or show the systemd units.
+
+    To stop the service for a while: systemctl stop integrity. To stop it for good: integrity service uninstall.
+    """
 
 
-@service.command()
+@service.command(
+    epilog=examples(
+        ("integrity service install --now", "install and start the service, as root"),
+        ("integrity service install --web --now", "with the page for browsers"),
+        ("integrity service install --user --now", "your own, without root"),
+    )
+)
 @_user
 @_root
 @click.option("--now", is_flag=True, help="Also start the service, now and at each boot (--user: at each login).")
@@ -86,7 +104,7 @@ def install(
         return ExitCode.OK
     manager.take([*steps, *starting] if now else steps)
     if now:
-        session.output.say("started; see how it does:  integrity status")
+        session.output.say(f"started; see how it does:  {program.command('status')}")
         if has_page:
             session.output.say("The page's log has the link that sets its password:  journalctl -u integrity-web -n 5")
     else:
@@ -96,7 +114,12 @@ def install(
     return ExitCode.OK
 
 
-@service.command()
+@service.command(
+    epilog=examples(
+        ("integrity service uninstall", "stop and remove the system's service"),
+        ("integrity service uninstall --user", "your own"),
+    )
+)
 @_user
 @_root
 @click.pass_obj
@@ -141,7 +164,12 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
     return ExitCode.OK
 
 
-@service.command()
+@service.command(
+    epilog=examples(
+        ("integrity service show", "the units of the system's service"),
+        ("integrity service show --user", "those of your own"),
+    )
+)
 @_user
 @click.option("--web", "has_page", is_flag=True, help="Also those of the page.")
 @_allow_repair
@@ -175,7 +203,7 @@ def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
 
 def _require_systems_page(is_user: bool, has_page: bool) -> None:
     if has_page and is_user:
-        raise ConfigError("--web is for the system's service; start a page of your own with: integrity web")
+        raise ConfigError(f"--web is for the system's service; start a page of your own with: {program.command('web')}")
 
 
 def _find_folders_to_repair(is_user: bool) -> list[bytes]:

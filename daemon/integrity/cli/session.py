@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from integrity.cli.output import Output
+from integrity import program
+from integrity.cli.output import Output, set_up_streams
 from integrity.errors import CatalogExists, CatalogMissing, ConfigError, show_path
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Session:
         output: how to talk to the user.
         has_met_damage: a row of the catalog was found to be damaged, and the user knows.
         is_plugin: the exit codes are those of a monitoring plug-in.
+        typed: the global options that the command line has, before or behind the command.
     """
 
     config_path: bytes | None = None
@@ -35,6 +37,40 @@ class Session:
     output: Output = field(default_factory=Output)
     has_met_damage: bool = False
     is_plugin: bool = False
+    typed: dict[str, object] = field(default_factory=dict)
+
+    def take_option(self, name: str, value: Any, *, is_typed: bool) -> None:
+        """
+        Take over a global option; what is behind the command comes last.
+
+        Raises:
+            ValueError: it was typed before, with another value.
+        """
+        former = self.typed.get(name, value) if is_typed else value
+        if former != value and name != "verbose":
+            raise ValueError("given twice, with different values; leave one out")
+        if is_typed:
+            self.typed[name] = value
+        match name:
+            case "config_path":
+                self.config_path = value
+            case "catalog":
+                self.catalog_option = value
+            case "verbose":
+                self.output = replace(self.output, verbosity=self.output.verbosity + value)
+            case "quiet":
+                self.output = replace(self.output, is_quiet=value)
+            case "is_json":
+                self.output = replace(self.output, is_json=value)
+            case "color":
+                self.output = replace(self.output, color=value)
+
+    def set_up_output(self) -> None:
+        """Set up streams and logging as the options so far say."""
+        from integrity.cli.logs import set_up_logging  # here, for --help does without
+
+        set_up_streams(is_json=self.output.is_json)
+        set_up_logging(self.output.verbosity)
 
     @cached_property
     def config(self) -> Config:
@@ -171,7 +207,7 @@ class Session:
                 self.has_met_damage = True
                 self.output.warn(
                     f"the catalog is damaged, so what is said here may be wrong: {list_damage(rows)};"
-                    " run: integrity catalog check"
+                    f" run: {program.command('catalog check')}"
                 )
 
 
@@ -204,9 +240,12 @@ def _say_missing(path: bytes, backups: Sequence[bytes]) -> str:
     if backups:
         return (
             f"no catalog at {show_path(path)}, but backups of it, the newest being {show_path(backups[-1])}:"
-            " bring it back with: integrity catalog restore; to begin anew all the same, move the backups away"
+            f" bring it back with: {program.command('catalog restore')}; to begin anew all the same, move the"
+            " backups away"
         )
-    return f"no catalog at {show_path(path)}: nothing has been recorded yet; start with: integrity scan FOLDER"
+    return (
+        f"no catalog at {show_path(path)}: nothing has been recorded yet; start with: {program.command('scan FOLDER')}"
+    )
 
 
 def _require_folders(paths: Sequence[bytes]) -> None:
@@ -220,6 +259,6 @@ def _require_folders(paths: Sequence[bytes]) -> None:
 def _require_any_folder(configured: Sequence[bytes]) -> None:
     """Refuse to make a catalog if there is nothing to put into it; configured roots may come later."""
     if not configured:
-        raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
+        raise ConfigError(f"no folder is recorded yet; name one: {program.command('scan FOLDER')}")
     if not any(os.path.isdir(path) for path in configured):
         _require_folders(configured)

@@ -226,13 +226,15 @@ class _Setup:
             self._output.tell(text.rstrip("\n"))
 
     def _compare(self, text: str) -> bool:
-        """Show how an existing configuration differs from the proposal; return whether it does not."""
+        """Show how an existing configuration differs from the proposal; return whether to go on with it as it is."""
         with open(self._place, encoding="utf-8") as file:
             before = file.read()
         if parse_config(before.encode(), "") == parse_config(text.encode(), ""):
             self._output.say(f"{show_path(self._place)}: says all of this already")
             self._give(self._place, before, is_written=False)
-            return True
+            return bool(self._plan.why_not) or self._agrees(
+                "Install and start the service? yes, no, or show (the file)", text
+            )
         proposed = self._place + _PROPOSED
         lines = difflib.unified_diff(
             before.splitlines(), text.splitlines(), show_path(self._place), show_path(proposed), lineterm=""
@@ -354,14 +356,14 @@ class _Setup:
         if self._place != default_config_path():
             program += f" --config {shell_path(self._place)}"
             name += f" --config {shell_path(self._place)}"
-        say(f"No service was installed: {self._plan.why_not}. Record your files now:")
+        say(wrap(f"No service was installed: {self._plan.why_not}. Record your files now:"))
         say(f"  {name} scan")
         if manager.is_running(self._plan.scope) and self._place == default_config_path():
             say("To install the service later:")
             say(f"  {self._name} service install {self._user_option}--now")
-        say("What it does, mail included, this does as well; start it at boot, by cron for example (crontab -e):")
+        say(wrap("What it does, mail included, this does as well; start it at boot, by cron say (crontab -e):"))
         say(f"  @reboot  {program} daemon")
-        say("Or let cron verify what is due. It mails what is printed, which is nothing while all is well:")
+        say(wrap("Or let cron verify what is due. It mails what is printed, which is nothing while all is well:"))
         if config.mail.to:
             say(f"  MAILTO={','.join(config.mail.to)}")
         for times, limit in views.make_cron_times(config.schedule.scrub):
@@ -369,7 +371,7 @@ class _Setup:
         for copy in config.copies:
             say(f"  0 3 * * 0  {program} -q compare {shell_path(copy.of)} --with {copy.name}")
         say(f"How it does:  {name} status")
-        say(f"To stop it:   remove these lines. Your records are in {show_path(config.catalog)}.")
+        say(f"To stop it:   remove these lines; your records stay in {show_path(config.catalog)}")
 
 
 def _find_next_steps(result: SetupResult) -> views.NextSteps:

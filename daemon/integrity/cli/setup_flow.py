@@ -18,7 +18,8 @@ import click
 
 from integrity.cli.setup_questions import NONE, Asker, parse_choice, parse_names, parse_paths, spell_paths, wrap
 from integrity.cli.signals import stop_on_signals
-from integrity.config import Config, parse_duration, spell_duration
+from integrity.config import Config, spell_duration
+from integrity.config.parsers import duration, parse_copy_url
 from integrity.config.times import read_windows
 from integrity.errors import AppError, CatalogError, ChannelError, ConfigError, printable, show_path
 from integrity.jobs.setup.look import MachineView, look_around
@@ -252,8 +253,6 @@ class SetupQuestions:
 
     def _parse_copy(self, of: bytes, place: bytes, roots: Sequence[bytes]) -> tuple[bytes, str]:
         """Check what was given as a copy, and return it as the configuration has it."""
-        from integrity.config.parsers import parse_copy_url
-
         if not any(is_inside(of, root.rstrip(b"/")) for root in roots):
             raise ConfigError(f"{show_path(of)}: lies in none of the folders to watch, so it can't be compared")
         try:
@@ -301,7 +300,7 @@ class SetupQuestions:
                 self._output.say(wrap(line))
             return proposed
         question = "Within which time should every file be verified?"
-        return self._asker.ask(question, spell_duration(proposed), parse_duration, lines)
+        return self._asker.ask(question, spell_duration(proposed), duration(1), lines)
 
     def _ask_mail(self) -> TestedMail:
         """Ask where mails go, and try it; ask again if they don't arrive."""

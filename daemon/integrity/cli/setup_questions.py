@@ -162,7 +162,7 @@ def parse_names(text: str) -> list[str]:
     try:
         return list(words)
     except ValueError as error:
-        raise ConfigError(f"{text}: a quote is open; quote a name with blanks: '/mnt/my disk'") from error
+        raise ConfigError(f"{text}: a quote is not closed") from error
 
 
 def parse_paths(text: str, listed: Sequence[bytes]) -> list[bytes]:
@@ -197,7 +197,9 @@ def _parse_path(name: str, listed: Sequence[bytes]) -> list[bytes]:
         return list(listed[low - 1 : high])
     path = os.path.expanduser(os.fsencode(name))
     if not path.startswith(b"/"):
-        raise ConfigError(f"{show_path(path)}: neither a number of the list nor a path from /")
+        raise ConfigError(
+            f"{show_path(path)}: neither a number of the list nor a path from /; quote a name with blanks"
+        )
     return [os.path.realpath(path)]
 
 

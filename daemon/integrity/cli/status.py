@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode, code_for_kinds
+from integrity.cli.help import examples
 from integrity.cli.output import print_line
 from integrity.cli.params import PATH
 from integrity.cli.running import real_path
@@ -33,7 +35,13 @@ _NAGIOS = {ExitCode.OK: (0, "OK"), ExitCode.INCOMPLETE: (1, "WARNING"), ExitCode
 _NAGIOS_UNKNOWN = 3
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity status", "all watched folders, the service and alerts"),
+        ("integrity status /srv/photos", "one of them"),
+        ("integrity status --nagios", "one line for a monitoring plug-in"),
+    )
+)
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
 @click.option("--nagios", is_flag=True, help="Print one line for a monitoring plug-in; exits with 0, 1, 2, or 3.")
 @click.option("--prometheus", is_flag=True, help="Print metrics in the text format of Prometheus; exits with 0.")
@@ -56,7 +64,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
     try:
         found = _find(session, paths)
         if session.has_met_damage:
-            raise CatalogCorrupt("the catalog is damaged; run: integrity catalog check")
+            raise CatalogCorrupt(f"the catalog is damaged; run: {program.command('catalog check')}")
     except AppError as error:
         text = "; ".join(printable(line) for line in str(error).split("\n"))
         print_line(f"INTEGRITY UNKNOWN: {text}")
@@ -118,7 +126,6 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
 
 def _describe_rest(found: Status, live: ServiceView) -> Iterator[str]:
     """Write what concerns all roots, and hints."""
-    from integrity.paths import shell_path
     from integrity.views.text import describe_core
 
     if any(one.settings.builtin_excludes for one in found.roots):
@@ -126,11 +133,14 @@ def _describe_rest(found: Status, live: ServiceView) -> Iterator[str]:
     yield f"Hash core: {describe_core()}"
     yield from describe_service(live)
     for name in found.lost_copies:
-        yield f"Hint: the copy {name} is of an unwatched folder, so it is never compared:  integrity config check"
+        yield (
+            f"Hint: the copy {name} is of an unwatched folder, so it is never"
+            f" compared:  {program.command('config check')}"
+        )
     for path in found.unscanned:
-        yield f"Hint: {show_path(path)} is configured and was never scanned:  integrity scan {shell_path(path)}"
+        yield f"Hint: {show_path(path)} is configured and was never scanned:  {program.command('scan', path)}"
     for path in (one.root.path for one in found.roots if one.last_scrub is None and one.coverage.files):
-        yield f"Hint: {show_path(path)} was never verified:  integrity scrub {shell_path(path)}"
+        yield f"Hint: {show_path(path)} was never verified:  {program.command('scrub', path)}"
 
 
 def _status_object(found: Status, code: ExitCode) -> JsonObject:

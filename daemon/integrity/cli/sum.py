@@ -5,13 +5,21 @@ from __future__ import annotations
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.params import PATH, SIZE
 from integrity.cli.session import Session
 from integrity.cli.sum_options import SumOptions
 
 
-@click.command(name="sum")
+@click.command(
+    name="sum",
+    epilog=examples(
+        ("integrity sum -r /srv/photos > photos.md5", "checksums of all files, as md5sum writes them"),
+        ("integrity sum -c photos.md5", "check them"),
+        ("integrity sum --blake3 a.iso", "another algorithm"),
+    ),
+)
 @click.argument("names", nargs=-1, type=PATH, metavar="[FILE|DIR]...")
 @click.option("--md5", "chosen", flag_value="md5", multiple=True, help="MD5; the default.")
 @click.option("--xxh3", "chosen", flag_value="xxh3", multiple=True, help="XXH3 with 64 bits.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from integrity.hashing.manifests.reader import Manifest
 from integrity.jobs.sum.arguments import find_files
 from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit, match
 from integrity.jobs.sum.check import Checked, CheckTally, LineVerdict, check
+from integrity.paths import shell_word
 
 
 class SumRun:
@@ -293,6 +293,6 @@ def _explain(error: OSError) -> str:
 
 
 def _write_header(algorithms: tuple[Algorithm, ...]) -> bytes:
-    words = [os.fsencode(shlex.quote(word)) for word in sys.argv[1:]]
+    words = [os.fsencode(shell_word(word)) for word in sys.argv[1:]]
     command = b" ".join([b"integrity", *words])
     return write_hashdeep_header(algorithms, os.getcwdb(), command, is_root=os.geteuid() == 0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.extras import require_web
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 _SHORTEST_TOKEN = 16
 
 
-@click.command()
+@click.command(
+    epilog=examples(("integrity web", "then open the printed link"), ("integrity web --set-password", "a new password"))
+)
 @click.option("--set-password", "sets_password", is_flag=True, help="Ask for a new password, store it, and exit.")
 @click.pass_obj
 def web(session: Session, sets_password: bool) -> int:

@@ -16,6 +16,7 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast, get_args, get_type_hints
 
+from integrity import program
 from integrity.config.definition import Config
 from integrity.config.parsers import show
 from integrity.config.places import default_config_path
@@ -139,7 +140,9 @@ def load_config(path: str | bytes | None = None) -> Config:
     except (FileNotFoundError, NotADirectoryError) as error:
         if path is None:
             return Config()
-        raise ConfigError(f"no config file at {show_path(place)}: make one with: integrity config sample") from error
+        raise ConfigError(
+            f"no config file at {show_path(place)}: make one with: {program.command('config sample')}"
+        ) from error
     except OSError as error:
         raise ConfigError(f"can't read the config file {show_path(place)}: {error.strerror}") from error
     return parse_config(content, show_path(place))

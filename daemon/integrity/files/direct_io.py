@@ -20,6 +20,7 @@ import struct
 
 from integrity.files.extents import iterate_extents
 from integrity.files.open_beneath import open_beneath
+from integrity.files.syscalls import find_function
 
 USUAL_ALIGNMENT_BYTES = 4096  # if the kernel does not report it: no smaller than any logical block in use
 
@@ -80,9 +81,7 @@ _DIO_OFFSET_ALIGN_AT = 156  # stx_dio_mem_align before it never exceeds a page
 
 _SECOND_NS = 1_000_000_000
 
-_statx = ctypes.CDLL(None, use_errno=True).statx
-_statx.restype = ctypes.c_int
-_statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
+_statx = find_function("statx", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
 
 
 def find_birth_ns(root_fd: int, path: bytes) -> int | None:
@@ -137,9 +136,7 @@ def _statx_fields(fd: int, wanted: int) -> bytes | None:
 
 _WAIT_BEFORE_WRITE_WAIT_AFTER = 1 | 2 | 4
 
-_sync_file_range = ctypes.CDLL(None, use_errno=True).sync_file_range
-_sync_file_range.restype = ctypes.c_int
-_sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+_sync_file_range = find_function("sync_file_range", ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
 def write_back(fd: int) -> None:

@@ -19,6 +19,7 @@ import uuid
 from typing import BinaryIO, NamedTuple
 
 from integrity.errors import AppError
+from integrity.files.syscalls import find_function
 
 _FS_IOC_GETFSUUID = 0x80111500  # linux/fs.h: struct fsuuid2, 1 byte of length and 16 of value; Linux 6.9
 _FSUUID2_BYTES = 17
@@ -206,7 +207,7 @@ def _describe_root() -> Mount:
 def _find_type(fd: int) -> str:
     """Return the type of the file system of an open file; its number, in hexadecimal, if it is none of the known."""
     buffer = ctypes.create_string_buffer(_STATFS_BYTES)
-    if ctypes.CDLL(None, use_errno=True).fstatfs(fd, buffer) != 0:
+    if find_function("fstatfs", ctypes.c_int, ctypes.c_void_p)(fd, buffer) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     number = ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
     return _TYPES.get(number, f"type-{number:x}")

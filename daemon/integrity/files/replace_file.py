@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from stat import S_IMODE
 
 from integrity.files.open_beneath import stat_beneath
+from integrity.files.syscalls import find_function
 from integrity.model import Capability
 
 _FS_IOC_GETFLAGS = 0x80086601
@@ -232,9 +233,7 @@ _RENAME_EXCHANGE = 2
 UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 """Errors of a file system that does not support this kind of rename."""
 
-_renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-_renameat2.restype = ctypes.c_int
-_renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+_renameat2 = find_function("renameat2", ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
 
 
 def may_exchange(capability: Capability) -> bool:

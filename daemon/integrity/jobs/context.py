@@ -348,9 +348,9 @@ class RootRun:
         """Report a name that was skipped."""
         self._note(Note(NoteKind.SKIPPED, self.root.path, path, messages.skipped(reason), reason))
 
-    def note(self, kind: NoteKind, path: bytes | None, message: str) -> None:
+    def note(self, kind: NoteKind, path: bytes | None, message: str, skip_reason: SkipReason | None = None) -> None:
         """Report something worth listing."""
-        self._note(Note(kind, self.root.path, path, message))
+        self._note(Note(kind, self.root.path, path, message, skip_reason))
 
     def _note(self, note: Note) -> None:
         self.report_queued()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
+from integrity import program
 from integrity.catalog import own_files
 from integrity.catalog.own_files import root_lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
@@ -137,6 +138,6 @@ def _describe(root: bytes, holder: LockHolder | None) -> str:
     if holder.socket is not None:
         return (
             f"{name}: the service (process {holder.pid}) works on it, at a {holder.job}; try again when that has ended,"
-            " which is shown by: integrity status"
+            f" which is shown by: {program.command('status')}"
         )
     return f"{name}: a {holder.job} of it is running (process {holder.pid}); wait for it to end, or stop that process"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.alerts.wording import ORIGINAL_INTACT
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
@@ -212,10 +213,13 @@ def displaced(command: str, error: ReadError | None) -> str:
     return f"{other} has this name now; to find out what became of the recorded one: {command}"
 
 
-NEWER_WAITS = (
-    "was written to after the problem was found: the finding below is about its former content; to keep the present"
-    " content: integrity accept FILE --reason WHY"
-)
+def newer_waits(path: bytes) -> str:
+    """Report that a file with a finding was changed since."""
+    return (
+        "was written to after the problem was found: the finding below is about its former content; to keep the present"
+        f" content: {program.command('accept', path, '--reason WHY')}"
+    )
+
 
 # Folders, disks, and the catalog
 
@@ -416,9 +420,9 @@ def gone_silent(reason: str) -> str:
 
 
 NOTHING_RECORDED = "no file is recorded here, so nothing was compared; without --no-scan the files are recorded first"
-OTHER_REASONS = "other reasons; each with: integrity --json compare"
+OTHER_REASONS = "other reasons; `compare --json` prints each"
 MOVED_MEANWHILE = "changed or disappeared during the comparison; compare again"
-RECORD_CONTRADICTS = "the file's record contradicts itself; see: integrity catalog check"
+RECORD_CONTRADICTS = "the file's record contradicts itself; `catalog check` shows how much of the catalog is damaged"
 BEHIND = "the backup is allowed to be this far behind"
 
 

@@ -284,7 +284,7 @@ def report_absent(run: RootRun, absent: dict[bytes, str]) -> None:
 def _describe(why: str) -> str:
     return (
         f"{why}, so nothing is said of the files recorded below it, and none is taken out of the catalog. Mount the"
-        " right disk and run again; if it is not coming back, take its files out with: integrity forget"
+        " right disk and run again; if it is not coming back, forget its files."
     )
 
 

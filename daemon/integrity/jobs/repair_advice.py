@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import findings
 from integrity.catalog.copies import find_good_copy
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingKind
-from integrity.paths import absolute, shell_path
+from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import KINDS_OF_VOTES, VERDICTS, CopyVote, Judgement, Verdict, arbitrate
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def advise_repair(
     found = arbitrate(Judgement(verdict), CopyVote.SAME)
     if found.command is None:
         return None
-    places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shlex.quote(name)}
+    places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(name)}
     return Advice(found.words, found.command.format(**places))
 
 
@@ -62,6 +61,6 @@ def renew_copy_advice(connection: Connection, root: bytes, path: bytes, file_id:
     for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
         if one.copy and one.kind in _VOTES:
             found = arbitrate(Judgement(Verdict.INTACT), _VOTES[one.kind])
-            places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shlex.quote(one.copy)}
+            places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(one.copy)}
             command = None if found.command is None else found.command.format(**places)
             findings.set_step(connection, [one.id], found.words, command)

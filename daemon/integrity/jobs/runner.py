@@ -13,15 +13,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import backup, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.repair_journal import find_repairs
-from integrity.config import Config
-from integrity.errors import AppError, CopyBeingMade, show_path
+from integrity.config import Config, default_catalog_path
+from integrity.errors import AppError, CopyBeingMade, ReadInterrupted, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.read_errors import ErrorBudget
@@ -37,12 +38,12 @@ from integrity.jobs.report import Compared, Note, NoteKind, Report, Stop, Summar
 from integrity.jobs.scan.scanner import Scanner
 from integrity.jobs.targets import Target, find_targets, is_inside
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
-from integrity.model import FindingKind, Job, Outcome, RootId, RootState, RunCounts, RunId, Tally
-from integrity.paths import shell_path
+from integrity.model import FindingKind, Job, Outcome, RootId, RootState, RunCounts, RunId, SkipReason, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from integrity.jobs.repair.kept import KeptReport
     from integrity.jobs.repair.run import OnDone, OnPlan, RepairOptions, RepairSummary
     from integrity.jobs.repair.targets import Wanted
 
@@ -194,6 +195,30 @@ def repair(
             summary.is_suspended |= not (was_run or context.stop.is_set())
     summary.is_interrupted = context.stop.is_set()
     return summary
+
+
+def remove_kept(context: Context, found: Sequence[KeptReport]) -> list[KeptReport]:
+    """
+    Remove damaged files that repairs left, until the job is asked to stop; return what became of each.
+
+    Raises:
+        CatalogLocked: another job is running on one of the roots.
+    """
+    from integrity.files.buffers import Buffers
+    from integrity.jobs.repair.kept import KeptRemover
+
+    done: list[KeptReport] = []
+
+    def work(run: RootRun) -> None:
+        with Buffers() as buffers, suppress(ReadInterrupted):
+            remover = KeptRemover(run, buffers)
+            own = (one.kept for one in found if one.root.id == run.root.id)
+            done.extend(remover.remove(kept) for kept in own)
+
+    for path in dict.fromkeys(one.root.path for one in found):
+        if not context.stop.is_set():
+            run_on(context, path, Job.REPAIR, work)
+    return done
 
 
 def run_on(context: Context, path: bytes, job: Job, work: Callable[[RootRun], None]) -> Summary:
@@ -358,7 +383,7 @@ def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:
             FindingKind.ROOT_SUSPENDED,
             messages.never_there(reason),
             step="correct its path in the configuration, or mount its disk; then look again",
-            command=f"integrity scan {shell_path(run.root.path)}",
+            command=program.stored_command("scan", run.root.path),
         )
 
 
@@ -378,12 +403,17 @@ def _resume(run: RootRun) -> None:
 
 
 def _warn_of_catalog(run: RootRun) -> None:
-    """Warn if the catalog lies in the tree that it describes: a failed disk would take both."""
+    """
+    Warn if the catalog lies in the tree that it describes: a failed disk would take both.
+
+    At its usual place, in a home folder, that is no mistake of its owner: it is listed with what is left out.
+    """
     path = os.path.realpath(run.catalog.path)
     if path.startswith(run.root.path.rstrip(b"/") + b"/"):
-        run.note(
-            NoteKind.WARNING, None, f"the catalog {show_path(path)} lies inside this root: it is left out; move it"
-        )
+        is_usual = run.catalog.path == default_catalog_path()
+        text = f"the catalog {show_path(path)} lies in this folder and is left out; if the disk fails, both are lost:"
+        text += f" keep a copy elsewhere, with: {program.command('catalog backup FOLDER')}"
+        run.note(NoteKind.WARNING, None, text, SkipReason.EXCLUDED if is_usual else None)
     for warning in run.catalog.warnings:
         run.note(NoteKind.WARNING, None, warning)
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import UNSEEN, RootRecord, add_root, find_roots, remove_unseen
 from integrity.errors import ConfigError, RootSuspended, show_path
@@ -50,7 +51,7 @@ def find_target(connection: Connection, path: bytes) -> Target:
     target = _find_replaced(connection, roots, path) or _match(roots, os.path.realpath(path))
     if target is None:
         raise ConfigError(
-            f"{show_path(path)}: lies in no recorded folder; record it with: integrity scan {show_path(path)}"
+            f"{show_path(path)}: lies in no recorded folder; record it with: {program.command('scan', path)}"
         )
     return target
 
@@ -86,7 +87,7 @@ def find_targets(
     named = list(dict.fromkeys(os.path.realpath(path) for path in paths))
     wanted = named or _all_roots(roots, configured)
     if not wanted:
-        raise ConfigError("no folder is recorded yet; name one: integrity scan FOLDER")
+        raise ConfigError(f"no folder is recorded yet; name one: {program.command('scan FOLDER')}")
     matches = [(path, _match(roots, path) or _new_root(path, configured)) for path in wanted]
     if named and not may_add:
         _refuse_new([path for path, match in matches if isinstance(match, RootIdentity)])
@@ -133,7 +134,7 @@ def _match(roots: Sequence[RootRecord], path: bytes) -> Target | None:
         if root.path.startswith(path.rstrip(b"/") + b"/"):
             raise ConfigError(
                 f"{show_path(path)}: contains {show_path(root.path)}, which is recorded by itself; name that"
-                f" folder, or take it out first with: integrity forget {show_path(root.path)}"
+                f" folder, or take it out first with: {program.command('forget', root.path)}"
             )
     return None
 
@@ -175,7 +176,10 @@ def _refuse_new(paths: Sequence[bytes]) -> None:
 def refuse_new(path: bytes) -> str:
     """Return the message that a folder is not watched and who may add it."""
     name = show_path(path)
-    return f"{name}: is not watched yet; only root or the service's own user adds it, with: sudo integrity scan {name}"
+    return (
+        f"{name}: is not watched yet; only root or the service's own user adds it, with:"
+        f" {program.sudo_command('scan', path)}"
+    )
 
 
 def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.alerts.channels import NO_CHANNELS, send_test
+from integrity import program
+from integrity.alerts.channels import describe_no_channels, send_test
 from integrity.catalog.actions import Action, record_action
 from integrity.errors import AppError, ConfigError, RootSuspended, printable, show_path
 from integrity.jobs import runner
@@ -29,7 +30,6 @@ from integrity.jobs.repair.plan import FilePlan, PlanOutcome
 from integrity.jobs.repair.run import RepairOptions
 from integrity.jobs.repair.targets import find_wanted
 from integrity.model import ActionVerb, Job
-from integrity.paths import shell_path
 from integrity.service.control.requests import Act, ActDone, ActVerb, RepairPlanned
 from integrity.service.device_queue import LogReport
 
@@ -169,10 +169,11 @@ def _repair(context: Context, act: Act) -> ActDone:
         why = printable(plan.reason or "no copy has all of the damaged blocks intact")
         raise AppError(f"{name}: can't be repaired: {why}; plan the repair to see the copies that were asked")
     if not done.is_repaired:
-        command = f"integrity repair {shell_path(_get_path(act))} --apply"
+        command = program.command("repair", _get_path(act), "--apply")
         raise AppError(
             f"{name}: not repaired: {printable(done.message)}; if the service may not write there, run this as root:"
-            f" {command}; or let the service repair from now on: integrity service install --allow-repair --now"
+            f" {command}; or let the service repair from now on:"
+            f" {program.command('service install --allow-repair --now')}"
         )
     kept = f"; the damaged file is kept as {show_path(done.kept)}" if done.kept is not None else ""
     remark = f"; {printable(done.message)}" if done.message else ""
@@ -185,7 +186,8 @@ def _run_repair(context: Context, act: Act, *, applies: bool) -> tuple[FilePlan,
     wanted = find_wanted(context.catalog, context.config, [path], (), None)
     if wanted[0].is_folder:
         raise ConfigError(
-            f"{show_path(path)}: is a folder; name one file, or repair all of it with: integrity repair FOLDER"
+            f"{show_path(path)}: is a folder; name one file, or repair all of it with:"
+            f" {program.command('repair', path)}"
         )
     plans: list[FilePlan] = []
     done: list[RepairedFile] = []
@@ -194,14 +196,16 @@ def _run_repair(context: Context, act: Act, *, applies: bool) -> tuple[FilePlan,
         raise AppError(f"{show_path(path)}: the repair was interrupted; nothing was changed, try again")
     if not plans:
         root = wanted[0].target.root.path
-        raise RootSuspended(f"{show_path(root)}: is suspended, so nothing in it is repaired; see: integrity status")
+        raise RootSuspended(
+            f"{show_path(root)}: is suspended, so nothing in it is repaired; see: {program.command('status')}"
+        )
     return plans[0], done[0] if done else None
 
 
 def _test_alert(context: Context, act: Act) -> ActDone:
     results = send_test(context.config, clock=context.clock)
     if not results:
-        raise ConfigError(NO_CHANNELS)
+        raise ConfigError(describe_no_channels())
     said = "; ".join(f"{name}: {'sent' if error is None else f'FAILED: {error}'}" for name, error in results)
     with context.catalog.transaction() as connection:
         record_action(connection, Action(act.actor, ActionVerb.TEST_ALERT, said), context.now())

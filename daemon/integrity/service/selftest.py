@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from integrity.alerts.channels import NO_CHANNELS, make_channels
+from integrity.alerts.channels import describe_no_channels, make_channels
 from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.catalog import files, outbox
@@ -185,7 +185,7 @@ def run_self_test(
     """
     has_channel = bool(make_channels(config, hostname=hostname) or config.alerts.heartbeat_url)
     if needs_channel and not has_channel:
-        raise ConfigError(NO_CHANNELS)
+        raise ConfigError(describe_no_channels())
     with make_folder() as folder:
         own = Config(catalog=folder + b"/catalog.db", mail=config.mail, alerts=replace(config.alerts, group_s=0))
         root = plant(folder)

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import copying, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
@@ -131,7 +132,8 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         if backups:
             raise CatalogMissing(
                 f"no catalog at {show_path(path)}, but backups of it, the newest being {show_path(backups[-1])}: bring"
-                " it back with: integrity catalog restore; to begin anew all the same, move the backups away"
+                f" it back with: {program.command('catalog restore')}; to begin anew all the same, move the"
+                " backups away"
             )
         Catalog.create(path, seal_key=key, clock=clock).close()
         _log.info("catalog_made path=%s", show_path(path))
@@ -141,7 +143,7 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
         with Catalog.open(path, writes=True, seal_key=key) as catalog:
             rows = catalog.damaged_rows
             if rows:
-                message = f"the catalog is damaged: {list_damage(rows)}; run: integrity catalog check"
+                message = f"the catalog is damaged: {list_damage(rows)}; run: {program.command('catalog check')}"
                 _log.warning("catalog_damaged: %s", message)
                 _open_findings(catalog, message, int(clock()))
     except CatalogCorrupt as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.config import MAILS_PER_HOUR, spell_duration
 from integrity.errors import printable, show_path
 from integrity.views.objects import JsonObject, iso_time
@@ -26,13 +27,13 @@ def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) 
         yield f"Alerts: to {_list(alerts.recipients)}; {sent}"
     else:
         yield "Alerts: nobody will be told of damage: only the service sends alerts, and none runs"
-        yield f"  to {_list(alerts.recipients)} once it runs ({sent}):  integrity service install --now"
+        yield f"  to {_list(alerts.recipients)} once it runs ({sent}):  {program.command('service install --now')}"
     if alerts.unsent and alerts.unsent_since is not None:
         yield f"  unsent     {count(alerts.unsent, 'message')}, written since {local_time(alerts.unsent_since)}"
     if alerts.findings_waiting and alerts.waiting_since is not None:
         since = f"{count(alerts.findings_waiting, 'finding')}, the first since {local_time(alerts.waiting_since)}"
         yield f"  waiting    {since}{_explain(alerts, live)}"
-        yield "             read them now:  integrity findings"
+        yield f"             read them now:  {program.command('findings')}"
 
 
 def describe_nobody(config_path: bytes) -> Iterator[str]:
@@ -41,12 +42,12 @@ def describe_nobody(config_path: bytes) -> Iterator[str]:
 
     yield NOBODY
     yield f"  {HOW_TO_TELL}, in {show_path(config_path)}"
-    yield "  a commented sample:  integrity config sample;  to try it:  integrity alert test"
+    yield f"  a commented sample:  {program.command('config sample')};  to try it:  {program.command('alert test')}"
 
 
 def describe_recipients(recipients: Sequence[str]) -> str:
     """Write who is told, on one line."""
-    return f"alerts go to {_list(recipients)}; to try it:  integrity alert test"
+    return f"alerts go to {_list(recipients)}; to try it:  {program.command('alert test')}"
 
 
 def _list(recipients: Sequence[str]) -> str:
@@ -90,7 +91,7 @@ def describe_channel(state: ChannelState, styler: Styler) -> Iterator[str]:
     waiting = f"; {count(state.waiting, 'message')} waiting for it" if state.waiting else ""
     mark = styler.style(f"alerts by {printable(state.name)} fail", "yellow")
     yield f"{mark} since {local_time(state.failing_since)}: {printable(state.last_error or '')}{waiting}"
-    yield "  once it works again, try it:  integrity alert test"
+    yield f"  once it works again, try it:  {program.command('alert test')}"
 
 
 def channel_object(state: ChannelState) -> JsonObject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.config import spell_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -31,7 +32,7 @@ def describe_copy(one: CopyStatus, live: ServiceView, styler: Styler) -> Iterato
         yield f"  now        {printable(wait)}"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  integrity findings"
+        yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  {program.command('findings')}"
     yield ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.config import format_size, spell_size
 from integrity.errors import printable, show_path
 from integrity.model import BaselineReason
@@ -49,7 +50,7 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
         yield f"  copy        {printable(where)}: {_describe_copy(copy.state)}"
     if not story.copies:
-        yield "  copy        none known; to find intact copies: integrity compare"
+        yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
     yield from _describe_findings(story, styler)
 
 

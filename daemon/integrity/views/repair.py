@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.config import format_size
 from integrity.errors import printable, show_path
-from integrity.paths import absolute, path_fields, shell_path
+from integrity.paths import absolute, path_fields
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.text import local_time
 
@@ -45,7 +46,7 @@ def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool) -> Iterator[
     if plan.reason:
         yield f"  reason     {printable(plan.reason)}"
     if plan.outcome.value == "whole" and plan.kinds:
-        yield f"  next       to close its finding:  integrity scrub {shell_path(absolute(plan.root, plan.path))}"
+        yield f"  next       to close its finding:  {program.command('scrub', absolute(plan.root, plan.path))}"
     expected = plan.expected
     if plan.outcome.value == "whole" or expected is None:
         return
@@ -58,9 +59,9 @@ def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool) -> Iterator[
     for copy, trouble in plan.troubles:
         yield f"  copy       {printable(copy)}: {printable(trouble)}"
     if plan.is_newer and plan.outcome.value == "repairable":
-        path = shell_path(absolute(plan.root, plan.path))
+        path = absolute(plan.root, plan.path)
         yield "  caution    it was written to since it was recorded, perhaps on purpose; to keep its content:"
-        yield f"             integrity accept {path} --reason WHY"
+        yield f"             {program.command('accept', path, '--reason WHY')}"
     for other in plan.others:
         yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are replaced together"
     if plan.outcome.value == "repairable":

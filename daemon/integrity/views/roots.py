@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.config import format_duration, format_size, spell_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -105,7 +106,7 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
         yield f"  skipped    {names} in the last scan: links, special files, other mounts, and excluded files"
     if one.open_kinds:
         color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  integrity findings"
+        yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  {program.command('findings')}"
     yield f"  last scan  {describe_root_run(one.last_scan)}"
     yield f"  last scrub {describe_root_run(one.last_scrub)}"
     if one.working is not None:
@@ -153,7 +154,7 @@ def _describe_gaps(one: RootStatus) -> Iterator[str]:
         yield f"could not be checked: {describe_kinds(one.gaps)}"
     if covered.uncovered_files:
         size = f"{count(covered.uncovered_files, 'file')} ({format_size(covered.uncovered_bytes)})"
-        yield f"{size} damaged or uncertain: see integrity findings"
+        yield f"{size} damaged or uncertain: see {program.command('findings')}"
     if covered.cache_possible_files:
         size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
         yield f"{size} possibly read from the cache, not from the disk"

@@ -6,6 +6,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity import program
 from integrity.config import format_size, spell_duration
 from integrity.errors import show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -54,7 +55,9 @@ def sum_up_status(status: Status, open_kinds: Counter[FindingKind], live: Servic
     if damage:
         return Sentence(Gravity.PROBLEM, f"Found: {describe_kinds(damage)}.", tuple(doubts))
     if not status.roots:
-        return Sentence(Gravity.WARNING, "No folder is watched yet.", ("Record one with: integrity scan FOLDER",))
+        return Sentence(
+            Gravity.WARNING, "No folder is watched yet.", (f"Record one with: {program.command('scan FOLDER')}",)
+        )
     if doubts:
         return Sentence(Gravity.WARNING, doubts[0], tuple(doubts[1:]))
     return Sentence(Gravity.GOOD, _praise(status))

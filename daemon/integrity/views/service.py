@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity import __version__
+from integrity import __version__, program
 from integrity.config import format_size
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
@@ -53,7 +53,7 @@ def describe_service(live: ServiceView) -> Iterator[str]:
         return
     if state is None:
         yield "Service: none runs for this catalog"
-        yield "Next runs: none by themselves; have cron or a timer run `integrity scrub --due` every night"
+        yield f"Next runs: none by themselves; have cron or a timer run `{program.command('scrub --due')}` every night"
         return
     other = "" if state.version == __version__ else f"; this command is version {__version__}: restart the service"
     yield (

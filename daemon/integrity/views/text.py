@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from integrity import program
 from integrity.alerts.wording import damage, next_steps, other_names, read_on, title
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
@@ -187,7 +188,7 @@ def describe_summary(summary: Summary, styler: Styler) -> Iterator[str]:
     if counts.findings_open:
         yield f"  {count(counts.findings_open, 'finding')} open, {counts.findings_opened:,} of them new"
     elif summary.job is Job.SCAN and counts.new and counts.new == counts.known - counts.skipped:
-        yield f"  {count(counts.new, 'file')} recorded, none verified yet; next: integrity scrub"
+        yield f"  {count(counts.new, 'file')} recorded, none verified yet; next: {program.command('scrub')}"
 
 
 def _describe_compared(compared: Compared) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
+from integrity import program
 from integrity.alerts.wording import title
 from integrity.catalog.actions import Action
 from integrity.config import format_duration, format_size
@@ -71,6 +72,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "shell": shell_path,
     "size": format_size,
     "title": title,
+    "typed": program.spell_command,
     "url": quote_path,
 }
 """Filters by name."""

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from integrity import program
+from integrity.alerts.wording import next_steps, title
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import replace_baseline
@@ -28,7 +30,7 @@ from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import ensure_mounts
-from integrity.errors import ConfigError, ReadError, Vanished, show_path
+from integrity.errors import CatalogError, ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
 from integrity.files.read import Reader
@@ -38,8 +40,18 @@ from integrity.jobs.judge.inodes import leads_to
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.targets import Target, find_target
-from integrity.kinds import POSSIBLE_DAMAGE
-from integrity.model import ActionVerb, BaselineReason, FileId, FindingId, FindingKind, Reading, RootId, Witness
+from integrity.kinds import POSSIBLE_DAMAGE, REPAIRABLE
+from integrity.model import (
+    ActionVerb,
+    BaselineReason,
+    FileId,
+    FindingId,
+    FindingKind,
+    FindingState,
+    Reading,
+    RootId,
+    Witness,
+)
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -115,10 +127,38 @@ def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
                 )
             if record is None:
                 raise ConfigError(
-                    f"{show_path(path)}: is not recorded, so there is nothing to accept; record it with: integrity scan"
+                    f"{show_path(path)}: is not recorded, so there is nothing to accept; record it with:"
+                    f" {program.command('scan')}"
                 )
             targets.append(target)
     return targets
+
+
+def find_numbered(catalog: Catalog, numbers: Sequence[int], *, is_folder: bool = False) -> list[bytes]:
+    """
+    Return the absolute paths of the files that findings are about; ``is_folder``: those of folders.
+
+    Raises:
+        ConfigError: there is no such finding, it is closed, or it can't be accepted; the message says what to do.
+    """
+    with catalog.read() as connection:
+        return [_find_place(connection, number, is_folder=is_folder) for number in numbers]
+
+
+def _find_place(connection: Connection, number: int, *, is_folder: bool) -> bytes:
+    try:
+        one = findings.get_finding(connection, FindingId(number))
+    except CatalogError as error:
+        raise ConfigError(str(error)) from error
+    place = absolute(one.root, one.path)
+    if one.state is FindingState.RESOLVED:
+        raise ConfigError(f"finding {number}: is closed already ({one.resolution}); there is nothing to accept")
+    kinds = {FindingKind.MASS_CHANGE} if is_folder else REPAIRABLE
+    if one.kind not in kinds or one.copy is not None:
+        steps = "; ".join(f"{step.words}: {step.command}" if step.command else step.words for step in next_steps(one))
+        can = "can't be accepted" if steps else "can't be accepted; it ends by itself when its cause is gone"
+        raise ConfigError(f"finding {number} ({title(one)}, {show_path(place)}): {can}{f': {steps}' if steps else ''}")
+    return place
 
 
 def accept_file(context: Context, target: Target, reason: str) -> AcceptedFile:
@@ -202,7 +242,9 @@ def plan_folders(catalog: Catalog, paths: Sequence[bytes], wanted: frozenset[Fil
     if not any(plan.changes or plan.deletions for plan in plans):
         damaged = sum(plan.left_out for plan in plans)
         beside = f" but {damaged:,} damaged files, which are accepted one by one, by name" if damaged else ""
-        raise ConfigError(f"nothing waits for a decision there{beside}; see what is open with: integrity findings")
+        raise ConfigError(
+            f"nothing waits for a decision there{beside}; see what is open with: {program.command('findings')}"
+        )
     return plans
 
 

@@ -2,18 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import findings
 from integrity.catalog.actions import Action, record_action
-from integrity.errors import CatalogError, ConfigError
+from integrity.catalog.roots import find_roots
+from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs.actor import find_user
-from integrity.model import ActionVerb, Actor, Finding, FindingId, FindingState
+from integrity.model import ActionVerb, Actor, Finding, FindingId, FindingKind, FindingState
+from integrity.paths import absolute
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
+
+
+def list_findings(
+    catalog: Catalog,
+    *,
+    kinds: Collection[FindingKind] = (),
+    path: bytes | None = None,
+    include_resolved: bool = False,
+    since: int | None = None,
+) -> list[Finding]:
+    """
+    Return the findings that match, each incident once, in the order of their numbers.
+
+    Args:
+        kinds: empty: all of them.
+        path: absolute; only findings at or below it.
+        since: only findings that changed at or after this time.
+
+    Raises:
+        ConfigError: nothing that is watched is at the path, so "none" would not mean that all is well.
+    """
+    with catalog.read() as connection:
+        found = findings.find_findings(connection, include_resolved=include_resolved, since=since)
+        if path is not None:
+            _require_watched(connection, path)
+        matching = [
+            one
+            for one in found
+            if (not kinds or one.kind in kinds) and (path is None or _is_below(absolute(one.root, one.path), path))
+        ]
+        return findings.as_incidents(connection, matching)
+
+
+def _require_watched(connection: Connection, path: bytes) -> None:
+    known = [root.path for root in find_roots(connection)]
+    if not any(_is_below(root, path) or _is_below(path, root) for root in known):
+        raise ConfigError(
+            f"{show_path(path)}: is not watched, so there are no findings about it; the watched folders:"
+            f" {program.command('root list')}"
+        )
+
+
+def _is_below(path: bytes, folder: bytes) -> bool:
+    return path == folder or path.startswith(folder.rstrip(b"/") + b"/")
 
 
 def acknowledge_findings(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import mark_suspects
@@ -113,7 +114,9 @@ def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool, now: int, acto
     with catalog.transaction() as connection:
         root = find_root(connection, path)
         if root.state is RootState.SUSPENDED:
-            raise ConfigError(f"{show_path(path)}: is suspended; look at it first, then: integrity root release")
+            raise ConfigError(
+                f"{show_path(path)}: is suspended; look at it first, then: {program.command('root release')}"
+            )
         if is_paused is (root.state is RootState.PAUSED):
             raise ConfigError(f"{show_path(path)}: is {'paused already' if is_paused else 'not paused'}")
         if is_paused:

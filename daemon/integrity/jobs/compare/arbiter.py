@@ -12,7 +12,6 @@ I2  Beyond ``FINDINGS_AT_MOST`` findings of one kind in one run, one finding abo
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +33,7 @@ from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE, REPAIRABLE, headline
 from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
-from integrity.paths import absolute, shell_path
+from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import (
     COMPARE,
     READ_FIRST,
@@ -422,7 +421,7 @@ class CopyArbiter:
     def _make_command(self, path: bytes, command: str) -> str:
         root = self._run.root.path
         return command.format(
-            path=shell_path(absolute(root, path)), root=shell_path(root), copy=shlex.quote(self._compared.copy)
+            path=shell_path(absolute(root, path)), root=shell_path(root), copy=shell_word(self._compared.copy)
         )
 
     def finish(self, over: frozenset[FindingKind]) -> None:

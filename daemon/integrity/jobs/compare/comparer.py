@@ -14,10 +14,10 @@ I3  An unreachable copy leaves everything as it was.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import baselines, copies, copy_listing, findings
 from integrity.catalog.baselines import Verified
 from integrity.catalog.copies import CopyRecord, CopyState
@@ -46,7 +46,7 @@ from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
-from integrity.paths import shell_path
+from integrity.paths import shell_word
 from integrity.verdict import KINDS_OF_VOTES, CopyVote, Level
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def compare_root(
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
         with run.writing() as connection:
             text = messages.unreachable(str(error), compared.published + compared.read)
-            command = f"integrity compare {shell_path(source.base)} --with {shlex.quote(source.name)}"
+            command = program.stored_command("compare", source.base, "--with", shell_word(source.name))
             step = "mount its disk, start its server or correct its address, then compare"
             run.open_finding(
                 connection, FindingKind.COPY_UNREADABLE, text, copy=source.name, step=step, command=command

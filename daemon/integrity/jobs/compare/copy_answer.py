@@ -162,7 +162,7 @@ def answer_by_reading(
     """Turn a reading of the copy's file, and its difference from the record, into an answer."""
     size = reading.witness.size_bytes
     if difference.is_catalog_damaged:
-        reason = "what is recorded of the file is damaged; see integrity catalog check"
+        reason = "what is recorded of the file is damaged; `catalog check` shows how much of the catalog is"
         return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, is_file_suspect=True)
     if difference.is_same:
         return CopyAnswer(CopyVote.SAME, level, size_bytes=size)

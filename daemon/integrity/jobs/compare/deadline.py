@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import copies, findings
 from integrity.catalog.copies import CopyWaits, find_waits
 from integrity.catalog.findings import NewFinding
@@ -23,7 +24,7 @@ from integrity.jobs import messages
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState
-from integrity.paths import shell_path
+from integrity.paths import shell_word
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -150,7 +151,7 @@ def _check_copy(context: Context, facts: CopyFacts) -> Finding | None:
         describe_overdue(facts, facts.waits, now),
         copy=settings.name,
         step=step,
-        command=f"integrity compare {shell_path(settings.of)} --with {settings.name}",
+        command=program.stored_command("compare", settings.of, "--with", shell_word(settings.name)),
     )
     with context.catalog.transaction() as connection:
         if not has_root(connection, root.id):

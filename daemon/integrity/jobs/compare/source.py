@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from integrity import program
 from integrity.catalog.copies import CopyRecord, find_copies
 from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
@@ -21,6 +22,7 @@ from integrity.config.copy_urls import find_local_path, has_backend_options, is_
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.targets import is_inside
+from integrity.paths import shell_word
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -208,8 +210,9 @@ def _choose_base(
     if not paths and len(all_roots) == 1:
         return all_roots[0]
     if not all_roots:
-        raise ConfigError("no folder is recorded yet; name one: integrity compare FOLDER --with COPY")
-    raise ConfigError(f"{text}: name the one folder that it is a copy of: integrity compare FOLDER --with {text}")
+        raise ConfigError(f"no folder is recorded yet; name one: {program.command('compare FOLDER --with COPY')}")
+    command = program.command("compare FOLDER --with", shell_word(text))
+    raise ConfigError(f"{text}: name the one folder that it is a copy of: {command}")
 
 
 def _folder_of(catalog: Catalog, roots: Sequence[RootRecord], path: bytes) -> bytes:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import candidates, findings, gate_passes, roots
 from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.findings import NewFinding
@@ -269,7 +270,7 @@ def _close(connection: Connection, verdict: GateVerdict, reason: str, now: int) 
         verdict.target.prefix or None,
         f"{reason}. Backups are blocked until you decide.",
         step="look at what changed; once it is fixed, check again",
-        command=f"integrity gate {shell_path(verdict.path)}",
+        command=program.stored_command("gate", verdict.path),
     )
     findings.open_finding(connection, new, now=now, run_id=None)
 
@@ -288,7 +289,7 @@ def _say_not_closed(connection: Connection, target: Target) -> str:
         for one in findings.find_findings(connection, root_id=target.root.id, copy="")
         if one.kind is FindingKind.SUSPICIOUS_CHANGE
     ]
-    beside = f"; that of {', '.join(closed)} is" if closed else "; what else is open: integrity findings"
+    beside = f"; that of {', '.join(closed)} is" if closed else f"; what else is open: {program.command('findings')}"
     return f"{show_path(path)}: its gate is not closed by suspicious changes, so there is nothing to release{beside}"
 
 

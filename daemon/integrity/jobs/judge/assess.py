@@ -17,6 +17,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
+from integrity import program
 from integrity.catalog import baselines, candidates, files, findings
 from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateRecord, CandidateState
@@ -39,7 +40,7 @@ from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.report import NoteKind
 from integrity.kinds import ENDED_BY_GOOD_READING
 from integrity.model import BaselineReason, FileId, Policy, ReadHow, Reading, Tally, Witness
-from integrity.paths import shell_path
+from integrity.paths import absolute
 from integrity.verdict import DAMAGE, Judgement, finding_of
 
 if TYPE_CHECKING:
@@ -323,7 +324,8 @@ class Assessor:
         self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
         if self.account.from_disk and self._reported.add(record.id):
             if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
-                self._run.note(NoteKind.CHANGED, record.path, messages.NEWER_WAITS)
+                note = messages.newer_waits(absolute(self._run.root.path, record.path))
+                self._run.note(NoteKind.CHANGED, record.path, note)
             with self._run.catalog.read() as connection:
                 self._run.report_open_findings(connection, record.path)
 
@@ -453,7 +455,7 @@ class Assessor:
     def count_displaced(self, displaced: Iterable[tuple[FileRecord, ReadError | None]]) -> None:
         """Count displaced files as missing when no walk follows: their new location is unknown."""
         run = self._run
-        command = f"integrity scan {shell_path(run.root.path)}"
+        command = program.command("scan", run.root.path)
         for record, error in displaced:
             self._count_open(record, Tally.MISSING)
             run.is_incomplete = True

@@ -23,6 +23,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from integrity import program
 from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.files import Position, page_in_order
 from integrity.catalog.roots import find_roots
@@ -127,7 +128,7 @@ def plan_export(
         if not paths:
             targets = [Target(root, b"", is_named=False) for root in find_roots(connection)]
         if not targets:
-            raise ConfigError("no folder is recorded yet; record one with: integrity scan FOLDER")
+            raise ConfigError(f"no folder is recorded yet; record one with: {program.command('scan FOLDER')}")
         for target in targets:
             page, _ = page_in_order(connection, catalog.sealer, target.root.id, prefix=target.prefix, limit=1)
             if target.prefix and not page:

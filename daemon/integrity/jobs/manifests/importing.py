@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import baselines, history, roots
 from integrity.catalog.baselines import NewFile
 from integrity.catalog.rows import is_current
@@ -254,7 +255,8 @@ class Importer:
             expected = roots.get_root(connection, run.root.id).file_count
         if actual != expected:
             raise CatalogCorrupt(
-                f"{show_path(run.root.path)}: {messages.rows_lost(expected, actual)}; see: integrity catalog check"
+                f"{show_path(run.root.path)}: {messages.rows_lost(expected, actual)}; see:"
+                f" {program.command('catalog check')}"
             )
 
     def _find_unrecorded(self, claims: Iterable[Claim]) -> Iterator[Claim]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import BinaryIO
 
+from integrity import program
 from integrity.errors import ConfigError, Unreadable, show_path
 from integrity.hashing.algorithms import Algorithm
 from integrity.hashing.manifests.entries import BadLine, ManifestEntry
@@ -104,7 +105,7 @@ def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm
     if manifest.form is Form.SFV:
         raise ConfigError(
             f"{shown}: is a list of CRC32 sums (SFV), which are too short to tell that a file is right; check the files"
-            " with: integrity sum -c"
+            f" with: {program.command('sum -c')}"
         )
     lines = _read(manifest, shown)
     bad: list[ManifestEntry | BadLine] = []

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog.repair_journal import Repair, drop_repair, save_repair
 from integrity.catalog.rows import is_current
 from integrity.errors import AppError, ReadError, ReadInterrupted, RepairFailed, show_path
@@ -195,7 +196,9 @@ class Application:
             for place in places:
                 require_unmoved(root_fd, place.path, plan.inspection)
         except ReadError as error:
-            raise RepairFailed(f"{error}; it was left as it is. Check it again: integrity scrub FILE") from error
+            raise RepairFailed(
+                f"{error}; it was left as it is. Check it again: {program.command('scrub FILE')}"
+            ) from error
         there = stat_beneath(root_fd, plan.path)
         require_same(plan, witness_of(there))
         if there.st_nlink != len(places):

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed, Vanished, show_path
 from integrity.files.open_beneath import open_beneath, open_noatime
 from integrity.files.read import Reader
@@ -245,7 +246,7 @@ def require_same(plan: FilePlan, witness: Witness) -> None:
     if witness != judged:
         raise RepairFailed(
             f"{show_path(plan.path)}: {describe_move(judged, witness)} while it was being repaired: it was"
-            " left as it is. Stop the program that writes to it, then check it again: integrity scrub FILE"
+            f" left as it is. Stop the program that writes to it, then check it again: {program.command('scrub FILE')}"
         )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import candidates, files, findings
 from integrity.catalog.candidates import CandidateKind
 from integrity.catalog.rows import FileRecord
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
 CONTESTED = frozenset(kind for kind, one in VERDICTS.items() if find_stand(Judgement(one)) is FileState.CONTESTED)
 """Findings about changes that may be intended: such a file is only repaired if it is named itself."""
 
-NEWER = (
-    "a program wrote to it after it was found damaged, perhaps on purpose; to keep it as it is: integrity accept"
-    " FILE --reason WHY; to restore the recorded content, name the file itself"
-)
-"""Why a damaged file is left alone: an ordinary change was seen since, and the file was not named itself."""
+
+def _describe_newer(path: bytes) -> str:
+    """Say why a damaged file is left alone: an ordinary change was seen since, and the file was not named itself."""
+    return (
+        "a program wrote to it after it was found damaged, perhaps on purpose; to keep it as it is:"
+        f" {program.command('accept', path, '--reason WHY')}; to restore the recorded content, name the file itself"
+    )
 
 
 def find_refusal(
@@ -66,7 +69,7 @@ def find_refusal(
     if not judged:
         return (
             "it is not as recorded, but no finding says whether it is damaged or was changed; check it first:"
-            " integrity scrub FILE"
+            f" {program.command('scrub FILE')}"
         )
     seen = inspection.witness
     if candidate is not None and candidate.witness is not None:
@@ -88,7 +91,8 @@ def find_refusal(
 def _describe_moved(before: Witness, after: Witness) -> str:
     return (
         f"{describe_move(before, after)} since the finding, so its present content may be intended; check it again:"
-        " integrity scrub FILE; or, to keep it as it is: integrity accept FILE --reason WHY"
+        f" {program.command('scrub FILE')}; or, to keep it as it is:"
+        f" {program.command('accept FILE --reason WHY')}"
     )
 
 
@@ -231,7 +235,7 @@ class RepairPlanner:
         if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
             reason = (
                 "its record in the catalog is damaged, so nothing can be proved; check how much is damaged:"
-                " integrity catalog check"
+                f" {program.command('catalog check')}"
             )
             return replace(draft, reason=reason, expected=None)
         try:
@@ -273,7 +277,7 @@ class RepairPlanner:
         is_newer = any(one.kind is CandidateKind.CHANGE and not one.is_damage for one in newer.values())
         draft = replace(draft, others=tuple(names[1:]), is_newer=is_newer)
         if is_newer and not is_named:
-            return replace(draft, reason=NEWER)
+            return replace(draft, reason=_describe_newer(absolute(run.root.path, draft.path)))
         if reason_moved or reason_names:
             return replace(draft, reason=reason_moved or reason_names or "")
         return self._refuse_conflict(self._fetch_blocks(draft, expected, source), record, inspection, source)
@@ -288,7 +292,9 @@ class RepairPlanner:
         try:
             reason = find_conflict(run.root_fd, run.capability, record, inspection, copies)
         except OSError as error:
-            reason = f"it disappeared or was replaced: {error.strerror}; check it again: integrity scrub FILE"
+            reason = (
+                f"it disappeared or was replaced: {error.strerror}; check it again: {program.command('scrub FILE')}"
+            )
         return plan if reason is None else replace(plan, outcome=PlanOutcome.REFUSED, reason=reason)
 
     def _plan_gone(self, draft: FilePlan, expected: Expected, source: BlockSource, error: Vanished) -> FilePlan:
@@ -303,7 +309,7 @@ class RepairPlanner:
         else:
             return replace(draft, reason=f"something else has its name now: {error}")
         if not set(draft.kinds) & REPAIRABLE:
-            return replace(draft, reason="it is missing, but no finding says so yet; run: integrity scan")
+            return replace(draft, reason=f"it is missing, but no finding says so yet; run: {program.command('scan')}")
         try:
             gone = find_gone_folders(root_fd, path)
         except OSError as failure:

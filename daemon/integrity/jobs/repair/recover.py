@@ -17,6 +17,7 @@ from integrity.catalog import candidates, files, findings
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import Verified, mark_verified
 from integrity.catalog.history import add_history
+from integrity.catalog.kept_files import KeptFile, save_kept
 from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair
 from integrity.errors import ReadError, RepairFailed, show_path
 from integrity.files.buffers import Buffers
@@ -36,6 +37,7 @@ from integrity.verdict import compare_witness
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.context import RootRun
     from integrity.model import Actor, Witness
@@ -106,12 +108,23 @@ def record_repaired(
             candidates.discard(connection, record.id)
             renew_copy_advice(connection, run.root.path, record.path, record.id)
         drop_repair(connection, run.root.id, repair.id)
+        _remember_kept(run, connection, repair, now)
         if actor is not None:
             ids = tuple(sorted({one.incident_id for one in ended}))
             path = repair.places[0].path
             done = Action(actor, ActionVerb.REPAIR, repair.resolution, run.root.path, path, ids)
             record_action(connection, done, now)
     return Recorded(ended, moved)
+
+
+def _remember_kept(run: RootRun, connection: Connection, repair: Repair, now: int) -> None:
+    """Record the damaged file if it is still there, so that it can be listed and removed later."""
+    place = repair.places[0]
+    try:
+        stat = stat_beneath(run.root_fd, place.beside(place.kept))
+    except OSError:
+        return
+    save_kept(connection, run.root, KeptFile(repair.id, place, (stat.st_size, stat.st_mtime_ns, stat.st_ino), now))
 
 
 def stat_after_rename(run: RootRun, place: JournalPlace, verified: Witness, *, was_written: bool = False) -> Witness:

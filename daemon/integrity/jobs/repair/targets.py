@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import files
 from integrity.catalog.repair_journal import JournalPlace
 from integrity.catalog.roots import find_roots
@@ -56,14 +57,14 @@ def find_names(
         return found, (
             f"it has {stat.st_nlink} names, but only {len(found)} of them are recorded ({known}); all must be replaced"
             f" together. Find the others with: find {shell_path(mount.mount_point)} -xdev -inum"
-            f" {stat.st_ino}; record them with: integrity scan, or remove them"
+            f" {stat.st_ino}; record them with: {program.command('scan')}, or remove them"
         )
     for other in others:
         theirs = load_expected(connection, run.catalog.sealer, other)
         if theirs is None or not theirs.is_same_as(expected):
             return found, (
                 f"its other name {show_path(other.path)} was recorded with other content, or its record is damaged:"
-                " compare both with: integrity explain"
+                f" compare both with: {program.command('explain')}"
             )
     return found, None
 

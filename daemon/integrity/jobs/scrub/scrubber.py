@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import files, findings, roots, worklist
 from integrity.catalog.blocks import load_blocks
 from integrity.catalog.coverage import coverage
@@ -40,7 +41,6 @@ from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner
 from integrity.jobs.targets import is_inside
 from integrity.kinds import DEVICE_FINDINGS
 from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
-from integrity.paths import shell_path
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -418,7 +418,7 @@ class Scrubber:
         if not has_finding:
             self._assessor.account.count(record.id, Tally.MISSING)
             run.is_incomplete = True
-            run.note(NoteKind.MISSING, record.path, messages.vanished(f"integrity scan {shell_path(run.root.path)}"))
+            run.note(NoteKind.MISSING, record.path, messages.vanished(program.command("scan", run.root.path)))
 
     def _tasks_again(self, records: Iterable[FileRecord]) -> Iterator[Task]:
         """Return tasks that read files again from the beginning, with all digests."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from integrity import program
 from integrity.config.places import default_catalog_path, default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.paths import shell_path
@@ -157,7 +158,7 @@ class DaemonClient:
             if not data or begin > ANSWER_LIMIT:
                 raise CatalogError(
                     f"{self._name()} ended the connection before the job had ended; what was done is kept. See why"
-                    " (journalctl -u integrity), and what is open with: integrity status"
+                    f" (journalctl -u integrity), and what is open with: {program.command('status')}"
                 )
             self._received += data
         line = bytes(self._received[:end])
@@ -256,8 +257,8 @@ def _say_denied(path: bytes) -> str:
     return (
         f"{show_path(path)}: a service watches here, and this user may not ask it; join its group"
         f" (sudo usermod -aG {group} $USER, then log in again), or use sudo. To have a catalog"
-        " of your own, name it for folders that it does not watch once: integrity --catalog"
-        f" {shell_path(default_catalog_path())} scan FOLDER"
+        " of your own, name it once, for folders that the service does not watch:"
+        f" {program.find_program()} --catalog {shell_path(default_catalog_path())} scan FOLDER"
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.errors import CatalogLocked
 from integrity.service.control.rights import Role, find_page_uid
 from integrity.service.control.wire import BUFFER_LIMIT, REQUEST_LIMIT
@@ -93,7 +94,8 @@ class User:
             if is_over or (self._requests and self._request_bytes + size_bytes > _QUEUED_BYTES):
                 raise CatalogLocked(
                     f"{self._requests} requests of yours wait for the service or are being done, and it takes no more"
-                    " from one user at a time; see them with: integrity status; try again when some have ended"
+                    f" from one user at a time; see them with: {program.command('status')}; try again when some"
+                    " have ended"
                 )
             self._requests += 1
             self._request_bytes += size_bytes
@@ -177,7 +179,8 @@ class Users:
         spare = loser.find_idle()
         if spare is None:
             raise CatalogLocked(
-                "as many commands wait for the service as it takes at a time; see what it does with: integrity status;"
+                "as many commands wait for the service as it takes at a time; see what it does with:"
+                f" {program.command('status')};"
                 " try again when some have ended"
             )
         return spare

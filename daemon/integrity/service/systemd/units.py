@@ -20,6 +20,7 @@ from enum import StrEnum
 from importlib import resources
 from typing import NamedTuple
 
+from integrity import program
 from integrity.config.places import find_user_folder
 from integrity.errors import AppError, ConfigError, show_path
 
@@ -234,7 +235,8 @@ def _list_writable(folders: Sequence[bytes]) -> bytes:
         if _decode(folder) is None:
             raise ConfigError(
                 f"{show_path(folder)}: a unit can't name a folder with quotes, backslashes or unprintable characters in"
-                " its path, so the service can't be allowed to repair there; repair as root, with: integrity repair"
+                " its path, so the service can't be allowed to repair there; repair as root, with:"
+                f" {program.command('repair FILE')}"
             )
     return b"\n".join(b"ReadWritePaths=" + _in_quotes(b"-" + folder) for folder in folders)
 

@@ -1,0 +1,87 @@
+"""
+How this program is called by who reads its messages: the beginning of every command that it prints.
+
+After an installation into a virtual environment the command is often not on PATH, and another program of the same name
+may be. So a printed command begins with the plain name only if PATH leads to this program, else with its full path. It
+repeats ``--config`` and ``--catalog``, without which it would be about other files.
+
+I1  Commands that are stored begin with the plain name; ``spell_command`` adapts them when they are shown.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+
+NAME = "integrity"
+_SUDO_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""``secure_path`` of sudo, as Debian and its relatives set it."""
+
+
+def _list_nothing() -> Iterable[str | bytes]:
+    return ()
+
+
+_list_options: Callable[[], Iterable[str | bytes]] = _list_nothing
+
+
+def repeat_options(list_options: Callable[[], Iterable[str | bytes]]) -> None:
+    """Have every advised command repeat the global options that ``list_options`` returns; bytes are paths."""
+    global _list_options
+    _list_options = list_options
+
+
+def command(*words: str | bytes) -> str:
+    """Return a command of this program as it can be typed. ``words``: text as it is, bytes are paths to be quoted."""
+    return _join(find_program(), words)
+
+
+def sudo_command(*words: str | bytes) -> str:
+    """Return the same for root; sudo searches only the folders of the system."""
+    return f"sudo {_join(find_program(_SUDO_PATH), words)}"
+
+
+def stored_command(*words: str | bytes) -> str:
+    """Return a command in the form that is stored."""
+    return " ".join([NAME, *_show(words)])
+
+
+def spell_command(stored: str) -> str:
+    """Return a stored command as it can be typed; one of another program is returned as it is."""
+    name, _, rest = stored.partition(" ")
+    return command(rest) if name == NAME else stored
+
+
+def _join(program: str, words: Iterable[str | bytes]) -> str:
+    return " ".join([program, *_show(_list_options()), *_show(words)])
+
+
+def _show(words: Iterable[str | bytes]) -> Iterable[str]:
+    from integrity.paths import shell_path  # here, for --help does without
+
+    return (word if isinstance(word, str) else shell_path(word) for word in words)
+
+
+@cache
+def find_program(path: str | None = None) -> str:
+    """Return the words that start this program: its name if ``path`` (of the environment: None) leads to it."""
+    import shutil  # here, for --help does without
+
+    from integrity.paths import shell_word
+
+    script = _find_script()
+    if script is None:
+        return f"{shell_word(sys.executable)} -m {NAME}"
+    found = shutil.which(NAME, path=path)
+    is_on_path = found is not None and os.path.samefile(found, script)
+    return NAME if is_on_path else shell_word(os.path.abspath(script))
+
+
+def _find_script() -> str | None:
+    """Return the command that was called or, after ``python -m``, the one that is installed beside the interpreter."""
+    called = sys.argv[0]
+    if os.path.basename(called) != NAME or not os.path.isfile(called):
+        called = os.path.join(os.path.dirname(sys.executable), NAME)
+    return called if os.path.isfile(called) else None
