@@ -116,6 +116,22 @@ def test_each_kind_of_finding_has_a_page(integrity: Box) -> None:
         assert text.startswith(f"# {entry.headline}\n")
 
 
+def test_findings_name_their_page(integrity: Box, tmp_path: Path) -> None:
+    """Where they are found, where they are explained, and in the list if more is asked for."""
+    (tmp_path / "archive").mkdir()
+    file = tmp_path / "archive/letter.txt"
+    for path in (file, file.with_name("other.txt")):
+        path.write_text("content")
+    integrity.configure(f'[[root]]\npath = "{tmp_path}/archive"\npolicy = "archive"\n')
+    integrity.run("scan", expect=0)
+    file.unlink()
+
+    assert "integrity manual missing" in integrity.run("scan", expect=1).stdout
+    assert "integrity manual missing" in integrity.run("explain", file, expect=1).stdout
+    assert "integrity manual missing" in integrity.run("-v", "findings", expect=1).stdout
+    assert "integrity manual" not in integrity.run("findings", expect=1).stdout
+
+
 def test_pages_are_listed_with_titles(integrity: Box) -> None:
     """Without a topic."""
     lines = integrity.run("manual", expect=0).stdout.splitlines()

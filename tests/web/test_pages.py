@@ -63,6 +63,7 @@ def test_finding_shows_blocks_evidence_and_what_to_do(page: WebPage, watched: Wa
     record = watched.box.get_object("file", "explain", watched.folder / "2019" / "b.jpg")
     assert record["digests"]["md5"] in text
     assert "copy nightly" in text
+    assert "integrity manual rot" in text
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -136,7 +136,7 @@ def _write_command(path: str, command: click.Command, parent: click.Context) -> 
     lines += _section("Exit status", _list_exit_codes())
     lines += _section("Signals", _list(_SIGNALS)) if is_daemon else []
     lines += _section("Files", _list(_DAEMON_FILES if is_daemon else (_CONFIG, _CATALOG)))
-    examples = _describe(_find_examples(command))
+    examples = _describe(part.replace("Examples:\n", "") for part in _find_examples(command))
     return lines + _section("Examples", _list_examples(_DAEMON_EXAMPLES) if is_daemon else examples)
 
 
