@@ -27,7 +27,6 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {"type": click.Choice(["auto", "always", "never"]), "default": "auto", "help": "When to use colors."},
     ),
 )
-_LONG_RUNNING = ("daemon", "web")
 
 
 def make_options(*, is_behind: bool = False) -> list[click.Parameter]:
@@ -69,13 +68,8 @@ def _take(context: click.Context, option: click.Parameter, value: Any) -> None:
         session.set_up_output()
 
 
-def list_repeated(session: Session, command: str | None) -> Iterable[str | bytes]:
-    """
-    Return the options that advised commands repeat.
-
-    Those in the environment of a terminal hold for the next command, too; not those of a service, whose mails are read
-    elsewhere.
-    """
+def list_repeated(session: Session) -> Iterable[str | bytes]:
+    """Return the options that advised commands repeat: those in the environment hold for the next command, too."""
     from integrity.config import default_catalog_path, default_config_path
 
     given = (
@@ -83,7 +77,7 @@ def list_repeated(session: Session, command: str | None) -> Iterable[str | bytes
         ("catalog", "--catalog", session.catalog_option, default_catalog_path()),
     )
     for name, option, value, default in given:
-        if value is None or not (name in session.typed or command in _LONG_RUNNING):
+        if value is None or name not in session.typed:
             continue
         place = value if b"://" in value else os.path.abspath(value)
         if place != default:

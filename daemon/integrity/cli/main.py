@@ -191,7 +191,7 @@ def cli(context: click.Context) -> None:
     Global options stand before the command or behind it. Each can be set as an environment variable INTEGRITY_<NAME>.
     """
     session = context.obj
-    program.repeat_options(lambda: list_repeated(session, context.invoked_subcommand))
+    program.repeat_options(lambda: list_repeated(session))
     session.set_up_output()
 
 
