@@ -109,17 +109,17 @@ def test_older_version(box: CatalogBox) -> None:
 def test_what_was_read(box: CatalogBox) -> None:
     """The same bytes are the same; others differ, or are an older version; a damaged record says nothing."""
     reading = make_reading("small")
-    same = answer_by_reading(Difference(is_same=True), reading, [])
+    same = answer_by_reading(Difference(is_same=True), reading, [], Level.READ)
     assert (CopyVote.SAME, Level.READ, 5000) == (same.vote, same.level, same.size_bytes)
     edit(box, b"small", "new")
     with box.catalog.read() as c:
         known = history.history_of(c, box.root.id, b"small")
     other = Difference(is_same=False, bad_blocks=(1, 2))
-    older = answer_by_reading(other, reading, known)
+    older = answer_by_reading(other, reading, known, Level.READ)
     assert CopyVote.OLDER is older.vote
-    differs = answer_by_reading(other, make_reading("else"), known)
+    differs = answer_by_reading(other, make_reading("else"), known, Level.READ)
     assert (CopyVote.DIFFERS, (1, 2)) == (differs.vote, differs.bad_blocks)
-    damaged = answer_by_reading(Difference(is_same=False, is_catalog_damaged=True), reading, known)
+    damaged = answer_by_reading(Difference(is_same=False, is_catalog_damaged=True), reading, known, Level.READ)
     assert (CopyVote.NOT_COMPARABLE, True) == (damaged.vote, damaged.is_file_suspect)
 
 

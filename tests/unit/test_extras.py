@@ -14,7 +14,7 @@ import pytest
 from integrity.extras import DISTRIBUTION, how_to_install
 
 ROOT = Path(__file__).parents[2]
-_STRANGERS = re.compile(r"pip install[^\n&;|)]*(?<![/.\w])integrity(?!-nas|\.|/)\b|['\"`]integrity\[")
+_STRANGERS = re.compile(r"pip install[^\n&;|)`]*(?<![/.\w])integrity(?!-nas|\.|/)\b|['\"`]integrity\[")
 _HINT = "from integrity.extras import how_to_install; print(how_to_install('web'))"
 
 
