@@ -213,6 +213,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(200_000)
     open_missing_streams()
     code = _main(sys.argv[1:])
+    # An interrupt that passed through `exec`, as of a module with dataclasses that was being loaded, is remembered by
+    # CPython although it was caught: it would end the process by the signal. Another `exec` has it forgotten.
+    exec("")  # noqa: S102
     gc.freeze()
     return code
 
