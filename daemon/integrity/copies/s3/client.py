@@ -38,9 +38,6 @@ _FORM = "write s3://BUCKET/PREFIX, with ?endpoint=https://HOST behind it for a s
 _OPTIONS = frozenset({"endpoint", "region", "profile"})
 
 
-_REPLACED = "it was replaced while it was read; compare it again"
-
-
 class S3Address(NamedTuple):
     """
     The address of a copy in S3.
@@ -285,7 +282,7 @@ class Store:
         except _FAILURES as error:
             self._refuse_one(key, error)
         if found not in (None, options["IfMatch"]):  # not every store knows IfMatch
-            raise Unstable(f"{self._show(key)}: {_REPLACED}")
+            raise self._make_replaced(key)
         if len(data) != length:
             given = f"only {len(data):,}" if len(data) < length else f"more than {length:,}"
             raise Unreadable(
@@ -301,6 +298,9 @@ class Store:
         with closing(cast("_Body", answer["Body"])) as body:
             return body.read(length), cast("str | None", answer.get("ETag"))
 
+    def _make_replaced(self, key: bytes) -> Unstable:
+        return Unstable(f"{self._show(key)}: it was replaced while it was read; compare it again")
+
     def _show(self, key: bytes) -> str:
         return f"{self._shown}: {show_path(key)}"
 
@@ -310,7 +310,7 @@ class Store:
         if code in _GONE:
             raise Vanished(f"{self._show(key)}: there is no such object (any more)") from error
         if code in ("412", "PreconditionFailed"):
-            raise Unstable(f"{self._show(key)}: {_REPLACED}") from error
+            raise self._make_replaced(key) from error
         if code in ("416", "InvalidRange"):
             raise Unstable(f"{self._show(key)}: it is shorter than a moment ago; compare it again") from error
         if code == "InvalidObjectState":
