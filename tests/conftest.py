@@ -218,6 +218,15 @@ def versitygw() -> Iterator[S3Box]:
         yield box
 
 
+@pytest.fixture(scope="module")
+def gofakes3() -> Iterator[S3Box]:
+    """Run gofakes3."""
+    from support.s3box import open_s3
+
+    with open_s3("gofakes3") as box:
+        yield box
+
+
 @pytest.fixture(params=["moto", "versitygw"])
 def s3_server(request: pytest.FixtureRequest) -> S3Box:
     """Give each S3 server in turn."""

@@ -448,8 +448,12 @@ class _Answers(BaseHTTPRequestHandler):
         if bucket == "silent":
             self.server.is_released.wait(20)  # type: ignore[attr-defined]
             return
-        content = b"ab" if bucket == "short" else b"more bytes than anybody asked for"
-        self._send(_LISTINGS[bucket] if "list-type" in self.path else content)
+        if "list-type" in self.path:
+            self._send(_LISTINGS[bucket])
+        elif bucket == "replaced":
+            self._send(b"abc", etag='"fedcba9876543210fedcba9876543210"')
+        else:
+            self._send(b"ab" if bucket == "short" else b"more bytes than anybody asked for")
 
     def do_HEAD(self) -> None:
         self.send_response(200)
@@ -457,8 +461,10 @@ class _Answers(BaseHTTPRequestHandler):
         self.send_header("ETag", '"0123456789abcdef0123456789abcdef"')
         self.end_headers()
 
-    def _send(self, body: bytes) -> None:
+    def _send(self, body: bytes, etag: str | None = None) -> None:
         self.send_response(200)
+        if etag is not None:
+            self.send_header("ETag", etag)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -479,6 +485,7 @@ _LISTINGS = {
         _FILE.format("p/x", 1, ""),
         more="<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>",
     ),
+    "replaced": _write_listing(_FILE.format("p/x", 10, "")),
     "short": _write_listing(_FILE.format("p/x", 10, "")),
     "page": b"<html>Welcome to nginx!</html>",
     "no-sense": b"<html>Welcome to nginx!</html",
@@ -536,6 +543,15 @@ def test_store_that_sends_other_bytes_than_asked_for_is_not_believed(stranger: s
         file = copy.open(b"x")
         with pytest.raises(Unreadable, match="only 2 bytes where 7 were asked for"):
             file.read(3, 7)
+        file.close()
+
+
+def test_store_that_ignores_which_version_is_wanted(stranger: str) -> None:
+    """Bytes of another version are noticed by its ETag: gofakes3 and ``rclone serve s3`` ignore If-Match."""
+    with S3Copy("s3://replaced/p", endpoint=stranger) as copy:
+        file = copy.open(b"x")
+        with pytest.raises(Unstable, match="was replaced while it was read"):
+            file.read(0, 3)
         file.close()
 
 

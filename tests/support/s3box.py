@@ -1,7 +1,8 @@
 """
-Real S3 servers on this machine: versitygw where it is installed, moto from PyPI everywhere.
+Real S3 servers on this machine: versitygw and gofakes3 where they are installed, moto from PyPI everywhere.
 
-versitygw keeps objects as plain files, so that tests can plant many and flip bits in them; moto has them in memory.
+versitygw keeps objects as plain files, so that tests can plant many and flip bits in them; the others have them in
+memory. gofakes3 is what ``rclone serve s3`` is made of: it knows no checksums but ETags, and checks no signatures.
 """
 
 from __future__ import annotations
@@ -72,8 +73,10 @@ class S3Box:
     def _make_command(self, port: int) -> list[str]:
         if self.kind == "moto":
             return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        program = find_versitygw()
+        program = shutil.which(self.kind)
         assert program is not None
+        if self.kind == "gofakes3":
+            return [program, "-host", f"127.0.0.1:{port}", "-backend", "memory"]
         options = ["--port", f"127.0.0.1:{port}", "--access", ACCESS, "--secret", SECRET]
         return [program, *options, "posix", str(self.objects)]
 
@@ -136,18 +139,18 @@ class S3Box:
         return [key for method, key in self.find_questions(bucket) if method == "GET" and key]
 
 
-def find_versitygw() -> str | None:
-    """Find the program in the PATH."""
-    return shutil.which("versitygw")
+_MODULES = {
+    "versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
+    "gofakes3": "github.com/johannesboyne/gofakes3/cmd/gofakes3@latest",
+}
+"""Servers that Go builds. Not asked for in CI: versitygw takes two minutes."""
 
 
 @contextmanager
 def open_s3(kind: str) -> Iterator[S3Box]:
     """Run a server of this kind; skip where there is none."""
-    if kind == "versitygw" and find_versitygw() is None:
-        # Not asked for in CI either: Go takes two minutes to build it.
-        install = "GOBIN=/usr/local/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-        pytest.skip(f"missing here: versitygw ({install})")
+    if kind in _MODULES and shutil.which(kind) is None:
+        pytest.skip(f"missing here: {kind} (GOBIN=/usr/local/bin go install {_MODULES[kind]})")
     with tempfile.TemporaryDirectory(prefix="s3box-") as folder:
         box = S3Box(kind, Path(folder))
         try:

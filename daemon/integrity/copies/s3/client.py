@@ -278,9 +278,11 @@ class Store:
         }
         try:
             # Reading one byte more detects a store that ignores ranges.
-            data = self._ask(lambda: self._read(options, length + 1))
+            data, found = self._ask(lambda: self._read(options, length + 1))
         except _FAILURES as error:
             self._refuse_one(key, error)
+        if found not in (None, options["IfMatch"]):  # not every store knows IfMatch
+            raise self._make_replaced(key)
         if len(data) != length:
             given = f"only {len(data):,}" if len(data) < length else f"more than {length:,}"
             raise Unreadable(
@@ -290,9 +292,14 @@ class Store:
             )
         return data
 
-    def _read(self, options: Mapping[str, str | int], length: int) -> bytes:
-        with closing(cast("_Body", self._client.get_object(**options)["Body"])) as body:
-            return body.read(length)
+    def _read(self, options: Mapping[str, str | int], length: int) -> tuple[bytes, str | None]:
+        """Return bytes, and the ETag of the version that they are from."""
+        answer = self._client.get_object(**options)
+        with closing(cast("_Body", answer["Body"])) as body:
+            return body.read(length), cast("str | None", answer.get("ETag"))
+
+    def _make_replaced(self, key: bytes) -> Unstable:
+        return Unstable(f"{self._show(key)}: it was replaced while it was read; compare it again")
 
     def _show(self, key: bytes) -> str:
         return f"{self._shown}: {show_path(key)}"
@@ -303,7 +310,7 @@ class Store:
         if code in _GONE:
             raise Vanished(f"{self._show(key)}: there is no such object (any more)") from error
         if code in ("412", "PreconditionFailed"):
-            raise Unstable(f"{self._show(key)}: it was replaced while it was read; compare it again") from error
+            raise self._make_replaced(key) from error
         if code in ("416", "InvalidRange"):
             raise Unstable(f"{self._show(key)}: it is shorter than a moment ago; compare it again") from error
         if code == "InvalidObjectState":
