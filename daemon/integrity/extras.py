@@ -46,8 +46,8 @@ def how_to_install(extra: str) -> str:
     """Return a clause that says how to install the packages of an extra, with the command if pip can do it."""
     if find_spec("pip") is None:
         return (
-            "this installation has no pip, as that of a Debian package, and was made without them: install integrity"
-            f" into a virtual environment of its own, with its extra `{extra}`"
+            "this installation has no pip, as that of a Debian package or a container image, and was made without them:"
+            f" install integrity into a virtual environment of its own, with its extra `{extra}`"
         )
     checkout, is_editable = _find_checkout()
     source = shlex.quote(f"{checkout or DISTRIBUTION}[{extra}]")

@@ -60,9 +60,13 @@ def older(release: Path) -> Path:
     )
     sh("git", "-C", checkout, "checkout", "--quiet", f"{added.strip()}^")
     shutil.copytree(TOP / "packaging", checkout / "packaging", dirs_exist_ok=True)
-    project = checkout / "pyproject.toml"
-    text = re.sub(r'(?m)^name = ".*"', 'name = "integrity-nas"', project.read_text())
-    project.write_text(re.sub(r'(?m)^version = ".*"', 'version = "0.0.9"', text))
+    for name, key, value in (
+        ("pyproject.toml", "name", "integrity-nas"),
+        ("pyproject.toml", "version", "0.0.9"),
+        ("daemon/integrity/__init__.py", "__version__", "0.0.9"),
+    ):
+        text = (checkout / name).read_text()
+        (checkout / name).write_text(re.sub(rf'(?m)^{key} = ".*"', f'{key} = "{value}"', text))
     subprocess.run(
         [checkout / "packaging/deb/build", release.name.rstrip("0123456789"), folder],
         stdin=subprocess.DEVNULL,

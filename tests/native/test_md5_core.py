@@ -59,6 +59,15 @@ def test_core_is_right_on_another_machine(
     assert find_paths(run(qemu, selftest), EVERY_PATH) == paths
 
 
+def test_core_is_right_with_musl(tmp_path: Path) -> None:
+    """The C library of Alpine: the core compiles without a warning and passes its self-test."""
+    need_programs("musl-gcc")
+    linked = {"INTEGRITY_SANITIZE": "OFF", "CMAKE_EXE_LINKER_FLAGS": "-static", "CMAKE_C_COMPILER": "musl-gcc"}
+    selftest = build(tmp_path, "md5_selftest", INTEGRITY_SELFTEST="ON", **linked) / "md5_selftest"
+
+    assert find_paths(run(selftest), mask=0) == ["scalar"]
+
+
 @pytest.mark.skipif(not IS_X86_64, reason="asks what an x86-64 build does on x86-64 processors")
 def test_core_uses_what_the_processor_has(tmp_path: Path) -> None:
     """One program takes the AVX2 path where there is one and does without where there is none or no xsave."""

@@ -94,7 +94,7 @@ def _find_mount_count(fd: int, mount: Mount) -> int | None:
     try:
         fcntl.ioctl(fd, _EXT4_IOC_GET_TUNE_SB_PARAM, buffer)
     except OSError as error:
-        if error.errno not in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EPERM):
+        if error.errno not in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS):  # the last: emulators
             raise
         return _read_mount_count(mount)
     return int(struct.unpack_from("=H", buffer, _TUNE_MOUNT_COUNT_AT)[0])
