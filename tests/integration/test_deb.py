@@ -33,7 +33,7 @@ FILES = 100_000
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
 
 
-@pytest.fixture(scope="module", params=os.environ.get("INTEGRITY_SUITES", "bookworm trixie").split())
+@pytest.fixture(scope="module", params=["bookworm", "trixie"])
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the package of a release, beside ``bare``, a system with no more than systemd and what it depends on."""
     need_root()
