@@ -122,7 +122,7 @@ def test_catalog_inside_its_root_is_left_out(tmp_path: Path) -> None:
     first = box.run("--json", "scan", root, expect=0)
     assert 29 == tallies(first)["new"]
     warnings = [str(note["message"]) for note in first.of_type("note") if note["kind"] == "warning"]
-    assert any("inside this root" in warning for warning in warnings)
+    assert any("lies in this folder" in warning for warning in warnings)
     box.run("catalog", "backup", expect=0)
     for command, tally in (("scan", "not_due"), ("scan", "not_due"), ("scrub", "verified"), ("scan", "not_due")):
         result = box.run("--json", command, root, expect=0)

@@ -67,16 +67,21 @@ def test_slow_disk_holds_up_nobody_who_wants_to_end(integrity: Box) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_first_scan_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path, number: signal.Signals) -> None:
     """Exit 130 with a summary; what was read is recorded, so that the next scan has only the rest to read."""
-    at = Rule("read", path="/d3/*", is_hung=True)
-    result = interrupt(faulty, integrity, "scan", root, at=at, signals=(number,))
+    more = [root / "d9" / f"{count}.txt" for count in range(400)]  # more than two threads read by one batch each
+    (root / "d9").mkdir()
+    for path in more:
+        put(path, path.name.encode())
+    age(*more)
+    total = COUNT + len(more)
+    result = interrupt(faulty, integrity, "scan", root, at=Rule("read", is_hung=True), signals=(number,))
     assert 130 == result.code
     assert "interrupted" == result.summary["outcome"]
     found = tallies(result)
-    assert 0 < found["new"] < COUNT
+    assert 0 < found["new"] < total
     assert found["new"] == count_rows(integrity)
     again = integrity.run("--json", "scan", root, expect=0)
-    assert {"new": COUNT - found["new"], "not_due": found["new"]} == tallies(again)
-    assert {"verified": COUNT} == tallies(integrity.run("--json", "scrub", root, expect=0))
+    assert {"new": total - found["new"], "not_due": found["new"]} == tallies(again)
+    assert {"verified": total} == tallies(integrity.run("--json", "scrub", root, expect=0))
     assert [("interrupted",), ("clean",), ("clean",)] == query(integrity, "SELECT outcome FROM run ORDER BY id")
 
 

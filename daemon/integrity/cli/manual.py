@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 import click
 
 from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
@@ -18,7 +19,12 @@ from integrity.errors import ConfigError, show_path
 _PACKAGE = "integrity.docs"
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity manual", "list the pages"),
+        ("integrity manual rot", "what bit rot means, and what to do"),
+    )
+)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option(
     "--man-pages", type=PATH, metavar="FOLDER", help="Write the man pages below FOLDER, such as /usr/local/share/man."

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import click
 
+from integrity.cli.help import examples
 from integrity.cli.params import DURATION, PATH
 from integrity.cli.session import Session
 
@@ -30,7 +31,12 @@ class GivenAnswers:
     mail_password_file: bytes | None
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        ("integrity setup", "answer some questions"),
+        ("integrity setup --yes --root /srv/photos --mail-to root", "ask nothing"),
+    )
+)
 @click.option(
     "--yes", "is_yes", is_flag=True, help="Ask nothing: take the default answers, and those given as options."
 )
