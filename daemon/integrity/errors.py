@@ -20,6 +20,7 @@ Every message names the path, the operation and the remedy: the command line pri
     │   ├── DeviceStalled       a read did not come back
     │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── ChannelError            an alert could not be sent
+    ├── ProtocolError           a box or a hub sent what the report protocol does not allow
     ├── CopyUnreachable         a backup copy as a whole can't be reached: nothing is said of its files
     ├── RepairFailed            a file was not repaired; it is as it was
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
@@ -155,6 +156,10 @@ class ChannelError(AppError):
     def __init__(self, message: str, *, is_permanent: bool = False) -> None:
         super().__init__(message)
         self.is_permanent = is_permanent
+
+
+class ProtocolError(AppError):
+    """Say that a box or a hub sent what the report protocol does not allow."""
 
 
 class NativeError(AppError):

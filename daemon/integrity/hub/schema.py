@@ -1,0 +1,233 @@
+"""
+The tables of the hub, with the meaning of each column: what boxes reported, and what the hub concluded from it.
+
+They are the same in PostgreSQL and SQLite. The numbered migrations build the same schema; a test compares both.
+Invariants:
+
+H1  A box writes only rows of its own: each row that a box can cause has its ``box_id``, directly or by its member.
+H2  ``box.last_number`` and ``box.last_chain`` change in the same transaction as the rows that their messages cause.
+H3  The rows of ``file`` of a folder, and the digests in ``member_folder``, change in the same transaction.
+H4  Two unresolved findings never have the same kind, set, tree, box and path.
+H5  ``audit`` is only appended to.
+
+Paths are BLOB (any bytes), relative to their root. JSON is text in ASCII, which may hold escaped surrogates. Times
+``*_at`` are seconds UTC by the clock of the hub unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+SCHEMA_REVISION = "0001"
+"""The newest migration: the revision that this program reads and writes."""
+
+metadata = sa.MetaData()
+
+_INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def column_id(comment: str) -> sa.Column[Any]:
+    """Return the column of a row's number."""
+    return sa.Column("id", _INTEGER, sa.Identity(), primary_key=True, comment=comment)
+
+
+def column_int(name: str, comment: str, *args: Any, null: bool = False) -> sa.Column[Any]:
+    """Return a column of whole numbers of up to 64 bits."""
+    return sa.Column(name, _INTEGER, *args, nullable=null, comment=comment)
+
+
+def column_text(name: str, comment: str, *args: Any, null: bool = False) -> sa.Column[Any]:
+    """Return a column of text without surrogates."""
+    return sa.Column(name, sa.Text, *args, nullable=null, comment=comment)
+
+
+def column_blob(name: str, comment: str, *, null: bool = False) -> sa.Column[Any]:
+    """Return a column of bytes."""
+    return sa.Column(name, sa.LargeBinary, nullable=null, comment=comment)
+
+
+box = sa.Table(
+    "box",
+    metadata,
+    column_id("number of the box"),
+    column_text("name", "chosen by the owner of the hub", sa.CheckConstraint("name <> ''"), null=False),
+    column_blob("token_hash", "SHA-256 of its token, which is shown once and is random: 256 bits need no slow hash"),
+    column_int("created_at", "when it was added"),
+    column_int("revoked_at", "when its token was revoked; null: it may report", null=True),
+    column_int("seen_at", "its last call; null: none yet", null=True),
+    column_int("clock_ahead_s", "its clock minus the hub's at its last heartbeat; null: none yet", null=True),
+    column_text("hostname", "as it reports", null=True),
+    column_text("version", "of the program on it, as it reports", null=True),
+    column_text("sentence", "the one sentence that its status begins with", null=True),
+    column_text("state", "ok | problem | gap: how bad the sentence is", null=True),
+    column_blob("stream", "its stream of messages (16 bytes); null: none yet", null=True),
+    column_int("last_number", "number of its last stored message in the stream; 0: none"),
+    column_blob("last_chain", "chain up to that message (16 bytes)"),
+    sa.UniqueConstraint("name"),
+    sa.UniqueConstraint("token_hash"),
+)
+
+replica_set = sa.Table(
+    "replica_set",
+    metadata,
+    column_id("number of the set"),
+    column_text("name", "[[root]] replica_set of its members"),
+    column_int("created_at", "when a box first reported it"),
+    column_int("voted_at", "when its last vote was completed; null: none yet", null=True),
+    column_int("vote_ms", "how long that took", null=True),
+    sa.UniqueConstraint("name"),
+)
+
+member = sa.Table(
+    "member",
+    metadata,
+    column_id("number of the member: one root of a box, in a set or for itself"),
+    column_int("box_id", "its box", sa.ForeignKey("box.id")),
+    column_int("root_id", "number of the root in the catalog of the box"),
+    column_int(
+        "set_id",
+        "its set; null: a root without one, of which no files are reported",
+        sa.ForeignKey("replica_set.id"),
+        null=True,
+    ),
+    column_blob("path", "absolute path of the root on the box"),
+    column_text("url", "where other boxes can read it: a copy URL as of [[copy]]; empty: not said"),
+    column_text("excludes", "patterns that leave files out on this box, JSON list"),
+    column_text("policy", "Policy of the root"),
+    column_int("verify_every_s", "the root's promise"),
+    column_int("file_count", "files, as the box reports"),
+    column_int("byte_count", "their sizes, added up, as the box reports"),
+    column_int(
+        "oldest_verified_at", "when the file was verified that waits longest, by its clock; null: no file", null=True
+    ),
+    column_blob("announced_tree", "subtree digest of its top, as last announced; null: none", null=True),
+    column_blob("settled_tree", "subtree digest of its top that the stored rows have; null: none complete", null=True),
+    column_int("settled_at", "when the stored rows were complete last", null=True),
+    column_int("removed_at", "when the box stopped reporting this root; null: it reports it", null=True),
+    sa.UniqueConstraint("box_id", "root_id"),
+)
+sa.Index("member_set", member.c.set_id)
+
+folder = sa.Table(
+    "folder",
+    metadata,
+    column_id("number of the folder, shared by all members of a set"),
+    column_int("set_id", "its set", sa.ForeignKey("replica_set.id")),
+    column_blob("path", "relative to the root; empty for the root's own"),
+    sa.UniqueConstraint("set_id", "path"),
+)
+
+member_folder = sa.Table(
+    "member_folder",
+    metadata,
+    column_int("member_id", "the member that has the folder", sa.ForeignKey("member.id")),
+    column_int("folder_id", "the folder", sa.ForeignKey("folder.id")),
+    column_int("parent_id", "the folder that it lies in; null: the top", null=True),
+    column_blob("own", "see reporting/digest_tree.py (16 bytes)"),
+    column_blob("content", "the same (16 bytes): equal on two members if the files are"),
+    column_blob("subtree", "the same (16 bytes)"),
+    sa.PrimaryKeyConstraint("member_id", "folder_id"),
+)
+sa.Index("member_folder_parent", member_folder.c.member_id, member_folder.c.parent_id)
+sa.Index("member_folder_folder", member_folder.c.folder_id)
+
+file = sa.Table(
+    "file",
+    metadata,
+    column_int("member_id", "the member that has the file"),
+    column_int("folder_id", "the folder that it lies in"),
+    column_blob("name", "its name in the folder"),
+    column_int("size_bytes", "as recorded on the box, like all that follows"),
+    column_int("mtime_ns", "mtime"),
+    column_blob("md5", "MD5 of the content; null: none", null=True),
+    column_blob("xxh3_128", "XXH3-128 of the content; null: none", null=True),
+    column_int("recorded_at", "when this content was recorded, by the clock of the box"),
+    column_int(
+        "verified_at", "when it was last found equal to the record, by the clock of the box; null: never", null=True
+    ),
+    sa.Column("read_how", sa.SmallInteger, nullable=False, comment="index in digest_tree.READ_HOWS"),
+    sa.Column("flags", sa.SmallInteger, nullable=False, comment="digest_tree.FROZEN and SUSPECT"),
+    # No foreign keys: a million rows are loaded at once, and a member's rows are removed with it (members.py).
+    sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
+)
+
+box_finding = sa.Table(
+    "box_finding",
+    metadata,
+    column_int("box_id", "the box that found it", sa.ForeignKey("box.id")),
+    column_blob("stream", "the stream that reported it last: a state message ends those of older streams"),
+    column_int("number", "number of the finding on the box"),
+    column_int("root_id", "number of the root on the box; null: of no root", null=True),
+    column_blob("path", "relative to the root", null=True),
+    column_text("kind", "FindingKind, as text: a newer box may know more"),
+    column_text("state", "FindingState"),
+    column_text("certainty", "Certainty; null: none", null=True),
+    column_int("opened_at", "by the clock of the box"),
+    column_int("resolved_at", "by the clock of the box; null: unresolved", null=True),
+    column_text("body", "the object of `findings --json`, JSON"),
+    sa.PrimaryKeyConstraint("box_id", "number"),
+)
+sa.Index("box_finding_path", box_finding.c.box_id, box_finding.c.root_id, box_finding.c.path)
+
+box_event = sa.Table(
+    "box_event",
+    metadata,
+    column_id("number of the event"),
+    column_int("box_id", "the box", sa.ForeignKey("box.id")),
+    column_int("at", "when it happened, by the clock of the box"),
+    column_text("kind", "run | action: MessageKind"),
+    column_int("root_id", "number of the root on the box; null: of no root", null=True),
+    column_text("body", "the object of --json, JSON"),
+)
+sa.Index("box_event_at", box_event.c.box_id, box_event.c.at)
+
+finding = sa.Table(
+    "finding",
+    metadata,
+    column_id("number of the finding of the hub"),
+    column_text("kind", "HubFindingKind"),
+    column_text("certainty", "how sure it is: proven | likely | undecided"),
+    column_int("set_id", "the replica set; null: not about one", sa.ForeignKey("replica_set.id"), null=True),
+    column_int("tree_id", "the shared tree; null: not about one", null=True),
+    column_int(
+        "box_id", "the box whose side is wrong, or that is silent; null: undecided", sa.ForeignKey("box.id"), null=True
+    ),
+    column_blob("path", "file or folder, relative to the root; empty: no file"),
+    column_text("state", "FindingState"),
+    column_int("opened_at", "when it was opened"),
+    column_int("updated_at", "when its evidence changed last"),
+    column_int("resolved_at", "when it ended; null: unresolved", null=True),
+    column_text("resolution", "why it ended, for people", null=True),
+    column_int("muted_until", "no reminders before; null: not muted", null=True),
+    column_text("headline", "what happened, for people"),
+    column_text("explanation", "one sentence that says why the hub thinks so"),
+    column_text("command", "the command that mends it; null: none is known", null=True),
+    column_int("command_box_id", "the box to run it on; null: no command", sa.ForeignKey("box.id"), null=True),
+    column_text("evidence", "what each member has: JSON list of objects"),
+    column_text("alerted", "what was last reported of it by an alert, JSON; null: nothing", null=True),
+)
+sa.Index(
+    "finding_unresolved",
+    finding.c.kind,
+    sa.func.coalesce(finding.c.set_id, 0),
+    sa.func.coalesce(finding.c.tree_id, 0),
+    sa.func.coalesce(finding.c.box_id, 0),
+    finding.c.path,
+    unique=True,
+    sqlite_where=finding.c.resolved_at.is_(None),
+    postgresql_where=finding.c.resolved_at.is_(None),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    column_id("number of the entry"),
+    column_int("at", "when it was done"),
+    column_text("who", "user of the page, user of the command, or box:NAME"),
+    column_text("address", 'where the request came from: an IP address, or "command line"'),
+    column_text("verb", "what was done: add_box, revoke_box, join, new_stream, refused, acknowledge, ..."),
+    column_text("subject", "what it was done to"),
+    column_text("outcome", "how it ended, for people"),
+)

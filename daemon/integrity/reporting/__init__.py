@@ -1,0 +1,1 @@
+"""What a box reports to a hub, and in which form."""

@@ -1,0 +1,173 @@
+"""
+The digest tree of a root: three digests of each folder, by which a box and the hub find what differs.
+
+``own`` covers all that the hub keeps of the files that lie directly in the folder. ``subtree`` covers ``own`` and the
+subtrees below, so an equal ``subtree`` on both sides means that nothing below needs to be sent. ``content`` covers only
+names, sizes and digests: it is equal on two boxes that hold the same files, whenever they were written or verified.
+
+Format 1. All numbers are little-endian. Files and folders are in the order of the bytes of their names.
+
+    own      XXH3-128 of, for each file: name length (4), name, packed row (below)
+    content  XXH3-128 of, for each file: name length (4), name, size (8), MD5 (16), XXH3-128 (16)
+    subtree  XXH3-128 of: own (16), then for each folder in it: name length (4), name, its subtree (16)
+
+    packed row   OFFSET  SIZE  DESCRIPTION
+                      0     8  size in bytes
+                      8     8  mtime, nanoseconds
+                     16    16  MD5; zeros: none
+                     32    16  XXH3-128; zeros: none
+                     48     8  recorded_at, seconds UTC
+                     56     8  verified_at, seconds UTC; 0: never re-read
+                     64     1  how it was last read: index in READ_HOWS
+                     65     1  flags: 1 frozen, 2 suspect
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import xxhash
+
+from integrity.errors import ProtocolError
+from integrity.model import ReadHow
+
+FROZEN = 1
+"""A finding on the content of the file is open on its box: the digests are those of the content as recorded before."""
+
+SUSPECT = 2
+"""The inode was touched since: the next scrub of its box reads the file early."""
+
+READ_HOWS = (None, ReadHow.DIRECT, ReadHow.DROPPED, ReadHow.CACHE_POSSIBLE)
+_NO_DIGEST = bytes(16)
+_LENGTH = struct.Struct("<I")
+_ROW = struct.Struct("<Qq16s16sqqBB")
+_CONTENT = struct.Struct("<Q16s16s")
+
+
+class ReportedFile(NamedTuple):
+    """
+    What a box reports of one file of a replica set.
+
+    Attributes:
+        name: in its folder, any bytes without "/" and NUL.
+        size_bytes: as recorded.
+        mtime_ns: as recorded.
+        md5: 16 bytes, or None.
+        xxh3_128: 16 bytes, or None.
+        recorded_at: when this content was recorded, seconds UTC.
+        verified_at: when it was last found equal to the record; None: never re-read.
+        read_how: index in ``READ_HOWS``.
+        flags: ``FROZEN`` and ``SUSPECT``, added.
+    """
+
+    name: bytes
+    size_bytes: int
+    mtime_ns: int
+    md5: bytes | None
+    xxh3_128: bytes | None
+    recorded_at: int
+    verified_at: int | None
+    read_how: int
+    flags: int
+
+
+class FolderDigests(NamedTuple):
+    """Digests of the files of one folder."""
+
+    own: bytes
+    content: bytes
+
+
+def digest_files(files: Iterable[ReportedFile]) -> FolderDigests:
+    """Digest the files of a folder, which come in the order of their names."""
+    own, content = xxhash.xxh3_128(), xxhash.xxh3_128()
+    for file in files:
+        name = _LENGTH.pack(len(file.name)) + file.name
+        md5, xxh3 = file.md5 or _NO_DIGEST, file.xxh3_128 or _NO_DIGEST
+        times = file.recorded_at, file.verified_at or 0
+        own.update(name + _ROW.pack(file.size_bytes, file.mtime_ns, md5, xxh3, *times, file.read_how, file.flags))
+        content.update(name + _CONTENT.pack(file.size_bytes, md5, xxh3))
+    return FolderDigests(own.digest(), content.digest())
+
+
+def digest_subtree(own: bytes, folders: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """
+    Digest a folder and all below it.
+
+    Args:
+        own: of the folder.
+        folders: name and ``subtree`` of each folder in it, in the order of the names.
+    """
+    subtree = xxhash.xxh3_128(own)
+    for name, digest in folders:
+        subtree.update(_LENGTH.pack(len(name)) + name + digest)
+    return subtree.digest()
+
+
+def file_values(file: ReportedFile) -> list[object]:
+    """Write a file as the array of its line."""
+    return [
+        file.name.decode("utf-8", "surrogateescape"),
+        file.size_bytes,
+        file.mtime_ns,
+        file.md5.hex() if file.md5 else None,
+        file.xxh3_128.hex() if file.xxh3_128 else None,
+        file.recorded_at,
+        file.verified_at,
+        file.read_how,
+        file.flags,
+    ]
+
+
+def read_file_values(values: object) -> ReportedFile:
+    """
+    Read the array of a file.
+
+    Raises:
+        ProtocolError: it is none, or a value is out of its range.
+    """
+    match values:
+        case [
+            str(name),
+            int(size),
+            int(mtime_ns),
+            str() | None as md5,
+            str() | None as xxh3,
+            int(recorded_at),
+            int() | None as verified_at,
+            int(read_how),
+            int(flags),
+        ]:
+            pass
+        case _:
+            raise ProtocolError("not a file of a folder: it needs nine values")
+    try:
+        file = ReportedFile(
+            name.encode("utf-8", "surrogateescape"),
+            size,
+            mtime_ns,
+            None if md5 is None else bytes.fromhex(md5),
+            None if xxh3 is None else bytes.fromhex(xxh3),
+            recorded_at,
+            verified_at,
+            read_how,
+            flags,
+        )
+        _check(file)
+    except (ValueError, struct.error) as error:
+        raise ProtocolError(f"not a file of a folder: {error}") from error
+    return file
+
+
+def _check(file: ReportedFile) -> None:
+    """Raise ValueError or struct.error for what no file can have."""
+    if not file.name or b"/" in file.name or b"\0" in file.name or len(file.name) > 4096 or file.name in (b".", b".."):
+        raise ValueError("its name can't be a file's")
+    if any(digest is not None and len(digest) != 16 for digest in (file.md5, file.xxh3_128)):
+        raise ValueError("a digest has not 16 bytes")
+    if file.read_how >= len(READ_HOWS) or file.size_bytes >= 1 << 63:
+        raise ValueError("a number is out of its range")
+    times = file.recorded_at, file.verified_at or 0
+    _ROW.pack(file.size_bytes, file.mtime_ns, _NO_DIGEST, _NO_DIGEST, *times, file.read_how, file.flags)

@@ -1,0 +1,138 @@
+"""
+The report protocol: how a box reports to a hub over HTTP. Both sides read and write it with this module.
+
+A box calls, the hub answers; nothing is ever sent to a box. Each call carries the token of its box. The calls are
+listed in ``docs/hub.md``; a body is one JSON object, or JSON lines with a header in the first line (``Content-Type:
+application/x-ndjson``), and may be compressed with zstd.
+
+I1  Messages are numbered without gaps within a stream. A box repeats a message until the hub has confirmed it, so the
+    hub stores each (box, number) at most once.
+I2  Each message carries the digest of all before it (``chain``). A box that was restored from an old image, and numbers
+    anew from there, can't continue the chain, so the hub notices; the box then starts a new stream.
+I3  File names are any bytes. In JSON they are text with lone surrogates for bytes that are not UTF-8 (PEP 383), and
+    all text is written with ASCII escapes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+import xxhash
+
+from integrity.errors import ProtocolError
+
+VERSION = 1
+
+JSON_LINES = "application/x-ndjson"
+ZSTD = "zstd"
+
+MOST_BODY_BYTES = 8 << 20
+"""A body, decompressed: a box sends more in several calls."""
+
+MOST_LINES = 10_000
+MOST_LINE_BYTES = 4 << 20
+STREAM_BYTES = 16
+CHAIN_BYTES = 16
+FIRST_CHAIN = bytes(CHAIN_BYTES)
+
+JsonObject = dict[str, object]
+
+
+class MessageKind(StrEnum):
+    """What a numbered message is about."""
+
+    FINDING = "finding"  # as it is now: opened, changed, or resolved
+    RUN = "run"  # a run that ended
+    ACTION = "action"  # something that a person had done on the box
+    STATE = "state"  # begins a stream: all open findings follow; the hub ends those of older streams
+
+
+class Message(NamedTuple):
+    """
+    A numbered message.
+
+    Attributes:
+        number: from 1, without gaps within a stream (I1).
+        at: when it was written, seconds UTC by the clock of the box.
+        kind: what ``body`` is.
+        body: an object of ``--json``, and ``root_id`` where it belongs to a root.
+    """
+
+    number: int
+    at: int
+    kind: MessageKind
+    body: JsonObject
+
+
+def encode(value: object) -> bytes:
+    """Write one JSON value as one line, without its end."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def encode_lines(values: Iterable[object]) -> bytes:
+    """Write JSON lines."""
+    return b"".join(encode(value) + b"\n" for value in values)
+
+
+def decode(data: bytes) -> JsonObject:
+    """
+    Read one JSON object.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ProtocolError("not a JSON object")
+    return value
+
+
+def decode_lines(body: bytes) -> Iterator[JsonObject]:
+    """
+    Read JSON lines.
+
+    Raises:
+        ProtocolError: a line is no JSON object, or too long, or there are too many.
+    """
+    lines = body.splitlines()
+    if len(lines) > MOST_LINES + 1:
+        raise ProtocolError(f"{len(lines):,} lines; at most {MOST_LINES:,} and a header")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MOST_LINE_BYTES:
+            raise ProtocolError(f"line {number} has {len(line):,} bytes; at most {MOST_LINE_BYTES:,}")
+        try:
+            yield decode(line)
+        except ProtocolError as error:
+            raise ProtocolError(f"line {number}: {error}") from error
+
+
+def extend_chain(chain: bytes, message: Message) -> bytes:
+    """Return the digest of all messages up to this one, from that of all before it (I2)."""
+    return xxhash.xxh3_128_digest(chain + encode(message_object(message)))
+
+
+def message_object(message: Message) -> JsonObject:
+    """Write a message as the object of its line."""
+    return {"n": message.number, "at": message.at, "kind": message.kind.value, "body": message.body}
+
+
+def read_message(line: JsonObject) -> Message:
+    """
+    Read the object of a line.
+
+    Raises:
+        ProtocolError: it is no message.
+    """
+    match line:
+        case {"n": int(number), "at": int(at), "kind": str(kind), "body": dict(body)} if number >= 1:
+            if kind not in set(MessageKind):
+                raise ProtocolError(f"message {number} has the unknown kind {kind!r}")
+            return Message(number, at, MessageKind(kind), body)
+        case _:
+            raise ProtocolError("not a message: it needs n, at, kind and body")
