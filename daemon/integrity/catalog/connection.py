@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from integrity import program
 from integrity.catalog import own_files, row_seals, sqlite_errors
 from integrity.catalog.compiled_sql import connect_core, driver_of
-from integrity.catalog.database_file import OpenFile, build, open_database, require_file, require_usable
+from integrity.catalog.database_file import CatalogFile, build, open_database, require_file, require_usable
 from integrity.catalog.locking import held_alone, hold_shared
 from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.paging import LockGap
@@ -44,7 +44,7 @@ class Catalog:
         warnings: problems with its location, as text for people.
     """
 
-    def __init__(self, path: bytes, file: OpenFile, sealer: Sealer, lock_fd: int | None) -> None:
+    def __init__(self, path: bytes, file: CatalogFile, sealer: Sealer, lock_fd: int | None) -> None:
         self.path = path
         self.sealer = sealer
         self.writes = lock_fd is not None

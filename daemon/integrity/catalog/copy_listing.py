@@ -73,7 +73,7 @@ _ADD_EXTRA = CompiledStatement(
 _order = make_order("compare_order")
 
 
-class ListedFile(NamedTuple):
+class StatedFile(NamedTuple):
     """A file in a copy's listing. ``published``: kind, value, sizes and number of parts of each digest."""
 
     size_bytes: int | None
@@ -95,7 +95,7 @@ class CompareRow:
 
     seq: int
     record: FileRecord
-    listed: ListedFile | None
+    listed: StatedFile | None
     read_at: int | None
     stated: bytes | None = None
     was_found_bad: bool = False
@@ -116,7 +116,7 @@ class StoredListing:
         make_anew(c, _listed)
         make_anew(c, _extra)
 
-    def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, ListedFile]]) -> None:
+    def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, StatedFile]]) -> None:
         """Add listed files, recorded or not: path in the root, and its entry."""
         rows = []
         for path, listed in entries:
@@ -150,7 +150,7 @@ class _Names:
         return self._folder[1]
 
 
-def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[bytes, ListedFile]]:
+def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[bytes, StatedFile]]:
     """Return listed but unrecorded files of one size: path in the root, and entry."""
     query = sa.select(_extra.c.path, _extra.c.published).where(_extra.c.size_bytes == size_bytes)
     rows = c.execute(query.order_by(_extra.c.path).limit(limit))
@@ -274,7 +274,7 @@ _ADD = CompiledStatement(
 )
 
 
-def digest_stated(listed: ListedFile) -> bytes:
+def digest_stated(listed: StatedFile) -> bytes:
     """Return a digest of the checksums that a copy states for a file, to detect a change of them."""
     return xxh3_128_digest(_pack(listed).encode())
 
@@ -305,18 +305,18 @@ _PAGE = CompiledStatement(
 )
 
 
-def _pack(listed: ListedFile) -> str:
+def _pack(listed: StatedFile) -> str:
     if not listed.published:
         return ""  # the most common case: files of a mounted copy
     return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
 
 
-def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> ListedFile | None:
+def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> StatedFile | None:
     if published is None:
         return None
     if not published and not contradictory:
-        return ListedFile(size_bytes, ())  # the most common case: files of a mounted copy
+        return StatedFile(size_bytes, ())  # the most common case: files of a mounted copy
     found = [one for line in published.split("\n") if line for one in json.loads(line)]
     digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
     is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)
-    return ListedFile(size_bytes, tuple(digests), is_contradictory)
+    return StatedFile(size_bytes, tuple(digests), is_contradictory)

@@ -103,7 +103,7 @@ _BETWEEN_S = 0.05
 """A program that starts or ends writing makes and removes log and index one after the other, within milliseconds."""
 
 
-class OpenFile(NamedTuple):
+class CatalogFile(NamedTuple):
     """An open catalog file: a connection in autocommit, and the revision of its schema."""
 
     db: sqlite3.Connection
@@ -111,7 +111,7 @@ class OpenFile(NamedTuple):
     lockless: LocklessFile | None = None  # set if it is read without locks
 
 
-def open_database(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> OpenFile:
+def open_database(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> CatalogFile:
     """
     Open a catalog's file. A reader who may not write beside it opens it without locks if no program has it open.
 
@@ -141,12 +141,12 @@ def open_database(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_
     raise sqlite_errors.describe_unindexed(path)
 
 
-def _open_shared(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> OpenFile:
+def _open_shared(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> CatalogFile:
     """Open a catalog beside other programs. Raises like ``open_database``."""
     for is_last in (False, True):
         db = sqlite_errors.connect(path, "mode=rw" if writes else "mode=ro", busy_timeout_s=busy_timeout_s)
         try:
-            return OpenFile(db, _set_up(path, db, writes=writes, quick_check=quick_check))
+            return CatalogFile(db, _set_up(path, db, writes=writes, quick_check=quick_check))
         except sqlite3.OperationalError as error:
             db.close()
             if writes or not sqlite_errors.is_without_room(path, error):
@@ -162,7 +162,7 @@ def _open_shared(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s
     raise AssertionError("the second attempt returns or raises")
 
 
-def _open_lockless(path: bytes, *, quick_check: bool) -> OpenFile | None:
+def _open_lockless(path: bytes, *, quick_check: bool) -> CatalogFile | None:
     """Open a catalog that no program has open; return None if one may have written to it meanwhile."""
     state = LocklessFile(path)
     if state.is_changed():
@@ -176,10 +176,10 @@ def _open_lockless(path: bytes, *, quick_check: bool) -> OpenFile | None:
         if isinstance(error, CatalogError | sqlite3.Error) and state.is_changed():
             return None
         raise
-    return OpenFile(db, revision, state)
+    return CatalogFile(db, revision, state)
 
 
-def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> OpenFile:
+def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> CatalogFile:
     """
     Open a catalog for reading on a full disk, which has no room for the log's shared index (``-shm``).
 
@@ -190,7 +190,7 @@ def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> Ope
     try:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA query_only = ON")
-        return OpenFile(db, _set_up(path, db, writes=False, quick_check=quick_check))
+        return CatalogFile(db, _set_up(path, db, writes=False, quick_check=quick_check))
     except BaseException:  # close the file on any exception
         db.close()
         raise

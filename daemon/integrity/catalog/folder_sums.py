@@ -57,7 +57,7 @@ class FolderSum(NamedTuple):
     problems: int
 
 
-class ListedFile(NamedTuple):
+class FolderFile(NamedTuple):
     """A recorded file in a listing. ``checked_at``: when it was last verified, or else recorded."""
 
     id: FileId
@@ -113,7 +113,7 @@ class FolderSums:
 
 def find_listed(
     c: sa.Connection, root_id: RootId, folder_path: bytes, now: int, *, after: bytes = b"", limit: int
-) -> list[ListedFile]:
+) -> list[FolderFile]:
     """Return recorded files that lie directly in a folder, by name, beginning behind a name."""
     query = _select_listed(root_id, folder_path, now).where(file.c.name > after).order_by(file.c.name).limit(limit)
     return [_to_listed(row) for row in c.execute(query)]
@@ -121,7 +121,7 @@ def find_listed(
 
 def find_largest_files(
     c: sa.Connection, root_id: RootId, folder_path: bytes, now: int, *, limit: int
-) -> list[ListedFile]:
+) -> list[FolderFile]:
     """Return the largest files that lie directly in a folder, the largest first."""
     query = _select_listed(root_id, folder_path, now).order_by(file.c.size_bytes.desc(), file.c.name).limit(limit)
     return [_to_listed(row) for row in c.execute(query)]
@@ -137,9 +137,9 @@ def _select_listed(root_id: RootId, folder_path: bytes, now: int) -> sa.Select[A
     return sa.select(*columns).select_from(joined).where(folder.c.root_id == root_id, folder.c.path == folder_path)
 
 
-def _to_listed(row: Any) -> ListedFile:
+def _to_listed(row: Any) -> FolderFile:
     number, name, size, mtime_ns, last, verified_at, is_frozen = row
-    return ListedFile(FileId(number), name, size, mtime_ns, last, verified_at is not None, bool(is_frozen))
+    return FolderFile(FileId(number), name, size, mtime_ns, last, verified_at is not None, bool(is_frozen))
 
 
 def _find_direct(c: sa.Connection, root_id: RootId, now: int) -> Iterator[FolderSum]:

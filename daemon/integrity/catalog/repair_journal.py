@@ -7,17 +7,18 @@ written before the first name is changed, and deleted in the transaction that re
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from integrity.catalog.root_meta import RootMeta
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.schema import meta
 from integrity.files.excludes import is_kept_by_repair
 from integrity.model import RootId
+
+_JOURNAL = RootMeta("repair")
 
 
 class JournalPlace(NamedTuple):
@@ -65,42 +66,28 @@ class Repair:
 
 def save_repair(c: sa.Connection, root: RootRecord, repair: Repair) -> None:
     """Write a repair to the journal."""
-    value = {
-        "root": root.token.hex(),
-        "places": [[b64encode(part).decode() for part in place] for place in repair.places],
-        "resolution": repair.resolution,
-        "judged": repair.judged,
-    }
-    c.execute(sa.insert(meta).values(key=_key(root.id, repair.id), value=json.dumps(value)))
+    places = [[b64encode(part).decode() for part in place] for place in repair.places]
+    value = {"places": places, "resolution": repair.resolution, "judged": repair.judged}
+    _JOURNAL.save(c, root, repair.id, value)
 
 
 def find_repairs(c: sa.Connection, root: RootRecord) -> list[Repair]:
     """Return the unfinished repairs of a root, without unreadable rows."""
-    prefix = _key(root.id, "")
-    between = sa.and_(meta.c.key > prefix, meta.c.key < prefix[:-1] + "0")  # "0" follows "/"
-    rows = c.execute(sa.select(meta.c.key, meta.c.value).where(between).order_by(meta.c.key)).all()
-    found = (_read(root, row.key.removeprefix(prefix), row.value) for row in rows)
+    found = (_read(repair_id, value) for repair_id, value in _JOURNAL.find(c, root))
     return [repair for repair in found if repair is not None]
 
 
 def drop_repair(c: sa.Connection, root_id: RootId, repair_id: str) -> None:
     """Delete a repair that was finished or undone."""
-    c.execute(sa.delete(meta).where(meta.c.key == _key(root_id, repair_id)))
+    _JOURNAL.drop(c, root_id, repair_id)
 
 
-def _key(root_id: RootId, repair_id: str) -> str:
-    return f"repair/{root_id}/{repair_id}"
-
-
-def _read(root: RootRecord, repair_id: str, text: str) -> Repair | None:
-    """Parse a row; None if it is damaged, or belongs to a former root with this id."""
+def _read(repair_id: str, value: dict[str, Any]) -> Repair | None:
+    """Parse a row; None if it is damaged."""
     try:
-        value = json.loads(text)
         places = tuple(JournalPlace(*(b64decode(part, validate=True) for part in place)) for place in value["places"])
         judged = None if value["judged"] is None else tuple(int(number) for number in value["judged"])
-        if value["root"] != root.token.hex() or not all(map(is_sound, places)):
-            return None
-        if judged is not None and len(judged) != 3:
+        if not all(map(is_sound, places)) or (judged is not None and len(judged) != 3):
             return None
         return Repair(repair_id, places, str(value["resolution"]), judged)
     except (ValueError, KeyError, TypeError):

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from integrity.catalog.copy_listing import (
-    ListedFile,
+    StatedFile,
     StoredListing,
     count_below,
     count_listed,
@@ -159,7 +159,7 @@ class CopyListing:
         """Say why a file can't be in the copy under its name."""
         return self._copy.find_name_fault(place)
 
-    def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, ListedFile]]:
+    def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, StatedFile]]:
         for found in self._copy.list(prefix):
             if isinstance(found, Trouble):
                 self._record_trouble(found)
@@ -199,9 +199,9 @@ class CopyListing:
         return True
 
 
-def _into_portions(found: Iterator[tuple[bytes, ListedFile]]) -> Iterator[list[tuple[bytes, ListedFile]]]:
+def _into_portions(found: Iterator[tuple[bytes, StatedFile]]) -> Iterator[list[tuple[bytes, StatedFile]]]:
     """Group entries into batches; smaller ones if long names would fill memory."""
-    portion: list[tuple[bytes, ListedFile]] = []
+    portion: list[tuple[bytes, StatedFile]] = []
     size = 0
     for one in found:
         portion.append(one)
@@ -213,12 +213,12 @@ def _into_portions(found: Iterator[tuple[bytes, ListedFile]]) -> Iterator[list[t
         yield portion
 
 
-def unpack_published(listed: ListedFile) -> tuple[Published, ...]:
+def unpack_published(listed: StatedFile) -> tuple[Published, ...]:
     """Return the digests that a copy states, from its stored listing."""
     return tuple(Published(Kind(kind), value, sizes, parts) for kind, value, sizes, parts in listed.published)
 
 
-def pack_entry(entry: CopyEntry) -> ListedFile:
+def pack_entry(entry: CopyEntry) -> StatedFile:
     """Return the part of an entry that is stored with the listing."""
     published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
-    return ListedFile(entry.size_bytes, published)
+    return StatedFile(entry.size_bytes, published)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog.copy_listing import ListedFile, find_extra
+from integrity.catalog.copy_listing import StatedFile, find_extra
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy
 from integrity.errors import ReadError
@@ -59,7 +59,7 @@ class RenamedFiles:
                 return CopyAnswer(CopyVote.RENAMED, level, size_bytes=size, found_as=path)
         return None
 
-    def _compare(self, record: FileRecord, path: bytes, listed: ListedFile) -> Level | None:
+    def _compare(self, record: FileRecord, path: bytes, listed: StatedFile) -> Level | None:
         """Compare one file of the copy with a record; return the level of evidence that matched, or None."""
         with self._run.catalog.read() as connection:
             vote = vote_by_digests(connection, self._run.catalog.sealer, record, unpack_published(listed))

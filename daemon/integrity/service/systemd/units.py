@@ -144,7 +144,7 @@ class UnitState(StrEnum):
     EDITED = "edited"  # or masked, or not ours
 
 
-class Action(StrEnum):
+class FileAction(StrEnum):
     """What was done to a file."""
 
     WRITTEN = "written"
@@ -164,7 +164,7 @@ class UnitChange(NamedTuple):
     """What was done to the file at ``path``; ``aside``: new path of the edited file."""
 
     path: bytes
-    action: Action
+    action: FileAction
     aside: bytes = b""
 
 
@@ -308,12 +308,12 @@ def install(units: Sequence[UnitFile], *, replaces_edited: bool = False) -> list
     changes = []
     for unit, state in zip(units, states, strict=True):
         if state is UnitState.CURRENT:
-            changes.append(UnitChange(unit.path, Action.UNCHANGED))
+            changes.append(UnitChange(unit.path, FileAction.UNCHANGED))
             continue
         with _explaining(unit.path, "written"):
             aside = _put_aside(unit.path) if state is UnitState.EDITED else b""
             _write(unit)
-        changes.append(UnitChange(unit.path, Action.WRITTEN, aside))
+        changes.append(UnitChange(unit.path, FileAction.WRITTEN, aside))
     return changes
 
 
@@ -332,14 +332,14 @@ def uninstall(units: Sequence[UnitFile]) -> list[UnitChange]:
         state = find_state(unit)
         with _explaining(unit.path, "removed"):
             if state is UnitState.EDITED:
-                changes.append(UnitChange(unit.path, Action.KEPT_ASIDE, _put_aside(unit.path)))
+                changes.append(UnitChange(unit.path, FileAction.KEPT_ASIDE, _put_aside(unit.path)))
             elif state is not UnitState.ABSENT:
                 os.unlink(unit.path)
-                changes.append(UnitChange(unit.path, Action.REMOVED))
+                changes.append(UnitChange(unit.path, FileAction.REMOVED))
                 _remove_if_empty(os.path.dirname(unit.path))
             for link in _find_links(unit.path):
                 os.unlink(link)
-                changes.append(UnitChange(link, Action.REMOVED))
+                changes.append(UnitChange(link, FileAction.REMOVED))
     return changes
 
 
