@@ -142,6 +142,19 @@ def _create_sets() -> None:
         sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        "former_file",
+        _id(),
+        _int("member_id"),
+        _int("folder_id"),
+        _blob("name"),
+        _int("size_bytes"),
+        _blob("md5", null=True),
+        _blob("xxh3_128", null=True),
+        _int("replaced_at"),
+    )
+    op.create_index("former_file_name", "former_file", ["member_id", "folder_id", "name"])
+    op.create_index("former_file_replaced_at", "former_file", ["replaced_at"])
 
 
 def _create_reports() -> None:
@@ -209,4 +222,16 @@ def _create_findings() -> None:
         unique=True,
         sqlite_where=sa.text("resolved_at IS NULL"),
         postgresql_where=sa.text("resolved_at IS NULL"),
+    )
+    op.create_table(
+        "alert_channel",
+        _text("name", sa.CheckConstraint("name <> ''")),
+        _int("good_at", null=True),
+        _int("failing_since", null=True),
+        _int("attempts"),
+        _int("next_try_at", null=True),
+        _text("last_error", null=True),
+        _int("digest_at", null=True),
+        _text("incident_times"),
+        sa.PrimaryKeyConstraint("name"),
     )

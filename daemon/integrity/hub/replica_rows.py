@@ -179,7 +179,7 @@ def _find_with_findings(
             group = groups.get((bytes(row.path), bytes(row.name)))
             if group is not None:
                 group.rows[row.member_id] = FileRow(*row[3:])
-        yield from groups.values()
+        yield from (group for group in groups.values() if group.rows)  # else: a folder, or gone everywhere
 
 
 def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterator[_Group]:
@@ -207,7 +207,7 @@ def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterato
         .where(file.c.member_id.in_(ids))
         .order_by(file.c.folder_id, file.c.name, file.c.member_id)
     )
-    rows = c.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
+    rows = c.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
     for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
         yield _Group(folder_id, bytes(path), bytes(name), {row[3]: FileRow(*row[3:]) for row in of_file})
 
@@ -254,11 +254,10 @@ def make_view(
     one: SetMember, path: bytes, row: FileRow | None, kinds: Iterable[FindingKind], former: frozenset[Version]
 ) -> ReplicaView:
     """Return what a member reports of a file in the form that is judged: with times by the clock of the hub."""
-    holding = find_holding(kinds)
-    if row is None:
-        if holding in (Holding.GOOD, Holding.DOUBTFUL):
-            holding = Holding.EXCLUDED if one.excludes.covers(path) else Holding.ABSENT
+    if row is None:  # whatever was found in it before
+        holding = Holding.EXCLUDED if one.excludes.covers(path) else Holding.ABSENT
         return ReplicaView(holding, one.reported_at, clock_ahead_s=one.clock_ahead_s)
+    holding = find_holding(kinds)
     if holding is Holding.GOOD and row.flags & FROZEN:
         holding = Holding.DOUBTFUL  # its finding has not arrived yet
     is_verified = row.verified_at is not None and row.read_how in _FROM_DISK
