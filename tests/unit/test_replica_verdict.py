@@ -78,7 +78,10 @@ EXPECTED = {
         (holding, Standing.BEHIND, source): (HubFindingKind.REPLICA_DAMAGED, Advice.TAKE_NEWER)
         for holding, source in product(BAD, (Source.DAMAGED, Source.NONE))
     },
-    **dict.fromkeys(product(BAD, set(Standing) - {Standing.BEHIND}, (Source.DAMAGED, Source.NONE)), (HubFindingKind.REPLICA_DAMAGED, Advice.FIND_BACKUP)),
+    **dict.fromkeys(
+        product(BAD, set(Standing) - {Standing.BEHIND}, (Source.DAMAGED, Source.NONE)),
+        (HubFindingKind.REPLICA_DAMAGED, Advice.FIND_BACKUP),
+    ),
     (Holding.ABSENT, None, Source.VERIFIED): (HubFindingKind.REPLICA_MISSING, Advice.REPLICATE),
     (Holding.ABSENT, None, Source.RECORDED): (HubFindingKind.REPLICA_MISSING, Advice.REPLICATE),
     (Holding.ABSENT, None, Source.DAMAGED): (HubFindingKind.REPLICA_MISSING, Advice.DO_NOT_REPLICATE),
