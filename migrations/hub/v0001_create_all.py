@@ -41,6 +41,7 @@ def upgrade() -> None:
     _create_sets()
     _create_reports()
     _create_findings()
+    _create_votes()
 
 
 def _create_boxes() -> None:
@@ -226,4 +227,32 @@ def _create_findings() -> None:
         unique=True,
         sqlite_where=sa.text("resolved_at IS NULL"),
         postgresql_where=sa.text("resolved_at IS NULL"),
+    )
+
+
+def _create_votes() -> None:
+    op.create_table(
+        "former_file",
+        _id(),
+        _int("member_id"),
+        _int("folder_id"),
+        _blob("name"),
+        _int("size_bytes"),
+        _blob("md5", null=True),
+        _blob("xxh3_128", null=True),
+        _int("replaced_at"),
+    )
+    op.create_index("former_file_name", "former_file", ["member_id", "folder_id", "name"])
+    op.create_index("former_file_replaced_at", "former_file", ["replaced_at"])
+    op.create_table(
+        "alert_channel",
+        _text("name", sa.CheckConstraint("name <> ''")),
+        _int("good_at", null=True),
+        _int("failing_since", null=True),
+        _int("attempts"),
+        _int("next_try_at", null=True),
+        _text("last_error", null=True),
+        _int("digest_at", null=True),
+        _text("incident_times"),
+        sa.PrimaryKeyConstraint("name"),
     )
