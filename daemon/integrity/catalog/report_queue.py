@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from integrity.catalog.findings import UNRESOLVED
 from integrity.catalog.row_seals import find_damaged
 from integrity.catalog.rows import chunked
-from integrity.catalog.schema import finding, report_change, report_folder, report_message, report_state
+from integrity.catalog.schema import finding, meta, report_change, report_folder, report_message, report_state
 
 STATE = "state"
 _QUEUE = (report_change, report_message)
@@ -73,21 +73,17 @@ def start_stream(c: sa.Connection, url: str, stream: bytes, now: int) -> None:
     """
     Begin a stream of messages, in place of the former one if there is one (I3).
 
-    Its first message is ``state``; it is followed by all unresolved findings.
+    Its first message is ``state``; all unresolved findings follow, then the rest.
     """
     _drop_damaged(c)
-    items = sa.select(report_message.c.kind, report_message.c.item_id)
-    unsent = items.where(report_message.c.kind.in_(("run", "action")))
-    waiting = sa.select(report_change.c.kind, report_change.c.item_id)
-    runs_and_actions = c.execute(unsent.except_(waiting).order_by("kind", "item_id")).all()
-    c.execute(sa.delete(report_message))
-    c.execute(sa.delete(report_change).where(report_change.c.kind.in_(("finding", STATE))))
-    first = c.execute(sa.select(sa.func.coalesce(sa.func.min(report_change.c.id), 1))).scalar_one()
-    c.execute(sa.insert(report_change).values(id=first - 1, kind=STATE, item_id=0))
+    of_message, of_change = (sa.select(table.c.kind, table.c.item_id) for table in (report_message, report_change))
+    rest = [tuple(row) for row in c.execute(of_message.union(of_change).order_by("kind", "item_id"))]
     open_ids = c.execute(sa.select(finding.c.id).where(UNRESOLVED).order_by(finding.c.id)).scalars()
-    queued = [*(("finding", number) for number in open_ids), *runs_and_actions]
-    if queued:
-        c.execute(sa.insert(report_change), [{"kind": kind, "item_id": item_id} for kind, item_id in queued])
+    queued = [(STATE, 0), *(("finding", number) for number in open_ids)]
+    queued += [item for item in rest if item[0] in ("run", "action")]
+    for table in _QUEUE:
+        c.execute(sa.delete(table))
+    c.execute(sa.insert(report_change), [{"kind": kind, "item_id": item_id} for kind, item_id in queued])
     state = load_state(c)
     kept_fields = {} if state is None or state.url != url else {"complete_at": state.complete_at}
     c.execute(sa.delete(report_state))
@@ -99,6 +95,7 @@ def stop_reporting(c: sa.Connection) -> None:
     """Remove all that belongs to reports: the box reports to no hub any more."""
     for table in (*_QUEUE, report_folder, report_state):
         c.execute(sa.delete(table))
+    c.execute(sa.delete(meta).where(meta.c.key.startswith("report/")))
 
 
 def find_changes(c: sa.Connection, limit: int) -> list[QueuedChange]:
@@ -118,6 +115,12 @@ def get_newest(c: sa.Connection) -> int:
     newest = c.execute(sa.select(sa.func.max(report_message.c.number))).scalar_one()
     confirmed = c.execute(sa.select(report_state.c.confirmed)).scalar_one_or_none()
     return int(newest or confirmed or 0)
+
+
+def count_queued(c: sa.Connection, kind: str) -> int:
+    """Count the references of a kind; each becomes a message, unless it is of a run or an action that is gone."""
+    query = sa.select(sa.func.count()).select_from(report_change).where(report_change.c.kind == kind)
+    return int(c.execute(query).scalar_one())
 
 
 def count_waiting(c: sa.Connection) -> int:

@@ -259,6 +259,7 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     follow_history(c)
     drop_imports(c, root_id)
+    c.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"report/{root_id}"))
     c.execute(sa.delete(root).where(root.c.id == root_id))
 
 
