@@ -145,6 +145,7 @@ def test_nothing_is_queued_by_a_box_that_reports_to_nobody(box: CatalogBox) -> N
     idle.open_finding(b"a")
 
     assert {} == idle.count_waiting()
+    idle.close()
 
 
 def test_answer_that_is_lost_has_the_same_messages_repeated(reporting: ReportingBox, hub: SmallHub) -> None:
@@ -335,8 +336,10 @@ def test_certificate_that_nobody_trusts_is_refused(box: CatalogBox, tmp_path: Pa
     """The token is not sent to who can't prove to be the hub; with `certificate` it is trusted."""
     certificate = make_certificate(tmp_path)
     with SmallHub(certificate) as hub:
+        distrusting = ReportingBox(box, hub.url)
         with pytest.raises(HubError, match=r"certificate is not trusted .*set `certificate` in \[hub\]"):
-            ReportingBox(box, hub.url).report()
+            distrusting.report()
+        distrusting.close()
         assert [] == hub.calls
 
         trusting = ReportingBox(box, hub.url, certificate=bytes(certificate))
@@ -347,8 +350,10 @@ def test_certificate_that_nobody_trusts_is_refused(box: CatalogBox, tmp_path: Pa
 
 def test_hub_that_is_away_is_said(box: CatalogBox) -> None:
     """Nothing listens there."""
+    lonely = ReportingBox(box, "http://127.0.0.1:1")
     with pytest.raises(HubError, match=r"^127\.0\.0\.1: Connection refused$"):
-        ReportingBox(box, "http://127.0.0.1:1").report()
+        lonely.report()
+    lonely.close()
 
 
 def test_page_that_is_no_hub_is_said(reporting: ReportingBox, hub: SmallHub) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 
 from integrity.catalog import findings, report_queue
+from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.files.excludes import Excludes
 from integrity.model import ByteRange, FileId, FindingId, FindingKind
@@ -39,12 +39,15 @@ class ReportingBox:
         self.client = HubClient(
             url, token, certificate=certificate, is_over=lambda: self.is_over(), pause=self._pause, timeout_s=20.0
         )
+        self._catalog = self._open()
         self.reporter = self.make()
 
     def make(self) -> Reporter:
-        """Make a reporter, as a service that was started again."""
+        """Make a reporter, as a service that was started again, with a connection of its own to the catalog."""
+        self._catalog.close()
+        self._catalog = self._open()
         self.reporter = Reporter(
-            self.box.catalog,
+            self._catalog,
             self.client,
             self.url,
             self.describe,
@@ -54,6 +57,9 @@ class ReportingBox:
             is_over=lambda: self.is_over(),
         )
         return self.reporter
+
+    def _open(self) -> Catalog:
+        return Catalog.open(self.box.path, writes=True, quick_check=False)
 
     def report(self) -> None:
         """Report once."""
@@ -95,9 +101,9 @@ class ReportingBox:
             return Counter(kinds + [one.kind for one in report_queue.find_messages(c)])
 
     def close(self) -> None:
-        """Close everything but the catalog."""
-        with suppress(RuntimeError):
-            self.reporter.close()
+        """Close all that it opened."""
+        self.reporter.close()
+        self._catalog.close()
 
     def _pause(self, wait_s: float) -> bool:
         self.waits.append(wait_s)
