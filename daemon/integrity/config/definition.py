@@ -147,6 +147,14 @@ class ConfiguredRoot(RootSettings):
     """A ``[[root]]``: a folder and its overrides of ``[defaults]``."""
 
     path: Folder = field(metadata=about("the folder; symbolic links in it are resolved"))
+    replica_set: Annotated[str, Parsed(parsers.parse_optional_name)] = field(
+        default="",
+        metadata=about("name of the set of folders on several boxes that hold the same files; the hub compares them"),
+    )
+    replica_url: Annotated[str, Parsed(parsers.parse_optional_copy_url)] = field(
+        default="",
+        metadata=about("URL under which other boxes can read this folder, such as ssh://...", hide=hide_secrets),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +312,22 @@ class Web:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """``[hub]``: the hub that this box reports to."""
+
+    url: Annotated[str, Parsed(parsers.parse_hub_url)] = field(
+        default="", metadata=about("URL of the hub; empty: none. `integrity hub join` sets it up")
+    )
+    token_file: Place = field(default=b"", metadata=about("file with the token of this box"))
+    certificate: Place = field(
+        default=b"", metadata=about("certificate, as PEM, that the hub's is signed with; empty: those of the system")
+    )
+    report_every_s: Duration = field(
+        default=300, metadata=about("how often to report; findings are reported at once", key="report_every")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HubServer:
     """``[hub_server]``: the hub, `integrity hub run`."""
 
@@ -352,6 +376,7 @@ class Config:
     mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
     alerts: Alerts = field(default=Alerts(), metadata=about("which alerts are sent, and how often"))
     web: Web = field(default=Web(), metadata=about("the page, `integrity web`; needs the extra [web]"))
+    hub: Hub = field(default=Hub(), metadata=about("the hub that this box reports to, if there is one"))
     hub_server: HubServer = field(
         default=HubServer(), metadata=about("the hub for several boxes, `integrity hub run`; needs the extra [hub]")
     )
@@ -362,3 +387,7 @@ class Config:
             if root.path == root_path:
                 return root
         return self.defaults
+
+    def replica_set_of(self, root_path: bytes) -> tuple[str, str]:
+        """Return the ``replica_set`` and ``replica_url`` of the ``[[root]]`` with this real path; empty: none."""
+        return next(((one.replica_set, one.replica_url) for one in self.roots if one.path == root_path), ("", ""))
