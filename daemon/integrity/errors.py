@@ -22,6 +22,8 @@ Every message names the path, the operation and the remedy: the command line pri
     ├── ChannelError            an alert could not be sent
     ├── HubError                a hub was not reached, or did not take a report
     ├── ProtocolError           a box or a hub sent what the report protocol does not allow
+    ├── HubDatabaseError        the hub's database can't be used: missing, of another version, damaged
+    │   └── HubDatabaseAway     it does not answer now, or was busy; try again
     ├── CopyUnreachable         a backup copy as a whole can't be reached: nothing is said of its files
     ├── RepairFailed            a file was not repaired; it is as it was
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
@@ -178,6 +180,14 @@ class HubError(AppError):
 
 class ProtocolError(AppError):
     """Say that a box or a hub sent what the report protocol does not allow."""
+
+
+class HubDatabaseError(AppError):
+    """Say that the database of the hub can't be used."""
+
+
+class HubDatabaseAway(HubDatabaseError):
+    """Say that the database of the hub does not answer now; the same can be tried again."""
 
 
 class NativeError(AppError):
