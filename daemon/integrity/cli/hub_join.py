@@ -81,10 +81,8 @@ def _ask_token() -> str:
     """Ask for the token; where there is no terminal, read it from standard input."""
     from integrity.reporting.token import is_token
 
-    if sys.stdin.isatty():
-        token = str(click.prompt("Token", hide_input=True)).strip()
-    else:
-        token = sys.stdin.readline().strip()
+    is_terminal = sys.stdin.isatty()
+    token = str(click.prompt("Token", hide_input=True) if is_terminal else sys.stdin.readline()).strip()
     if not is_token(token):
         raise ConfigError('this is no token of a hub: it begins with "integrity-box-", and `hub add BOX` prints it')
     return token
