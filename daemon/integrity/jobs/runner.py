@@ -21,11 +21,12 @@ from integrity import program
 from integrity.catalog import backup, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.repair_journal import find_repairs
-from integrity.config import Config, default_catalog_path
+from integrity.config import Config, RootSettings, default_catalog_path
 from integrity.errors import AppError, CopyBeingMade, ReadInterrupted, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.read_errors import ErrorBudget
+from integrity.files.scope import ScopeExcludes
 from integrity.files.span import Pace
 from integrity.jobs import messages
 from integrity.jobs.batching import iterate_files
@@ -345,7 +346,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             capability=opened.capability,
             device=opened.device,
             mirror=opened.mirror,
-            excludes=make_excludes(settings, root.path, context.catalog.path, opened.absent),
+            excludes=_make_excludes(context, settings, root.path, opened),
             rewrites=Excludes(settings.rewrites_in_place, builtin=False, kept=False),
             pace=pace,
             budget=ErrorBudget(counters=find_counters(opened.fd, opened.capability.fs_type)),
@@ -359,6 +360,11 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
     finally:
         if opened.fd >= 0:
             os.close(opened.fd)
+
+
+def _make_excludes(context: Context, settings: RootSettings, root: bytes, opened: Opened) -> Excludes:
+    excludes = make_excludes(settings, root, context.catalog.path, opened.absent)
+    return excludes if context.scope is None else ScopeExcludes(excludes, context.scope)
 
 
 def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:
@@ -459,6 +465,8 @@ def _paused(target: Target) -> Note:
 def _back_up(context: Context) -> None:
     """Back up the catalog if it is due; a failed backup is reported but does not fail the run."""
     settings, now = context.config.catalog_backup, context.now()
+    if not context.makes_backups:
+        return
     with context.catalog.read() as connection:
         if not backup.due_for_backup(connection, settings.every_s, now):
             return
