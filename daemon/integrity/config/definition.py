@@ -147,6 +147,10 @@ class ConfiguredRoot(RootSettings):
     """A ``[[root]]``: a folder and its overrides of ``[defaults]``."""
 
     path: Folder = field(metadata=about("the folder; symbolic links in it are resolved"))
+    shared: Annotated[str, Parsed(parsers.parse_optional_name)] = field(
+        default="",
+        metadata=about("name of a tree that several boxes mount and read together, as the hub tells them; empty: none"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

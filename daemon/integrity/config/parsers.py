@@ -230,6 +230,11 @@ def parse_copy_url(value: object) -> str:
     refuse(f"an absolute path or a URL that begins with {', '.join(others)} or {last}", value)
 
 
+def parse_optional_name(value: object) -> str:
+    """Return such a name, or an empty text."""
+    return "" if value == "" else parse_name(value)
+
+
 def parse_web_url(value: object) -> str:
     """Return an http(s) URL, or an empty text."""
     if not isinstance(value, str) or (value and re.fullmatch(r"https?://[^\s/]+\S*", value) is None):
