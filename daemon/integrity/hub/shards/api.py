@@ -96,7 +96,7 @@ class ShardApi:
 
     async def _finish(self, request: Request) -> Response:
         box_id = await self._find_box(request)
-        header, *findings = decode_lines(await self._read_body(request))
+        header, *findings = [*decode_lines(await self._read_body(request))] or [{}]
         call, result = HeldJob.read(box_id, header), read_message(VisitResult, header)
         return JSONResponse(await run_in_threadpool(self._hub.finish, call, result, findings))
 

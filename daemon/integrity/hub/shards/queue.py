@@ -10,7 +10,7 @@ it is about, or not at all.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -81,7 +81,7 @@ class JobsInTransaction:
 
     def give_back(self, job_id: int, due_at: int) -> None:
         """Let a job that a worker has wait until its next time."""
-        at = datetime.datetime.fromtimestamp(due_at, datetime.UTC)
+        at = dt.datetime.fromtimestamp(due_at, dt.UTC)
         _run(self._manager.retry_job_by_id_async(job_id, at, priority=_priority(due_at)))
 
     def end(self, job_id: int) -> None:
@@ -127,7 +127,7 @@ class _TransactionConnector(SyncPsycopgConnector):
 
     def __init__(self, connection: Any) -> None:
         super().__init__()
-        self.open(_Borrowed(connection))
+        self.open(_Borrowed(connection))  # type: ignore[arg-type]  # all of a pool that is used here
 
     async def execute_query_async(self, query: Any, **arguments: Any) -> None:
         self.execute_query(query, **arguments)

@@ -96,7 +96,7 @@ class Lease:
         self._done_bytes = progress.bytes_done
         self.made_progress()
 
-    def finding(self, finding: Finding) -> None:
+    def finding(self, finding: Finding) -> None:  # noqa: ARG002 - see Report
         """Receive a finding: the hub gets all of them at the end."""
         self.made_progress()
 

@@ -41,7 +41,7 @@ from integrity.jobs.shards.packing import digest_file, pack_file, pack_lines, un
 from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.visit import Visited, visit
 from integrity.jobs.shards.work_folder import make_work_folder
-from integrity.reporting.protocol import VERSION, JsonObject, encode, encode_lines
+from integrity.reporting.protocol import MOST_BODY_BYTES, VERSION, JsonObject, encode, encode_lines
 
 if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredRoot
@@ -262,8 +262,8 @@ class ShardWorker:
             survey=survey,
         )
         header = {"protocol": VERSION, "worker": self._worker, "job": task.job, **write_message(result)}
-        lines = [header, *map(self._describe, done.findings[:MOST_FINDINGS])]
-        self._client.call("finish", encode_lines(lines), is_lines=True)
+        lines = encode_lines([header, *map(self._describe, done.findings[:MOST_FINDINGS])])
+        self._client.call("finish", lines[: lines.rindex(b"\n", 0, MOST_BODY_BYTES) + 1], is_lines=True)
 
     def _describe(self, finding: Finding) -> JsonObject:
         return {
