@@ -20,9 +20,10 @@ Every message names the path, the operation and the remedy: the command line pri
     │   ├── DeviceStalled       a read did not come back
     │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── ChannelError            an alert could not be sent
+    ├── HubError                a hub was not reached, or did not take a report
     ├── ProtocolError           a box or a hub sent what the report protocol does not allow
-    ├── HubError                the hub's database can't be used: missing, of another version, damaged
-    │   └── HubUnavailable      it does not answer now, or was busy; try again
+    ├── HubDatabaseError        the hub's database can't be used: missing, of another version, damaged
+    │   └── HubDatabaseAway     it does not answer now, or was busy; try again
     ├── CopyUnreachable         a backup copy as a whole can't be reached: nothing is said of its files
     ├── RepairFailed            a file was not repaired; it is as it was
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
@@ -160,15 +161,32 @@ class ChannelError(AppError):
         self.is_permanent = is_permanent
 
 
+class HubError(AppError):
+    """
+    A hub was not reached, or did not take a report.
+
+    Attributes:
+        status: status of its answer; None: there was none.
+        code: machine word of its answer; empty: none.
+        retry_after_s: how long it asks to wait; None: it does not say.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, code: str = "", retry_after_s: int | None = None):
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after_s = retry_after_s
+
+
 class ProtocolError(AppError):
     """Say that a box or a hub sent what the report protocol does not allow."""
 
 
-class HubError(AppError):
+class HubDatabaseError(AppError):
     """Say that the database of the hub can't be used."""
 
 
-class HubUnavailable(HubError):
+class HubDatabaseAway(HubDatabaseError):
     """Say that the database of the hub does not answer now; the same can be tried again."""
 
 

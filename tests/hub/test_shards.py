@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.errors import HubError
+from integrity.errors import HubDatabaseError
 from integrity.files.scope import Scope
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
@@ -151,7 +151,7 @@ def test_sqlite_is_refused_with_the_remedy(tmp_path: Path) -> None:
     """Shared trees need PostgreSQL, and the message says how to get there."""
     database = HubDatabase.open(str(tmp_path / "hub.db"), any_revision=True)
 
-    with pytest.raises(HubError, match="need PostgreSQL"):
+    with pytest.raises(HubDatabaseError, match="need PostgreSQL"):
         ShardHub(database, ShardStore(b"/nowhere", 1), LIMITS)
     database.close()
 

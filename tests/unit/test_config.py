@@ -73,6 +73,10 @@ DOCUMENTED_KEYS = [
     "web.trusted_proxy",
     "web.token_file",
     "web.actions",
+    "hub.url",
+    "hub.token_file",
+    "hub.certificate",
+    "hub.report_every",
 ]
 
 

@@ -151,6 +151,14 @@ class ConfiguredRoot(RootSettings):
         default="",
         metadata=about("name of a tree that several boxes mount and read together, as the hub tells them; empty: none"),
     )
+    replica_set: Annotated[str, Parsed(parsers.parse_optional_name)] = field(
+        default="",
+        metadata=about("name of the set of folders on several boxes that hold the same files; the hub compares them"),
+    )
+    replica_url: Annotated[str, Parsed(parsers.parse_optional_copy_url)] = field(
+        default="",
+        metadata=about("URL under which other boxes can read this folder, such as ssh://...", hide=hide_secrets),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,6 +316,22 @@ class Web:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """``[hub]``: the hub that this box reports to."""
+
+    url: Annotated[str, Parsed(parsers.parse_hub_url)] = field(
+        default="", metadata=about("URL of the hub; empty: none. `integrity hub join` sets it up")
+    )
+    token_file: Place = field(default=b"", metadata=about("file with the token of this box"))
+    certificate: Place = field(
+        default=b"", metadata=about("certificate, as PEM, that the hub's is signed with; empty: those of the system")
+    )
+    report_every_s: Duration = field(
+        default=300, metadata=about("how often to report; findings are reported at once", key="report_every")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole configuration. Without a file, every key has the default defined here."""
 
@@ -329,9 +353,15 @@ class Config:
     alerts: Alerts = field(default=Alerts(), metadata=about("which alerts are sent, and how often"))
     web: Web = field(default=Web(), metadata=about("the page, `integrity web`; needs the extra [web]"))
 
+    hub: Hub = field(default=Hub(), metadata=about("the hub that this box reports to, if there is one"))
+
     def settings_for(self, root_path: bytes) -> RootSettings:
         """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""
         for root in self.roots:
             if root.path == root_path:
                 return root
         return self.defaults
+
+    def replica_set_of(self, root_path: bytes) -> tuple[str, str]:
+        """Return the ``replica_set`` and ``replica_url`` of the ``[[root]]`` with this real path; empty: none."""
+        return next(((one.replica_set, one.replica_url) for one in self.roots if one.path == root_path), ("", ""))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from integrity.errors import HubError, ProtocolError
+from integrity.errors import HubDatabaseError, ProtocolError
 from integrity.hub.shards import tree_findings, visits, workers
 from integrity.hub.shards.schema import shard
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
@@ -75,7 +75,7 @@ class ShardHub:
         limits: how trees are cut and read.
 
     Raises:
-        HubError: the database is SQLite.
+        HubDatabaseError: the database is SQLite.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class ShardHub:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if not database.is_postgres:
-            raise HubError("shared trees need PostgreSQL: set [hub_server] database, then: integrity hub migrate")
+            raise HubDatabaseError(
+                "shared trees need PostgreSQL: set [hub_server] database, then: integrity hub migrate"
+            )
         self._database = database
         self.store = store
         self._limits = limits

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from blake3 import blake3
 
 from integrity.catalog.copying import sync_file
-from integrity.errors import AppError, HubError, show_path
+from integrity.errors import AppError, HubDatabaseError, show_path
 
 _PARTIAL = b".partial-"
 _KEPT_S = 86_400
@@ -46,12 +46,12 @@ class ShardStore:
         Make the folder.
 
         Raises:
-            HubError: it can't be made.
+            HubDatabaseError: it can't be made.
         """
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
         except OSError as error:
-            raise HubError(
+            raise HubDatabaseError(
                 f"{show_path(self._folder)}: the store for catalogs of shards can't be made: {error.strerror}; set"
                 " [hub_server] store to a folder that the hub may write to"
             ) from error
