@@ -355,6 +355,11 @@ class Config:
 
     hub: Hub = field(default=Hub(), metadata=about("the hub that this box reports to, if there is one"))
 
+    @property
+    def own_roots(self) -> tuple[ConfiguredRoot, ...]:
+        """Return the roots that this machine reads by itself: all but the shared ones."""
+        return tuple(root for root in self.roots if not root.shared)
+
     def settings_for(self, root_path: bytes) -> RootSettings:
         """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""
         for root in self.roots:

@@ -22,7 +22,7 @@ from integrity.catalog import backup, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.repair_journal import find_repairs
 from integrity.config import Config, RootSettings, default_catalog_path
-from integrity.errors import AppError, CopyBeingMade, ReadInterrupted, show_path
+from integrity.errors import AppError, ConfigError, CopyBeingMade, ReadInterrupted, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.read_errors import ErrorBudget
@@ -249,7 +249,8 @@ def _run_all(
 ) -> Summary:
     """Run a job on each target in turn and sum up the results; ``copy``: the copy to compare with."""
     started_at, began_at = context.now(), context.monotonic()
-    configured = [root.path for root in context.config.roots]
+    _refuse_shared(context.config, paths)
+    configured = [root.path for root in context.config.own_roots]
     targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
     skips = Counter[str]()
     counts, findings_open = RunCounts(), dict[RootId, int]()  # each root once, even if several parts are named
@@ -280,6 +281,17 @@ def _run_all(
         is_incomplete=is_incomplete,
         skips=tuple(skips.most_common()),
     )
+
+
+def _refuse_shared(config: Config, paths: Sequence[bytes]) -> None:
+    """Refuse a path in a shared tree: its records are in the catalogs of its shards."""
+    for root in config.roots:
+        path = next((one for one in paths if root.shared and is_inside(os.path.realpath(one), root.path)), None)
+        if path is not None:
+            raise ConfigError(
+                f"{show_path(path)}: lies in the shared tree {root.shared}, which is read as the hub says; to read for"
+                f" the hub now: {program.command('hub work')}"
+            )
 
 
 def _run_one(

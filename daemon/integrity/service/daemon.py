@@ -293,7 +293,7 @@ class Daemon:
             self._watch.set_roots(self._roots)
 
     def _find_roots(self, catalog: Catalog) -> None:
-        follow_config(catalog, frozenset(root.path for root in self._config.roots))
+        follow_config(catalog, frozenset(root.path for root in self._config.own_roots))
         self._roots = find_monitored_roots(catalog, self._config, self._roots)
         self._find_copies()
         self._dispatcher.set_roots(self._roots)

@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog.connection import Catalog
 from integrity.config import read_seal_key
-from integrity.errors import AppError, RootSuspended
+from integrity.errors import AppError, ConfigError, RootSuspended
 from integrity.files.open_beneath import open_root
 from integrity.files.span import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
@@ -42,6 +43,7 @@ from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.visit import Visited, visit
 from integrity.jobs.shards.work_folder import make_work_folder
 from integrity.reporting.protocol import MOST_BODY_BYTES, VERSION, JsonObject, encode, encode_lines
+from integrity.reporting.token import load_token
 
 if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredRoot
@@ -223,7 +225,7 @@ class ShardWorker:
     def _make_context(self, catalog: Catalog, task: ShardTask, lease: Lease) -> Context:
         return Context(
             catalog,
-            replace(self._config, catalog=catalog.path, roots=(self._root,)),
+            replace(self._config, catalog=catalog.path, roots=(replace(self._root, shared=""),)),
             lease,
             jobs=self._settings.jobs,
             stop=lease.stop,
@@ -273,6 +275,25 @@ class ShardWorker:
             "opened_at": finding.opened_at,
             "body": self._write_finding(finding),
         }
+
+
+def make_workers(
+    config: Config, settings: WorkerSettings, write_finding: Callable[[Finding], JsonObject], stop: Stop
+) -> list[ShardWorker]:
+    """
+    Return a worker for each shared root.
+
+    Raises:
+        ConfigError: there is none, or no hub is configured.
+    """
+    roots = [root for root in config.roots if root.shared]
+    if not roots:
+        raise ConfigError("no shared tree is configured: set `shared` in its [[root]]")
+    if not config.hub.url:
+        raise ConfigError(f"no hub is configured, which shares the work; run: {program.command('hub join URL')}")
+    token = load_token(config.hub.token_file)
+    client = ShardClient(config.hub.url, token, certificate=config.hub.certificate, wait=stop.wait)
+    return [ShardWorker(client.copy(), config, root, settings, write_finding, stop) for root in roots]
 
 
 def _beat_s(answer: JsonObject) -> float:
