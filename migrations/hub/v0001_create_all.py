@@ -236,6 +236,7 @@ def _create_shards() -> None:
         _int("stored_by", null=True),
         _int("created_at"),
         _int("round_at", null=True),
+        _int("is_complete"),
         _int("visited_at", null=True),
         _int("due_at"),
         _int("file_count"),

@@ -39,6 +39,7 @@ shard = sa.Table(
     column_int("stored_by", "the worker that stored it; null: none yet", null=True),
     column_int("created_at", "when it was cut"),
     column_int("round_at", "when the present or last round of reading began; null: none yet", null=True),
+    column_int("is_complete", "1: that round is over; 0: another visit continues it"),
     column_int("visited_at", "when a worker last stored its catalog; null: never", null=True),
     column_int("due_at", "when a worker should have it next"),
     column_int("file_count", "recorded files"),

@@ -54,7 +54,9 @@ def accept_survey(
 
 def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> int:
     """Add a shard with its job."""
-    numbers = dict.fromkeys(("version", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"), 0)
+    numbers = dict.fromkeys(
+        ("version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"), 0
+    )
     row = {"tree_id": tree_id, "job_id": 0, "created_at": now, "due_at": now, **numbers, **values}
     made = c.execute(sa.insert(shard).values(row)).inserted_primary_key
     assert made is not None
@@ -128,6 +130,7 @@ def _values(
         "digest": result.digest,
         "former_digest": row.digest,
         "stored_by": worker.id,
+        "is_complete": int(result.is_complete),
         "visited_at": now,
         "due_at": due_at,
         "file_count": result.files,

@@ -192,9 +192,9 @@ def _describe(c: sa.Connection, tree_id: int, job: QueuedJob, limits: ShardLimit
     every_s = find_round_s(tree.verify_every_s)
     if job.shard_id is not None:
         row = c.execute(sa.select(shard).where(shard.c.id == job.shard_id)).one()
-        is_going_on = row.round_at is not None and (row.visited_at is None or row.due_at <= row.visited_at)
+        is_going_on = row.round_at is not None and not row.is_complete
         version, digest, round_at = row.version, row.digest, row.round_at if is_going_on else now
-        c.execute(sa.update(shard).where(shard.c.id == job.shard_id).values(round_at=round_at))
+        c.execute(sa.update(shard).where(shard.c.id == job.shard_id).values(round_at=round_at, is_complete=0))
         own, left_out = find_folders(c, tree_id, job.shard_id)
     return ShardTask(
         job=job.id,
