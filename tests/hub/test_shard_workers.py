@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.postgres import PostgresServer
-from support.shardrig import OneBox, ShardRig, damage, make_tree
+from support.shardrig import OneBox, ShardRig, damage, kill_at_random, make_tree
 from support.waiting import wait_until
 
 
@@ -52,6 +53,39 @@ def test_workers_record_and_find_what_one_box_does(shards_url: str, tmp_path: Pa
         after = rig.read_shards()
         assert alone.read() == after
         assert {b"g0/folder 3/file 7"} == {path for path, *_ in after.findings}
+
+
+def test_kills_of_workers_and_hub_lose_and_double_nothing(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """Workers and the hub are killed at random moments; in the end every file is recorded once, as by one box alone."""
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        last = kill_at_random(rig, random.Random(15), workers=3, kills=12, most_wait_s=3)
+        wait_until(lambda: rig.has_read_since(last), f"all shards to be read\n{rig.log}", timeout_s=120, every_s=0.1)
+        recorded = rig.read_shards()
+
+    assert OneBox(tmp_path / "alone", tree).read() == recorded
+
+
+def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """A worker that stands still while it has a shard is replaced; when it goes on, its late result is refused."""
+    with ShardRig(shards_url, tmp_path / "rig", tree, lease_s=2) as rig:
+        hanging = rig.start_worker()
+        wait_until(lambda: bool(rig.find_busy()), f"a worker to have a shard\n{rig.log}", every_s=0.01)
+        hanging.send_signal(signal.SIGSTOP)
+        (stuck,) = rig.find_busy()
+        version = next(row.version for row in rig.shards() if row.id == stuck)
+        rig.start_worker()
+        wait_until(
+            lambda: next(row.version for row in rig.shards() if row.id == stuck) > version,
+            f"another worker to read the shard\n{rig.log}",
+            every_s=0.1,
+        )
+        hanging.send_signal(signal.SIGCONT)
+        wait_until(lambda: "lease" in rig.log, f"the first worker to hear of it\n{rig.log}", every_s=0.1)
+        since = int(time.time())
+        wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", every_s=0.1)
+        recorded = rig.read_shards()
+
+    assert OneBox(tmp_path / "alone", tree).read() == recorded
 
 
 def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -207,6 +210,12 @@ class ShardRig:
         with self.database.read() as c:
             return list(c.execute(sa.select(shard).order_by(shard.c.id)))
 
+    def find_busy(self) -> set[int]:
+        """Return the shards that workers have now."""
+        with self.database.read() as c:
+            query = sa.text("SELECT args FROM procrastinate_jobs WHERE status = 'doing' AND args ? 'shard'")
+            return {int(row.args["shard"]) for row in c.execute(query)}
+
     def is_surveyed(self) -> bool:
         """Return whether the tree was cut."""
         with self.database.read() as c:
@@ -231,6 +240,28 @@ class ShardRig:
             whole.findings.update(part.findings)
             path.unlink()
         return whole
+
+
+def kill_at_random(rig: ShardRig, chance: random.Random, *, workers: int, kills: int, most_wait_s: float) -> int:
+    """
+    Kill workers and the hub at random moments while they work; a worker that was killed is replaced.
+
+    Returns:
+        When the last one was killed, seconds UTC.
+    """
+    configs = [rig.make_config() for _ in range(workers)]
+    running = [rig.start_worker(config) for config in configs]
+    for number in range(kills):
+        threading.Event().wait(chance.uniform(0, most_wait_s))
+        if number % 4 == 3:
+            rig.kill_hub()
+            rig.start_hub()
+            continue
+        which = chance.randrange(workers)
+        running[which].kill()
+        running[which].wait(30)
+        running[which] = rig.start_worker(configs[which])
+    return int(time.time())
 
 
 def make_tree(top: Path, folders: int, files_each: int, *, size: int = 300) -> None:

@@ -27,6 +27,7 @@ from integrity.jobs.shards.survey import FolderSize, Size, restrict
 from integrity.reporting.protocol import JsonObject
 
 _LONGEST_LINE = 64 << 10
+_NUMBERS = "version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"
 
 
 def accept_survey(
