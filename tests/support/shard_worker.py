@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
 
 from integrity.config import load_config
 from integrity.files.span import UNLIMITED
 from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.report import Stop
-from integrity.jobs.shards.worker import WorkerSettings, make_workers
+from integrity.jobs.shards.worker import WorkerSettings, find_work_folder, make_worker
 from integrity.views.objects import finding_object
 
 
@@ -27,9 +26,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     config = load_config(options.config)
     pace = Throttle(options.rate, stop) if options.rate else UNLIMITED
-    folder = os.path.join(os.path.dirname(config.catalog), b"shards")
-    for worker in make_workers(config, WorkerSettings(folder, jobs=1, pace=pace), finding_object, stop):
-        worker.run(until_idle=options.until_idle)
+    settings = WorkerSettings(find_work_folder(config), jobs=1, pace=pace)
+    for root in config.roots:
+        make_worker(config, root, settings, finding_object, stop).run(until_idle=options.until_idle)
 
 
 if __name__ == "__main__":

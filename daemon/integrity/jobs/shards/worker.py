@@ -277,23 +277,29 @@ class ShardWorker:
         }
 
 
-def make_workers(
-    config: Config, settings: WorkerSettings, write_finding: Callable[[Finding], JsonObject], stop: Stop
-) -> list[ShardWorker]:
+def find_work_folder(config: Config) -> bytes:
+    """Return where local copies of catalogs are kept: beside the catalog of this machine."""
+    return os.path.join(os.path.dirname(config.catalog), b"shards")
+
+
+def make_worker(
+    config: Config,
+    root: ConfiguredRoot,
+    settings: WorkerSettings,
+    write_finding: Callable[[Finding], JsonObject],
+    stop: Stop,
+) -> ShardWorker:
     """
-    Return a worker for each shared root.
+    Return a worker for a shared root.
 
     Raises:
-        ConfigError: there is none, or no hub is configured.
+        ConfigError: no hub is configured.
     """
-    roots = [root for root in config.roots if root.shared]
-    if not roots:
-        raise ConfigError("no shared tree is configured: set `shared` in its [[root]]")
     if not config.hub.url:
         raise ConfigError(f"no hub is configured, which shares the work; run: {program.command('hub join URL')}")
     token = load_token(config.hub.token_file)
     client = ShardClient(config.hub.url, token, certificate=config.hub.certificate, wait=stop.wait)
-    return [ShardWorker(client.copy(), config, root, settings, write_finding, stop) for root in roots]
+    return ShardWorker(client, config, root, settings, write_finding, stop)
 
 
 def _beat_s(answer: JsonObject) -> float:
