@@ -332,6 +332,34 @@ class Hub:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HubServer:
+    """``[hub_server]``: the hub, `integrity hub run`."""
+
+    listen: Annotated[str, Parsed(parsers.parse_listen)] = field(
+        default="127.0.0.1:8433",
+        metadata=about("address and port; another address than this machine's own needs TLS or a trusted proxy"),
+    )
+    database: Annotated[str, Parsed(parsers.parse_database)] = field(
+        default="", metadata=about("postgresql://USER@HOST/NAME; empty: an SQLite file, for a handful of boxes")
+    )
+    store: Place = field(
+        default=b"", metadata=about("folder for the catalogs of shared trees; empty: beside the SQLite file")
+    )
+    hosts: Texts = field(default=(), metadata=about("further names that browsers may use for it, such as hub.local"))
+    public_url: Annotated[str, Parsed(parsers.parse_web_url)] = field(
+        default="", metadata=about("URL under which boxes and browsers reach it")
+    )
+    silent_after_s: Duration = field(
+        default=86400, metadata=about("a box that did not report for so long is a finding", key="silent_after")
+    )
+    certificate: Place = field(default=b"", metadata=about("certificate chain as PEM; empty: no TLS"))
+    key: Place = field(default=b"", metadata=about("private key of the certificate"))
+    trusted_proxy: Annotated[str, Parsed(parsers.parse_address)] = field(
+        default="", metadata=about("IP address of a reverse proxy whose X-Forwarded-* headers are believed")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole configuration. Without a file, every key has the default defined here."""
 
@@ -352,8 +380,10 @@ class Config:
     mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
     alerts: Alerts = field(default=Alerts(), metadata=about("which alerts are sent, and how often"))
     web: Web = field(default=Web(), metadata=about("the page, `integrity web`; needs the extra [web]"))
-
     hub: Hub = field(default=Hub(), metadata=about("the hub that this box reports to, if there is one"))
+    hub_server: HubServer = field(
+        default=HubServer(), metadata=about("the hub for several boxes, `integrity hub run`; needs the extra [hub]")
+    )
 
     @property
     def own_roots(self) -> tuple[ConfiguredRoot, ...]:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
 from integrity.config.times import read_schedule, read_windows
@@ -264,6 +264,18 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def parse_database(value: object) -> str:
+    """Return the URL of a PostgreSQL database without a password, or an empty text."""
+    if value == "":
+        return ""
+    if not isinstance(value, str) or re.fullmatch(r"postgres(?:ql)?://\S+", value) is None or not value.isprintable():
+        refuse('a URL such as "postgresql://hub@localhost/hub", or empty', value)
+    parts = urlsplit(value)
+    if parts.password is not None or "password" in parse_qs(parts.query):
+        raise ValueError("must not hold the password: add ?passfile=FILE, with a line as in .pgpass")
+    return value
 
 
 def parse_listen(value: object) -> str:

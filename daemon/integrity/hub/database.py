@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import NullPool
 
 from integrity import program
@@ -122,6 +123,22 @@ class HubDatabase:
             if not _may_pass(error):
                 raise
             raise HubDatabaseAway(f"{self.place}: can't be used now: {_first_line(error)}; try again") from error
+
+
+def add_new(c: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Insert the rows that are not there yet; others may insert the same at the same time."""
+    insert = postgresql.insert if c.dialect.name == "postgresql" else sqlite.insert
+    if rows:
+        c.execute(insert(table).on_conflict_do_nothing(), rows)
+
+
+def replace_rows(c: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows, or update those with the same primary key."""
+    insert = (postgresql.insert if c.dialect.name == "postgresql" else sqlite.insert)(table)
+    if rows:
+        key = [column.name for column in table.primary_key]
+        changed = {name: insert.excluded[name] for name in rows[0] if name not in key}
+        c.execute(insert.on_conflict_do_update(index_elements=key, set_=changed), rows)
 
 
 def driver_connection(c: sa.Connection) -> Any:

@@ -12,6 +12,7 @@ import http.client
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
@@ -118,7 +119,7 @@ class HubClient:
             self.close()
             raise self._explain(error) from error
         except BaseException:
-            self._connection = None  # another thread still waits for its answer
+            self._abandon()
             raise
         if status != http.client.OK:
             raise self._refused(status, retry_after, answer)
@@ -129,27 +130,43 @@ class HubClient:
 
     def _exchange(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, int | None, bytes]:
         """Return status, Retry-After and body of the answer."""
-        is_kept = self._connection is not None
-        try:
-            return self._send(path, body, headers)
-        except _STALE:
-            self.close()
-            if not is_kept:
-                raise
-        return self._send(path, body, headers)
+        kept = self._connection
+        if kept is not None:
+            try:
+                return self._send(kept, path, body, headers)
+            except _STALE:
+                if self._connection is None:
+                    raise  # it was abandoned
+        self._connection = self._connect()
+        return self._send(self._connection, path, body, headers)
 
-    def _send(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, int | None, bytes]:
-        if self._connection is None:
-            self._connection = self._connect()
-        connection = self._connection
+    def _abandon(self) -> None:
+        """Leave the connection to the thread that waits for an answer, which ends its waiting."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _send(
+        self, connection: http.client.HTTPConnection, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, int | None, bytes]:
+        try:
+            return self._transfer(connection, path, body, headers)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _transfer(
+        self, connection: http.client.HTTPConnection, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, int | None, bytes]:
         connection.putrequest("POST", self._prefix + path, skip_accept_encoding=True)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             connection.putheader(name, value)
         connection.endheaders(body)
         response = connection.getresponse()
         answer = response.read(_MOST_ANSWER_BYTES + 1)
-        if len(answer) > _MOST_ANSWER_BYTES or not response.isclosed():
-            self.close()
+        if not response.isclosed():  # longer than any answer of a hub
+            connection.close()
         after = response.headers.get("Retry-After", "")
         return response.status, int(after) if after.isdecimal() else None, answer
 

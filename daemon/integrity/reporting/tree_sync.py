@@ -19,7 +19,6 @@ from integrity.reporting.tree import NO_FILES, ReportedRoot
 
 _COMPARED_AT_ONCE = 2000
 _MOST_PART_BYTES = 128 << 10
-_NAME_BYTES = 8  # of a name in a list, besides the name
 
 
 class _Changed(Exception):
@@ -98,27 +97,25 @@ class TreeSync:
 
     def _make_parts(self, folder: TreeFolder, mark: Mark) -> Iterator[JsonObject]:
         """Yield the parts of a folder, the last one only if its files are those that the digest covers."""
-        names = [one.path.rpartition(b"/")[2] for one in self._tree.find_below(folder.path)]
         has_rows = mark is Mark.FILES or folder.own == NO_FILES.own
         part = _Part(folder, has_rows=has_rows)
-        for name in names:
-            if part.size_bytes >= self._most_bytes:
-                yield part.finish(is_last=False)
-            part.add_folder(name)
         if not has_rows:
-            yield part.finish(is_last=True)
+            yield part.finish(self._find_names(folder))
             return
         key, digest = self._rows.find_folder(folder.path), FilesDigest()
         for file in self._rows.find_files(key):
             if part.size_bytes >= self._most_bytes:
-                yield part.finish(is_last=False)
+                yield part.finish()
             digest.add(file)
             part.add_file(file)
         if digest.digests() != (folder.own, folder.content):
             if key is not None:
                 self._rows.forget(key)
             raise _Changed
-        yield part.finish(is_last=True)
+        yield part.finish(self._find_names(folder))
+
+    def _find_names(self, folder: TreeFolder) -> list[str]:
+        return [_text(one.path.rpartition(b"/")[2]) for one in self._tree.find_below(folder.path)]
 
     @property
     def _most_bytes(self) -> int:
@@ -134,27 +131,21 @@ class _Part:
         self._is_first = True
         self._empty()
 
-    def add_folder(self, name: bytes) -> None:
-        """Add the name of a folder in it."""
-        self._folders.append(_text(name))
-        self.size_bytes += len(name) + _NAME_BYTES
-
     def add_file(self, file: ReportedFile) -> None:
         """Add a file."""
         values = file_values(file)
         self._files.append(values)
         self.size_bytes += len(encode(values))
 
-    def finish(self, *, is_last: bool) -> JsonObject:
-        """Return the object of its line, and begin the next part."""
+    def finish(self, folders: list[str] | None = None) -> JsonObject:
+        """Return the object of its line, and begin the next. ``folders``: names of those in it; None: more comes."""
         files = self._files if self._has_rows else None
-        line: JsonObject = {"first": self._is_first, "last": is_last, "folders": self._folders, "files": files}
+        line = {"first": self._is_first, "last": folders is not None, "folders": folders or [], "files": files}
         self._is_first = False
         self._empty()
         return {**self._head, **line}
 
     def _empty(self) -> None:
-        self._folders: list[str] = []
         self._files: list[list[object]] = []
         self.size_bytes = 0
 
