@@ -129,6 +129,7 @@ member_folder = sa.Table(
     column_blob("content", "the same (16 bytes): equal on two members if the files are"),
     column_blob("subtree", "the same (16 bytes)"),
     sa.PrimaryKeyConstraint("member_id", "folder_id"),
+    sqlite_with_rowid=False,
 )
 sa.Index("member_folder_parent", member_folder.c.member_id, member_folder.c.parent_id)
 sa.Index("member_folder_folder", member_folder.c.folder_id)
@@ -151,6 +152,7 @@ file = sa.Table(
     sa.Column("flags", sa.SmallInteger, nullable=False, comment="digest_tree.FROZEN and SUSPECT"),
     # No foreign keys: a million rows are loaded at once, and a member's rows are removed with it (members.py).
     sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
+    sqlite_with_rowid=False,  # half the size, and rows lie in the order in which votes read them
 )
 
 box_finding = sa.Table(

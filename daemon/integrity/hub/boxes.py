@@ -1,0 +1,111 @@
+"""
+The boxes that may report, and their tokens.
+
+I1  A token is shown once. Stored is its SHA-256: it is random, so nothing slower is needed.
+I2  A box keeps its number and its history when its token is revoked and it is added again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from integrity import program
+from integrity.errors import ConfigError
+from integrity.hub import schema
+from integrity.reporting.protocol import FIRST_CHAIN
+
+TOKEN_PREFIX = "integrity-box-"  # noqa: S105 - what secret scanners recognize a token by
+_TOKEN_BYTES = 32
+_LONGEST_NAME = 64
+_COLUMNS = (
+    "id",
+    "name",
+    "created_at",
+    "revoked_at",
+    "seen_at",
+    "clock_ahead_s",
+    "hostname",
+    "version",
+    "sentence",
+    "state",
+)
+
+
+class Box(NamedTuple):
+    """A box; see the columns of ``schema.box``."""
+
+    id: int
+    name: str
+    created_at: int
+    revoked_at: int | None
+    seen_at: int | None
+    clock_ahead_s: int | None
+    hostname: str | None
+    version: str | None
+    sentence: str | None
+    state: str | None
+
+
+def add_box(c: sa.Connection, name: str, now: int) -> str:
+    """
+    Add a box, or give a revoked one a new token (I2).
+
+    Returns:
+        The token.
+
+    Raises:
+        ConfigError: the name is in use, or none that a box can have.
+    """
+    if re.fullmatch(r"\w[\w.-]*", name) is None or len(name) > _LONGEST_NAME:
+        raise ConfigError(f"{name!r}: not a name for a box: use up to {_LONGEST_NAME} letters, digits, dots and dashes")
+    token = TOKEN_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
+    known = c.execute(sa.select(schema.box.c.revoked_at).where(schema.box.c.name == name)).first()
+    if known is None:
+        values = {"name": name, "created_at": now, "last_number": 0, "last_chain": FIRST_CHAIN}
+        c.execute(sa.insert(schema.box).values(token_hash=hash_token(token), **values))
+        return token
+    if known.revoked_at is None:
+        raise ConfigError(
+            f"{name}: there is a box with this name; choose another one, or, to give it a new token:"
+            f" {program.command(f'hub revoke {name}')}, and add it again"
+        )
+    values = {"token_hash": hash_token(token), "revoked_at": None}
+    c.execute(sa.update(schema.box).where(schema.box.c.name == name).values(**values))
+    return token
+
+
+def revoke_box(c: sa.Connection, name: str, now: int) -> None:
+    """
+    Revoke the token of a box; what it reported stays.
+
+    Raises:
+        ConfigError: no such box, or its token was revoked before.
+    """
+    change = sa.update(schema.box).where(schema.box.c.name == name, schema.box.c.revoked_at.is_(None))
+    if c.execute(change.values(revoked_at=now)).rowcount == 0:
+        raise ConfigError(f"{name}: no box with this name has a token; the boxes: {program.command('hub list')}")
+
+
+def find_boxes(c: sa.Connection) -> list[Box]:
+    """Return all boxes by name, revoked ones too."""
+    rows = c.execute(sa.select(*(schema.box.c[name] for name in _COLUMNS)).order_by(schema.box.c.name))
+    return [Box(*row) for row in rows]
+
+
+def find_by_token(c: sa.Connection, token: str) -> Box | None:
+    """Return the box of a token, also of a revoked one; None: nobody's."""
+    if not token.startswith(TOKEN_PREFIX):
+        return None
+    query = sa.select(*(schema.box.c[name] for name in _COLUMNS)).where(schema.box.c.token_hash == hash_token(token))
+    row = c.execute(query).first()
+    return None if row is None else Box(*row)
+
+
+def hash_token(token: str) -> bytes:
+    """Return what is stored of a token (I1)."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,229 @@
+"""
+The database of the hub: open it, run transactions on it, translate its errors.
+
+The only module that knows the differences between PostgreSQL and SQLite, with ``bulk.py`` for loading many rows.
+
+D1  What a transaction wrote is on the disk when its block ends: a box deletes its messages once the hub confirmed them.
+D2  Any number of threads may use one ``HubDatabase``; each transaction has a connection of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from integrity import program
+from integrity.errors import HubError, HubUnavailable, show_path
+from integrity.hub import schema
+
+_BUSY_S = 30
+_CONNECT_S = 5
+_POOL = 10
+"""Connections to PostgreSQL: one for each thread that answers boxes or runs jobs, and two for the pages."""
+
+_OLDEST_POSTGRES = 15
+_WRITES = "integrity_writes"
+
+
+class HubDatabase:
+    """
+    An open database of the hub. Close it.
+
+    Attributes:
+        engine: for what needs the library itself, such as migrations.
+        is_postgres: whether it is PostgreSQL; else SQLite.
+        place: for people: the path, or the URL without a password.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self.is_postgres = engine.dialect.name == "postgresql"
+        name = engine.url.database or ""
+        self.place = engine.url.render_as_string(hide_password=True) if self.is_postgres else show_path(name.encode())
+
+    @classmethod
+    def open(cls, url: str, *, any_revision: bool = False) -> HubDatabase:
+        """
+        Open a database.
+
+        Args:
+            url: ``postgresql://...``, or the absolute path of an SQLite file.
+            any_revision: also open one that is empty or of another version, to migrate or check it.
+
+        Raises:
+            HubError: it is missing, of another version, or no PostgreSQL that the hub can use.
+            HubUnavailable: it does not answer.
+        """
+        database = cls(_make_engine(url))
+        try:
+            with database.read() as c:
+                _require_version(database, c)
+                if not any_revision:
+                    _require_revision(database, read_revision(c))
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def close(self) -> None:
+        """Close all connections. May be called twice."""
+        self.engine.dispose()
+
+    @contextmanager
+    def transaction(self, *, is_snapshot: bool = False) -> Iterator[sa.Connection]:
+        """
+        Write: commit at the end, roll back on an error. SQLite has one writer at a time; others wait.
+
+        Args:
+            is_snapshot: all statements see the database as of the first one (a vote). If somebody else changed what it
+                writes meanwhile, it fails with HubUnavailable.
+
+        Raises:
+            HubUnavailable: the database went away, or another transaction stood in the way. Nothing was written.
+        """
+        with self._begin(writes=True, is_snapshot=is_snapshot) as c:
+            yield c
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """
+        Read; all statements see the database as of the first one.
+
+        Raises:
+            HubUnavailable: the database went away.
+        """
+        with self._begin(writes=False, is_snapshot=True) as c:
+            yield c
+
+    @contextmanager
+    def _begin(self, *, writes: bool, is_snapshot: bool) -> Iterator[sa.Connection]:
+        options: dict[str, Any] = {_WRITES: writes}
+        if self.is_postgres:
+            options["isolation_level"] = "REPEATABLE READ" if is_snapshot else "READ COMMITTED"
+            options["postgresql_readonly"] = not writes
+        with self._translating(), self.engine.connect() as plain:
+            c = plain.execution_options(**options)
+            with c.begin():
+                yield c
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.TimeoutError as error:
+            raise HubUnavailable(f"{self.place}: all connections are in use; try again") from error
+        except sa.exc.DBAPIError as error:
+            if not _may_pass(error):
+                raise
+            raise HubUnavailable(f"{self.place}: can't be used now: {_first_line(error)}; try again") from error
+
+
+def driver_connection(c: sa.Connection) -> Any:
+    """Return the connection of the driver, which is in the same transaction."""
+    return c.connection.driver_connection
+
+
+def read_revision(c: sa.Connection) -> str | None:
+    """Return the newest migration that was run; None: the database is empty."""
+    if not sa.inspect(c).has_table("alembic_version"):
+        return None
+    return c.execute(sa.select(sa.column("version_num")).select_from(sa.table("alembic_version"))).scalar()
+
+
+def _require_version(database: HubDatabase, c: sa.Connection) -> None:
+    version = c.dialect.server_version_info or (0,)
+    if database.is_postgres and int(version[0]) < _OLDEST_POSTGRES:
+        raise HubError(f"{database.place}: is PostgreSQL {version[0]}; {_OLDEST_POSTGRES} or newer is needed")
+
+
+def _require_revision(database: HubDatabase, found: str | None) -> None:
+    if found is None:
+        raise HubError(f"{database.place}: has no tables of a hub yet; run: {program.command('hub migrate')}")
+    if found < schema.SCHEMA_REVISION:
+        raise HubError(
+            f"{database.place}: was made by an older version (schema {found}, needed is {schema.SCHEMA_REVISION}); stop"
+            f" the hub and run: {program.command('hub migrate')}"
+        )
+    if found > schema.SCHEMA_REVISION:
+        raise HubError(
+            f"{database.place}: was made by a newer version (schema {found}, known is {schema.SCHEMA_REVISION});"
+            " use that version"
+        )
+
+
+def _make_engine(url: str) -> sa.Engine:
+    """
+    Return the engine of a URL or path; nothing is opened yet.
+
+    Raises:
+        HubError: the URL can't be understood.
+    """
+    if url.startswith("/"):
+        return _make_sqlite_engine(url)
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise HubError("[hub_server] database: not a URL of PostgreSQL, such as postgresql:///hub") from error
+    # psycopg's own COPY and LISTEN need its text of addresses; SQLAlchemy names the driver in the scheme.
+    return sa.create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_size=_POOL,
+        max_overflow=0,
+        pool_timeout=_CONNECT_S,
+        pool_pre_ping=True,  # PostgreSQL may have been restarted since
+        connect_args={"connect_timeout": _CONNECT_S, "application_name": "integrity-hub"},
+    )
+
+
+def _make_sqlite_engine(path: str) -> sa.Engine:
+    if not os.path.exists(path) and not os.path.isdir(os.path.dirname(path)):
+        raise HubError(f"{show_path(os.fsencode(path))}: its folder is missing; make it, or set [hub_server] database")
+    engine = sa.create_engine(
+        sa.URL.create("sqlite", database=path),
+        poolclass=NullPool,
+        connect_args={"timeout": _BUSY_S, "isolation_level": None, "check_same_thread": False},
+    )
+    sa.event.listen(engine, "connect", _set_up_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(db: sqlite3.Connection, _: object) -> None:
+    db.execute("PRAGMA journal_mode = WAL")  # pages are read while boxes report
+    db.execute("PRAGMA synchronous = FULL")  # D1
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA cache_size = -65536")
+
+
+def _begin_sqlite(c: sa.Connection) -> None:
+    """Begin; a writer takes its lock at once, or it would fail in the middle when another one was faster."""
+    c.exec_driver_sql("BEGIN IMMEDIATE" if c.get_execution_options().get(_WRITES) else "BEGIN")
+
+
+_PASSING_SQLITE = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_BUSY_SNAPSHOT"})
+_PASSING_POSTGRES = ("08", "40", "53", "55P03", "57")
+"""Classes of SQLSTATE: connection lost, serialization and deadlock, out of resources, lock timeout, shutdown."""
+
+
+def _may_pass(error: sa.exc.DBAPIError) -> bool:
+    """Return whether the same may work later."""
+    if error.connection_invalidated:
+        return True
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorname", "") in _PASSING_SQLITE
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:  # no answer of the server: it can't be reached
+        return isinstance(error, sa.exc.OperationalError)
+    return str(state).startswith(_PASSING_POSTGRES)
+
+
+def _first_line(error: sa.exc.DBAPIError) -> str:
+    """Return what is wrong, without the statement and its values."""
+    lines = str(error.orig).strip().splitlines()
+    return lines[0] if lines else type(error.orig).__name__

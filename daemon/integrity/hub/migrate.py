@@ -1,0 +1,71 @@
+"""
+Create the tables of the hub, or bring those of an older version up to date.
+
+The only module of the hub that imports Alembic. All steps run in one transaction: a failing step leaves the database
+unchanged. On PostgreSQL, Procrastinate's tables belong to it; with SQLite its jobs live in memory (``work.py``).
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+
+from integrity.catalog.upgrade import shipped_scripts
+from integrity.errors import HubError
+from integrity.hub import schema
+from integrity.hub.database import HubDatabase, driver_connection, read_revision
+
+_QUEUE_TABLE = "procrastinate_jobs"
+
+
+def migrate(database: HubDatabase) -> str | None:
+    """
+    Run all migrations that are missing.
+
+    Args:
+        database: opened with ``any_revision``.
+
+    Returns:
+        The revision that it had before; None: it was empty.
+
+    Raises:
+        HubError: a step failed, or the database was made by a newer version; it is unchanged.
+    """
+    with database.transaction() as c:
+        if database.is_postgres:  # one at a time: several processes may start at once
+            c.execute(sa.select(sa.func.pg_advisory_xact_lock(0x696E7465)))
+        before = read_revision(c)
+        if before is not None and before > schema.SCHEMA_REVISION:
+            raise HubError(f"{database.place}: was made by a newer version (schema {before}); use that version")
+        try:
+            command.upgrade(_configure(c), schema.SCHEMA_REVISION)
+        except (sa.exc.SQLAlchemyError, CommandError) as error:
+            raise HubError(
+                f"{database.place}: the migration to schema {schema.SCHEMA_REVISION} failed and was undone: {error};"
+                " use the older version until this is solved"
+            ) from error
+        if database.is_postgres and not sa.inspect(c).has_table(_QUEUE_TABLE):
+            _create_queue(c)
+    return before
+
+
+def _configure(c: sa.Connection) -> Config:
+    config = Config()
+    scripts = shipped_scripts()
+    config.set_main_option("script_location", scripts)
+    config.set_main_option("version_locations", os.path.join(scripts, "hub"))
+    config.set_main_option("path_separator", "newline")
+    config.attributes["connection"] = c
+    return config
+
+
+def _create_queue(c: sa.Connection) -> None:
+    """Create Procrastinate's tables. Its package has them in one file of many statements."""
+    script = resources.files("procrastinate.sql").joinpath("schema.sql").read_text("utf-8")
+    with driver_connection(c).cursor() as cursor:
+        cursor.execute(script, prepare=False)

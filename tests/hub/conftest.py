@@ -1,0 +1,62 @@
+"""Both databases of the hub, empty and with their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integrity.hub.database import HubDatabase
+from integrity.hub.migrate import migrate
+from support.postgres import PostgresServer
+
+TEMPLATE = "hub_template"
+"""A database with the tables of the hub: copying it takes less than making them."""
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Run PostgreSQL, once in each worker."""
+    with PostgresServer() as server:
+        server.execute(f"CREATE DATABASE {TEMPLATE}")
+        made = HubDatabase.open(server.url(TEMPLATE), any_revision=True)
+        migrate(made)
+        made.close()
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return where a hub can make its tables, in each kind of database in turn."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "hub.db")
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    url = server.create_database()
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def hub_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return a database with the tables of the hub and no rows, of each kind in turn."""
+    if request.param == "sqlite":
+        url = str(tmp_path / "hub.db")
+        made = HubDatabase.open(url, any_revision=True)
+        migrate(made)
+        made.close()
+        yield url
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    url = server.create_database(template=TEMPLATE)
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture
+def hub_database(hub_url: str) -> Iterator[HubDatabase]:
+    """Open it."""
+    database = HubDatabase.open(hub_url)
+    yield database
+    database.close()

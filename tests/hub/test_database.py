@@ -1,0 +1,191 @@
+"""The database of the hub: the same in PostgreSQL and SQLite."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.errors import HubError, HubUnavailable
+from integrity.hub import schema
+from integrity.hub.database import HubDatabase, read_revision
+from integrity.hub.migrate import migrate
+from support.postgres import PostgresServer
+
+
+def open_empty(url: str) -> HubDatabase:
+    return HubDatabase.open(url, any_revision=True)
+
+
+def test_migrations_make_the_schema_in_postgresql(postgres: PostgresServer) -> None:
+    """The tables that migrations make in PostgreSQL are those that the program defines."""
+    dumps = []
+    for make in (migrate, lambda database: schema.metadata.create_all(database.engine)):
+        url = postgres.create_database()
+        database = open_empty(url)
+        make(database)
+        database.close()
+        dumps.append(postgres.dump_schema(url))
+        postgres.drop_database(url)
+    migrated, defined = dumps
+
+    assert defined == migrated
+    assert any("CREATE UNIQUE INDEX finding_unresolved" in statement for statement in migrated)
+
+
+def test_migrations_make_the_schema_in_sqlite(tmp_path: Path) -> None:
+    """The tables that migrations make in SQLite are those that the program defines."""
+    dumps = []
+    for name, make in (("a", migrate), ("b", lambda database: schema.metadata.create_all(database.engine))):
+        database = open_empty(str(tmp_path / name))
+        make(database)
+        database.close()
+        with sqlite3.connect(tmp_path / name) as db:
+            rows = db.execute("SELECT name, sql FROM sqlite_master WHERE name <> 'alembic_version' ORDER BY name")
+            dumps.append([(name, " ".join(sql.split())) for name, sql in rows if sql is not None])
+        db.close()
+    migrated, defined = dumps
+
+    assert defined == migrated
+
+
+def test_migrating_twice_changes_nothing(empty_url: str) -> None:
+    """The first migration finds an empty database, the second one the newest schema."""
+    database = open_empty(empty_url)
+
+    assert None is migrate(database)
+    assert schema.SCHEMA_REVISION == migrate(database)
+    with database.read() as c:
+        assert schema.SCHEMA_REVISION == read_revision(c)
+    database.close()
+
+
+def test_empty_database_is_refused_with_the_command(empty_url: str) -> None:
+    """A database without tables says how to make them."""
+    with pytest.raises(HubError, match="integrity hub migrate"):
+        HubDatabase.open(empty_url)
+
+
+def test_newer_schema_is_refused(hub_url: str) -> None:
+    """A hub does not touch what a newer version made."""
+    database = HubDatabase.open(hub_url)
+    with database.transaction() as c:
+        c.execute(sa.update(sa.table("alembic_version", sa.column("version_num"))).values(version_num="9999"))
+
+    with pytest.raises(HubError, match="newer version"):
+        HubDatabase.open(hub_url)
+    with pytest.raises(HubError, match="newer version"):
+        migrate(database)
+    database.close()
+
+
+def fail_after(_: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_failed_transaction_leaves_nothing(hub_database: HubDatabase) -> None:
+    """An error in the block undoes what was written in it."""
+    with pytest.raises(ZeroDivisionError), hub_database.transaction() as c:
+        fail_after(c.execute(sa.insert(schema.replica_set).values(name="photos", created_at=1)))
+
+    with hub_database.read() as c:
+        assert 0 == c.execute(sa.select(sa.func.count()).select_from(schema.replica_set)).scalar_one()
+
+
+def test_reader_sees_one_moment(hub_database: HubDatabase) -> None:
+    """What is written while somebody reads appears in the next reading only."""
+    count = sa.select(sa.func.count()).select_from(schema.replica_set)
+    with hub_database.read() as c:
+        before = c.execute(count).scalar_one()
+        with hub_database.transaction() as writer:
+            writer.execute(sa.insert(schema.replica_set).values(name="photos", created_at=1))
+        during = c.execute(count).scalar_one()
+
+    assert (0, 0) == (before, during)
+    with hub_database.read() as c:
+        assert 1 == c.execute(count).scalar_one()
+
+
+def test_writers_wait_for_each_other(hub_database: HubDatabase) -> None:
+    """Eight threads that write to one row lose nothing."""
+    with hub_database.transaction() as c:
+        c.execute(sa.insert(schema.replica_set).values(name="photos", created_at=0))
+
+    def count() -> None:
+        for _ in range(20):
+            with hub_database.transaction() as c:
+                c.execute(sa.update(schema.replica_set).values(created_at=schema.replica_set.c.created_at + 1))
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    with hub_database.read() as c:
+        assert 160 == c.execute(sa.select(schema.replica_set.c.created_at)).scalar_one()
+
+
+def test_snapshot_that_another_writer_overtook_fails_as_passing(postgres: PostgresServer) -> None:
+    """A vote whose rows were changed meanwhile can be tried again."""
+    url = postgres.create_database(template="hub_template")
+    database = HubDatabase.open(url)
+    with database.transaction() as c:
+        c.execute(sa.insert(schema.replica_set).values(name="photos", created_at=0))
+
+    with pytest.raises(HubUnavailable):
+        _write_while_another_writes(database)
+    database.close()
+    postgres.drop_database(url)
+
+
+def test_restarted_postgresql_is_used_again() -> None:
+    """A crash of PostgreSQL fails what runs and what comes while it is away; afterwards all works without a restart."""
+    with PostgresServer(is_durable=True) as server:
+        url = server.create_database()
+        database = open_empty(url)
+        migrate(database)
+        with pytest.raises(HubUnavailable):
+            _write_while_it_crashes(database, server)
+        with pytest.raises(HubUnavailable), database.read():
+            pass
+        server.start()
+        with database.transaction() as c:
+            c.execute(sa.insert(schema.replica_set).values(name="kept", created_at=0))
+        with database.read() as c:
+            assert ["kept"] == list(c.execute(sa.select(schema.replica_set.c.name)).scalars())
+        database.close()
+
+
+def _write_while_another_writes(database: HubDatabase) -> None:
+    with database.transaction(is_snapshot=True) as c:
+        c.execute(sa.select(schema.replica_set)).all()
+        with database.transaction() as other:
+            other.execute(sa.update(schema.replica_set).values(created_at=1))
+        c.execute(sa.update(schema.replica_set).values(created_at=2))
+
+
+def _write_while_it_crashes(database: HubDatabase, server: PostgresServer) -> None:
+    with database.transaction() as c:
+        c.execute(sa.insert(schema.replica_set).values(name="lost", created_at=0))
+        server.stop(signal.SIGKILL)
+        c.execute(sa.insert(schema.replica_set).values(name="lost too", created_at=0))
+
+
+def test_password_is_not_shown() -> None:
+    """Messages about a database have its URL without the password."""
+    with pytest.raises(HubUnavailable) as caught:
+        HubDatabase.open("postgresql://hub:hunter2@127.0.0.1:1/hub")
+
+    assert "127.0.0.1" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_missing_folder_is_named(tmp_path: Path) -> None:
+    """An SQLite file in a folder that is not there is refused."""
+    with pytest.raises(HubError, match="folder is missing"):
+        HubDatabase.open(str(tmp_path / "nowhere" / "hub.db"))
