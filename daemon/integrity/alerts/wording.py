@@ -17,7 +17,7 @@ from integrity import program
 from integrity.config import spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep, Phrase, Subject, headline
-from integrity.model import Finding, FindingKind
+from integrity.model import ByteRange, Finding, FindingKind
 from integrity.paths import absolute, read_word, shell_path, shell_word
 
 ORIGINAL_INTACT = "your original is intact"
@@ -198,15 +198,20 @@ def other_names(finding: Finding) -> str | None:
 
 def damage(finding: Finding) -> str | None:
     """Return which blocks or bytes are damaged; None if the finding names none."""
-    bytes_ = f"bytes {_some([f'{first:,} to {first + length - 1:,}' for first, length in finding.ranges])}"
-    if not finding.blocks:
-        return bytes_ if finding.ranges else None
-    unit = re.sub(r"(?<=\d)(?=[A-Z])", " ", spell_size(finding.block_size_bytes)) if finding.block_size_bytes else ""
-    if finding.blocks == (0,) and unit and finding.ranges:
+    return damaged_places(finding.blocks, finding.block_size_bytes, finding.ranges)
+
+
+def damaged_places(blocks: Sequence[int], block_size_bytes: int | None, ranges: Sequence[ByteRange]) -> str | None:
+    """Return damaged blocks or bytes in words; None if there are none."""
+    bytes_ = f"bytes {_some([f'{first:,} to {first + length - 1:,}' for first, length in ranges])}"
+    if not blocks:
+        return bytes_ if ranges else None
+    unit = re.sub(r"(?<=\d)(?=[A-Z])", " ", spell_size(block_size_bytes)) if block_size_bytes else ""
+    if tuple(blocks) == (0,) and unit and ranges:
         return f"within the first {unit.removeprefix('1 ')} ({bytes_})"
-    noun = "block" if len(finding.blocks) == 1 else "blocks"
+    noun = "block" if len(blocks) == 1 else "blocks"
     size = f" (counted from 0, {unit} each)" if unit else ""
-    return f"{noun} {_some(_spans(finding.blocks))}{size}" + (f": {bytes_}" if finding.ranges else "")
+    return f"{noun} {_some(_spans(blocks))}{size}" + (f": {bytes_}" if ranges else "")
 
 
 def next_steps(finding: Finding) -> list[NextStep]:

@@ -155,6 +155,21 @@ file = sa.Table(
     sqlite_with_rowid=False,  # half the size, and rows lie in the order in which votes read them
 )
 
+former_file = sa.Table(
+    "former_file",
+    metadata,
+    column_id("number of the row"),
+    column_int("member_id", "the member that had this content, see former.py"),
+    column_int("folder_id", "the folder that the file lies in"),
+    column_blob("name", "its name in the folder"),
+    column_int("size_bytes", "of the content"),
+    column_blob("md5", "of the content", null=True),
+    column_blob("xxh3_128", "of the content", null=True),
+    column_int("replaced_at", "when the hub learned of other content"),
+)
+sa.Index("former_file_name", former_file.c.member_id, former_file.c.folder_id, former_file.c.name)
+sa.Index("former_file_replaced_at", former_file.c.replaced_at)
+
 box_finding = sa.Table(
     "box_finding",
     metadata,
@@ -208,7 +223,7 @@ finding = sa.Table(
     column_text("command", "the command that mends it; null: none is known", null=True),
     column_int("command_box_id", "the box to run it on; null: no command", sa.ForeignKey("box.id"), null=True),
     column_text("evidence", "what each member has: JSON list of objects"),
-    column_text("alerted", "what was last reported of it by an alert, JSON; null: nothing", null=True),
+    column_text("alerted", "what each channel was last sent about it, see alerts.py, JSON; null: nothing", null=True),
 )
 sa.Index(
     "finding_unresolved",
@@ -220,6 +235,20 @@ sa.Index(
     unique=True,
     sqlite_where=finding.c.resolved_at.is_(None),
     postgresql_where=finding.c.resolved_at.is_(None),
+)
+
+alert_channel = sa.Table(
+    "alert_channel",
+    metadata,
+    column_text("name", "of the channel, without secrets", sa.CheckConstraint("name <> ''")),
+    column_int("good_at", "when it last accepted a message; null: never", null=True),
+    column_int("failing_since", "when it began to fail; null: it does not", null=True),
+    column_int("attempts", "failures since then"),
+    column_int("next_try_at", "no attempt before; null: at once", null=True),
+    column_text("last_error", "of the last failure", null=True),
+    column_int("digest_at", "when it last took a message that listed all open findings; null: never", null=True),
+    column_text("incident_times", "when it took the last messages about new findings, JSON list"),
+    sa.PrimaryKeyConstraint("name"),
 )
 
 audit = sa.Table(

@@ -1,0 +1,222 @@
+"""
+Findings of the hub in the database: open, update, resolve, acknowledge, mute, list.
+
+I1  What a vote or a check gives is the whole truth about its subject: findings that it does not give any more end.
+I2  A finding that changed in what matters (how sure it is, what mends it) is open again, though it was acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.errors import AppError
+from integrity.hub.kinds import HubCertainty, HubFindingKind
+from integrity.hub.replica_words import Draft
+from integrity.hub.schema import box, finding, replica_set
+from integrity.model import FindingState
+
+_ROWS_AT_ONCE = 500
+RESOLVED_BY_VOTE = "no longer the case"
+
+UNRESOLVED = finding.c.resolved_at.is_(None)
+
+
+class NoSuchFinding(AppError):
+    """Say that there is no finding of this number, or that it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubFinding:
+    """
+    A finding of the hub, as stored.
+
+    Attributes:
+        box_name: name of the box that it is about, if any.
+        set_name: name of the replica set, if any.
+        command_box_name: name of the box to run the command on.
+        evidence: JSON, see ``replica_words``.
+        alerted: JSON, see ``alerts``.
+    """
+
+    id: int
+    kind: HubFindingKind
+    certainty: HubCertainty
+    set_id: int | None
+    box_id: int | None
+    path: bytes
+    state: FindingState
+    opened_at: int
+    updated_at: int
+    resolved_at: int | None
+    resolution: str | None
+    muted_until: int | None
+    headline: str
+    explanation: str
+    command: str | None
+    command_box_id: int | None
+    evidence: str
+    alerted: str | None
+    box_name: str | None
+    set_name: str | None
+    command_box_name: str | None
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The evidence: an object for each member, or one about many files."""
+        return list(json.loads(self.evidence))
+
+
+_Key = tuple[HubFindingKind, int | None, int | None, bytes]
+_TEXTS = "headline", "explanation", "command", "command_box_id", "evidence"
+
+
+def record_drafts(
+    c: sa.Connection, about: Sequence[sa.ColumnElement[bool]], drafts: Iterable[Draft], now: int, resolution: str
+) -> None:
+    """
+    Open, update and resolve the findings about one subject (I1).
+
+    Args:
+        c: in a transaction.
+        about: which unresolved findings the drafts replace.
+        drafts: all that is wrong now.
+        now: seconds UTC.
+        resolution: why the others end.
+    """
+    new = {(one.kind, one.set_id, one.box_id, one.path): one for one in drafts}
+    over = []
+    for row in c.execute(sa.select(finding).where(UNRESOLVED, *about)).all():
+        key: _Key = HubFindingKind(row.kind), row.set_id, row.box_id, bytes(row.path)
+        draft = new.pop(key, None)
+        if draft is None:
+            over.append(row.id)
+        else:
+            _update(c, row, draft, now)
+    resolve_ids(c, over, resolution, now)
+    rows = [_new_values(draft, now) for draft in new.values()]
+    if rows:
+        c.execute(sa.insert(finding), rows)
+
+
+def _new_values(draft: Draft, now: int) -> dict[str, Any]:
+    times = {"opened_at": now, "updated_at": now}
+    return (
+        draft._asdict()
+        | times
+        | {"kind": draft.kind.value, "certainty": draft.certainty.value, "state": FindingState.OPEN.value}
+    )
+
+
+def _update(c: sa.Connection, row: sa.Row[Any], draft: Draft, now: int) -> None:
+    values = {name: getattr(draft, name) for name in _TEXTS} | {"certainty": draft.certainty.value}
+    if all(getattr(row, name) == value for name, value in values.items()):
+        return
+    is_other = (row.certainty, row.command, row.command_box_id) != (
+        draft.certainty.value,
+        draft.command,
+        draft.command_box_id,
+    )
+    if is_other and row.state == FindingState.ACKNOWLEDGED.value:
+        values["state"] = FindingState.OPEN.value  # I2
+    c.execute(sa.update(finding).where(finding.c.id == row.id).values(**values, updated_at=now))
+
+
+def resolve_ids(c: sa.Connection, ids: Sequence[int], resolution: str, now: int) -> None:
+    """Resolve findings."""
+    values = {"state": FindingState.RESOLVED.value, "resolved_at": now, "resolution": resolution}
+    for start in range(0, len(ids), _ROWS_AT_ONCE):
+        some = finding.c.id.in_(ids[start : start + _ROWS_AT_ONCE])
+        c.execute(sa.update(finding).where(some, UNRESOLVED).values(**values, updated_at=now))
+
+
+def acknowledge(c: sa.Connection, finding_id: int, now: int) -> None:
+    """
+    Record that a person has seen a finding: no reminders until it changes.
+
+    Raises:
+        NoSuchFinding: it does not exist or is over.
+    """
+    _set_state(c, finding_id, FindingState.ACKNOWLEDGED, None, now)
+
+
+def mute(c: sa.Connection, finding_id: int, until: int, now: int) -> None:
+    """
+    Send no reminders of a finding before a time, seconds UTC.
+
+    Raises:
+        NoSuchFinding: it does not exist or is over.
+    """
+    _set_state(c, finding_id, FindingState.MUTED, until, now)
+
+
+def _set_state(c: sa.Connection, finding_id: int, state: FindingState, until: int | None, now: int) -> None:
+    values = {"state": state.value, "muted_until": until, "updated_at": now}
+    done = c.execute(sa.update(finding).where(finding.c.id == finding_id, UNRESOLVED).values(**values))
+    if done.rowcount != 1:
+        raise NoSuchFinding(f"finding {finding_id}: there is none of this number, or it is resolved")
+
+
+def get_finding(c: sa.Connection, finding_id: int) -> HubFinding:
+    """
+    Return a finding.
+
+    Raises:
+        NoSuchFinding: there is none of this number.
+    """
+    for one in find_findings(c, finding.c.id == finding_id):
+        return one
+    raise NoSuchFinding(f"finding {finding_id}: there is none of this number")
+
+
+def find_findings(c: sa.Connection, *where: sa.ColumnElement[bool], limit: int | None = None) -> Iterator[HubFinding]:
+    """Return findings, the oldest first; all without a condition."""
+    about, runs_on = box.alias(), box.alias()
+    names = about.c.name.label("box_name"), replica_set.c.name.label("set_name"), runs_on.c.name.label("command_name")
+    query = (
+        sa.select(finding, *names)
+        .outerjoin(about, about.c.id == finding.c.box_id)
+        .outerjoin(runs_on, runs_on.c.id == finding.c.command_box_id)
+        .outerjoin(replica_set, replica_set.c.id == finding.c.set_id)
+        .where(*where)
+        .order_by(finding.c.id)
+        .limit(limit)
+    )
+    return (_to_finding(row) for row in c.execute(query))
+
+
+def find_by_ids(c: sa.Connection, ids: Collection[int]) -> list[HubFinding]:
+    """Return findings by number; those that do not exist any more are left out."""
+    numbers = sorted(ids)
+    some = [numbers[start : start + _ROWS_AT_ONCE] for start in range(0, len(numbers), _ROWS_AT_ONCE)]
+    return [one for part in some for one in find_findings(c, finding.c.id.in_(part))]
+
+
+def _to_finding(row: sa.Row[Any]) -> HubFinding:
+    return HubFinding(
+        id=row.id,
+        kind=HubFindingKind(row.kind),
+        certainty=HubCertainty(row.certainty),
+        set_id=row.set_id,
+        box_id=row.box_id,
+        path=bytes(row.path),
+        state=FindingState(row.state),
+        opened_at=row.opened_at,
+        updated_at=row.updated_at,
+        resolved_at=row.resolved_at,
+        resolution=row.resolution,
+        muted_until=row.muted_until,
+        headline=row.headline,
+        explanation=row.explanation,
+        command=row.command,
+        command_box_id=row.command_box_id,
+        evidence=row.evidence,
+        alerted=row.alerted,
+        box_name=row.box_name,
+        set_name=row.set_name,
+        command_box_name=row.command_name,
+    )

@@ -1,0 +1,138 @@
+"""
+The kinds of findings of the hub: one entry for each, with everything that depends on the kind.
+
+Findings of boxes have their own table (``integrity.kinds``), and keep their kinds when the hub shows them. Both use the
+same words. The order is that of gravity.
+
+I1  Each kind has exactly one entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from integrity.kinds import Phrase, Weight
+
+
+class HubFindingKind(StrEnum):
+    """What a finding of the hub says."""
+
+    REPLICA_DAMAGED = "replica_damaged"
+    BOX_SILENT = "box_silent"
+    REPLICA_CONFLICT = "replica_conflict"
+    REPLICA_DIFFERS = "replica_differs"
+    REPLICA_MISSING = "replica_missing"
+    REPLICA_STALE = "replica_stale"
+    CLOCK_WRONG = "clock_wrong"
+
+
+class HubCertainty(StrEnum):
+    """How sure a finding of the hub is."""
+
+    PROVEN = "proven"
+    LIKELY = "likely"
+    UNDECIDED = "undecided"  # the hub does not know which box is right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubKindEntry:
+    """
+    What follows from the kind of a finding.
+
+    Attributes:
+        headline: what people read in place of the kind; ``{box}`` stands for the name of the box.
+        phrase: for the subject of a mail.
+        of_many: ends "N files of SET ..." where one finding stands for many files; ``{box}`` as above.
+        how_bad: the second sentence of a mail.
+        listed_at_most: up to so many files of one box have findings of their own; beyond, one finding stands for all.
+        is_urgent: the first mail about this kind is sent whatever the limits.
+        waits: a mail is sent only if the finding lasts: replication needs time, and this is what it looks like.
+    """
+
+    kind: HubFindingKind
+    weight: Weight
+    headline: str
+    phrase: Phrase
+    of_many: str = ""
+    how_bad: str
+    listed_at_most: int = 100
+    is_urgent: bool = False
+    waits: bool = False
+
+    @property
+    def is_of_replicas(self) -> bool:
+        """Say whether votes open it, and end it."""
+        return bool(self.of_many)
+
+
+TABLE = (
+    HubKindEntry(
+        kind=HubFindingKind.REPLICA_DAMAGED,
+        weight=Weight.PROBLEM,
+        headline="DAMAGED on {box}",
+        phrase=Phrase("damaged file", "damaged files"),
+        of_many="are damaged on {box}",
+        how_bad="Only the named box is affected.",
+        listed_at_most=1000,
+        is_urgent=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.BOX_SILENT,
+        weight=Weight.GAP,
+        headline="{box} does not report",
+        phrase=Phrase("box does not report", "boxes do not report"),
+        how_bad="Nothing is known about its files until it reports again.",
+        is_urgent=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.REPLICA_CONFLICT,
+        weight=Weight.PROBLEM,
+        headline="Changed on several boxes",
+        phrase=Phrase("file changed on several boxes", "files changed on several boxes"),
+        of_many="were changed on several boxes",
+        how_bad="Replicating now would overwrite one of the changes.",
+        waits=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.REPLICA_DIFFERS,
+        weight=Weight.PROBLEM,
+        headline="Boxes have different content",
+        phrase=Phrase("file differs between boxes", "files differ between boxes"),
+        of_many="have different content on several boxes",
+        how_bad="The hub can't tell which box is right.",
+        waits=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.REPLICA_MISSING,
+        weight=Weight.PROBLEM,
+        headline="Missing on {box}",
+        phrase=Phrase("file missing on a box", "files missing on a box"),
+        of_many="are missing on {box}",
+        how_bad="Other boxes still have the content.",
+        waits=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.REPLICA_STALE,
+        weight=Weight.PROBLEM,
+        headline="Out of date on {box}",
+        phrase=Phrase("file out of date on a box", "files out of date on a box"),
+        of_many="are older versions on {box}",
+        how_bad="Another box has the newer version.",
+        waits=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.CLOCK_WRONG,
+        weight=Weight.GAP,
+        headline="The clock of {box} is wrong",
+        phrase=Phrase("box with a wrong clock", "boxes with wrong clocks"),
+        how_bad="The hub corrects the times that this box reports; files written there may get wrong times.",
+    ),
+)
+
+HUB_KINDS = {entry.kind: entry for entry in TABLE}
+HUB_GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
+
+VOTED = frozenset(entry.kind for entry in TABLE if entry.is_of_replicas)
+WAITING = frozenset(entry.kind for entry in TABLE if entry.waits)
+HUB_URGENT = frozenset(entry.kind for entry in TABLE if entry.is_urgent)

@@ -1,0 +1,274 @@
+"""
+Read what a vote needs from the database: members, the files that they disagree on, and what boxes found in files.
+
+V1  Folders whose ``content`` digests are equal on all members are never joined with the files in them.
+V2  Memory does not grow with the number of files, only with that of unresolved findings of the boxes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.errors import ConfigError
+from integrity.files.excludes import Excludes
+from integrity.hub.former import find_former
+from integrity.hub.replica_verdict import HOLDING_OF_KIND, Holding, ReplicaView, Version, do_differ, find_holding
+from integrity.hub.schema import box, box_finding, file, folder, member, member_folder
+from integrity.model import FindingKind, ReadHow
+from integrity.reporting.digest_tree import FROZEN, READ_HOWS
+
+FILES_AT_ONCE = 500
+_ROWS_AT_ONCE = 5000
+_FROM_DISK = frozenset(READ_HOWS.index(how) for how in (ReadHow.DIRECT, ReadHow.DROPPED))
+
+
+@dataclass(frozen=True, slots=True)
+class SetMember:
+    """
+    A member of a replica set.
+
+    Attributes:
+        reported_at: when its box last reported all that it has recorded, by the clock of the hub.
+        clock_ahead_s: the clock of the box minus that of the hub.
+    """
+
+    id: int
+    box_id: int
+    root_id: int
+    box_name: str
+    hostname: str
+    path: bytes
+    url: str
+    excludes: Excludes
+    reported_at: int
+    clock_ahead_s: int
+
+
+class FileRow(NamedTuple):
+    """What a member reports of a file, by its own clock; as in the table ``file``."""
+
+    member_id: int
+    size_bytes: int
+    mtime_ns: int
+    md5: bytes | None
+    xxh3_128: bytes | None
+    recorded_at: int
+    verified_at: int | None
+    read_how: int
+    flags: int
+
+
+class BoxFinding(NamedTuple):
+    """An unresolved finding of a box about a file."""
+
+    member_id: int
+    number: int
+    kind: FindingKind
+
+
+class DisputedFile(NamedTuple):
+    """A file to judge: of each member what it reports, if anything, and the findings of its box."""
+
+    path: bytes
+    views: tuple[ReplicaView, ...]
+    rows: tuple[FileRow | None, ...]
+    findings: tuple[BoxFinding, ...]
+
+
+class _Group(NamedTuple):
+    folder_id: int
+    folder: bytes
+    name: bytes
+    rows: dict[int, FileRow]
+
+
+_FileKey = tuple[bytes, bytes]
+"""Path of the folder, and name."""
+
+
+def find_members(c: sa.Connection, set_id: int) -> list[SetMember]:
+    """Return the members that vote: those that reported all their files once, and whose box may report."""
+    query = (
+        sa.select(member, box.c.name, box.c.hostname, box.c.clock_ahead_s, box.c.seen_at)
+        .join(box, box.c.id == member.c.box_id)
+        .where(member.c.set_id == set_id, member.c.removed_at.is_(None), box.c.revoked_at.is_(None))
+        .where(member.c.settled_at.is_not(None))
+        .order_by(box.c.name, member.c.id)
+    )
+    return [_to_member(row) for row in c.execute(query)]
+
+
+def _to_member(row: sa.Row[Any]) -> SetMember:
+    is_settled = row.settled_tree is not None and row.settled_tree == row.announced_tree
+    return SetMember(
+        id=row.id,
+        box_id=row.box_id,
+        root_id=row.root_id,
+        box_name=row.name,
+        hostname=row.hostname or row.name,
+        path=bytes(row.path),
+        url=row.url,
+        excludes=_read_excludes(row.excludes),
+        reported_at=row.seen_at if is_settled and row.seen_at is not None else row.settled_at,
+        clock_ahead_s=row.clock_ahead_s or 0,
+    )
+
+
+def _read_excludes(text: str) -> Excludes:
+    """Read the patterns of a box; a pattern that this version does not understand excludes nothing."""
+    patterns = []
+    for pattern in json.loads(text):
+        try:
+            Excludes([pattern])
+        except (ConfigError, TypeError):
+            continue
+        patterns.append(pattern)
+    return Excludes(patterns)
+
+
+def find_disputed(c: sa.Connection, set_id: int, members: Sequence[SetMember]) -> Iterator[DisputedFile]:
+    """Return the files whose content differs, that some member lacks, or that some box has found damaged; each once."""
+    findings = _find_findings(c, members)
+    groups = _find_with_findings(c, set_id, members, list(findings))
+    while some := list(islice(groups, FILES_AT_ONCE)):
+        yield from _complete(c, members, some, findings)
+    groups = (one for one in _find_disagreeing(c, members) if (one.folder, one.name) not in findings)
+    while some := list(islice(groups, FILES_AT_ONCE)):
+        yield from _complete(c, members, some, findings)
+
+
+def _find_findings(c: sa.Connection, members: Sequence[SetMember]) -> dict[_FileKey, tuple[BoxFinding, ...]]:
+    found: dict[_FileKey, tuple[BoxFinding, ...]] = {}
+    for one in members:
+        query = sa.select(box_finding.c.path, box_finding.c.number, box_finding.c.kind).where(
+            box_finding.c.box_id == one.box_id,
+            box_finding.c.root_id == one.root_id,
+            box_finding.c.path.is_not(None),
+            box_finding.c.resolved_at.is_(None),
+            box_finding.c.kind.in_(HOLDING_OF_KIND),
+        )
+        for path, number, kind in c.execute(query.order_by(box_finding.c.number)):
+            above, _, name = bytes(path).rpartition(b"/")
+            finding = BoxFinding(one.id, number, FindingKind(kind))
+            found[above, name] = (*found.get((above, name), ()), finding)
+    return found
+
+
+def _find_with_findings(
+    c: sa.Connection, set_id: int, members: Sequence[SetMember], keys: Sequence[_FileKey]
+) -> Iterator[_Group]:
+    ids = [one.id for one in members]
+    for start in range(0, len(keys), FILES_AT_ONCE):
+        some = keys[start : start + FILES_AT_ONCE]
+        known = sa.select(folder.c.path, folder.c.id).where(
+            folder.c.set_id == set_id, folder.c.path.in_({above for above, _ in some})
+        )
+        folder_ids = {bytes(path): number for path, number in c.execute(known)}
+        groups = {key: _Group(folder_ids.get(key[0], 0), *key, {}) for key in some}
+        query = _select_rows().where(
+            file.c.member_id.in_(ids), file.c.folder_id.in_(folder_ids.values()), file.c.name.in_({k[1] for k in some})
+        )
+        for row in c.execute(query):
+            group = groups.get((bytes(row.path), bytes(row.name)))
+            if group is not None:
+                group.rows[row.member_id] = FileRow(*row[3:])
+        yield from groups.values()
+
+
+def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterator[_Group]:
+    """Find the files that some members lack or have with other content (V1)."""
+    ids = [one.id for one in members]
+    content = member_folder.c.content
+    differing = (
+        sa.select(member_folder.c.folder_id)
+        .where(member_folder.c.member_id.in_(ids))
+        .group_by(member_folder.c.folder_id)
+        .having(sa.or_(sa.func.count() < len(ids), sa.func.count(content.distinct()) > 1))
+    )
+    values = file.c.size_bytes, file.c.md5, file.c.xxh3_128
+    disagreeing = (
+        sa.select(file.c.folder_id, file.c.name)
+        .where(file.c.member_id.in_(ids), file.c.folder_id.in_(differing))
+        .group_by(file.c.folder_id, file.c.name)
+        .having(sa.or_(sa.func.count() < len(ids), *(sa.func.count(one.distinct()) > 1 for one in values)))
+        .subquery()
+    )
+    is_one = sa.and_(file.c.folder_id == disagreeing.c.folder_id, file.c.name == disagreeing.c.name)
+    query = (
+        _select_rows()
+        .join(disagreeing, is_one)
+        .where(file.c.member_id.in_(ids))
+        .order_by(file.c.folder_id, file.c.name, file.c.member_id)
+    )
+    rows = c.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
+    for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
+        yield _Group(folder_id, bytes(path), bytes(name), {row[3]: FileRow(*row[3:]) for row in of_file})
+
+
+def _select_rows() -> sa.Select[Any]:
+    columns = [file.c[name] for name in FileRow._fields]
+    return sa.select(file.c.folder_id, folder.c.path, file.c.name, *columns).join(
+        folder, folder.c.id == file.c.folder_id
+    )
+
+
+def _complete(
+    c: sa.Connection,
+    members: Sequence[SetMember],
+    groups: Sequence[_Group],
+    findings: Mapping[_FileKey, tuple[BoxFinding, ...]],
+) -> Iterator[DisputedFile]:
+    """Add findings and former contents to some files."""
+    keys = [(one.folder_id, one.name) for one in groups if _has_several_contents(one)]
+    former = find_former(c, [one.id for one in members], keys) if keys else {}
+    for group in groups:
+        about = findings.get((group.folder, group.name), ())
+        path = group.folder + b"/" + group.name if group.folder else group.name
+        rows = tuple(group.rows.get(one.id) for one in members)
+        views = tuple(
+            make_view(
+                one,
+                path,
+                row,
+                [finding.kind for finding in about if finding.member_id == one.id],
+                former.get((one.id, group.folder_id, group.name), frozenset()),
+            )
+            for one, row in zip(members, rows, strict=True)
+        )
+        yield DisputedFile(path, views, rows, about)
+
+
+def _has_several_contents(group: _Group) -> bool:
+    versions = [Version(row.size_bytes, row.md5, row.xxh3_128) for row in group.rows.values()]
+    return any(do_differ(versions[0], other) for other in versions[1:])
+
+
+def make_view(
+    one: SetMember, path: bytes, row: FileRow | None, kinds: Iterable[FindingKind], former: frozenset[Version]
+) -> ReplicaView:
+    """Return what a member reports of a file in the form that is judged: with times by the clock of the hub."""
+    holding = find_holding(kinds)
+    if row is None:
+        if holding in (Holding.GOOD, Holding.DOUBTFUL):
+            holding = Holding.EXCLUDED if one.excludes.covers(path) else Holding.ABSENT
+        return ReplicaView(holding, one.reported_at, clock_ahead_s=one.clock_ahead_s)
+    if holding is Holding.GOOD and row.flags & FROZEN:
+        holding = Holding.DOUBTFUL  # its finding has not arrived yet
+    is_verified = row.verified_at is not None and row.read_how in _FROM_DISK
+    return ReplicaView(
+        holding=holding,
+        reported_at=one.reported_at,
+        version=Version(row.size_bytes, row.md5, row.xxh3_128),
+        mtime_ns=row.mtime_ns,
+        clock_ahead_s=one.clock_ahead_s,
+        recorded_at=row.recorded_at - one.clock_ahead_s,
+        verified_at=row.verified_at - one.clock_ahead_s if is_verified and row.verified_at is not None else None,
+        former=former,
+    )

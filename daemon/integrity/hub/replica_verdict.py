@@ -1,0 +1,358 @@
+"""
+The decision table of votes: from what the members of a replica set report of one file, to what is wrong and where.
+
+Pure: no I/O, no clock. What it leaves to others: finding the files to judge (``replica_rows``), and the words
+(``replica_words``). Two members suffice for a vote; a majority decides nothing. Invariants, each tested over all rows:
+
+I1  A repair is proposed only from another member that has the recorded content and verified it from its disk.
+I2  A member whose file has a damage finding is never a source, and neither is one whose finding leaves doubt.
+I3  A member is said to lack a file, or to be behind, only by a report that is newer than the record of what it lacks.
+I4  Times that a wrong clock may have caused decide nothing: an order of mtimes counts only with and without correction.
+I5  What differs and can't be ordered is never called stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from integrity.hub.kinds import HubCertainty, HubFindingKind
+from integrity.kinds import DOUBTS
+from integrity.model import FindingKind
+from integrity.verdict import VERDICTS, FileState, Judgement, find_stand
+
+MTIME_SLACK_NS = 2_000_000_000
+"""Mtimes that are as close as this say nothing about the order: FAT keeps them in steps of two seconds."""
+
+
+class Holding(StrEnum):
+    """What a member has of a file."""
+
+    GOOD = "good"  # recorded, and no finding about its content is open
+    DOUBTFUL = "doubtful"  # recorded, but a finding leaves open whether the content is right
+    DAMAGED = "damaged"  # other content than recorded, that no write explains
+    CONTESTED = "contested"  # other content than recorded, that somebody wrote though nobody should have
+    LOST = "lost"  # unreadable, or gone from an archive
+    ABSENT = "absent"  # not recorded, and not excluded
+    EXCLUDED = "excluded"  # not recorded, on purpose
+
+
+class Standing(StrEnum):
+    """How the recorded content of a member compares with that of the others."""
+
+    AGREES = "agrees"  # nobody has other content; or nothing is recorded here
+    NEWEST = "newest"
+    BEHIND = "behind"
+    CONFLICT = "conflict"  # both changed what they had in common
+    UNDECIDED = "undecided"
+
+
+class Source(StrEnum):
+    """The best that another member has of what this one needs; for what is undecided: how sure its own content is."""
+
+    VERIFIED = "verified"  # read from its disk since it was recorded
+    RECORDED = "recorded"
+    DAMAGED = "damaged"  # only where a finding is open
+    NONE = "none"
+
+
+class Advice(StrEnum):
+    """What to do next."""
+
+    NOTHING = "nothing"
+    REPAIR = "repair"
+    PUT_BACK = "put_back"  # repair, if the change was not meant
+    VERIFY_SOURCE = "verify_source"  # then a repair can be proposed
+    TAKE_NEWER = "take_newer"  # only a newer version exists elsewhere
+    FIND_BACKUP = "find_backup"  # no member has it right
+    REPLICATE = "replicate"
+    DO_NOT_REPLICATE = "do_not_replicate"  # what the other members have is damaged
+    VERIFY_HERE = "verify_here"
+    COMPARE = "compare"  # by a person
+
+
+class Ruling(NamedTuple):
+    """A row of the table: what is wrong at a member, if anything, and what to do."""
+
+    kind: HubFindingKind | None
+    advice: Advice
+
+
+class Version(NamedTuple):
+    """The content of a file. Digests are None where a member has none."""
+
+    size_bytes: int
+    md5: bytes | None
+    xxh3_128: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """
+    What one member reports of a file. Times are seconds UTC by the clock of the hub.
+
+    Attributes:
+        reported_at: when the box last reported all that it has recorded.
+        version: as recorded; None if nothing is.
+        mtime_ns: as recorded, by whatever clock set it.
+        clock_ahead_s: the clock of the box minus that of the hub.
+        recorded_at: when the version was recorded.
+        verified_at: when it was last read from the disk, for certain, and right; None: not since it was recorded.
+        former: older versions of the file that this member had.
+    """
+
+    holding: Holding
+    reported_at: int
+    version: Version | None = None
+    mtime_ns: int = 0
+    clock_ahead_s: int = 0
+    recorded_at: int = 0
+    verified_at: int | None = None
+    former: frozenset[Version] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberVote:
+    """
+    What the vote says of one member.
+
+    Attributes:
+        sources: indexes of the members that have what this one needs, of the kind that ``source`` says.
+    """
+
+    ruling: Ruling
+    certainty: HubCertainty
+    standing: Standing
+    source: Source
+    sources: tuple[int, ...]
+
+
+class _Order(StrEnum):
+    SAME = "same"  # or nothing to compare
+    OLDER = "older"
+    NEWER = "newer"
+    CONFLICT = "conflict"
+    UNDECIDED = "undecided"
+
+
+class _Pair(NamedTuple):
+    order: _Order
+    is_proven: bool = False
+
+
+_SAME = _Pair(_Order.SAME)
+
+BAD = frozenset({Holding.DAMAGED, Holding.CONTESTED, Holding.LOST})
+_PRESENT = frozenset({Holding.GOOD, Holding.DOUBTFUL})
+
+_HOLDINGS = {
+    FileState.DAMAGED: Holding.DAMAGED,
+    FileState.CONTESTED: Holding.CONTESTED,
+    FileState.LOST: Holding.LOST,
+}
+HOLDING_OF_KIND: dict[FindingKind, Holding] = dict.fromkeys(DOUBTS, Holding.DOUBTFUL) | {
+    kind: _HOLDINGS[find_stand(Judgement(verdict))] for kind, verdict in VERDICTS.items()
+}
+"""What an unresolved finding of a box means for a vote; kinds that are not here mean nothing for it."""
+
+_GRAVEST_FIRST = (Holding.DAMAGED, Holding.LOST, Holding.CONTESTED, Holding.DOUBTFUL)
+
+_OF_DAMAGED = {
+    Source.VERIFIED: Advice.REPAIR,
+    Source.RECORDED: Advice.VERIFY_SOURCE,
+    Source.DAMAGED: Advice.FIND_BACKUP,
+    Source.NONE: Advice.FIND_BACKUP,
+}
+_OF_COPY = {
+    Source.VERIFIED: Advice.REPLICATE,
+    Source.RECORDED: Advice.REPLICATE,
+    Source.DAMAGED: Advice.DO_NOT_REPLICATE,
+    Source.NONE: Advice.NOTHING,
+}
+_OF_UNDECIDED = {
+    Source.VERIFIED: Advice.COMPARE,
+    Source.RECORDED: Advice.VERIFY_HERE,
+    Source.DAMAGED: Advice.VERIFY_HERE,  # a finding leaves doubt about its own content
+    Source.NONE: Advice.COMPARE,
+}
+_NOTHING = Ruling(None, Advice.NOTHING)
+_NOBODY: tuple[int, ...] = ()
+
+
+def rule(holding: Holding, standing: Standing, source: Source) -> Ruling:
+    """
+    Decide what is wrong at one member, and what to do. Every combination has a row.
+
+    | holding            | standing             | source           | finding          | advice           |
+    |--------------------|----------------------|------------------|------------------|------------------|
+    | excluded           | any                  | any              | -                | -                |
+    | damaged, lost      | any                  | verified         | replica_damaged  | repair           |
+    | contested          | any                  | verified         | replica_damaged  | put_back         |
+    | damaged, contested, lost | any            | recorded         | replica_damaged  | verify_source    |
+    | the same           | behind               | damaged, none    | replica_damaged  | take_newer       |
+    | the same           | any other            | damaged, none    | replica_damaged  | find_backup      |
+    | absent             | any                  | verified, recorded | replica_missing | replicate       |
+    | absent             | any                  | damaged          | replica_missing  | do_not_replicate |
+    | absent             | any                  | none             | -                | -                |
+    | good, doubtful     | agrees, newest       | any              | -                | -                |
+    | good, doubtful     | behind               | as of absent     | replica_stale    | as of absent     |
+    | good, doubtful     | conflict             | verified, none   | replica_conflict | compare          |
+    | good, doubtful     | conflict             | recorded, damaged | replica_conflict | verify_here     |
+    | good, doubtful     | undecided            | as of conflict   | replica_differs  | as of conflict   |
+    """
+    if holding is Holding.EXCLUDED:
+        return _NOTHING
+    if holding in BAD:
+        return Ruling(HubFindingKind.REPLICA_DAMAGED, _advise_damaged(holding, standing, source))
+    if holding is Holding.ABSENT:
+        return _NOTHING if source is Source.NONE else Ruling(HubFindingKind.REPLICA_MISSING, _OF_COPY[source])
+    if standing is Standing.BEHIND:
+        return _NOTHING if source is Source.NONE else Ruling(HubFindingKind.REPLICA_STALE, _OF_COPY[source])
+    if standing is Standing.CONFLICT:
+        return Ruling(HubFindingKind.REPLICA_CONFLICT, _OF_UNDECIDED[source])
+    if standing is Standing.UNDECIDED:
+        return Ruling(HubFindingKind.REPLICA_DIFFERS, _OF_UNDECIDED[source])
+    return _NOTHING
+
+
+def _advise_damaged(holding: Holding, standing: Standing, source: Source) -> Advice:
+    advice = _OF_DAMAGED[source]
+    if advice is Advice.FIND_BACKUP and standing is Standing.BEHIND:
+        return Advice.TAKE_NEWER
+    return Advice.PUT_BACK if advice is Advice.REPAIR and holding is Holding.CONTESTED else advice
+
+
+def find_holding(kinds: Iterable[FindingKind]) -> Holding:
+    """Return what the unresolved findings of a box about a recorded file mean: the gravest decides."""
+    found = {HOLDING_OF_KIND[kind] for kind in kinds if kind in HOLDING_OF_KIND}
+    return next((one for one in _GRAVEST_FIRST if one in found), Holding.GOOD)
+
+
+def judge_replicas(views: Sequence[ReplicaView]) -> tuple[MemberVote, ...]:
+    """Judge one file over all members of its set."""
+    pairs = [[_order(one, other) for other in views] for one in views]
+    behind = [_is_behind(row) for row in pairs]
+    if all(behind[index] for index, view in enumerate(views) if view.version is not None):
+        behind = [False] * len(views)  # in a circle: nobody is newest
+    standings = [_find_standing(index, views, pairs[index], behind) for index in range(len(views))]
+    return tuple(_vote(index, views, pairs[index], standings) for index in range(len(views)))
+
+
+def do_agree(one: Version, other: Version) -> bool:
+    """Return whether two contents are the same, for certain: without a common digest they are not."""
+    return not do_differ(one, other) and any(
+        a is not None and b is not None for a, b in ((one.md5, other.md5), (one.xxh3_128, other.xxh3_128))
+    )
+
+
+def do_differ(one: Version, other: Version) -> bool:
+    """Return whether two contents are different, for certain."""
+    if one.size_bytes != other.size_bytes:
+        return True
+    pairs = (one.md5, other.md5), (one.xxh3_128, other.xxh3_128)
+    return any(a is not None and b is not None and a != b for a, b in pairs)
+
+
+def _order(one: ReplicaView, other: ReplicaView) -> _Pair:
+    """Compare the recorded contents of two members."""
+    if one.version is None or other.version is None or not do_differ(one.version, other.version):
+        return _SAME
+    if min(one.reported_at, other.reported_at) < max(one.recorded_at, other.recorded_at):
+        return _SAME  # the next report of one of them may well be what the other has (I3)
+    was_mine = any(do_agree(other.version, former) for former in one.former)
+    was_theirs = any(do_agree(one.version, former) for former in other.former)
+    if was_mine != was_theirs:
+        return _Pair(_Order.NEWER if was_mine else _Order.OLDER, is_proven=True)
+    if not was_mine and any(do_agree(a, b) for a in one.former for b in other.former):
+        return _Pair(_Order.CONFLICT)
+    return _order_by_mtime(one, other)
+
+
+def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> _Pair:
+    """Order by mtime, where that holds whichever clock set either of them (I4)."""
+    (low, high), (other_low, other_high) = _find_mtime_range(one), _find_mtime_range(other)
+    if high + MTIME_SLACK_NS < other_low:
+        return _Pair(_Order.OLDER)
+    return _Pair(_Order.NEWER if other_high + MTIME_SLACK_NS < low else _Order.UNDECIDED)
+
+
+def _find_mtime_range(view: ReplicaView) -> tuple[int, int]:
+    corrected = view.mtime_ns - view.clock_ahead_s * 10**9
+    return min(view.mtime_ns, corrected), max(view.mtime_ns, corrected)
+
+
+def _is_behind(pairs: Sequence[_Pair]) -> bool:
+    return any(pair.order is _Order.OLDER for pair in pairs)
+
+
+def _find_standing(
+    index: int, views: Sequence[ReplicaView], pairs: Sequence[_Pair], behind: Sequence[bool]
+) -> Standing:
+    if behind[index]:
+        return Standing.BEHIND
+    others = [
+        pair.order
+        for pair, view, is_behind in zip(pairs, views, behind, strict=True)
+        if view.holding in _PRESENT and not is_behind
+    ]
+    if any(order not in (_Order.SAME, _Order.CONFLICT) for order in others):
+        return Standing.UNDECIDED  # also in a circle
+    if _Order.CONFLICT in others:
+        return Standing.CONFLICT
+    return Standing.NEWEST if any(pair.order is _Order.NEWER for pair in pairs) else Standing.AGREES
+
+
+def _vote(
+    index: int, views: Sequence[ReplicaView], pairs: Sequence[_Pair], standings: Sequence[Standing]
+) -> MemberVote:
+    view, standing = views[index], standings[index]
+    if standing in (Standing.CONFLICT, Standing.UNDECIDED) and view.holding in _PRESENT:
+        source, sources = _find_proof(view), _NOBODY
+    else:
+        source, sources = _find_source(_find_candidates(index, views, pairs, standings), views)
+    ruling = rule(view.holding, standing, source)
+    if ruling.advice is Advice.TAKE_NEWER:
+        sources = tuple(one for one, pair in enumerate(pairs) if pair.order is _Order.OLDER)
+    proven = any(pair.is_proven and pair.order is _Order.OLDER for pair in pairs)
+    return MemberVote(ruling, _find_certainty(ruling, view.holding, is_proven=proven), standing, source, sources)
+
+
+def _find_candidates(
+    index: int, views: Sequence[ReplicaView], pairs: Sequence[_Pair], standings: Sequence[Standing]
+) -> list[int]:
+    """Return the members that may have what this one needs."""
+    view = views[index]
+    others = [one for one, other in enumerate(views) if one != index and other.version is not None]
+    newest = [one for one in others if standings[one] is not Standing.BEHIND]
+    if view.version is None:
+        # I3: what was recorded after the last report from here is not missing yet.
+        return [one for one in newest if view.reported_at >= views[one].recorded_at]
+    if view.holding in _PRESENT:
+        newer = [one for one in others if pairs[one].order is _Order.OLDER]
+        return [one for one in newer if one in newest] or newer
+    version = view.version
+    return [one for one in others if (found := views[one].version) is not None and do_agree(version, found)]
+
+
+def _find_source(candidates: Sequence[int], views: Sequence[ReplicaView]) -> tuple[Source, tuple[int, ...]]:
+    for source in (Source.VERIFIED, Source.RECORDED, Source.DAMAGED):
+        if found := tuple(one for one in candidates if _find_proof(views[one]) is source):
+            return source, found
+    return Source.NONE, _NOBODY
+
+
+def _find_proof(view: ReplicaView) -> Source:
+    """Return how sure it is that a member has what it recorded."""
+    if view.holding is not Holding.GOOD:
+        return Source.DAMAGED
+    return Source.RECORDED if view.verified_at is None else Source.VERIFIED
+
+
+def _find_certainty(ruling: Ruling, holding: Holding, *, is_proven: bool) -> HubCertainty:
+    if ruling.kind in (HubFindingKind.REPLICA_CONFLICT, HubFindingKind.REPLICA_DIFFERS):
+        return HubCertainty.UNDECIDED
+    if ruling.kind is HubFindingKind.REPLICA_DAMAGED:
+        is_proven = ruling.advice is Advice.REPAIR and holding is not Holding.CONTESTED
+    return HubCertainty.PROVEN if is_proven or ruling.kind is HubFindingKind.REPLICA_MISSING else HubCertainty.LIKELY

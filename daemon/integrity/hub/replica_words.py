@@ -1,0 +1,323 @@
+"""
+Write the findings of a vote: what happened on which box, why the hub thinks so, and the command that mends it.
+
+I1  No name is trusted: each is put on one line with special characters escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from integrity.alerts.wording import utc_time
+from integrity.errors import printable, show_path
+from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, write_box_finding
+from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
+from integrity.hub.replica_commands import copy_command, find_url, repair_command, scrub_command
+from integrity.hub.replica_rows import DisputedFile, FileRow, SetMember
+from integrity.hub.replica_verdict import Advice, Holding, MemberVote, ReplicaView, do_differ
+from integrity.kinds import headline
+from integrity.paths import absolute, path_fields
+from integrity.reporting.digest_tree import READ_HOWS
+from integrity.views.objects import iso_time
+
+_NAMES_SHOWN = 5
+_MANY = (
+    "So many at once usually have one cause: a disk that is not mounted, a replication that did not run or ran the"
+    " wrong way, or a folder that was moved."
+)
+
+
+class Draft(NamedTuple):
+    """
+    A finding as the hub should have it now.
+
+    Attributes:
+        box_id: the box whose side is wrong, or that is silent; None: undecided.
+        path: relative to the root; empty for a whole member, or for a box.
+        command_box_id: the box to run the command on.
+        evidence: JSON.
+    """
+
+    kind: HubFindingKind
+    certainty: HubCertainty
+    set_id: int | None
+    box_id: int | None
+    path: bytes
+    headline: str
+    explanation: str
+    command: str | None
+    command_box_id: int | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFile:
+    """A file with what the vote says of each member; ``member``: index of the one that the finding names, if any."""
+
+    file: DisputedFile
+    votes: tuple[MemberVote, ...]
+    kind: HubFindingKind
+    member: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetWords:
+    """
+    Write the findings of one set.
+
+    Args:
+        bodies: of findings of boxes, as they reported them, by box and number.
+    """
+
+    set_id: int
+    set_name: str
+    members: Sequence[SetMember]
+    bodies: Mapping[tuple[int, int], JsonObject]
+
+    def describe(self, judged: JudgedFile) -> Draft:
+        """Return the finding about one file."""
+        index = judged.member if judged.member is not None else self._pick_spokesman(judged)
+        vote = judged.votes[index]
+        command, runs_on = self._find_command(judged.file.path, index, vote)
+        box = None if judged.member is None else self.members[judged.member]
+        name = "" if box is None else printable(box.box_name)
+        return Draft(
+            kind=judged.kind,
+            certainty=vote.certainty,
+            set_id=self.set_id,
+            box_id=None if box is None else box.box_id,
+            path=judged.file.path,
+            headline=f"{HUB_KINDS[judged.kind].headline.format(box=name)}: {show_path(judged.file.path)}",
+            explanation=self._explain(judged, index, vote),
+            command=command,
+            command_box_id=None if command is None or runs_on is None else runs_on.box_id,
+            evidence=json.dumps([self._write_member(judged, at) for at in range(len(self.members))]),
+        )
+
+    def describe_many(
+        self, kind: HubFindingKind, index: int | None, count: int, above: bytes, examples: Sequence[bytes]
+    ) -> Draft:
+        """Return the one finding that stands for many files. ``above``: the folder that all of them lie in."""
+        box = None if index is None else self.members[index]
+        of_many = HUB_KINDS[kind].of_many.format(box="" if box is None else printable(box.box_name))
+        where = f" All of them are in {show_path(above)}." if above else ""
+        such = ", ".join(show_path(path) for path in examples)
+        evidence = {
+            "files": count,
+            **path_fields("folder", above),
+            "examples": [path_fields("path", path) for path in examples],
+        }
+        return Draft(
+            kind=kind,
+            certainty=HubCertainty.UNDECIDED if index is None else HubCertainty.LIKELY,
+            set_id=self.set_id,
+            box_id=None if box is None else box.box_id,
+            path=b"",
+            headline=f"{count:,} files of {printable(self.set_name)} {of_many}",
+            explanation=f"{_MANY}{where} Such as: {such}.",
+            command=None,
+            command_box_id=None,
+            evidence=json.dumps([evidence]),
+        )
+
+    def _pick_spokesman(self, judged: JudgedFile) -> int:
+        """Return the member whose advice is that of an undecided file: the first one that should verify its content."""
+        mine = [at for at, vote in enumerate(judged.votes) if _is_undecided(vote)]
+        return next((at for at in mine if judged.votes[at].ruling.advice is Advice.VERIFY_HERE), mine[0])
+
+    def _find_command(self, path: bytes, index: int, vote: MemberVote) -> tuple[str | None, SetMember | None]:
+        here, sources = self.members[index], [self.members[at] for at in vote.sources]
+        advice = vote.ruling.advice
+        if advice in (Advice.REPAIR, Advice.PUT_BACK):
+            commands = (repair_command(here, source, path) for source in sources)
+            return next((one for one in commands if one is not None), None), here
+        if advice is Advice.VERIFY_SOURCE:
+            return scrub_command(sources[0], path), sources[0]
+        if advice is Advice.VERIFY_HERE:
+            return scrub_command(here, path), here
+        if advice in (Advice.REPLICATE, Advice.TAKE_NEWER):
+            commands = (copy_command(here, source, path) for source in sources)
+            return next((one for one in commands if one is not None), None), here
+        return None, None
+
+    def _explain(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
+        if judged.kind is HubFindingKind.REPLICA_DAMAGED:
+            return f"{self._tell_damage(judged.file, index)} {self._advise_damaged(judged, index, vote)}"
+        if judged.kind is HubFindingKind.REPLICA_MISSING:
+            return self._explain_missing(judged, index, vote)
+        if judged.kind is HubFindingKind.REPLICA_STALE:
+            return self._explain_stale(judged, index, vote)
+        return self._explain_undecided(judged, index, vote)
+
+    def _tell_damage(self, file: DisputedFile, index: int) -> str:
+        """Return what the box found in its file."""
+        here, name = self.members[index], printable(self.members[index].box_name)
+        parts = []
+        for finding in file.findings:
+            if finding.member_id != here.id:
+                continue
+            body = self.bodies.get((here.box_id, finding.number), {})
+            places = find_places(body)
+            found = f"{headline(finding.kind, read_certainty(body))} [finding {finding.number} there]"
+            parts.append(found + (f", damaged: {places}" if places else ""))
+        return f"Found on {name}: {'; '.join(parts)}."
+
+    def _advise_damaged(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
+        others, advice = self._name(vote.sources), vote.ruling.advice
+        have = "has" if len(vote.sources) == 1 else "have"
+        if advice is Advice.REPAIR:
+            return f"{self._name_verified(judged, vote)} {have} the recorded content."
+        if advice is Advice.PUT_BACK:
+            return (
+                f"Somebody wrote to the file. If that was not meant, put back the recorded content, which"
+                f" {self._name_verified(judged, vote)} {have}."
+            )
+        if advice is Advice.VERIFY_SOURCE:
+            return (
+                f"{others} recorded the same content but did not verify it since. Verify it there first, then repair."
+            )
+        if advice is Advice.TAKE_NEWER:
+            return f"No other box has the recorded content; {others} {have} a newer version."
+        what = self._list_others(judged, index)
+        return f"No other box has the recorded content undamaged: restore it from a backup. {what}"
+
+    def _explain_missing(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
+        name, have = printable(self.members[index].box_name), "has" if len(vote.sources) == 1 else "have"
+        since = utc_time(min(judged.file.views[at].recorded_at for at in vote.sources))
+        told = utc_time(judged.file.views[index].reported_at)
+        if vote.ruling.advice is Advice.DO_NOT_REPLICATE:
+            return f"Only {self._name(vote.sources)} {have} it, damaged: do not replicate it; restore it from a backup."
+        return (
+            f"{self._name(vote.sources)} {have} it, recorded {since}; {name} reported {told} without it. Run the"
+            " replication again; if the file was deleted on purpose, delete it on the other boxes."
+        )
+
+    def _explain_stale(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
+        views, name = judged.file.views, printable(self.members[index].box_name)
+        newer = self._name(vote.sources)
+        have = "has" if len(vote.sources) == 1 else "have"
+        if vote.ruling.advice is Advice.DO_NOT_REPLICATE:
+            return f"Only {newer} {have} the newer version, damaged: do not replicate it."
+        if vote.certainty is HubCertainty.PROVEN:
+            return f"{newer} had the content of {name} before, and replaced it. Run the replication again."
+        times = f"{_tell_mtime(views[index])} on {name}, {_tell_mtime(views[vote.sources[0]])} on {newer}"
+        return (
+            f"The content differs, and {newer} {have} the later modification time: {times}. Run the replication again."
+        )
+
+    def _explain_undecided(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
+        views = judged.file.views
+        mine = [at for at, one in enumerate(judged.votes) if _is_undecided(one)]
+        what = [f"{printable(self.members[at].box_name)} {_tell_version(views[at])}" for at in mine]
+        text = f"The content differs: {'; '.join(what[:_NAMES_SHOWN])}."
+        if judged.kind is HubFindingKind.REPLICA_CONFLICT:
+            text += " All of them replaced what they had in common: keep one, or all under different names."
+        elif majority := self._find_majority(views, mine):
+            text += f" {majority}"
+        if vote.ruling.advice is Advice.VERIFY_HERE:
+            name = printable(self.members[index].box_name)
+            text += f" {name} has not verified its content since it was recorded: verify it there first."
+        return text
+
+    def _find_majority(self, views: Sequence[ReplicaView], mine: Sequence[int]) -> str:
+        """Return which boxes are more than half of at least three and have the same content; empty: none are."""
+        if len(mine) < 3:
+            return ""
+        for at in mine:
+            same = [other for other in mine if not _do_views_differ(views[at], views[other])]
+            if len(same) * 2 > len(mine):
+                return f"{len(same)} of {len(mine)} boxes have the same content ({self._name(same)}); that is no proof."
+        return ""
+
+    def _list_others(self, judged: JudgedFile, index: int) -> str:
+        """Return what each other box has instead."""
+        words = [
+            f"{printable(one.box_name)}: {_tell_holding(view)}"
+            for at, (one, view) in enumerate(zip(self.members, judged.file.views, strict=True))
+            if at != index
+        ]
+        return f"{'; '.join(words[:_NAMES_SHOWN])}."
+
+    def _name(self, indexes: Iterable[int]) -> str:
+        return join_names([self.members[at].box_name for at in indexes])
+
+    def _name_verified(self, judged: JudgedFile, vote: MemberVote) -> str:
+        """Name the boxes that have the right content, and when the first of them read it from its disk."""
+        at = judged.file.views[vote.sources[0]].verified_at
+        return f"{self._name(vote.sources)} (verified from disk {utc_time(at or 0)})"
+
+    def _write_member(self, judged: JudgedFile, at: int) -> JsonObject:
+        """Write what one member has, for programs and for the page."""
+        one, view, row = self.members[at], judged.file.views[at], judged.file.rows[at]
+        findings = [
+            write_box_finding(finding.number, finding.kind.value, self.bodies.get((one.box_id, finding.number), {}))
+            for finding in judged.file.findings
+            if finding.member_id == one.id
+        ]
+        return {
+            "box": one.box_name,
+            "box_id": one.box_id,
+            **path_fields("path", absolute(one.path, judged.file.path)),
+            "url": find_url(one),
+            "holding": view.holding.value,
+            "is_source": judged.member is not None and at in judged.votes[judged.member].sources,
+            **({} if row is None else _write_row(row, view)),
+            "reported_at": iso_time(view.reported_at),
+            "findings": findings,
+        }
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Write "a", "a and b", "a, b and 3 more"."""
+    shown = [printable(name) for name in names[:_NAMES_SHOWN]]
+    if len(names) > _NAMES_SHOWN:
+        return f"{', '.join(shown)} and {len(names) - _NAMES_SHOWN:,} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _is_undecided(vote: MemberVote) -> bool:
+    return vote.certainty is HubCertainty.UNDECIDED
+
+
+def _do_views_differ(one: ReplicaView, other: ReplicaView) -> bool:
+    return one.version is None or other.version is None or do_differ(one.version, other.version)
+
+
+def _tell_version(view: ReplicaView) -> str:
+    size = 0 if view.version is None else view.version.size_bytes
+    return f"{size:,} bytes, modified {_tell_mtime(view)}"
+
+
+def _tell_mtime(view: ReplicaView) -> str:
+    return utc_time(view.mtime_ns // 10**9) if abs(view.mtime_ns) < 4 * 10**18 else "an impossible time"
+
+
+_HOLDINGS = {
+    Holding.GOOD: "has other content",
+    Holding.DOUBTFUL: "what it has is in doubt",
+    Holding.DAMAGED: "also damaged",
+    Holding.CONTESTED: "also changed",
+    Holding.LOST: "also unreadable or gone",
+    Holding.ABSENT: "does not have the file",
+    Holding.EXCLUDED: "excludes the file",
+}
+
+
+def _tell_holding(view: ReplicaView) -> str:
+    return _HOLDINGS[view.holding]
+
+
+def _write_row(row: FileRow, view: ReplicaView) -> JsonObject:
+    how = READ_HOWS[row.read_how]
+    return {
+        "size_bytes": row.size_bytes,
+        "mtime_ns": row.mtime_ns,
+        "md5": row.md5.hex() if row.md5 else None,
+        "xxh3_128": row.xxh3_128.hex() if row.xxh3_128 else None,
+        "recorded_at": iso_time(view.recorded_at),
+        "verified_at": None if row.verified_at is None else iso_time(row.verified_at - view.clock_ahead_s),
+        "read_how": how.value if how else None,
+    }
