@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -58,7 +59,7 @@ class MemberEvidence:
     Attributes:
         holding: ``replica_verdict.Holding``, as text.
         is_source: it has what the other one needs.
-        verified_at: ISO 8601; empty: not since it was recorded.
+        verified_at: seconds UTC, as all times; None: not since it was recorded.
     """
 
     box: str
@@ -70,10 +71,10 @@ class MemberEvidence:
     mtime_ns: int | None
     md5: str
     xxh3: str
-    recorded_at: str
-    verified_at: str
+    recorded_at: int | None
+    verified_at: int | None
     read_how: str
-    reported_at: str
+    reported_at: int | None
     reports: tuple[DamageReport, ...]
 
 
@@ -102,6 +103,16 @@ def read_evidence(finding: HubFinding) -> list[MemberEvidence]:
     return [_read_member(row) for row in finding.objects[:_MOST_MEMBERS] if "holding" in row]
 
 
+def read_examples(finding: HubFinding) -> list[str]:
+    """Return paths of some files, where one finding stands for many."""
+    return [
+        read_text(one, "path")
+        for row in finding.objects[:1]
+        for one in _read_list(row, "examples")
+        if isinstance(one, dict)
+    ]
+
+
 def _read_member(row: JsonObject) -> MemberEvidence:
     mtime_ns = row.get("mtime_ns")
     return MemberEvidence(
@@ -114,10 +125,10 @@ def _read_member(row: JsonObject) -> MemberEvidence:
         mtime_ns=mtime_ns if isinstance(mtime_ns, int) and abs(mtime_ns) < 1 << 63 else None,
         md5=read_text(row, "md5"),
         xxh3=read_text(row, "xxh3_128"),
-        recorded_at=read_text(row, "recorded_at"),
-        verified_at=read_text(row, "verified_at"),
+        recorded_at=_read_time(row, "recorded_at"),
+        verified_at=_read_time(row, "verified_at"),
         read_how=read_text(row, "read_how"),
-        reported_at=read_text(row, "reported_at"),
+        reported_at=_read_time(row, "reported_at"),
         reports=tuple(_read_report(one) for one in _read_list(row, "findings") if isinstance(one, dict)),
     )
 
@@ -138,6 +149,14 @@ def _read_ranges(values: Iterable[object]) -> Iterable[tuple[int, int]]:
         match one:
             case [int(first), int(length)] if 0 <= first < 1 << 62 and 0 < length < 1 << 62:
                 yield first, length
+
+
+def _read_time(row: JsonObject, name: str) -> int | None:
+    """Return a time, seconds UTC; None if there is none."""
+    try:
+        return int(datetime.fromisoformat(read_text(row, name)).timestamp())
+    except (ValueError, OverflowError):
+        return None
 
 
 def _read_list(row: Mapping[str, object], name: str) -> Sequence[object]:

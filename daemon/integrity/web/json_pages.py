@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -22,6 +23,14 @@ MOST_ENTRIES = 1000
 USUAL_ENTRIES = 100
 
 
+class AsciiJson(JSONResponse):
+    """JSON with escapes for all that is not ASCII: texts may hold lone surrogates, which UTF-8 can't."""
+
+    def render(self, content: object) -> bytes:
+        """Write the body."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
 def mount_json(pages: Mapping[str, Callable[[Request], JsonObject]]) -> Mount:
     """Return the routes of pages for programs, by their path below ``/api/v1``; an error is ``{"error": ...}``."""
     routes = [Route(path, _answer(page), methods=["GET"]) for path, page in pages.items()]
@@ -31,7 +40,7 @@ def mount_json(pages: Mapping[str, Callable[[Request], JsonObject]]) -> Mount:
 def _answer(page: Callable[[Request], JsonObject]) -> Callable[[Request], Response]:
     def answer(request: Request) -> Response:
         try:
-            return JSONResponse(patient(page)(request))
+            return AsciiJson(patient(page)(request))
         except HTTPException as error:
             return JSONResponse({"error": error.detail}, error.status_code)
         except ConfigError as error:
