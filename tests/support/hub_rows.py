@@ -69,6 +69,7 @@ class HubRows:
         files: int = 12_345,
         size: int = 5_798_205_850,
         oldest_ago_s: int | None = 12 * DAY_S,
+        settled_ago_s: int = 600,
         root_id: int = 1,
         **columns: Any,
     ) -> int:
@@ -87,7 +88,7 @@ class HubRows:
             "oldest_verified_at": None if oldest_ago_s is None else self.now - oldest_ago_s,
             "announced_tree": DIGEST if set_id else None,
             "settled_tree": DIGEST if set_id else None,
-            "settled_at": self.now - 600 if set_id else None,
+            "settled_at": self.now - settled_ago_s if set_id else None,
         }
         return self._insert(schema.member, **{**values, **columns})
 

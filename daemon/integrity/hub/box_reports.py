@@ -17,10 +17,10 @@ from integrity.errors import printable
 from integrity.hub import schema
 from integrity.hub.box_bodies import JsonObject, read_body
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
-from integrity.model import FindingKind
+from integrity.model import FindingKind, Outcome
 from integrity.paths import absolute
 from integrity.reporting.protocol import MessageKind
-from integrity.views.text import count
+from integrity.views.text import PLAIN, count, describe_outcome
 
 _LONGEST_TEXT = 1000
 _COUNTS = (
@@ -157,6 +157,8 @@ def read_count(body: JsonObject, name: str) -> int:
 
 def _describe_run(body: JsonObject) -> str:
     job, outcome = read_text(body, "job") or "run", read_text(body, "outcome") or "ended"
+    if outcome in set(Outcome):
+        outcome = describe_outcome(Outcome(outcome), PLAIN)
     parts = [f"{number:,} {word}" for name, word in _COUNTS if (number := read_count(body, name))]
     if number := read_count(body, "findings_opened"):
         parts.append(count(number, "new finding"))

@@ -21,6 +21,7 @@ from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.kinds import Weight
 
 _DAY_S = 86400
+_CLOCK_SLACK_S = 3600
 _STATE_OK = "ok"
 _STATE_PROBLEM = "problem"
 
@@ -137,8 +138,8 @@ class BoxStatus:
         if oldest is None:
             return Age.NEVER if root.file_count else None
         age = self.now - oldest
-        if age > root.verify_every_s:
-            return Age.OVERDUE
+        if not -_CLOCK_SLACK_S <= age <= root.verify_every_s:
+            return Age.OVERDUE  # also of a time to come, which proves nothing
         return Age.DAY if age <= _DAY_S else Age.WEEK if age <= 7 * _DAY_S else Age.KEPT
 
 

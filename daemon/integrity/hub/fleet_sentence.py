@@ -9,8 +9,8 @@ from integrity import program
 from integrity.config import format_duration, format_size, spell_duration
 from integrity.errors import printable
 from integrity.hub.fleet import BoxHealth, BoxStatus
-from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
-from integrity.hub.replica_sets import SetStatus
+from integrity.hub.kinds import HUB_KINDS, HubFindingKind
+from integrity.hub.replica_sets import SetStatus, count_boxes, describe_hub_kinds
 from integrity.kinds import Weight
 from integrity.views.sentence import Gravity, Sentence
 from integrity.views.text import count
@@ -43,15 +43,6 @@ def sum_up_fleet(
     if doubts:
         return Sentence(Gravity.WARNING, doubts[0], tuple(doubts[1:]))
     return Sentence(Gravity.GOOD, _praise(boxes), tuple(_describe_agreement(boxes, sets, now)))
-
-
-def describe_hub_kinds(kinds: Counter[HubFindingKind]) -> str:
-    """Write how many findings of the hub there are of each kind, the gravest first."""
-    parts = []
-    for kind, number in sorted(kinds.items(), key=lambda item: HUB_GRAVITY[item[0]]):
-        phrase = HUB_KINDS[kind].phrase
-        parts.append(f"{number:,} {phrase.one if number == 1 else phrase.many}")
-    return ", ".join(parts)
 
 
 def shorten(text: str) -> str:
@@ -106,11 +97,20 @@ def describe_gap(one: BoxStatus) -> str:
 
 
 def _find_set_doubts(sets: Iterable[SetStatus]) -> list[str]:
-    never = [printable(one.name) for one in sets if len(one.members) > 1 and one.voted_at is None]
-    if not never:
-        return []
-    verb = "was" if len(never) == 1 else "were"
-    return [f"{count(len(never), 'replica set')} {verb} not compared yet: {join_some(never)}."]
+    """Say which sets were not compared, or only in parts."""
+    compared = [one for one in sets if len(one.members) > 1]
+    never = [printable(one.name) for one in compared if one.voted_at is None]
+    partly = [
+        printable(one.name)
+        for one in compared
+        if one.voted_at is not None and any(root.settled_at is None for root in one.members)
+    ]
+    states = (("not compared yet", never), ("compared only in parts, for not all files were reported yet", partly))
+    return [
+        f"{count(len(names), 'replica set')} {'was' if len(names) == 1 else 'were'} {words}: {join_some(names)}."
+        for words, names in states
+        if names
+    ]
 
 
 def _praise(boxes: Sequence[BoxStatus]) -> str:
@@ -132,11 +132,6 @@ def _describe_agreement(boxes: Sequence[BoxStatus], sets: Sequence[SetStatus], n
         ages = format_duration(max(oldest, 60))
         lines.append(f"{count(len(compared), 'replica set')} {verb} on all boxes, compared within the last {ages}.")
     return lines
-
-
-def count_boxes(number: int) -> str:
-    """Write "1 box", "3 boxes"."""
-    return f"{number:,} {'box' if number == 1 else 'boxes'}"
 
 
 def join_some(names: Sequence[str]) -> str:

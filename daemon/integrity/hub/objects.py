@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from integrity.hub.replica_sets import describe_agreement
 from integrity.paths import absolute, path_fields
 from integrity.views.objects import JsonObject, iso_time
 
@@ -78,6 +79,7 @@ def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
         "voted_at": iso_time(one.voted_at),
         "vote_ms": one.vote_ms,
         "findings_open": kinds_object(one.kinds),
+        "agreement": describe_agreement(one, statuses).text,
         "members": [reported_root_object(root, statuses[root.box_id]) for root in one.members],
     }
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.hub import schema
-from integrity.hub.fleet import ReportedRoot, find_reported_roots
-from integrity.hub.kinds import HubFindingKind
+from integrity.hub.fleet import BoxStatus, ReportedRoot, find_reported_roots
+from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
+from integrity.views.sentence import Gravity
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,49 @@ class SetStatus:
     vote_ms: int | None
     members: tuple[ReportedRoot, ...]
     kinds: Counter[HubFindingKind]
+
+
+class Agreement(NamedTuple):
+    """Whether the members of a set are known to agree; gravity None: nothing can be said."""
+
+    gravity: Gravity | None
+    text: str
+
+
+def describe_agreement(one: SetStatus, fleet: Mapping[int, BoxStatus]) -> Agreement:
+    """
+    Say whether the members of a set agree, as far as it is known.
+
+    Args:
+        one: the set.
+        fleet: the status of each box, by number.
+    """
+    if one.kinds:
+        return Agreement(Gravity.PROBLEM, describe_hub_kinds(one.kinds))
+    if len(one.members) < 2:
+        return Agreement(None, "nothing to compare with")
+    if one.voted_at is None:
+        return Agreement(None, "not compared yet")
+    silent = sum(fleet[root.box_id].is_silent for root in one.members)
+    if silent:
+        return Agreement(Gravity.WARNING, f"no difference is known, but {count_boxes(silent)} stopped reporting")
+    if any(root.settled_at is None for root in one.members):
+        return Agreement(Gravity.WARNING, "no difference is known, but not all files were reported yet")
+    return Agreement(Gravity.GOOD, "all boxes agree")
+
+
+def describe_hub_kinds(kinds: Counter[HubFindingKind]) -> str:
+    """Write how many findings of the hub there are of each kind, the gravest first."""
+    parts = []
+    for kind, number in sorted(kinds.items(), key=lambda item: HUB_GRAVITY[item[0]]):
+        phrase = HUB_KINDS[kind].phrase
+        parts.append(f"{number:,} {phrase.one if number == 1 else phrase.many}")
+    return ", ".join(parts)
+
+
+def count_boxes(number: int) -> str:
+    """Write "1 box", "3 boxes"."""
+    return f"{number:,} {'box' if number == 1 else 'boxes'}"
 
 
 def load_sets(c: sa.Connection) -> list[SetStatus]:

@@ -70,7 +70,7 @@ def fill(database: HubDatabase) -> None:
         )
         rows.add_root(cellar, b"/srv/photos", set_id=photos)
         offsite = rows.add_box("offsite", seen_ago_s=3 * DAY_S)
-        rows.add_root(offsite, b"/volume1/photos", set_id=photos)
+        rows.add_root(offsite, b"/volume1/photos", set_id=photos, settled_ago_s=3 * DAY_S)
         studio = rows.add_box("studio")
         rows.add_root(studio, b"/mnt/music", set_id=music, oldest_ago_s=45 * DAY_S)
         rows.add_box("workshop", seen_ago_s=None)

@@ -204,7 +204,8 @@ def map_blocks_of(evidence: Sequence[MemberEvidence]) -> Iterable[DamageMap]:
             size, block = member.size_bytes, report.block_size_bytes
             if size is None or block < _SMALLEST_BLOCK or not (report.blocks or report.ranges):
                 continue  # smaller blocks are no box's: it could have the hub draw anything
+            inside = [number for number in report.blocks if number * block < size]
             unreadable = report.ranges if report.is_unreadable else ()
             is_elsewhere = any(other.is_source for other in evidence)
-            blocks = map_damage(size, block, report.blocks, unreadable, is_elsewhere=is_elsewhere)
-            yield DamageMap(member.box, blocks, damaged_places(report.blocks, block, report.ranges) or "")
+            blocks = map_damage(size, block, inside, unreadable, is_elsewhere=is_elsewhere)
+            yield DamageMap(member.box, blocks, damaged_places(inside, block, report.ranges) or "")

@@ -12,6 +12,7 @@ from integrity.catalog.coverage import Age
 from integrity.config import format_duration, format_size
 from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap, sum_up_fleet
+from integrity.hub.pages.sets import pair_agreements
 from integrity.hub.replica_sets import count_hub_findings, load_sets
 from integrity.views.text import count
 from integrity.web.drawings import BarPart, layout_bar
@@ -71,7 +72,7 @@ class HubOverview:
             cards=[make_card(one) for one in boxes[:_MOST_CARDS]],
             total=len(boxes),
             numbers=[(health, numbers[health]) for health in BoxHealth if numbers[health]],
-            sets=sorted(sets, key=lambda one: not one.kinds)[:_MOST_SETS],
+            sets=pair_agreements(sorted(sets, key=lambda one: not one.kinds)[:_MOST_SETS], fleet),
             set_count=len(sets),
         )
 
@@ -99,11 +100,13 @@ def make_box_bar(one: BoxStatus) -> list[BarPart]:
         if age is not None:
             files[age] += root.file_count
             sizes[age] += root.byte_count
-    return layout_bar(
+    parts = [
         (
             age.value,
             f"{words}: {format_size(sizes[age])}, {count(files[age], 'file')}",
             max(sizes[age], 1) if files[age] else 0,
         )
         for age, words in _WORDS.items()
-    )
+    ]
+    # How large the files with findings are is not reported: the part is as narrow as one that can be seen.
+    return layout_bar([*parts, ("problem", count(one.finding_count, "open finding"), int(one.finding_count > 0))])

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from integrity.catalog.coverage import Age
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import BoxStatus, ReportedRoot, load_fleet
-from integrity.hub.replica_sets import SetStatus, find_set, load_sets
+from integrity.hub.replica_sets import Agreement, SetStatus, describe_agreement, find_set, load_sets
 from integrity.web.query import read_at, read_number
 
 if TYPE_CHECKING:
@@ -51,14 +51,14 @@ class SetPages:
         """Show a page of the list."""
         with self._site.read() as c:
             found = select_sets(request, load_sets(c), limit=_PAGE + 1)
-            boxes = {one.box.id: one.box for one in load_fleet(c, self._site.now, self._site.silent_after_s)}
+            fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
         shown = found[:_PAGE]
         return self._site.render(
             request,
             "sets.html",
             title="Replica sets",
-            sets=shown,
-            boxes=boxes,
+            sets=pair_agreements(shown, fleet),
+            boxes={status.box.id: status.box for status in fleet},
             more=f"?{urlencode({'after': shown[-1].name})}" if len(found) > _PAGE else "",
         )
 
@@ -68,7 +68,7 @@ class SetPages:
             one = find_set(c, request.path_params["name"])
             if one is None:
                 raise HTTPException(404, "there is no set with this name")
-            members = join_members(one, load_fleet(c, self._site.now, self._site.silent_after_s))
+            fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
             found = page_findings(
                 c, HubFindingFilter(set_id=one.id), before=read_number(request, "before"), limit=_PAGE + 1
             )
@@ -77,7 +77,8 @@ class SetPages:
             "set.html",
             title=one.name,
             one=one,
-            members=members,
+            agreement=pair_agreements([one], fleet)[0][1],
+            members=join_members(one, fleet),
             findings=found[:_PAGE],
             more=f"?before={found[_PAGE - 1].id}" if len(found) > _PAGE else "",
         )
@@ -87,6 +88,12 @@ def select_sets(request: Request, sets: Sequence[SetStatus], *, limit: int) -> l
     """Return a page of sets: those behind the name that ``after`` gives."""
     after = request.query_params.get("after", "")
     return [one for one in sets if not after or one.name > after][:limit]
+
+
+def pair_agreements(sets: Iterable[SetStatus], fleet: Iterable[BoxStatus]) -> list[tuple[SetStatus, Agreement]]:
+    """Return each set with whether its members agree."""
+    statuses = {status.box.id: status for status in fleet}
+    return [(one, describe_agreement(one, statuses)) for one in sets]
 
 
 def join_members(one: SetStatus, fleet: Iterable[BoxStatus]) -> list[SetMemberView]:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from integrity.hub.finding_list import is_problem
 from integrity.hub.fleet import BoxHealth, BoxStatus
-from integrity.hub.fleet_sentence import describe_hub_kinds, shorten
+from integrity.hub.fleet_sentence import shorten
 from integrity.views.explain import exact_time
 from integrity.views.sentence import Gravity
 from integrity.web.rendering import Renderer
@@ -65,7 +65,6 @@ class HubSite(Renderer):
             "box_gravity": find_box_gravity,
             "finding_gravity": lambda finding: "is-bad" if is_problem(finding) else "is-warn",
             "short": shorten,
-            "hub_kinds": describe_hub_kinds,
             "exact_time": exact_time,
             "box_url": box_url,
             "set_url": set_url,
