@@ -21,8 +21,8 @@ Every message names the path, the operation and the remedy: the command line pri
     │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── ChannelError            an alert could not be sent
     ├── ProtocolError           a box or a hub sent what the report protocol does not allow
-    ├── HubError                the hub's database can't be used: missing, of another version, damaged
-    │   └── HubUnavailable      it does not answer now, or was busy; try again
+    ├── HubDatabaseError        the hub's database can't be used: missing, of another version, damaged
+    │   └── HubDatabaseAway     it does not answer now, or was busy; try again
     ├── CopyUnreachable         a backup copy as a whole can't be reached: nothing is said of its files
     ├── RepairFailed            a file was not repaired; it is as it was
     ├── RootSuspended           a root is not itself: unmounted, replaced, emptied (R5)
@@ -164,11 +164,11 @@ class ProtocolError(AppError):
     """Say that a box or a hub sent what the report protocol does not allow."""
 
 
-class HubError(AppError):
+class HubDatabaseError(AppError):
     """Say that the database of the hub can't be used."""
 
 
-class HubUnavailable(HubError):
+class HubDatabaseAway(HubDatabaseError):
     """Say that the database of the hub does not answer now; the same can be tried again."""
 
 

@@ -23,8 +23,8 @@ def _int(name: str, *args: Any, null: bool = False) -> sa.Column[Any]:
     return sa.Column(name, _INTEGER, *args, nullable=null)
 
 
-def _small(name: str) -> sa.Column[Any]:
-    return sa.Column(name, sa.SmallInteger, nullable=False)
+def _small(name: str, **options: Any) -> sa.Column[Any]:
+    return sa.Column(name, sa.SmallInteger, nullable=False, **options)
 
 
 def _text(name: str, *args: Any, null: bool = False) -> sa.Column[Any]:
@@ -41,6 +41,7 @@ def upgrade() -> None:
     _create_sets()
     _create_reports()
     _create_findings()
+    _create_votes()
 
 
 def _create_boxes() -> None:
@@ -60,8 +61,16 @@ def _create_boxes() -> None:
         _blob("stream", null=True),
         _int("last_number"),
         _blob("last_chain"),
+        _int("repeats_until", null=True),
         sa.UniqueConstraint("name"),
         sa.UniqueConstraint("token_hash"),
+    )
+    op.create_table(
+        "box_stream",
+        _int("box_id", sa.ForeignKey("box.id")),
+        _blob("stream"),
+        _int("began_at"),
+        sa.PrimaryKeyConstraint("box_id", "stream"),
     )
     op.create_table(
         "audit",
@@ -121,27 +130,36 @@ def _create_sets() -> None:
         _blob("own"),
         _blob("content"),
         _blob("subtree"),
+        _small("is_checked", server_default="1"),
         sa.PrimaryKeyConstraint("member_id", "folder_id"),
         sqlite_with_rowid=False,
     )
     op.create_index("member_folder_folder", "member_folder", ["folder_id"])
     op.create_index("member_folder_parent", "member_folder", ["member_id", "parent_id"])
-    op.create_table(
-        "file",
-        _int("member_id"),
-        _int("folder_id"),
-        _blob("name"),
-        _int("size_bytes"),
-        _int("mtime_ns"),
-        _blob("md5", null=True),
-        _blob("xxh3_128", null=True),
-        _int("recorded_at"),
-        _int("verified_at", null=True),
-        _small("read_how"),
-        _small("flags"),
-        sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
-        sqlite_with_rowid=False,
+    op.create_index(
+        "member_folder_unchecked",
+        "member_folder",
+        ["member_id"],
+        sqlite_where=sa.text("is_checked = 0"),
+        postgresql_where=sa.text("is_checked = 0"),
     )
+    for name in ("file", "file_part"):
+        op.create_table(
+            name,
+            _int("member_id"),
+            _int("folder_id"),
+            _blob("name"),
+            _int("size_bytes"),
+            _int("mtime_ns"),
+            _blob("md5", null=True),
+            _blob("xxh3_128", null=True),
+            _int("recorded_at"),
+            _int("verified_at", null=True),
+            _small("read_how"),
+            _small("flags"),
+            sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
+            sqlite_with_rowid=False,
+        )
 
 
 def _create_reports() -> None:
@@ -158,7 +176,7 @@ def _create_reports() -> None:
         _int("opened_at"),
         _int("resolved_at", null=True),
         _text("body"),
-        sa.PrimaryKeyConstraint("box_id", "number"),
+        sa.PrimaryKeyConstraint("box_id", "number", "opened_at"),
     )
     op.create_index("box_finding_path", "box_finding", ["box_id", "root_id", "path"])
     op.create_table(
@@ -209,4 +227,32 @@ def _create_findings() -> None:
         unique=True,
         sqlite_where=sa.text("resolved_at IS NULL"),
         postgresql_where=sa.text("resolved_at IS NULL"),
+    )
+
+
+def _create_votes() -> None:
+    op.create_table(
+        "former_file",
+        _id(),
+        _int("member_id"),
+        _int("folder_id"),
+        _blob("name"),
+        _int("size_bytes"),
+        _blob("md5", null=True),
+        _blob("xxh3_128", null=True),
+        _int("replaced_at"),
+    )
+    op.create_index("former_file_name", "former_file", ["member_id", "folder_id", "name"])
+    op.create_index("former_file_replaced_at", "former_file", ["replaced_at"])
+    op.create_table(
+        "alert_channel",
+        _text("name", sa.CheckConstraint("name <> ''")),
+        _int("good_at", null=True),
+        _int("failing_since", null=True),
+        _int("attempts"),
+        _int("next_try_at", null=True),
+        _text("last_error", null=True),
+        _int("digest_at", null=True),
+        _text("incident_times"),
+        sa.PrimaryKeyConstraint("name"),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from integrity.errors import HubError, HubUnavailable
+from integrity.errors import HubDatabaseAway, HubDatabaseError
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.migrate import migrate
@@ -66,7 +66,7 @@ def test_migrating_twice_changes_nothing(empty_url: str) -> None:
 
 def test_empty_database_is_refused_with_the_command(empty_url: str) -> None:
     """A database without tables says how to make them."""
-    with pytest.raises(HubError, match="integrity hub migrate"):
+    with pytest.raises(HubDatabaseError, match="integrity hub migrate"):
         HubDatabase.open(empty_url)
 
 
@@ -76,9 +76,9 @@ def test_newer_schema_is_refused(hub_url: str) -> None:
     with database.transaction() as c:
         c.execute(sa.update(sa.table("alembic_version", sa.column("version_num"))).values(version_num="9999"))
 
-    with pytest.raises(HubError, match="newer version"):
+    with pytest.raises(HubDatabaseError, match="newer version"):
         HubDatabase.open(hub_url)
-    with pytest.raises(HubError, match="newer version"):
+    with pytest.raises(HubDatabaseError, match="newer version"):
         migrate(database)
     database.close()
 
@@ -137,7 +137,7 @@ def test_snapshot_that_another_writer_overtook_fails_as_passing(postgres: Postgr
     with database.transaction() as c:
         c.execute(sa.insert(schema.replica_set).values(name="photos", created_at=0))
 
-    with pytest.raises(HubUnavailable):
+    with pytest.raises(HubDatabaseAway):
         _write_while_another_writes(database)
     database.close()
     postgres.drop_database(url)
@@ -149,9 +149,9 @@ def test_restarted_postgresql_is_used_again() -> None:
         url = server.create_database()
         database = open_empty(url)
         migrate(database)
-        with pytest.raises(HubUnavailable):
+        with pytest.raises(HubDatabaseAway):
             _write_while_it_crashes(database, server)
-        with pytest.raises(HubUnavailable), database.read():
+        with pytest.raises(HubDatabaseAway), database.read():
             pass
         server.start()
         with database.transaction() as c:
@@ -178,7 +178,7 @@ def _write_while_it_crashes(database: HubDatabase, server: PostgresServer) -> No
 
 def test_password_is_not_shown() -> None:
     """Messages about a database have its URL without the password."""
-    with pytest.raises(HubUnavailable) as caught:
+    with pytest.raises(HubDatabaseAway) as caught:
         HubDatabase.open("postgresql://hub:hunter2@127.0.0.1:1/hub")
 
     assert "127.0.0.1" in str(caught.value)
@@ -187,5 +187,5 @@ def test_password_is_not_shown() -> None:
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
     """An SQLite file in a folder that is not there is refused."""
-    with pytest.raises(HubError, match="folder is missing"):
+    with pytest.raises(HubDatabaseError, match="folder is missing"):
         HubDatabase.open(str(tmp_path / "nowhere" / "hub.db"))

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import NullPool
 
 from integrity import program
-from integrity.errors import HubError, HubUnavailable, show_path
+from integrity.errors import HubDatabaseAway, HubDatabaseError, show_path
 from integrity.hub import schema
 
 _BUSY_S = 30
@@ -57,8 +58,8 @@ class HubDatabase:
             any_revision: also open one that is empty or of another version, to migrate or check it.
 
         Raises:
-            HubError: it is missing, of another version, or no PostgreSQL that the hub can use.
-            HubUnavailable: it does not answer.
+            HubDatabaseError: it is missing, of another version, or no PostgreSQL that the hub can use.
+            HubDatabaseAway: it does not answer.
         """
         database = cls(_make_engine(url))
         try:
@@ -82,10 +83,10 @@ class HubDatabase:
 
         Args:
             is_snapshot: all statements see the database as of the first one (a vote). If somebody else changed what it
-                writes meanwhile, it fails with HubUnavailable.
+                writes meanwhile, it fails with HubDatabaseAway.
 
         Raises:
-            HubUnavailable: the database went away, or another transaction stood in the way. Nothing was written.
+            HubDatabaseAway: the database went away, or another transaction stood in the way. Nothing was written.
         """
         with self._begin(writes=True, is_snapshot=is_snapshot) as c:
             yield c
@@ -96,7 +97,7 @@ class HubDatabase:
         Read; all statements see the database as of the first one.
 
         Raises:
-            HubUnavailable: the database went away.
+            HubDatabaseAway: the database went away.
         """
         with self._begin(writes=False, is_snapshot=True) as c:
             yield c
@@ -117,11 +118,27 @@ class HubDatabase:
         try:
             yield
         except sa.exc.TimeoutError as error:
-            raise HubUnavailable(f"{self.place}: all connections are in use; try again") from error
+            raise HubDatabaseAway(f"{self.place}: all connections are in use; try again") from error
         except sa.exc.DBAPIError as error:
             if not _may_pass(error):
                 raise
-            raise HubUnavailable(f"{self.place}: can't be used now: {_first_line(error)}; try again") from error
+            raise HubDatabaseAway(f"{self.place}: can't be used now: {_first_line(error)}; try again") from error
+
+
+def add_new(c: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Insert the rows that are not there yet; others may insert the same at the same time."""
+    insert = postgresql.insert if c.dialect.name == "postgresql" else sqlite.insert
+    if rows:
+        c.execute(insert(table).on_conflict_do_nothing(), rows)
+
+
+def replace_rows(c: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows, or update those with the same primary key."""
+    insert = (postgresql.insert if c.dialect.name == "postgresql" else sqlite.insert)(table)
+    if rows:
+        key = [column.name for column in table.primary_key]
+        changed = {name: insert.excluded[name] for name in rows[0] if name not in key}
+        c.execute(insert.on_conflict_do_update(index_elements=key, set_=changed), rows)
 
 
 def driver_connection(c: sa.Connection) -> Any:
@@ -139,19 +156,19 @@ def read_revision(c: sa.Connection) -> str | None:
 def _require_version(database: HubDatabase, c: sa.Connection) -> None:
     version = c.dialect.server_version_info or (0,)
     if database.is_postgres and int(version[0]) < _OLDEST_POSTGRES:
-        raise HubError(f"{database.place}: is PostgreSQL {version[0]}; {_OLDEST_POSTGRES} or newer is needed")
+        raise HubDatabaseError(f"{database.place}: is PostgreSQL {version[0]}; {_OLDEST_POSTGRES} or newer is needed")
 
 
 def _require_revision(database: HubDatabase, found: str | None) -> None:
     if found is None:
-        raise HubError(f"{database.place}: has no tables of a hub yet; run: {program.command('hub migrate')}")
+        raise HubDatabaseError(f"{database.place}: has no tables of a hub yet; run: {program.command('hub migrate')}")
     if found < schema.SCHEMA_REVISION:
-        raise HubError(
+        raise HubDatabaseError(
             f"{database.place}: was made by an older version (schema {found}, needed is {schema.SCHEMA_REVISION}); stop"
             f" the hub and run: {program.command('hub migrate')}"
         )
     if found > schema.SCHEMA_REVISION:
-        raise HubError(
+        raise HubDatabaseError(
             f"{database.place}: was made by a newer version (schema {found}, known is {schema.SCHEMA_REVISION});"
             " use that version"
         )
@@ -162,14 +179,14 @@ def _make_engine(url: str) -> sa.Engine:
     Return the engine of a URL or path; nothing is opened yet.
 
     Raises:
-        HubError: the URL can't be understood.
+        HubDatabaseError: the URL can't be understood.
     """
     if url.startswith("/"):
         return _make_sqlite_engine(url)
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError as error:
-        raise HubError("[hub_server] database: not a URL of PostgreSQL, such as postgresql:///hub") from error
+        raise HubDatabaseError("[hub_server] database: not a URL of PostgreSQL, such as postgresql:///hub") from error
     # psycopg's own COPY and LISTEN need its text of addresses; SQLAlchemy names the driver in the scheme.
     return sa.create_engine(
         parsed.set(drivername="postgresql+psycopg"),
@@ -183,7 +200,9 @@ def _make_engine(url: str) -> sa.Engine:
 
 def _make_sqlite_engine(path: str) -> sa.Engine:
     if not os.path.exists(path) and not os.path.isdir(os.path.dirname(path)):
-        raise HubError(f"{show_path(os.fsencode(path))}: its folder is missing; make it, or set [hub_server] database")
+        raise HubDatabaseError(
+            f"{show_path(os.fsencode(path))}: its folder is missing; make it, or set [hub_server] database"
+        )
     engine = sa.create_engine(
         sa.URL.create("sqlite", database=path),
         poolclass=NullPool,

@@ -16,7 +16,7 @@ from alembic.config import Config
 from alembic.util import CommandError
 
 from integrity.catalog.upgrade import shipped_scripts
-from integrity.errors import HubError
+from integrity.errors import HubDatabaseError
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, driver_connection, read_revision
 
@@ -34,18 +34,18 @@ def migrate(database: HubDatabase) -> str | None:
         The revision that it had before; None: it was empty.
 
     Raises:
-        HubError: a step failed, or the database was made by a newer version; it is unchanged.
+        HubDatabaseError: a step failed, or the database was made by a newer version; it is unchanged.
     """
     with database.transaction() as c:
         if database.is_postgres:  # one at a time: several processes may start at once
             c.execute(sa.select(sa.func.pg_advisory_xact_lock(0x696E7465)))
         before = read_revision(c)
         if before is not None and before > schema.SCHEMA_REVISION:
-            raise HubError(f"{database.place}: was made by a newer version (schema {before}); use that version")
+            raise HubDatabaseError(f"{database.place}: was made by a newer version (schema {before}); use that version")
         try:
             command.upgrade(_configure(c), schema.SCHEMA_REVISION)
         except (sa.exc.SQLAlchemyError, CommandError) as error:
-            raise HubError(
+            raise HubDatabaseError(
                 f"{database.place}: the migration to schema {schema.SCHEMA_REVISION} failed and was undone: {error};"
                 " use the older version until this is solved"
             ) from error

@@ -51,7 +51,7 @@ class SetMember:
     clock_ahead_s: int
 
 
-class FileRow(NamedTuple):
+class ReplicaRow(NamedTuple):
     """What a member reports of a file, by its own clock; as in the table ``file``."""
 
     member_id: int
@@ -78,7 +78,7 @@ class DisputedFile(NamedTuple):
 
     path: bytes
     views: tuple[ReplicaView, ...]
-    rows: tuple[FileRow | None, ...]
+    rows: tuple[ReplicaRow | None, ...]
     findings: tuple[BoxFinding, ...]
 
 
@@ -86,7 +86,7 @@ class _Group(NamedTuple):
     folder_id: int
     folder: bytes
     name: bytes
-    rows: dict[int, FileRow]
+    rows: dict[int, ReplicaRow]
 
 
 _FileKey = tuple[bytes, bytes]
@@ -178,8 +178,8 @@ def _find_with_findings(
         for row in c.execute(query):
             group = groups.get((bytes(row.path), bytes(row.name)))
             if group is not None:
-                group.rows[row.member_id] = FileRow(*row[3:])
-        yield from groups.values()
+                group.rows[row.member_id] = ReplicaRow(*row[3:])
+        yield from (group for group in groups.values() if group.rows)  # else: a folder, or gone everywhere
 
 
 def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterator[_Group]:
@@ -207,13 +207,13 @@ def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterato
         .where(file.c.member_id.in_(ids))
         .order_by(file.c.folder_id, file.c.name, file.c.member_id)
     )
-    rows = c.execution_options(yield_per=_ROWS_AT_ONCE).execute(query)
+    rows = c.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
     for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
-        yield _Group(folder_id, bytes(path), bytes(name), {row[3]: FileRow(*row[3:]) for row in of_file})
+        yield _Group(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
 
 
 def _select_rows() -> sa.Select[Any]:
-    columns = [file.c[name] for name in FileRow._fields]
+    columns = [file.c[name] for name in ReplicaRow._fields]
     return sa.select(file.c.folder_id, folder.c.path, file.c.name, *columns).join(
         folder, folder.c.id == file.c.folder_id
     )
@@ -251,14 +251,13 @@ def _has_several_contents(group: _Group) -> bool:
 
 
 def make_view(
-    one: SetMember, path: bytes, row: FileRow | None, kinds: Iterable[FindingKind], former: frozenset[Version]
+    one: SetMember, path: bytes, row: ReplicaRow | None, kinds: Iterable[FindingKind], former: frozenset[Version]
 ) -> ReplicaView:
     """Return what a member reports of a file in the form that is judged: with times by the clock of the hub."""
-    holding = find_holding(kinds)
-    if row is None:
-        if holding in (Holding.GOOD, Holding.DOUBTFUL):
-            holding = Holding.EXCLUDED if one.excludes.covers(path) else Holding.ABSENT
+    if row is None:  # whatever was found in it before
+        holding = Holding.EXCLUDED if one.excludes.covers(path) else Holding.ABSENT
         return ReplicaView(holding, one.reported_at, clock_ahead_s=one.clock_ahead_s)
+    holding = find_holding(kinds)
     if holding is Holding.GOOD and row.flags & FROZEN:
         holding = Holding.DOUBTFUL  # its finding has not arrived yet
     is_verified = row.verified_at is not None and row.read_how in _FROM_DISK

@@ -95,7 +95,7 @@ class ReplicaView:
 
     Attributes:
         reported_at: when the box last reported all that it has recorded.
-        version: as recorded; None if nothing is.
+        version: as recorded; None if nothing is, so what the member has is absent or excluded.
         mtime_ns: as recorded, by whatever clock set it.
         clock_ahead_s: the clock of the box minus that of the hub.
         recorded_at: when the version was recorded.

@@ -16,7 +16,7 @@ from integrity.errors import printable, show_path
 from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, write_box_finding
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_commands import copy_command, find_url, repair_command, scrub_command
-from integrity.hub.replica_rows import DisputedFile, FileRow, SetMember
+from integrity.hub.replica_rows import DisputedFile, ReplicaRow, SetMember
 from integrity.hub.replica_verdict import Advice, Holding, MemberVote, ReplicaView, do_differ
 from integrity.kinds import headline
 from integrity.paths import absolute, path_fields
@@ -310,7 +310,7 @@ def _tell_holding(view: ReplicaView) -> str:
     return _HOLDINGS[view.holding]
 
 
-def _write_row(row: FileRow, view: ReplicaView) -> JsonObject:
+def _write_row(row: ReplicaRow, view: ReplicaView) -> JsonObject:
     how = READ_HOWS[row.read_how]
     return {
         "size_bytes": row.size_bytes,

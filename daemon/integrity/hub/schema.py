@@ -9,6 +9,7 @@ H2  ``box.last_number`` and ``box.last_chain`` change in the same transaction as
 H3  The rows of ``file`` of a folder, and the digests in ``member_folder``, change in the same transaction.
 H4  Two unresolved findings never have the same kind, set, tree, box and path.
 H5  ``audit`` is only appended to.
+H6  A box never changes what it once resolved (``box_finding``), what happened (``box_event``), or a former stream.
 
 Paths are BLOB (any bytes), relative to their root. JSON is text in ASCII, which may hold escaped surrogates. Times
 ``*_at`` are seconds UTC by the clock of the hub unless said otherwise.
@@ -65,8 +66,22 @@ box = sa.Table(
     column_blob("stream", "its stream of messages (16 bytes); null: none yet", null=True),
     column_int("last_number", "number of its last stored message in the stream; 0: none"),
     column_blob("last_chain", "chain up to that message (16 bytes)"),
+    column_int(
+        "repeats_until",
+        "number of the message up to which a new stream repeats findings; then those of older streams end; null: done",
+        null=True,
+    ),
     sa.UniqueConstraint("name"),
     sa.UniqueConstraint("token_hash"),
+)
+
+box_stream = sa.Table(
+    "box_stream",
+    metadata,
+    column_int("box_id", "the box", sa.ForeignKey("box.id")),
+    column_blob("stream", "a stream that it began (16 bytes); one that was replaced is never continued"),
+    column_int("began_at", "when its first message came"),
+    sa.PrimaryKeyConstraint("box_id", "stream"),
 )
 
 replica_set = sa.Table(
@@ -128,47 +143,53 @@ member_folder = sa.Table(
     column_blob("own", "see reporting/digest_tree.py (16 bytes)"),
     column_blob("content", "the same (16 bytes): equal on two members if the files are"),
     column_blob("subtree", "the same (16 bytes)"),
+    sa.Column(
+        "is_checked",
+        sa.SmallInteger,
+        nullable=False,
+        server_default="1",
+        comment="1: the hub found that subtree follows from own and the folders in it",
+    ),
     sa.PrimaryKeyConstraint("member_id", "folder_id"),
     sqlite_with_rowid=False,
 )
 sa.Index("member_folder_parent", member_folder.c.member_id, member_folder.c.parent_id)
 sa.Index("member_folder_folder", member_folder.c.folder_id)
-
-file = sa.Table(
-    "file",
-    metadata,
-    column_int("member_id", "the member that has the file"),
-    column_int("folder_id", "the folder that it lies in"),
-    column_blob("name", "its name in the folder"),
-    column_int("size_bytes", "as recorded on the box, like all that follows"),
-    column_int("mtime_ns", "mtime"),
-    column_blob("md5", "MD5 of the content; null: none", null=True),
-    column_blob("xxh3_128", "XXH3-128 of the content; null: none", null=True),
-    column_int("recorded_at", "when this content was recorded, by the clock of the box"),
-    column_int(
-        "verified_at", "when it was last found equal to the record, by the clock of the box; null: never", null=True
-    ),
-    sa.Column("read_how", sa.SmallInteger, nullable=False, comment="index in digest_tree.READ_HOWS"),
-    sa.Column("flags", sa.SmallInteger, nullable=False, comment="digest_tree.FROZEN and SUSPECT"),
-    # No foreign keys: a million rows are loaded at once, and a member's rows are removed with it (members.py).
-    sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
-    sqlite_with_rowid=False,  # half the size, and rows lie in the order in which votes read them
+sa.Index(
+    "member_folder_unchecked",
+    member_folder.c.member_id,
+    sqlite_where=member_folder.c.is_checked == 0,
+    postgresql_where=member_folder.c.is_checked == 0,
 )
 
-former_file = sa.Table(
-    "former_file",
-    metadata,
-    column_id("number of the row"),
-    column_int("member_id", "the member that had this content, see former.py"),
-    column_int("folder_id", "the folder that the file lies in"),
-    column_blob("name", "its name in the folder"),
-    column_int("size_bytes", "of the content"),
-    column_blob("md5", "of the content", null=True),
-    column_blob("xxh3_128", "of the content", null=True),
-    column_int("replaced_at", "when the hub learned of other content"),
-)
-sa.Index("former_file_name", former_file.c.member_id, former_file.c.folder_id, former_file.c.name)
-sa.Index("former_file_replaced_at", former_file.c.replaced_at)
+
+def _make_file_table(name: str) -> sa.Table:
+    """Return a table of files. No foreign keys: a million rows are loaded at once, and removed with their member."""
+    return sa.Table(
+        name,
+        metadata,
+        column_int("member_id", "the member that has the file"),
+        column_int("folder_id", "the folder that it lies in"),
+        column_blob("name", "its name in the folder"),
+        column_int("size_bytes", "as recorded on the box, like all that follows"),
+        column_int("mtime_ns", "mtime"),
+        column_blob("md5", "MD5 of the content; null: none", null=True),
+        column_blob("xxh3_128", "XXH3-128 of the content; null: none", null=True),
+        column_int("recorded_at", "when this content was recorded, by the clock of the box"),
+        column_int(
+            "verified_at", "when it was last found equal to the record, by the clock of the box; null: never", null=True
+        ),
+        sa.Column("read_how", sa.SmallInteger, nullable=False, comment="index in digest_tree.READ_HOWS"),
+        sa.Column("flags", sa.SmallInteger, nullable=False, comment="digest_tree.FROZEN and SUSPECT"),
+        sa.PrimaryKeyConstraint("member_id", "folder_id", "name"),
+        sqlite_with_rowid=False,  # half the size, and rows lie in the order in which votes read them
+    )
+
+
+file = _make_file_table("file")
+
+file_part = _make_file_table("file_part")
+"""Files of folders whose last part has not come yet; what is never completed is dropped."""
 
 box_finding = sa.Table(
     "box_finding",
@@ -179,12 +200,13 @@ box_finding = sa.Table(
     column_int("root_id", "number of the root on the box; null: of no root", null=True),
     column_blob("path", "relative to the root", null=True),
     column_text("kind", "FindingKind, as text: a newer box may know more"),
-    column_text("state", "FindingState"),
+    column_text("state", "FindingState; not_reported: it was unresolved, and the box began a new stream without it"),
     column_text("certainty", "Certainty; null: none", null=True),
     column_int("opened_at", "by the clock of the box"),
     column_int("resolved_at", "by the clock of the box; null: unresolved", null=True),
     column_text("body", "the object of `findings --json`, JSON"),
-    sa.PrimaryKeyConstraint("box_id", "number"),
+    # A box that was restored from an old image gives numbers a second time.
+    sa.PrimaryKeyConstraint("box_id", "number", "opened_at"),
 )
 sa.Index("box_finding_path", box_finding.c.box_id, box_finding.c.root_id, box_finding.c.path)
 
@@ -237,6 +259,33 @@ sa.Index(
     postgresql_where=finding.c.resolved_at.is_(None),
 )
 
+audit = sa.Table(
+    "audit",
+    metadata,
+    column_id("number of the entry"),
+    column_int("at", "when it was done"),
+    column_text("who", "user of the page, user of the command, or box:NAME"),
+    column_text("address", 'where the request came from: an IP address, or "command line"'),
+    column_text("verb", "what was done: add_box, revoke_box, join, new_stream, refused, acknowledge, ..."),
+    column_text("subject", "what it was done to"),
+    column_text("outcome", "how it ended, for people"),
+)
+
+former_file = sa.Table(
+    "former_file",
+    metadata,
+    column_id("number of the row"),
+    column_int("member_id", "the member that had this content, see former.py"),
+    column_int("folder_id", "the folder that the file lies in"),
+    column_blob("name", "its name in the folder"),
+    column_int("size_bytes", "of the content"),
+    column_blob("md5", "of the content", null=True),
+    column_blob("xxh3_128", "of the content", null=True),
+    column_int("replaced_at", "when the hub learned of other content"),
+)
+sa.Index("former_file_name", former_file.c.member_id, former_file.c.folder_id, former_file.c.name)
+sa.Index("former_file_replaced_at", former_file.c.replaced_at)
+
 alert_channel = sa.Table(
     "alert_channel",
     metadata,
@@ -249,16 +298,4 @@ alert_channel = sa.Table(
     column_int("digest_at", "when it last took a message that listed all open findings; null: never", null=True),
     column_text("incident_times", "when it took the last messages about new findings, JSON list"),
     sa.PrimaryKeyConstraint("name"),
-)
-
-audit = sa.Table(
-    "audit",
-    metadata,
-    column_id("number of the entry"),
-    column_int("at", "when it was done"),
-    column_text("who", "user of the page, user of the command, or box:NAME"),
-    column_text("address", 'where the request came from: an IP address, or "command line"'),
-    column_text("verb", "what was done: add_box, revoke_box, join, new_stream, refused, acknowledge, ..."),
-    column_text("subject", "what it was done to"),
-    column_text("outcome", "how it ended, for people"),
 )

@@ -143,7 +143,8 @@ def _load_bodies(c: sa.Connection, wanted: Iterable[tuple[int, int]]) -> dict[tu
     for box_id, all_numbers in numbers.items():
         for start in range(0, len(all_numbers), _BODIES_AT_ONCE):
             is_wanted = box_finding.c.number.in_(all_numbers[start : start + _BODIES_AT_ONCE])
-            query = sa.select(box_finding.c.number, box_finding.c.body).where(box_finding.c.box_id == box_id, is_wanted)
-            for number, body in c.execute(query):
+            # The same number may stand beside it, resolved: of a stream that was replaced.
+            where = box_finding.c.box_id == box_id, box_finding.c.resolved_at.is_(None), is_wanted
+            for number, body in c.execute(sa.select(box_finding.c.number, box_finding.c.body).where(*where)):
                 found[box_id, number] = read_body(body)
     return found

@@ -47,7 +47,8 @@ class MessageKind(StrEnum):
     FINDING = "finding"  # as it is now: opened, changed, or resolved
     RUN = "run"  # a run that ended
     ACTION = "action"  # something that a person had done on the box
-    STATE = "state"  # begins a stream: all open findings follow; the hub ends those of older streams
+    STATE = "state"  # begins a stream; the next messages, as many as ``findings`` of its body says, repeat all
+    # unresolved findings; then the hub ends those of older streams that were not among them
 
 
 class Message(NamedTuple):

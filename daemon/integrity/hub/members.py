@@ -1,0 +1,106 @@
+"""
+The members of replica sets: the roots that boxes report, what is stored of their files, and when that is removed.
+
+A root keeps its rows while its box does not name it, for it may come back. They are removed when it moves to another
+set, whose folders have other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.hub import schema
+from integrity.hub.database import add_new
+from integrity.hub.reported import ReportedRoot
+from integrity.hub.schema import member, replica_set
+
+_NOTHING_STORED: dict[str, Any] = {"settled_tree": None, "settled_at": None}
+
+
+def update_members(c: sa.Connection, box_id: int, roots: Iterable[ReportedRoot], now: int) -> set[int]:
+    """
+    Store the roots that a box has; all others of it are not reported any more.
+
+    Returns:
+        The sets whose members changed.
+    """
+    known = {row.root_id: row for row in c.execute(sa.select(member).where(member.c.box_id == box_id))}
+    changed: set[int] = set()
+    for root in roots:
+        set_id = None if root.set_name is None else _get_set(c, root.set_name, now)
+        values = _values(root, set_id)
+        row = known.pop(root.root_id, None)
+        if row is None:
+            c.execute(sa.insert(member).values(box_id=box_id, root_id=root.root_id, **values))
+            continue
+        if row.set_id != set_id:
+            remove_files(c, row.id)
+            values |= _NOTHING_STORED
+        if any(getattr(row, name) != value for name, value in values.items()):
+            c.execute(sa.update(member).where(member.c.id == row.id).values(**values))
+        if row.set_id != set_id or row.removed_at is not None:
+            changed |= {row.set_id, set_id} - {None}
+    for row in known.values():
+        if row.removed_at is None:
+            c.execute(sa.update(member).where(member.c.id == row.id).values(removed_at=now))
+            changed |= {row.set_id} - {None}
+    return changed
+
+
+def _values(root: ReportedRoot, set_id: int | None) -> dict[str, Any]:
+    return {
+        "set_id": set_id,
+        "path": root.path,
+        "url": root.url,
+        "excludes": root.excludes,
+        "policy": root.policy,
+        "verify_every_s": root.verify_every_s,
+        "file_count": root.file_count,
+        "byte_count": root.byte_count,
+        "oldest_verified_at": root.oldest_verified_at,
+        "announced_tree": root.tree,
+        "removed_at": None,
+    }
+
+
+def find_unsettled(c: sa.Connection, box_id: int) -> list[int]:
+    """Return the numbers of the roots, as on the box, whose announced tree is not what is stored."""
+    differs = member.c.settled_tree.is_(None) | (member.c.settled_tree != member.c.announced_tree)
+    query = sa.select(member.c.root_id).where(
+        member.c.box_id == box_id,
+        member.c.set_id.is_not(None),
+        member.c.removed_at.is_(None),
+        member.c.announced_tree.is_not(None),
+        differs,
+    )
+    return list(c.execute(query.order_by(member.c.root_id)).scalars())
+
+
+def find_sets_of_roots(c: sa.Connection, box_id: int, root_ids: Iterable[int]) -> set[int]:
+    """Return the sets that some roots of a box are in."""
+    wanted = list(root_ids)
+    if not wanted:
+        return set()
+    query = sa.select(member.c.set_id).where(
+        member.c.box_id == box_id, member.c.root_id.in_(wanted), member.c.set_id.is_not(None)
+    )
+    return set(c.execute(query).scalars())
+
+
+def remove_files(c: sa.Connection, member_id: int) -> None:
+    """Remove all that is stored of the files of a member."""
+    for table in (schema.file_part, schema.file, schema.member_folder):
+        c.execute(sa.delete(table).where(table.c.member_id == member_id))
+
+
+def _get_set(c: sa.Connection, name: str, now: int) -> int:
+    """Return the number of a replica set; one that is new is created."""
+    find = sa.select(replica_set.c.id).where(replica_set.c.name == name)
+    found = c.execute(find).scalar()
+    if found is None:
+        add_new(c, replica_set, [{"name": name, "created_at": now}])
+        found = c.execute(find).scalar_one()
+    return int(found)

@@ -1,0 +1,283 @@
+"""
+Store the digest trees and the files of members, and find what differs from what a box has.
+
+T1  The rows of a folder change as a whole, with its digests, when its last part is there (H3). Parts of a folder that
+    is not complete lie in ``file_part``.
+T2  A tree is settled only if each of its digests follows from the rows: those of files are compared when they are
+    stored, those of subtrees are computed when the tree is settled, where something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.errors import ProtocolError
+from integrity.hub.bulk import FileRow, load_files
+from integrity.hub.database import HubDatabase, add_new, replace_rows
+from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_relative
+from integrity.hub.reported import DIGEST_BYTES, read_hex
+from integrity.hub.schema import file, file_part, folder, member, member_folder
+from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
+from integrity.reporting.protocol import JsonObject
+
+_AT_ONCE = 1000
+_FILE = tuple(file_part.c[name] for name in ReportedFile._fields)
+
+
+class TreeMember(NamedTuple):
+    """A member whose files are reported: its number, and its set's."""
+
+    id: int
+    set_id: int
+
+
+class Differences(NamedTuple):
+    """Indexes of the compared folders whose own files, and of those whose subtrees, the hub does not have."""
+
+    own: list[int]
+    below: list[int]
+
+
+def find_tree_member(c: sa.Connection, box_id: int, root_id: int, *, locks: bool = False) -> TreeMember | None:
+    """Return the member of a root; None: the box did not report the root, or it is in no set."""
+    query = sa.select(member.c.id, member.c.set_id).where(
+        member.c.box_id == box_id,
+        member.c.root_id == root_id,
+        member.c.set_id.is_not(None),
+        member.c.removed_at.is_(None),
+    )
+    row = c.execute(query.with_for_update() if locks else query).first()
+    return None if row is None else TreeMember(*row)
+
+
+def compare(c: sa.Connection, tree: TreeMember, lines: Sequence[JsonObject]) -> Differences:
+    """Compare folders of a box (path, own, subtree) with what is stored."""
+    asked = [
+        (read_relative(line, "path"), read_hex(line, "own", DIGEST_BYTES), read_hex(line, "subtree", DIGEST_BYTES))
+        for line in lines
+    ]
+    stored = {}
+    for chunk in _chunked({path for path, _, _ in asked}):
+        query = sa.select(folder.c.path, member_folder.c.own, member_folder.c.subtree).join_from(folder, member_folder)
+        where = (folder.c.set_id == tree.set_id, member_folder.c.member_id == tree.id, folder.c.path.in_(chunk))
+        stored.update({path: (own, subtree) for path, own, subtree in c.execute(query.where(*where))})
+    found = [(index, own, subtree, *stored.get(path, (b"", b""))) for index, (path, own, subtree) in enumerate(asked)]
+    return Differences(
+        [index for index, own, _, stored_own, _ in found if own != stored_own],
+        [index for index, _, subtree, _, stored_subtree in found if subtree != stored_subtree],
+    )
+
+
+def store_folders(database: HubDatabase, box_id: int, root_id: int, sent: Sequence[SentFolder]) -> int | None:
+    """
+    Store folders, and parts of folders.
+
+    Returns:
+        The number of folders that are complete now; None: there is no such member.
+
+    Raises:
+        ProtocolError: a part does not continue those before it.
+        WrongDigest: a folder of several calls has other digests than its files. Nothing of this call is stored.
+    """
+    # In a transaction of its own: other members of the set insert the same folders, and must not wait for the files.
+    with database.transaction() as c:
+        tree = find_tree_member(c, box_id, root_id)
+        if tree is None:
+            return None
+        _add_folders(c, tree, sent)
+    with database.transaction() as c:
+        if find_tree_member(c, box_id, root_id, locks=True) != tree:
+            return None
+        return _store(c, tree, sent)
+
+
+def _add_folders(c: sa.Connection, tree: TreeMember, sent: Iterable[SentFolder]) -> None:
+    paths = {path for each in sent for path in (each.path, parent_of(each.path)) if path is not None}
+    known = set(_find_folders(c, tree, paths))
+    # Sorted, so that two members who insert the same can't wait for each other in a circle.
+    add_new(c, folder, [{"set_id": tree.set_id, "path": path} for path in sorted(paths - known)])
+
+
+def _find_folders(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) -> dict[bytes, int]:
+    found: dict[bytes, int] = {}
+    for chunk in _chunked(paths):
+        query = sa.select(folder.c.path, folder.c.id).where(folder.c.set_id == tree.set_id, folder.c.path.in_(chunk))
+        found.update((path, number) for path, number in c.execute(query))
+    return found
+
+
+def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder]) -> int:
+    paths = {path for each in sent for path in (each.path, parent_of(each.path)) if path is not None}
+    ids = _find_folders(c, tree, paths)
+    whole = [each for each in sent if each.is_whole]
+    _require_same_files(c, tree, {ids[each.path]: each.own for each in sent if not each.has_files})
+    for each in sent:
+        if each.has_files and not each.is_in_one_call:
+            _store_part(c, tree, ids[each.path], each)
+    if not whole:
+        return 0
+    _remove_former(c, tree, ids, whole)
+    load_files(c, file, _rows(tree, ids, (each for each in whole if each.is_in_one_call)))
+    for each in whole:
+        if not each.is_begun:
+            _take_parts(c, tree, ids[each.path], each)
+    replace_rows(c, member_folder, [_folder_values(tree, ids, each) for each in whole])
+    _mark_unchecked(c, tree, {ids[parent] for each in whole if (parent := parent_of(each.path)) is not None})
+    c.execute(sa.update(member).where(member.c.id == tree.id).values(settled_tree=None))
+    return len(whole)
+
+
+def _require_same_files(c: sa.Connection, tree: TreeMember, expected: dict[int, bytes]) -> None:
+    """Require that the stored files of folders are those that the box has, since it sent none."""
+    for chunk in _chunked(expected):
+        query = sa.select(member_folder.c.folder_id, member_folder.c.own)
+        found = c.execute(query.where(member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk)))
+        stored = {row.folder_id: row.own for row in found}
+        if any(stored.get(folder_id) != expected[folder_id] for folder_id in chunk):
+            raise WrongDigest("a folder that came without its files has others here; compare again")
+
+
+def _rows(tree: TreeMember, ids: dict[bytes, int], sent: Iterable[SentFolder]) -> Iterator[FileRow]:
+    for each in sent:
+        folder_id = ids[each.path]
+        for entry in each.files:
+            yield FileRow(tree.id, folder_id, *entry)
+
+
+def _folder_values(tree: TreeMember, ids: dict[bytes, int], sent: SentFolder) -> dict[str, Any]:
+    parent = parent_of(sent.path)
+    return {
+        "member_id": tree.id,
+        "folder_id": ids[sent.path],
+        "parent_id": None if parent is None else ids[parent],
+        "own": sent.own,
+        "content": sent.content,
+        "subtree": sent.subtree,
+        "is_checked": 0,
+    }
+
+
+def _store_part(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder) -> None:
+    """Add the files of an incomplete folder to its parts (T1)."""
+    where = (file_part.c.member_id == tree.id, file_part.c.folder_id == folder_id)
+    if sent.is_begun:
+        c.execute(sa.delete(file_part).where(*where))
+    else:
+        # Not max(): PostgreSQL has none for bytes.
+        last = c.execute(sa.select(file_part.c.name).where(*where).order_by(file_part.c.name.desc()).limit(1)).scalar()
+        if last is None or (sent.files and sent.files[0].name <= last):
+            raise ProtocolError("folders: a part does not continue those that came before; begin with the first one")
+    load_files(c, file_part, (FileRow(tree.id, folder_id, *entry) for entry in sent.files))
+
+
+def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder) -> None:
+    """Make the parts of a folder its files, if they have its digests."""
+    where = (file_part.c.member_id == tree.id, file_part.c.folder_id == folder_id)
+    rows = c.execute(sa.select(*_FILE).where(*where).order_by(file_part.c.name).execution_options(yield_per=_AT_ONCE))
+    sent.check(digest_files(ReportedFile(*row) for row in rows))
+    names = [column.name for column in file_part.columns]
+    c.execute(sa.insert(file).from_select(names, sa.select(file_part).where(*where)))
+    c.execute(sa.delete(file_part).where(*where))
+
+
+def _remove_former(c: sa.Connection, tree: TreeMember, ids: dict[bytes, int], whole: Sequence[SentFolder]) -> None:
+    """Remove the files that some folders had, and the folders in them that are there no more."""
+    named = frozenset(path for each in whole for path in each.folders)
+    gone: list[int] = []
+    for chunk in _chunked(ids[each.path] for each in whole if each.has_files):
+        c.execute(sa.delete(file).where(file.c.member_id == tree.id, file.c.folder_id.in_(chunk)))
+    for chunk in _chunked(ids[each.path] for each in whole):
+        below = sa.select(folder.c.id, folder.c.path).join_from(folder, member_folder)
+        found = c.execute(below.where(member_folder.c.member_id == tree.id, member_folder.c.parent_id.in_(chunk)))
+        gone += [number for number, path in found if path not in named]
+    for chunk in _chunked(gone):
+        _remove_subtrees(c, tree, chunk)
+
+
+def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int]) -> None:
+    mine = member_folder.c.member_id == tree.id
+    removed = sa.select(member_folder.c.folder_id).where(mine, member_folder.c.folder_id.in_(tops)).cte(recursive=True)
+    lower = member_folder.alias()
+    removed = removed.union(
+        sa.select(lower.c.folder_id).where(lower.c.member_id == tree.id, lower.c.parent_id == removed.c.folder_id)
+    )
+    for chunk in _chunked(c.execute(sa.select(removed.c.folder_id)).scalars().all()):
+        for table in (file, file_part, member_folder):
+            c.execute(sa.delete(table).where(table.c.member_id == tree.id, table.c.folder_id.in_(chunk)))
+
+
+def _mark_unchecked(c: sa.Connection, tree: TreeMember, ids: Collection[int]) -> None:
+    """The digests of these folders' subtrees have to be compared again: something in them changed (T2)."""
+    for chunk in _chunked(ids):
+        where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk))
+        c.execute(sa.update(member_folder).where(*where).values(is_checked=0))
+
+
+def settle(c: sa.Connection, tree: TreeMember, announced: bytes, now: int) -> bool:
+    """
+    Record that what is stored is what the box has, if it is (T2).
+
+    Returns:
+        Whether it is; if not, the box finds by ``compare`` what it has to send again.
+    """
+    c.execute(sa.delete(file_part).where(file_part.c.member_id == tree.id))
+    while ready := c.execute(_find_ready(tree)).scalars().all():
+        for chunk in _chunked(ready):
+            _digest_subtrees(c, tree, chunk)
+    top = sa.select(member_folder.c.subtree).join_from(member_folder, folder)
+    stored = c.execute(top.where(member_folder.c.member_id == tree.id, folder.c.path == b"")).scalar()
+    if stored != announced:
+        return False
+    c.execute(sa.update(member).where(member.c.id == tree.id).values(settled_tree=announced, settled_at=now))
+    return True
+
+
+def _find_ready(tree: TreeMember) -> sa.Select[Any]:
+    """Select the folders whose subtrees have to be digested, and all in them are."""
+    lower = member_folder.alias()
+    below = sa.exists().where(
+        lower.c.member_id == tree.id, lower.c.parent_id == member_folder.c.folder_id, lower.c.is_checked == 0
+    )
+    return sa.select(member_folder.c.folder_id).where(
+        member_folder.c.member_id == tree.id, member_folder.c.is_checked == 0, ~below
+    )
+
+
+def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> None:
+    """Digest subtrees from what is stored; what changed has to be digested again in the folder above."""
+    columns = (member_folder.c.folder_id, member_folder.c.parent_id, member_folder.c.own, member_folder.c.subtree)
+    where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(ids))
+    children = find_children(c, tree.id, ids)
+    c.execute(sa.update(member_folder).where(*where).values(is_checked=1))
+    changed, above = [], set()
+    for row in c.execute(sa.select(*columns).where(*where)):
+        subtree = digest_subtree(row.own, children.get(row.folder_id, ()))
+        if subtree != row.subtree:
+            changed.append({"its_id": row.folder_id, "its_subtree": subtree})
+            above |= {row.parent_id} - {None}
+    if changed:
+        one = (member_folder.c.member_id == tree.id, member_folder.c.folder_id == sa.bindparam("its_id"))
+        c.execute(sa.update(member_folder).where(*one).values(subtree=sa.bindparam("its_subtree")), changed)
+    _mark_unchecked(c, tree, above)
+
+
+def find_children(c: sa.Connection, member_id: int, ids: list[int]) -> dict[int, list[tuple[bytes, bytes]]]:
+    """Return the name and subtree digest of the folders in some folders, in the order of their names."""
+    query = sa.select(member_folder.c.parent_id, folder.c.path, member_folder.c.subtree).join_from(
+        member_folder, folder
+    )
+    where = (member_folder.c.member_id == member_id, member_folder.c.parent_id.in_(ids))
+    children: dict[int, list[tuple[bytes, bytes]]] = {}
+    for parent_id, path, subtree in c.execute(query.where(*where).order_by(folder.c.path)):
+        children.setdefault(parent_id, []).append((path.rpartition(b"/")[2], subtree))
+    return children
+
+
+def _chunked(values: Iterable[Any]) -> Iterator[list[Any]]:
+    remaining = iter(values)
+    while chunk := list(islice(remaining, _AT_ONCE)):
+        yield chunk

@@ -1,0 +1,227 @@
+"""Votes on replica sets: what is found, where, and with which command, in both databases."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from integrity.hub.database import HubDatabase
+from integrity.hub.findings import HubFinding
+from integrity.hub.former import keep_former
+from integrity.hub.kinds import HubFindingKind
+from integrity.reporting.digest_tree import FROZEN
+from support.hubrows import DAY_S, NOW, HubRows, reported
+
+GOOD = {b"2019": [reported(b"a.jpg"), reported(b"b.jpg")]}
+
+
+@pytest.fixture
+def rows(hub_database: HubDatabase) -> Iterator[HubRows]:
+    """Return the rows of an empty set."""
+    with hub_database.transaction() as c:
+        yield HubRows(c)
+
+
+def add_three(rows: HubRows) -> None:
+    """Add three members with the same files."""
+    for name in ("a", "b", "c"):
+        rows.add_member(name, GOOD, url="" if name == "a" else f"ssh://{name}.example/srv/{name}")
+
+
+def only(found: list[HubFinding]) -> HubFinding:
+    """Return the one finding."""
+    (one,) = found
+    return one
+
+
+def test_equal_members_give_no_finding(rows: HubRows) -> None:
+    """Also if they were recorded, verified and modified at other times."""
+    add_three(rows)
+    rows.add_member("d", {b"2019": [reported(b"a.jpg", mtime=1, verified_at=None), reported(b"b.jpg", recorded_at=2)]})
+
+    assert [] == rows.vote()
+
+
+def test_flipped_bit_is_named_with_box_blocks_and_command(rows: HubRows) -> None:
+    """The finding has the box, the file, the blocks, who has it right, and the repair; it ends with the box's own."""
+    add_three(rows)
+    rows.store_folder("b", b"2019", [reported(b"a.jpg", flags=FROZEN), reported(b"b.jpg")])
+    body = {"blocks": [3], "block_size_bytes": 1 << 20, "ranges": [[3 << 20, 1 << 20]], "certainty": "proven"}
+    rows.report_finding("b", 17, "rot", b"2019/a.jpg", **body)
+    found = only(rows.vote())
+
+    assert (HubFindingKind.REPLICA_DAMAGED, "b", b"2019/a.jpg") == (found.kind, found.box_name, found.path)
+    assert "integrity repair /srv/b/2019/a.jpg --from ssh://a.lan/srv/a" == found.command
+    assert "b" == found.command_box_name
+    assert "DAMAGED on b: 2019/a.jpg" == found.headline
+    assert "block 3 (counted from 0, 1 MiB each)" in found.explanation
+    assert "a and c (verified from disk 2027-01-14" in found.explanation
+    assert [[], [3], []] == [[*member["findings"], {"blocks": []}][0]["blocks"] for member in found.objects]
+
+    rows.resolve_finding("b", 17)
+
+    assert [] == rows.vote()
+
+
+def test_damage_everywhere_has_no_command(rows: HubRows) -> None:
+    """If nobody else has the content, the advice says what there is."""
+    add_three(rows)
+    for name in ("a", "b"):
+        rows.report_finding(name, 1, "rot", b"2019/a.jpg")
+    rows.store_folder("c", b"2019", [reported(b"b.jpg")])
+    damaged = [one for one in rows.vote() if one.kind is HubFindingKind.REPLICA_DAMAGED]
+
+    assert ["a", "b"] == [one.box_name for one in damaged]
+    assert [None, None] == [one.command for one in damaged]
+    assert "b: also damaged; c: does not have the file" in damaged[0].explanation
+
+
+def test_source_that_was_never_verified_is_verified_first(rows: HubRows) -> None:
+    """Its command runs on the box that recorded the content."""
+    rows.add_member("a", GOOD)
+    rows.add_member("b", {b"2019": [reported(b"a.jpg", verified_at=None), reported(b"b.jpg")]})
+    rows.report_finding("a", 1, "unreadable", b"2019/a.jpg")
+    found = only(rows.vote())
+
+    assert ("integrity scrub /srv/b/2019/a.jpg", "b") == (found.command, found.command_box_name)
+
+
+def test_reading_from_memory_is_no_proof(rows: HubRows) -> None:
+    """A verification that the page cache may have answered does not make a source."""
+    rows.add_member("a", GOOD)
+    rows.add_member("b", {b"2019": [reported(b"a.jpg", read_how=3), reported(b"b.jpg")]})
+    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
+
+    assert "integrity scrub /srv/b/2019/a.jpg" == only(rows.vote()).command
+
+
+def test_older_version_is_stale(rows: HubRows) -> None:
+    """The box that is behind is named; the command copies the file to it."""
+    add_three(rows)
+    rows.store_folder("a", b"2019", [reported(b"a.jpg", b"old", mtime=NOW - 40 * DAY_S), reported(b"b.jpg")])
+    found = only(rows.vote())
+
+    assert (HubFindingKind.REPLICA_STALE, "a", b"2019/a.jpg") == (found.kind, found.box_name, found.path)
+    assert "rsync -a -s --mkpath b.example:/srv/b/2019/a.jpg /srv/a/2019/a.jpg" == found.command
+    assert "b and c have the later modification time" in found.explanation
+
+
+def test_history_tells_an_edit_on_both_sides(rows: HubRows) -> None:
+    """Both replaced what they had in common: a conflict, that names nobody as wrong."""
+    add_three(rows)
+    for name in ("a", "b"):
+        files = [reported(b"a.jpg", name.encode(), mtime=NOW - DAY_S), reported(b"b.jpg")]
+        keep_former(rows.c, rows.members[name], {rows.folder_id(b"2019"): files}, NOW)
+        rows.store_folder(name, b"2019", files)
+    conflict, stale = rows.vote()
+
+    assert (HubFindingKind.REPLICA_CONFLICT, None, None) == (conflict.kind, conflict.box_id, conflict.command)
+    assert (HubFindingKind.REPLICA_STALE, "c") == (stale.kind, stale.box_name)
+
+
+def test_different_content_of_one_time_shows_the_majority(rows: HubRows) -> None:
+    """With three members the majority is shown, and nobody is accused."""
+    add_three(rows)
+    rows.store_folder("b", b"2019", [reported(b"a.jpg", b"other"), reported(b"b.jpg")])
+    found = only(rows.vote())
+
+    assert (HubFindingKind.REPLICA_DIFFERS, None, None) == (found.kind, found.box_id, found.command)
+    assert "2 of 3 boxes have the same content (a and c); that is no proof." in found.explanation
+
+
+def test_missing_file_is_named_unless_excluded(rows: HubRows) -> None:
+    """A pattern of the box explains what it does not have, and so does the built-in list."""
+    rows.add_member("a", {b"": [reported(b"x.tmp"), reported(b".DS_Store")], **GOOD})
+    rows.add_member("b", {b"2019": [reported(b"b.jpg")]}, excludes=["*.tmp"])
+    found = only(rows.vote())
+
+    assert (HubFindingKind.REPLICA_MISSING, "b", b"2019/a.jpg") == (found.kind, found.box_name, found.path)
+
+
+def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
+    """A box that did not report since is silent, but lacks nothing yet."""
+    rows.add_member("a", {b"2019": [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW - 60)]})
+    rows.add_member("b", GOOD, seen_at=NOW - 3600)
+
+    assert [] == rows.vote()
+
+
+def test_clock_of_a_box_is_corrected(rows: HubRows) -> None:
+    """A box a day ahead recorded a file an hour ago: the other box, which reported since, lacks it."""
+    ahead = [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW + DAY_S - 3600)]
+    rows.add_member("a", {b"2019": ahead}, clock_ahead_s=DAY_S)
+    rows.add_member("b", GOOD, seen_at=NOW - 60)
+
+    assert b"2019/new.jpg" == only(rows.vote()).path
+
+
+def test_emptied_member_is_one_finding(rows: HubRows) -> None:
+    """So many files at once have one cause; the finding ends as a whole, too."""
+    many = {b"d%d" % folder: [reported(b"f%d" % n) for n in range(30)] for folder in range(5)}
+    rows.add_member("a", many)
+    rows.add_member("b", {})
+    found = only(rows.vote())
+
+    assert (HubFindingKind.REPLICA_MISSING, "b", b"") == (found.kind, found.box_name, found.path)
+    assert "150 files of photos are missing on b" == found.headline
+    assert "d0/f0, d0/f1, d0/f10" in found.explanation
+
+    for folder, files in many.items():
+        rows.store_folder("b", folder, files)
+
+    assert [] == rows.vote()
+
+
+def test_many_in_one_folder_name_it(rows: HubRows) -> None:
+    """The deepest folder above all of them is part of the explanation."""
+    deep = {b"x/y/%d" % n: [reported(b"f%d" % n) for n in range(60)] for n in range(2)}
+    rows.add_member("a", GOOD | deep)
+    rows.add_member("b", GOOD)
+
+    assert "All of them are in x/y." in only(rows.vote()).explanation
+
+
+def test_single_member_has_no_vote(rows: HubRows) -> None:
+    """Its own findings are on its own page."""
+    rows.add_member("a", GOOD)
+    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
+
+    assert [] == rows.vote()
+
+
+def test_finding_keeps_its_number_while_it_lasts(rows: HubRows) -> None:
+    """Each vote updates it; only its end and return make a new one."""
+    add_three(rows)
+    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
+    first = only(rows.vote())
+    rows.store_folder("b", b"2019", [reported(b"a.jpg", verified_at=NOW - 60), reported(b"b.jpg")])
+    second = only(rows.vote(NOW + 60))
+
+    assert (first.id, NOW, NOW + 60) == (second.id, second.opened_at, second.updated_at)
+
+
+def test_hostile_names_and_urls_stay_text(rows: HubRows) -> None:
+    """A box can't put an option, a command or a line break into what is run on another one."""
+    name = b"-rf $(touch x)\n'\xff"
+    urls = {"a": "", "b": "rclone::sftp,ssh='touch /x':y", "c": "ssh://-oProxyCommand=x/y", "d": "/mnt/d"}
+    for box, url in urls.items():
+        rows.add_member(box, {b"": [reported(name)]}, url=url, path=b"/srv/it's")
+    rows.report_finding("a", 1, "rot", name, message="\x1b[2J", certainty="sure")
+    rows.report_finding("d", 1, "rot", name, blocks="all", ranges=[["x"]])
+    without = rows.vote()
+    rows.resolve_finding("d", 1)
+    repaired = only(rows.vote())
+
+    assert [None, None] == [one.command for one in without]
+    assert ["integrity", "repair", "/srv/it's/" + name.decode("utf-8", "surrogateescape"), "--from", "/mnt/d"] == [
+        *shell_words(repaired.command)
+    ]
+    assert all(text.isprintable() for one in without for text in (one.headline, one.explanation))
+
+
+def shell_words(command: str | None) -> list[str]:
+    """Return what a POSIX shell makes of a command."""
+    printed = subprocess.run(["sh", "-c", f"printf '%s\\0' {command}"], capture_output=True, check=True).stdout
+    return [word.decode("utf-8", "surrogateescape") for word in printed.split(b"\0")[:-1]]

@@ -1,0 +1,260 @@
+"""The decision table of votes, over its full cross product, and the pure judging of one file."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from integrity.hub.kinds import HubCertainty, HubFindingKind
+from integrity.hub.replica_verdict import (
+    BAD,
+    HOLDING_OF_KIND,
+    Advice,
+    Holding,
+    ReplicaView,
+    Source,
+    Standing,
+    Version,
+    find_holding,
+    judge_replicas,
+    rule,
+)
+from integrity.kinds import COVERAGE_PROBLEMS, DOUBTS, REPAIRABLE
+from integrity.model import FindingKind
+
+ROWS = list(product(Holding, Standing, Source))
+OLD, NEW, THIRD = (Version(7, bytes([n]) * 16, bytes([n]) * 16) for n in (1, 2, 3))
+NOW, DAY = 1_800_000_000, 86400
+SECOND_NS = 10**9
+
+
+def view(
+    version: Version | None = OLD,
+    holding: Holding = Holding.GOOD,
+    *,
+    mtime: int = 1000,
+    ahead: int = 0,
+    recorded_at: int = NOW - 20 * DAY,
+    verified_at: int | None = NOW - DAY,
+    reported_at: int = NOW,
+    former: tuple[Version, ...] = (),
+) -> ReplicaView:
+    return ReplicaView(
+        holding,
+        reported_at,
+        version,
+        mtime * SECOND_NS,
+        ahead,
+        recorded_at,
+        verified_at,
+        frozenset(former),
+    )
+
+
+ABSENT = view(None, Holding.ABSENT)
+
+
+def kinds(*views: ReplicaView) -> list[HubFindingKind | None]:
+    return [vote.ruling.kind for vote in judge_replicas(views)]
+
+
+def advice(*views: ReplicaView) -> list[Advice]:
+    return [vote.ruling.advice for vote in judge_replicas(views)]
+
+
+EXPECTED = {
+    # holding, standing, source: kind, advice; None stands for any
+    (Holding.EXCLUDED, None, None): (None, Advice.NOTHING),
+    **{
+        (holding, None, Source.VERIFIED): (
+            HubFindingKind.REPLICA_DAMAGED,
+            Advice.PUT_BACK if holding is Holding.CONTESTED else Advice.REPAIR,
+        )
+        for holding in BAD
+    },
+    **{(holding, None, Source.RECORDED): (HubFindingKind.REPLICA_DAMAGED, Advice.VERIFY_SOURCE) for holding in BAD},
+    **{
+        (holding, Standing.BEHIND, source): (HubFindingKind.REPLICA_DAMAGED, Advice.TAKE_NEWER)
+        for holding, source in product(BAD, (Source.DAMAGED, Source.NONE))
+    },
+    **dict.fromkeys(
+        product(BAD, set(Standing) - {Standing.BEHIND}, (Source.DAMAGED, Source.NONE)),
+        (HubFindingKind.REPLICA_DAMAGED, Advice.FIND_BACKUP),
+    ),
+    (Holding.ABSENT, None, Source.VERIFIED): (HubFindingKind.REPLICA_MISSING, Advice.REPLICATE),
+    (Holding.ABSENT, None, Source.RECORDED): (HubFindingKind.REPLICA_MISSING, Advice.REPLICATE),
+    (Holding.ABSENT, None, Source.DAMAGED): (HubFindingKind.REPLICA_MISSING, Advice.DO_NOT_REPLICATE),
+    (Holding.ABSENT, None, Source.NONE): (None, Advice.NOTHING),
+    **{
+        (holding, standing, None): (None, Advice.NOTHING)
+        for holding, standing in product((Holding.GOOD, Holding.DOUBTFUL), (Standing.AGREES, Standing.NEWEST))
+    },
+    **{
+        (holding, Standing.BEHIND, source): (
+            (HubFindingKind.REPLICA_STALE, step) if step is not Advice.NOTHING else (None, step)
+        )
+        for holding in (Holding.GOOD, Holding.DOUBTFUL)
+        for source, step in (
+            (Source.VERIFIED, Advice.REPLICATE),
+            (Source.RECORDED, Advice.REPLICATE),
+            (Source.DAMAGED, Advice.DO_NOT_REPLICATE),
+            (Source.NONE, Advice.NOTHING),
+        )
+    },
+    **{
+        (holding, standing, source): (kind, step)
+        for holding in (Holding.GOOD, Holding.DOUBTFUL)
+        for standing, kind in (
+            (Standing.CONFLICT, HubFindingKind.REPLICA_CONFLICT),
+            (Standing.UNDECIDED, HubFindingKind.REPLICA_DIFFERS),
+        )
+        for source, step in (
+            (Source.VERIFIED, Advice.COMPARE),
+            (Source.NONE, Advice.COMPARE),
+            (Source.RECORDED, Advice.VERIFY_HERE),
+            (Source.DAMAGED, Advice.VERIFY_HERE),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize(("holding", "standing", "source"), ROWS)
+def test_each_combination_has_one_row(holding: Holding, standing: Standing, source: Source) -> None:
+    """The table is total, and the documented rows do not overlap."""
+    matching = [
+        result
+        for (of_holding, of_standing, of_source), result in EXPECTED.items()
+        if of_holding is holding and of_standing in (None, standing) and of_source in (None, source)
+    ]
+
+    assert [rule(holding, standing, source)] == matching
+
+
+def test_repair_only_from_a_verified_source() -> None:
+    """I1: no other row proposes a repair."""
+    proposing = {source for row in ROWS if rule(*row).advice in (Advice.REPAIR, Advice.PUT_BACK) for source in row[2:]}
+
+    assert {Source.VERIFIED} == proposing
+
+
+def test_every_kind_of_damage_has_a_meaning() -> None:
+    """Each kind that a repair mends, and each that leaves doubt, is held against the other boxes."""
+    assert REPAIRABLE | DOUBTS == HOLDING_OF_KIND.keys()
+    assert {HOLDING_OF_KIND[kind] for kind in REPAIRABLE} <= BAD
+    assert Holding.LOST is HOLDING_OF_KIND[FindingKind.UNREADABLE]
+
+
+def test_gravest_finding_decides() -> None:
+    """A file that is damaged and was read wrongly once is damaged."""
+    assert Holding.DAMAGED is find_holding([FindingKind.TRANSIENT, FindingKind.ROT])
+    assert Holding.GOOD is find_holding(COVERAGE_PROBLEMS - REPAIRABLE - DOUBTS)
+
+
+def test_damage_is_repaired_from_who_verified_it() -> None:
+    """The best source is named, and only that kind of sources."""
+    damaged = view(holding=Holding.DAMAGED)
+    votes = judge_replicas([damaged, view(verified_at=None), view()])
+
+    assert [Advice.REPAIR, Advice.NOTHING, Advice.NOTHING] == [vote.ruling.advice for vote in votes]
+    assert (2,) == votes[0].sources
+    assert HubCertainty.PROVEN is votes[0].certainty
+
+
+def test_two_damaged_replicas_are_no_sources() -> None:
+    """I2: the same file damaged on both boxes can only come from a backup."""
+    assert [Advice.FIND_BACKUP] * 2 == advice(view(holding=Holding.DAMAGED), view(holding=Holding.LOST))
+    assert [Advice.FIND_BACKUP, Advice.NOTHING] == advice(view(holding=Holding.DAMAGED), view(holding=Holding.DOUBTFUL))
+
+
+def test_unverified_source_is_verified_first() -> None:
+    """What was only recorded is not proposed as a source yet."""
+    assert [Advice.VERIFY_SOURCE, Advice.NOTHING] == advice(view(holding=Holding.DAMAGED), view(verified_at=None))
+
+
+def test_damaged_old_version_is_replaced_by_the_newer() -> None:
+    """The recorded content is nowhere else, but its successor is."""
+    votes = judge_replicas([view(holding=Holding.DAMAGED, mtime=1000), view(NEW, mtime=2000)])
+
+    assert Advice.TAKE_NEWER is votes[0].ruling.advice
+    assert (1,) == votes[0].sources
+
+
+def test_newest_version_that_is_damaged_is_not_replicated() -> None:
+    """The older version elsewhere may be the best that is left."""
+    votes = judge_replicas([view(NEW, Holding.DAMAGED, mtime=2000), view(mtime=1000)])
+
+    assert [Advice.FIND_BACKUP, Advice.DO_NOT_REPLICATE] == [vote.ruling.advice for vote in votes]
+
+
+def test_older_mtime_is_stale() -> None:
+    """Without history the later modification time wins, and is called likely."""
+    votes = judge_replicas([view(mtime=1000), view(NEW, mtime=2000), view(NEW, mtime=2000)])
+
+    assert [HubFindingKind.REPLICA_STALE, None, None] == [vote.ruling.kind for vote in votes]
+    assert HubCertainty.LIKELY is votes[0].certainty
+    assert (1, 2) == votes[0].sources
+
+
+def test_history_decides_against_mtime() -> None:
+    """Who replaced a content has the newer one, whatever the times say."""
+    votes = judge_replicas([view(OLD, mtime=9000), view(NEW, mtime=1000, former=(OLD,))])
+
+    assert [HubFindingKind.REPLICA_STALE, None] == [vote.ruling.kind for vote in votes]
+    assert HubCertainty.PROVEN is votes[0].certainty
+
+
+def test_both_edited_is_a_conflict() -> None:
+    """Two contents with a common predecessor, neither of which is the other's: nobody is behind."""
+    both = view(NEW, mtime=2000, former=(OLD,)), view(THIRD, mtime=3000, former=(OLD,))
+
+    assert [HubFindingKind.REPLICA_CONFLICT] * 2 == kinds(*both)
+    assert [HubFindingKind.REPLICA_CONFLICT] * 2 + [HubFindingKind.REPLICA_STALE] == kinds(*both, view(OLD))
+
+
+def test_same_mtime_is_undecided() -> None:
+    """I5: different content under one mtime is what a bad copy looks like; who did not verify it does so first."""
+    assert [HubFindingKind.REPLICA_DIFFERS] * 2 == kinds(view(), view(NEW, mtime=1002))
+    assert [Advice.COMPARE, Advice.VERIFY_HERE] == advice(view(), view(NEW, verified_at=None))
+
+
+@pytest.mark.parametrize("ahead", [DAY, -DAY])
+def test_wrong_clock_turns_no_vote(ahead: int) -> None:
+    """I4: an order of mtimes that a clock wrong by a day could have made decides nothing."""
+    views = view(mtime=10 * DAY), view(NEW, mtime=10 * DAY + ahead // 2, ahead=ahead)
+
+    assert [HubFindingKind.REPLICA_DIFFERS] * 2 == kinds(*views)
+    assert [HubFindingKind.REPLICA_STALE, None] == kinds(views[0], view(NEW, mtime=13 * DAY, ahead=ahead))
+
+
+def test_missing_only_by_a_newer_report() -> None:
+    """I3: a file recorded after the last report of a box is not missing there yet, and neither is an edit."""
+    before = NOW - 21 * DAY
+
+    assert [HubFindingKind.REPLICA_MISSING, None] == kinds(ABSENT, view())
+    assert [None, None] == kinds(view(None, Holding.ABSENT, reported_at=before), view())
+    assert [None, None] == kinds(view(reported_at=before, recorded_at=0), view(NEW, mtime=2000))
+    assert [None, None] == kinds(view(None, Holding.EXCLUDED), view())
+
+
+def test_unknown_digests_differ_from_nothing() -> None:
+    """Without a common digest nothing is said, and it is no source either."""
+    only_md5, only_xxh3 = view(OLD._replace(xxh3_128=None)), view(OLD._replace(md5=None))
+    damaged = view(OLD._replace(md5=None), Holding.DAMAGED)
+
+    assert [None, None] == kinds(only_md5, only_xxh3)
+    assert [Advice.FIND_BACKUP, Advice.NOTHING] == advice(damaged, only_md5)
+
+
+def test_circle_is_undecided() -> None:
+    """Orders that contradict each other accuse nobody."""
+    views = view(OLD, mtime=1000), view(NEW, mtime=2000, former=()), view(THIRD, mtime=3000)
+    circle = (views[0], views[1], view(THIRD, mtime=3000))
+    contradicting = (
+        view(OLD, mtime=1000, former=(THIRD,)),
+        view(NEW, mtime=2000),
+        view(THIRD, mtime=3000),
+    )
+
+    assert [HubFindingKind.REPLICA_STALE, HubFindingKind.REPLICA_STALE, None] == kinds(*circle)
+    assert [HubFindingKind.REPLICA_DIFFERS] * 3 == kinds(*contradicting)
