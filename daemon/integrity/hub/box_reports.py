@@ -41,7 +41,7 @@ class ReportCursor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedFinding:
+class BoxFindingRecord:
     """A finding of a box; see the columns of ``schema.box_finding``. ``root``: path of its root, None if unknown."""
 
     number: int
@@ -96,9 +96,9 @@ class BoxEvent:
         return _describe_run(self.body) if self.kind == MessageKind.RUN else _describe_action(self.body)
 
 
-def page_reported_findings(
+def page_box_findings(
     c: sa.Connection, box_id: int, *, before: ReportCursor | None, limit: int, include_resolved: bool = False
-) -> list[ReportedFinding]:
+) -> list[BoxFindingRecord]:
     """Return findings of a box, those with the highest numbers first."""
     found = schema.box_finding
     key = sa.tuple_(found.c.number, found.c.opened_at)
@@ -114,7 +114,7 @@ def page_reported_findings(
     if before is not None:
         query = query.where(key < sa.tuple_(*map(sa.literal, before)))
     return [
-        ReportedFinding(
+        BoxFindingRecord(
             *(row.number, row.root, row.path, row.kind, row.state, row.certainty),
             *(row.opened_at, row.resolved_at, read_body(row.body)),
         )

@@ -40,7 +40,7 @@ class BoxHealth(StrEnum):
 HEALTH_ORDER = {health: number for number, health in enumerate(BoxHealth)}
 
 
-class ReportedRoot(NamedTuple):
+class BoxRoot(NamedTuple):
     """A root as its box reports it; see the columns of ``schema.member``. ``set_name``: None for a root without set."""
 
     id: int
@@ -81,7 +81,7 @@ class BoxStatus:
     """
 
     box: Box
-    roots: tuple[ReportedRoot, ...]
+    roots: tuple[BoxRoot, ...]
     finding_count: int
     hub_kinds: Counter[HubFindingKind]
     now: int
@@ -124,15 +124,15 @@ class BoxStatus:
         return min((at for one in self.roots if (at := self.oldest_of(one)) is not None), default=None)
 
     @property
-    def overdue_roots(self) -> list[ReportedRoot]:
+    def overdue_roots(self) -> list[BoxRoot]:
         """The roots that break their promise as of now, whether or not the box has said so."""
         return [one for one in self.roots if self.age_of(one) is Age.OVERDUE]
 
-    def oldest_of(self, root: ReportedRoot) -> int | None:
+    def oldest_of(self, root: BoxRoot) -> int | None:
         """Return when the file of a root was verified that waits longest, by the clock of the hub; None: no file."""
         return None if root.oldest_verified_at is None else root.oldest_verified_at - (self.box.clock_ahead_s or 0)
 
-    def age_of(self, root: ReportedRoot) -> Age | None:
+    def age_of(self, root: BoxRoot) -> Age | None:
         """Return the age of the oldest verification in a root; None: it has no files."""
         oldest = self.oldest_of(root)
         if oldest is None:
@@ -145,8 +145,8 @@ class BoxStatus:
 
 def load_fleet(c: sa.Connection, now: int, silent_after_s: int) -> list[BoxStatus]:
     """Return the status of all boxes by name, revoked ones too."""
-    roots: dict[int, list[ReportedRoot]] = defaultdict(list)
-    for one in find_reported_roots(c):
+    roots: dict[int, list[BoxRoot]] = defaultdict(list)
+    for one in find_box_roots(c):
         roots[one.box_id].append(one)
     counts, kinds = _count_box_findings(c), _count_hub_findings(c)
     return [
@@ -155,11 +155,11 @@ def load_fleet(c: sa.Connection, now: int, silent_after_s: int) -> list[BoxStatu
     ]
 
 
-def find_reported_roots(c: sa.Connection, *, set_id: int | None = None) -> list[ReportedRoot]:
+def find_box_roots(c: sa.Connection, *, set_id: int | None = None) -> list[BoxRoot]:
     """Return the roots that boxes report now, or those of one set, in the order of their paths."""
     member, replica_set = schema.member, schema.replica_set
     columns = [
-        replica_set.c.name.label("set_name") if name == "set_name" else member.c[name] for name in ReportedRoot._fields
+        replica_set.c.name.label("set_name") if name == "set_name" else member.c[name] for name in BoxRoot._fields
     ]
     query = (
         sa.select(*columns)
@@ -169,7 +169,7 @@ def find_reported_roots(c: sa.Connection, *, set_id: int | None = None) -> list[
     )
     if set_id is not None:
         query = query.where(member.c.set_id == set_id)
-    return [ReportedRoot(*row) for row in c.execute(query)]
+    return [BoxRoot(*row) for row in c.execute(query)]
 
 
 def _count_box_findings(c: sa.Connection) -> dict[int, int]:

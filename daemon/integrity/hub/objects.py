@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from integrity.hub.audit import AuditEntry
-    from integrity.hub.box_reports import BoxEvent, ReportedFinding
+    from integrity.hub.box_reports import BoxEvent, BoxFindingRecord
     from integrity.hub.findings import HubFinding
-    from integrity.hub.fleet import BoxStatus, ReportedRoot
+    from integrity.hub.fleet import BoxRoot, BoxStatus
     from integrity.hub.kinds import HubFindingKind
     from integrity.hub.replica_sets import SetStatus
     from integrity.views.sentence import Sentence
@@ -47,11 +47,11 @@ def box_object(one: BoxStatus) -> JsonObject:
         "oldest_verified_at": iso_time(one.oldest_at),
         "findings_open": one.finding_count,
         "hub_findings_open": kinds_object(one.hub_kinds),
-        "roots": [reported_root_object(root, one) for root in one.roots],
+        "roots": [box_root_object(root, one) for root in one.roots],
     }
 
 
-def reported_root_object(root: ReportedRoot, one: BoxStatus) -> JsonObject:
+def box_root_object(root: BoxRoot, one: BoxStatus) -> JsonObject:
     """Write a root of a box."""
     age = one.age_of(root)
     return {
@@ -80,7 +80,7 @@ def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
         "vote_ms": one.vote_ms,
         "findings_open": kinds_object(one.kinds),
         "agreement": describe_agreement(one, statuses).text,
-        "members": [reported_root_object(root, statuses[root.box_id]) for root in one.members],
+        "members": [box_root_object(root, statuses[root.box_id]) for root in one.members],
     }
 
 
@@ -107,7 +107,7 @@ def hub_finding_object(finding: HubFinding) -> JsonObject:
     }
 
 
-def reported_finding_object(finding: ReportedFinding) -> JsonObject:
+def box_finding_object(finding: BoxFindingRecord) -> JsonObject:
     """Write a finding of a box; ``body``: the object that the box sent."""
     return {
         "number": finding.number,

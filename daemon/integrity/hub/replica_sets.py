@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.hub import schema
-from integrity.hub.fleet import BoxStatus, ReportedRoot, find_reported_roots
+from integrity.hub.fleet import BoxRoot, BoxStatus, find_box_roots
 from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
 from integrity.views.sentence import Gravity
 
@@ -35,7 +35,7 @@ class SetStatus:
     created_at: int
     voted_at: int | None
     vote_ms: int | None
-    members: tuple[ReportedRoot, ...]
+    members: tuple[BoxRoot, ...]
     kinds: Counter[HubFindingKind]
 
 
@@ -102,8 +102,8 @@ def count_hub_findings(c: sa.Connection) -> Counter[HubFindingKind]:
 
 
 def _load(c: sa.Connection, query: sa.Select[Any], set_id: int | None) -> list[SetStatus]:
-    members: dict[int, list[ReportedRoot]] = defaultdict(list)
-    for one in find_reported_roots(c, set_id=set_id):
+    members: dict[int, list[BoxRoot]] = defaultdict(list)
+    for one in find_box_roots(c, set_id=set_id):
         if one.set_id is not None:
             members[one.set_id].append(one)
     kinds = _count_by_set(c, set_id)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 
 from integrity.hub.audit import find_entries
-from integrity.hub.box_reports import page_events, page_reported_findings
+from integrity.hub.box_reports import page_box_findings, page_events
 from integrity.hub.finding_list import page_findings
 from integrity.hub.fleet import load_fleet
 from integrity.hub.fleet_sentence import sum_up_fleet
 from integrity.hub.objects import (
     audit_object,
+    box_finding_object,
     box_object,
     event_object,
     hub_finding_object,
     kinds_object,
-    reported_finding_object,
     sentence_object,
     set_object,
 )
@@ -97,9 +97,9 @@ class HubApi:
         with self._site.read() as c:
             one = get_box(c, self._site, request.path_params["name"])
             includes = request.query_params.get("state") == "all"
-            found = page_reported_findings(c, one.box.id, before=before, limit=limit, include_resolved=includes)
+            found = page_box_findings(c, one.box.id, before=before, limit=limit, include_resolved=includes)
         return {
-            "findings": [reported_finding_object(finding) for finding in found],
+            "findings": [box_finding_object(finding) for finding in found],
             "next_before": write_cursor(found[-1].cursor) if len(found) == limit else None,
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.errors import HubUnavailable
+from integrity.errors import HubDatabaseAway
 from integrity.hub.pages.api import HubApi
 from integrity.hub.pages.audit import AuditPages
 from integrity.hub.pages.boxes import BoxPages
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from integrity.web.passwords import PasswordStore
 
 _TROUBLES = Troubles(
-    {HubUnavailable: "The database of the hub does not answer; load this page again in a moment"},
+    {HubDatabaseAway: "The database of the hub does not answer; load this page again in a moment"},
     "The database of the hub can't be used",
 )
 _KEYS = GuardKeys("[hub_server] public_url", "[hub_server] token_file")

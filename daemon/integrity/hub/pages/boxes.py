@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from integrity.config import format_duration
-from integrity.hub.box_reports import ReportCursor, page_events, page_reported_findings
+from integrity.hub.box_reports import ReportCursor, page_box_findings, page_events
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap
@@ -106,9 +106,7 @@ class BoxPages:
         before, shows_all = read_cursor(request, "findings_before"), request.query_params.get("findings") == "all"
         with self._site.read() as c:
             one = get_box(c, self._site, request.path_params["name"])
-            findings = page_reported_findings(
-                c, one.box.id, before=before, limit=_FINDINGS + 1, include_resolved=shows_all
-            )
+            findings = page_box_findings(c, one.box.id, before=before, limit=_FINDINGS + 1, include_resolved=shows_all)
             events = page_events(c, one.box.id, before=read_number(request, "events_before"), limit=_EVENTS + 1)
             hub_findings = page_findings(c, HubFindingFilter(box_id=one.box.id), before=None, limit=_FINDINGS)
         last = findings[:_FINDINGS][-1].cursor if len(findings) > _FINDINGS else None

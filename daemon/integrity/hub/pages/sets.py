@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from integrity.catalog.coverage import Age
 from integrity.hub.finding_list import HubFindingFilter, page_findings
-from integrity.hub.fleet import BoxStatus, ReportedRoot, load_fleet
+from integrity.hub.fleet import BoxRoot, BoxStatus, load_fleet
+from integrity.hub.fleet_sentence import shorten
 from integrity.hub.replica_sets import Agreement, SetStatus, describe_agreement, find_set, load_sets
 from integrity.web.query import read_at, read_number
 
@@ -28,7 +29,7 @@ _PAGE = 100
 class SetMemberView(NamedTuple):
     """A member of a set with its box. ``oldest_at``: by the clock of the hub."""
 
-    root: ReportedRoot
+    root: BoxRoot
     status: BoxStatus
     oldest_at: int | None
     is_overdue: bool
@@ -75,7 +76,7 @@ class SetPages:
         return self._site.render(
             request,
             "set.html",
-            title=one.name,
+            title=shorten(one.name),
             one=one,
             agreement=pair_agreements([one], fleet)[0][1],
             members=join_members(one, fleet),

@@ -86,7 +86,7 @@ class HubSite(Renderer):
         Read the database (I1).
 
         Raises:
-            HubUnavailable: it does not answer; a page says so.
+            HubDatabaseAway: it does not answer; a page says so.
         """
         with self.database.read() as c:
             yield c
