@@ -1,0 +1,68 @@
+"""Put the pages of a hub together. The calls of boxes are not among them: they pass no log-in and no guard of pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from integrity.errors import HubDatabaseAway
+from integrity.hub.pages.api import HubApi
+from integrity.hub.pages.audit import AuditPages
+from integrity.hub.pages.boxes import BoxPages
+from integrity.hub.pages.findings import HubFindingPages
+from integrity.hub.pages.monitoring import HubMonitoring
+from integrity.hub.pages.overview import HubOverview
+from integrity.hub.pages.sets import SetPages
+from integrity.web.app import find_hosts
+from integrity.web.frame import Troubles, put_together
+from integrity.web.pages.access import Access
+from integrity.web.passwords import LoginThrottle
+from integrity.web.security import GuardKeys, Sessions
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from integrity.hub.pages.site import HubSite
+    from integrity.web.passwords import PasswordStore
+
+_TROUBLES = Troubles(
+    {HubDatabaseAway: "The database of the hub does not answer; load this page again in a moment"},
+    "The database of the hub can't be used",
+)
+_KEYS = GuardKeys("[hub_server] public_url", "[hub_server] token_file")
+
+
+def make_pages(
+    site: HubSite, passwords: PasswordStore, *, listen: str, public_url: str, is_secure: bool, token: str = ""
+) -> ASGIApp:
+    """
+    Return the application.
+
+    Args:
+        site: shared by all pages.
+        passwords: of the log-in.
+        listen: address and port that it is served at.
+        public_url: URL under which browsers reach it; empty: not said.
+        is_secure: browsers come by HTTPS.
+        token: bearer token of ``/metrics`` and ``/api``; empty: none.
+    """
+    sessions = Sessions(passwords)
+    pages = (
+        Access(site, passwords, sessions, LoginThrottle(), is_secure=is_secure),
+        HubOverview(site),
+        BoxPages(site),
+        SetPages(site),
+        HubFindingPages(site),
+        AuditPages(site),
+        HubMonitoring(site),
+        HubApi(site),
+    )
+    return put_together(
+        site,
+        pages,
+        _TROUBLES,
+        sessions=sessions,
+        hosts=find_hosts(listen, public_url, site.hostname),
+        keys=_KEYS,
+        token=token,
+        is_secure=is_secure,
+    )
