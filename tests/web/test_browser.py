@@ -56,6 +56,27 @@ def find_folder(usual: Path) -> Path:
     return folder
 
 
+def shoot(tab: Page, folder: Path, name: str) -> list[str]:
+    """Take screenshots of a page, narrow and light, wide and dark; return what sticks out, or is a barrier."""
+    problems = []
+    for width, scheme in ((1440, "dark"), (360, "light")):
+        tab.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+        problems += find_barriers(tab, f"{name} at {width}")
+    return problems
+
+
+def find_barriers(tab: Page, name: str) -> list[str]:
+    """Say whether a page is wider than the window, and what axe finds serious."""
+    is_wide = tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return [f"{name}: wider than the window"] * is_wide + [
+        f"{name}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
+        for one in Axe().run(tab).response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
 def log_in(tab: Page, page: WebPage) -> None:
     tab.goto(f"{page.url}/login")
     tab.fill("#password", PASSWORD)
@@ -89,13 +110,7 @@ def test_pages_fit_and_have_no_barriers(browser: Browser, page: WebPage, tmp_pat
         for name, place in PLACES.items():
             tab.goto(page.url + place)
             tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
-            if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                problems.append(f"{name} at {width}: wider than the window")
-            problems += [
-                f"{name} at {width}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
-                for one in Axe().run(tab).response["violations"]
-                if one["impact"] in ("serious", "critical")
-            ]
+            problems += find_barriers(tab, f"{name} at {width}")
         problems += [f"console at {width}: {text}" for text in complaints]
         context.close()
 
@@ -165,15 +180,10 @@ def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
 def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path: Path) -> None:
     """The forms have no barriers, and the page says what came of it and leads back."""
     with WebPage(watched.box, watched.toml, web="actions = true") as page, Service(watched.box):
-        tab = browser.new_page(viewport={"width": 360, "height": 900})
-        complaints, folder = listen(tab), find_folder(tmp_path)
-
-        def shoot(name: str) -> None:
-            tab.screenshot(path=folder / f"{name}-360-light.png", full_page=True)
-
-        tab.goto(f"{page.url}/login")
-        shoot("login")
+        tab, folder = browser.new_page(), find_folder(tmp_path)
+        complaints = listen(tab)
         log_in(tab, page)
+        problems = []
         for name, place in {
             "live": "/",
             "decide": "/findings/1",
@@ -181,22 +191,51 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path
             "test": "/alerts",
         }.items():
             tab.goto(page.url + place)
-            shoot(name)
-            violations = Axe().run(tab).response["violations"]
-            assert [] == [one["id"] for one in violations if one["impact"] in ("serious", "critical")], place
-            assert not tab.evaluate("document.documentElement.scrollWidth > innerWidth"), place
+            problems += shoot(tab, folder, name)
         tab.goto(f"{page.url}/findings/1")
         tab.click("text=Acknowledge")
         expect(tab.locator("h1")).to_have_text("Done")
         tab.click("text=Back")
         expect(tab.locator("dl.facts")).to_contain_text("acknowledged")
+        tab.click("text=Accept the file as it is now")
+        problems += shoot(tab, folder, "accept")
         tab.click("text=Plan a repair")
         expect(tab.locator("h1")).to_have_text("Plan of the repair")
-        shoot("plan")
+        problems += shoot(tab, folder, "plan")
         tab.fill("#password", PASSWORD)
-        tab.click("main button")
+        tab.click("main form button")
         expect(tab.locator("h1")).to_have_text("Done", timeout=60_000)
-        shoot("repaired")
-        tab.goto(f"{page.url}/history")
-        shoot("decided")
-        assert [] == complaints
+        problems += shoot(tab, folder, "repaired")
+        for name, place in {"decided": "/history", "resolved": "/findings/1", "all": "/findings?state=all"}.items():
+            tab.goto(page.url + place)
+            problems += shoot(tab, folder, name)
+        assert [] == complaints + problems
+
+
+def test_first_visit_and_errors_have_no_barriers(browser: Browser, watched: Watched, tmp_path: Path) -> None:
+    """The link that sets the password, a wrong password, a page that does not exist, a catalog that is gone."""
+    folder, problems = find_folder(tmp_path), []
+    with WebPage(watched.box, watched.toml, has_password=False) as page:
+        tab = browser.new_page()
+        tab.goto(f"{page.url}/login")
+        problems += shoot(tab, folder, "no-password")
+        tab.goto(page.url + page.link)
+        problems += shoot(tab, folder, "welcome")
+        tab.fill("#password", PASSWORD)
+        tab.fill("#again", "something else")
+        tab.click("main button")
+        problems += shoot(tab, folder, "welcome-again")
+        tab.fill("#password", PASSWORD)
+        tab.fill("#again", PASSWORD)
+        tab.click("main button")
+        expect(tab.locator("h1")).to_contain_text("2 damaged files")
+        tab.goto(f"{page.url}/no/such/page")
+        problems += shoot(tab, folder, "no-such-page")
+        watched.box.catalog.rename(tmp_path / "away")
+        tab.goto(f"{page.url}/findings")
+        problems += shoot(tab, folder, "no-catalog")
+        tab.click("header button")
+        tab.fill("#password", "a guess")
+        tab.click("main button")
+        problems += shoot(tab, folder, "wrong-password")
+    assert [] == problems

@@ -57,7 +57,7 @@ _TITLES = {
     413: "The request is too large",
 }
 _TROUBLES = {
-    CatalogMissing: "Nothing is recorded yet",
+    CatalogMissing: "There is no catalog",
     CatalogLocked: "The catalog is in use; load this page again in a moment",
     CatalogCorrupt: "The catalog is damaged",
     SchemaMismatch: "The catalog is of another version",
