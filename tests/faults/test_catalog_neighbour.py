@@ -20,7 +20,7 @@ from support.stored import rewrite
 pytestmark = pytest.mark.root
 
 SECRET = b"known to root alone\n" * 100
-SIDE_FILES = [".lock", ".root-1.lock", "-wal", "-shm", "-journal", ".restoring", ".restoring.partial"]
+SIDE_FILES = [".lock", ".root-1.lock", "-wal", "-shm", "-journal", ".upgrading", ".restoring", ".restoring.partial"]
 
 
 @pytest.fixture

@@ -82,18 +82,29 @@ def find_problems(browser: Browser, url: str, places: Mapping[str, str], scheme:
         for name, place in places.items():
             tab.goto(url + place)
             tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
-            if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                problems.append(f"{name} at {width}: wider than the window")
-            problems += [f"{name} at {width}: {barrier}" for barrier in find_barriers(tab)]
+            problems += find_barriers(tab, f"{name} at {width}")
         problems += [f"console at {width}: {text}" for text in complaints]
         context.close()
     return problems
 
 
-def find_barriers(tab: Page) -> list[str]:
-    """Return what axe finds serious on a page."""
-    return [
-        f"{one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
+def shoot(tab: Page, folder: Path, name: str) -> list[str]:
+    """Take screenshots of a page, narrow and light, wide and dark; return what sticks out, or is a barrier."""
+    problems = []
+    schemes: tuple[tuple[int, Scheme], ...] = ((1440, "dark"), (360, "light"))
+    for width, scheme in schemes:
+        tab.emulate_media(color_scheme=scheme)
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+        problems += find_barriers(tab, f"{name} at {width}")
+    return problems
+
+
+def find_barriers(tab: Page, name: str) -> list[str]:
+    """Say whether a page is wider than the window, and what axe finds serious."""
+    is_wide = tab.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return [f"{name}: wider than the window"] * is_wide + [
+        f"{name}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
         for one in Axe().run(tab).response["violations"]
         if one["impact"] in ("serious", "critical")
     ]

@@ -57,7 +57,7 @@ def test_findings_are_acknowledged_and_muted(page: WebPage, watched: Watched) ->
     text = html.unescape(owner.client.get("/history").text)
     assert 2 == text.count("owner, on the page")
     assert "127.0.0.1" in text
-    assert re.search(r"<td>ack</td>[^~]*finding " + str(number), text)
+    assert re.search(r"<td>acknowledged</td>[^~]*finding " + str(number), text)
 
 
 def test_root_is_paused_resumed_and_scrubbed(page: WebPage, watched: Watched) -> None:

@@ -15,13 +15,13 @@ from tests.web.conftest import Watched
 
 from support.browsing import (
     Scheme,
-    find_barriers,
     find_problems,
     find_screenshots,
     follow_with_keyboard,
     listen,
     log_in,
     open_browser,
+    shoot,
 )
 from support.service import Service
 from support.webpage import PASSWORD, WebPage
@@ -114,14 +114,8 @@ def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
 def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path: Path) -> None:
     """The forms have no barriers, and the page says what came of it and leads back."""
     with WebPage(watched.box, watched.toml, web="actions = true") as page, Service(watched.box):
-        tab = browser.new_page(viewport={"width": 360, "height": 900})
-        complaints, folder = listen(tab), find_screenshots(tmp_path)
-
-        def shoot(name: str) -> None:
-            tab.screenshot(path=folder / f"{name}-360-light.png", full_page=True)
-
-        tab.goto(f"{page.url}/login")
-        shoot("login")
+        tab, folder = browser.new_page(), find_screenshots(tmp_path)
+        complaints, problems = listen(tab), []
         log_in(tab, page.url)
         for name, place in {
             "live": "/",
@@ -130,21 +124,51 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path
             "test": "/alerts",
         }.items():
             tab.goto(page.url + place)
-            shoot(name)
-            assert [] == find_barriers(tab), place
-            assert not tab.evaluate("document.documentElement.scrollWidth > innerWidth"), place
+            problems += shoot(tab, folder, name)
         tab.goto(f"{page.url}/findings/1")
         tab.click("text=Acknowledge")
         expect(tab.locator("h1")).to_have_text("Done")
         tab.click("text=Back")
         expect(tab.locator("dl.facts")).to_contain_text("acknowledged")
+        tab.click("text=Accept the file as it is now")
+        problems += shoot(tab, folder, "accept")
         tab.click("text=Plan a repair")
         expect(tab.locator("h1")).to_have_text("Plan of the repair")
-        shoot("plan")
+        problems += shoot(tab, folder, "plan")
         tab.fill("#password", PASSWORD)
-        tab.click("main button")
+        tab.click("main form button")
         expect(tab.locator("h1")).to_have_text("Done", timeout=60_000)
-        shoot("repaired")
-        tab.goto(f"{page.url}/history")
-        shoot("decided")
-        assert [] == complaints
+        problems += shoot(tab, folder, "repaired")
+        for name, place in {"decided": "/history", "resolved": "/findings/1", "all": "/findings?state=all"}.items():
+            tab.goto(page.url + place)
+            problems += shoot(tab, folder, name)
+        assert [] == complaints + problems
+
+
+def test_first_visit_and_errors_have_no_barriers(browser: Browser, watched: Watched, tmp_path: Path) -> None:
+    """The link that sets the password, a wrong password, a page that does not exist, a catalog that is gone."""
+    folder, problems = find_screenshots(tmp_path), []
+    with WebPage(watched.box, watched.toml, has_password=False) as page:
+        tab = browser.new_page()
+        tab.goto(f"{page.url}/login")
+        problems += shoot(tab, folder, "no-password")
+        tab.goto(page.url + page.link)
+        problems += shoot(tab, folder, "welcome")
+        tab.fill("#password", PASSWORD)
+        tab.fill("#again", "something else")
+        tab.click("main button")
+        problems += shoot(tab, folder, "welcome-again")
+        tab.fill("#password", PASSWORD)
+        tab.fill("#again", PASSWORD)
+        tab.click("main button")
+        expect(tab.locator("h1")).to_contain_text("2 damaged files")
+        tab.goto(f"{page.url}/no/such/page")
+        problems += shoot(tab, folder, "no-such-page")
+        watched.box.catalog.rename(tmp_path / "away")
+        tab.goto(f"{page.url}/findings")
+        problems += shoot(tab, folder, "no-catalog")
+        tab.click("header button")
+        tab.fill("#password", "a guess")
+        tab.click("main button")
+        problems += shoot(tab, folder, "wrong-password")
+    assert [] == problems

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+import signal
 import sqlite3
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,7 +19,9 @@ from integrity.catalog import schema
 from integrity.catalog.connection import Catalog
 from integrity.errors import CatalogLocked
 from integrity.web.query import patient
-from support.cli import Box
+from support.catalogs import take_back
+from support.cli import Box, make_command
+from support.waiting import wait_until
 from support.webpage import WebClient, WebPage, read_memory
 
 PLACES = ("/", "/findings", "/findings/1", "/runs", "/browse/1", "/history")
@@ -63,7 +67,38 @@ def test_catalog_of_another_version(recorded: Box, visitor: WebClient, revision:
     assert 503 == visitor.get("/healthz").status
 
 
-def test_catalog_that_is_being_upgraded(recorded: Box, visitor: WebClient) -> None:
+LARGE = 30_000
+"""Files of a catalog whose upgrade takes long enough to be stopped in its middle."""
+
+
+@pytest.mark.parametrize("appears", ["catalog.db.upgrading", "catalog.db.before-*Z"], ids=["copying", "rebuilding"])
+def test_catalog_in_the_middle_of_an_upgrade(integrity: Box, appears: str) -> None:
+    """Pages say that it is being upgraded, with 503, until that is done; then they show what was recorded before."""
+    folder = integrity.home / "watched"
+    for number in range(LARGE):
+        (folder / f"{number // 1000}").mkdir(parents=True, exist_ok=True)
+        (folder / f"{number // 1000}" / f"{number}").write_bytes(b"x")
+    integrity.run("scan", folder, expect=0)
+    take_back(bytes(integrity.catalog), "0001")
+    with WebPage(integrity) as page:
+        visitor = page.visitor()
+        assert "of another version" in visitor.get("/").text
+        upgrading = subprocess.Popen(make_command("catalog", "upgrade"), env=integrity.environment)
+        wait_until(lambda: any(integrity.home.glob(appears)) or upgrading.poll() is not None, "the upgrade")
+        upgrading.send_signal(signal.SIGSTOP)
+        replies = [visitor.get(place) for place in PLACES]
+        told = visitor.get("/api/v1/findings").object["error"]
+        upgrading.send_signal(signal.SIGCONT)
+
+        assert 0 == upgrading.wait(60)
+        assert {(503, True)} == {(one.status, "is being upgraded" in one.text) for one in replies}
+        assert "is being upgraded" in told
+        text = visitor.get("/").text
+        assert f"{LARGE:,} files" in text, text
+        assert not list(integrity.home.glob("*.upgrading"))
+
+
+def test_catalog_that_is_held_alone(recorded: Box, visitor: WebClient) -> None:
     """While another program holds it alone, pages and the API say that it is in use, with 503; then they work again."""
     with closing(sqlite3.connect(recorded.catalog, isolation_level=None)) as db:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -106,7 +141,7 @@ def test_names_that_are_not_utf8_are_paged_through(visitor: WebClient) -> None:
     query = ""
     for _ in range(3):
         text = visitor.get(f"/browse/1{query}").text
-        seen += re.findall(r'<td class="path"><a href="/browse/1/(%FF\d\d\d)', text)
+        seen += re.findall(r'<td><a class="path" href="/browse/1/(%FF\d\d\d)', text)
         more = re.search(r'<a href="([^"]+)" rel="next"', text)
         if more is None:
             break

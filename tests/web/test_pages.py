@@ -200,7 +200,7 @@ def test_catalog_that_can_not_be_read_gives_a_page_that_says_so(watched: Watched
         watched.box.catalog.unlink()
         reply = visitor.get("/findings")
         assert 503 == reply.status
-        assert "Nothing is recorded yet" in reply.text
+        assert "There is no catalog" in reply.text
         watched.box.catalog.write_bytes(kept)
         assert 200 == visitor.get("/findings").status
         assert "bug" not in page.log

@@ -54,6 +54,18 @@ def test_log_in_and_out(page: WebPage) -> None:
     assert 303 == visitor.get("/").status
 
 
+def test_log_out_everywhere_ends_every_session(page: WebPage) -> None:
+    """Also that of another browser and a cookie that was kept; the password stays."""
+    visitor, other = page.visitor(), page.visitor()
+    kept = visitor.cookie
+
+    assert 303 == visitor.post("/logout", {"csrf": visitor.find_token(), "everywhere": "1"}).status
+    visitor.cookie = kept
+    assert (303, 303) == (visitor.get("/settings").status, other.get("/settings").status)
+    assert 303 == visitor.log_in().status
+    assert 200 == visitor.get("/settings").status
+
+
 def test_guessing_is_slowed_down(page: WebPage) -> None:
     """After some wrong passwords an address has to wait, even with the right one."""
     stranger = page.client()

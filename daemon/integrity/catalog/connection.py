@@ -118,8 +118,8 @@ class Catalog:
             CatalogMissing: the file does not exist.
             SchemaMismatch: the schema is newer than this program, or older and the catalog was not opened for writing.
             CatalogCorrupt: the file is damaged or is not a catalog.
-            CatalogLocked: another program kept it locked, or it is being restored; or, for a reader who may not write
-                to its folder, a program began to write to it meanwhile. ``read`` can raise this too.
+            CatalogLocked: another program kept it locked, or restores or upgrades it; or, for a reader who may not
+                write to its folder, a program began to write to it meanwhile. ``read`` can raise this too.
             CatalogError: it was sealed with another key (unless ``any_key``), or cannot be opened.
         """
         path = os.path.abspath(os.fsencode(path))

@@ -27,6 +27,7 @@ import sqlalchemy as sa
 from integrity import program
 from integrity.catalog import copying, lockless, own_files, row_seals, schema, sqlite_errors
 from integrity.catalog.compiled_sql import connect_core
+from integrity.catalog.locking import is_being_upgraded
 from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.restore import finish_restore
 from integrity.catalog.seal import Sealer
@@ -265,6 +266,7 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
 
     Raises:
         SchemaMismatch: the schema is newer, or older and ``writes`` is False.
+        CatalogLocked: the same, and the catalog is being upgraded.
     """
     if int(revision) > int(schema.SCHEMA_REVISION):
         copy = own_files.find_before(path, schema.SCHEMA_REVISION)
@@ -281,6 +283,11 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
             f"{schema.SCHEMA_REVISION}); upgrade the program{back}"
         )
     is_older = int(revision) < int(schema.SCHEMA_REVISION)
+    if is_older and not writes and is_being_upgraded(path):
+        raise CatalogLocked(
+            f"{show_path(path)}: is being upgraded for this version of integrity, which takes some minutes for a large"
+            " catalog; try again when that is done"
+        )
     if is_older and not writes:
         raise SchemaMismatch(
             f"{show_path(path)}: was written by an older integrity (schema {revision}); run:"

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from integrity.catalog import own_files
 from integrity.catalog.own_files import lock_path
@@ -81,6 +82,50 @@ def held_alone(catalog: bytes, fd: int) -> Iterator[None]:
         yield
     finally:
         fcntl.flock(fd, fcntl.LOCK_SH)
+
+
+@contextmanager
+def upgrade_mark(catalog: bytes) -> Iterator[None]:
+    """
+    Let readers know, in the block, that the catalog is being upgraded.
+
+    It excludes nobody, and whoever may read the catalog may hold it: the database's own lock protects the upgrade.
+
+    Raises:
+        CatalogError: the file can't be made.
+    """
+    path, owner = own_files.upgrading_path(catalog), own_files.find_owner(catalog)
+    try:
+        fd = own_files.open_own(path, os.O_RDWR | os.O_CREAT, owner)
+        os.fchmod(fd, stat.S_IMODE(owner.st_mode) & 0o444 | 0o600)
+    except OSError as error:
+        raise CatalogError(
+            f"{show_path(path)}: can't be made, so the catalog was not upgraded: {error.strerror}; free space there,"
+            " and check its permissions"
+        ) from error
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(fd)
+
+
+def is_being_upgraded(catalog: bytes) -> bool:
+    """Return whether a program upgrades the catalog at this moment; one that was killed leaves no lock behind."""
+    try:
+        fd = own_files.open_own(own_files.upgrading_path(catalog), os.O_RDONLY, own_files.find_owner(catalog))
+    except (OSError, CatalogError):
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def _take_exclusive(catalog: bytes, fd: int) -> None:

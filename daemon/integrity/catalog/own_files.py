@@ -6,6 +6,7 @@ Names of the files beside a catalog, and opening them safely.
     CATALOG.root-N.lock                 held while a job works on root N (jobs/lock.py)
     CATALOG.control                     link to the service's socket (service/control/socket.py)
     CATALOG.new-XXXXXXXX                a new catalog until it is complete (database_file.py)
+    CATALOG.upgrading                   held while the catalog is being upgraded (locking.py)
     CATALOG.restoring                   the backup that a restore puts in place (restore.py)
     CATALOG.replaced-TIME               the catalog before a restore
     CATALOG.before-REVISION-TIME        the catalog before an upgrade (upgrade.py)
@@ -53,6 +54,11 @@ def lock_path(catalog: bytes) -> bytes:
 def root_lock_path(catalog: bytes, root_id: RootId) -> bytes:
     """Return the path of a root's lock."""
     return os.path.realpath(catalog) + b".root-%d.lock" % root_id
+
+
+def upgrading_path(catalog: bytes) -> bytes:
+    """Return the path of the file that is held while the catalog is being upgraded."""
+    return os.path.realpath(catalog) + b".upgrading"
 
 
 def control_path(catalog: bytes) -> bytes:
@@ -119,7 +125,7 @@ def find_backups(catalog: bytes, folder: bytes = b"") -> list[bytes]:
 def compile_own_names(catalog: bytes) -> re.Pattern[bytes]:
     """Return a pattern for the names of the catalog and of all its side files, in one folder."""
     stem, suffix = (re.escape(part) for part in os.path.splitext(os.path.basename(catalog)))
-    tails = rb"-wal|-shm|-journal|(\.root-\d+)?\.lock|\.control|\.restoring|\.partial|\.new-\w+"
+    tails = rb"-wal|-shm|-journal|(\.root-\d+)?\.lock|\.control|\.upgrading|\.restoring|\.partial|\.new-\w+"
     copies = rb"\.(damaged|replaced|before)-.*"  # older versions used "damaged" for "replaced"
     return re.compile(stem + rb"(-" + _TIME + rb")?" + suffix + rb"(" + tails + rb"|" + copies + rb")*")
 

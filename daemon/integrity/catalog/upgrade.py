@@ -19,6 +19,7 @@ from alembic.util import CommandError
 
 from integrity.catalog import copying, own_files, schema
 from integrity.catalog.compiled_sql import connect_core
+from integrity.catalog.locking import upgrade_mark
 from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, show_path
 
@@ -49,7 +50,15 @@ def upgrade(
         CatalogError: a step failed; the catalog is unchanged.
     """
     copy = own_files.before_path(path, to, int(clock()))
-    copying.copy_database(db, copy, os.stat(path))
+    with upgrade_mark(path):
+        copying.copy_database(db, copy, os.stat(path))
+        _run_or_undo(path, db, sealer, copy, to=to, scripts=scripts)
+    return copy
+
+
+def _run_or_undo(
+    path: bytes, db: sqlite3.Connection, sealer: Sealer, copy: bytes, *, to: str, scripts: str | None
+) -> None:
     try:
         run_migrations(db, sealer, to=to, scripts=scripts)
     except (sa.exc.SQLAlchemyError, sqlite3.Error, CommandError) as error:
@@ -57,7 +66,6 @@ def upgrade(
             f"{show_path(path)}: the upgrade to schema {to} failed and was undone: {error}; the catalog is as it was, "
             f"a copy of it is {show_path(copy)}; use the older integrity until this is solved"
         ) from error
-    return copy
 
 
 def run_migrations(db: sqlite3.Connection, sealer: Sealer, *, to: str, scripts: str | None = None) -> None:

@@ -34,9 +34,13 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
     """Write all that is known of a file, or the findings in a folder."""
     yield show_path(absolute(story.root, story.path))
     yield f"  root        {show_path(story.root)}"
-    if story.is_folder and story.record is None:
-        yield from _describe_findings(story, styler)
-        return
+    if story.record is not None or not story.is_folder:
+        yield from describe_file(story)
+    yield from _describe_findings(story, styler)
+
+
+def describe_file(story: FileStory) -> Iterator[str]:
+    """Write what is known of a file, without its findings."""
     if story.record is None:
         yield "  not recorded (any longer)"
     else:
@@ -48,10 +52,9 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
     yield from _describe_history(story)
     for copy in story.copies:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
-        yield f"  copy        {printable(where)}: {_describe_copy(copy.state)}"
+        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state)}"
     if not story.copies:
         yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
-    yield from _describe_findings(story, styler)
 
 
 def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
@@ -75,7 +78,7 @@ VOTES = {
 }
 
 
-def _describe_copy(state: CopyState | None) -> str:
+def describe_copy_state(state: CopyState | None) -> str:
     """Say what a copy said last, and how well that is known."""
     if state is None:
         return "not compared since this content was recorded"

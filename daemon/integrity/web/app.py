@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _TROUBLES = Troubles(
     {
-        CatalogMissing: "Nothing is recorded yet",
+        CatalogMissing: "There is no catalog",
         CatalogLocked: "The catalog is in use; load this page again in a moment",
         CatalogCorrupt: "The catalog is damaged",
         SchemaMismatch: "The catalog is of another version",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from integrity.catalog.actions import Action
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
-from integrity.model import Finding
+from integrity.model import ActionVerb, Finding
 from integrity.paths import absolute, shell_path
 from integrity.views.objects import iso_time
 from integrity.views.text import count, local_time
@@ -53,12 +54,53 @@ def place_of_action(done: Action) -> bytes:
     return absolute(done.root or b"", done.path)
 
 
+_FACT = re.compile(r"  ([a-zA-Z][\w -]{0,10}?) {2,}(\S.*)")
+_CONTINUED = re.compile(r" {10,}(\S.*)")
+
+
+def split_facts(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """
+    Split what commands print in two columns into labels and their lines; a line without a label stands alone.
+
+    A label has no slash, so no path can pass for one.
+    """
+    facts: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if labeled := _FACT.fullmatch(line):
+            facts.append((labeled[1], [labeled[2]]))
+        elif facts and facts[-1][0] and (continued := _CONTINUED.fullmatch(line)):
+            facts[-1][1].append(continued[1])
+        elif line.strip():
+            facts.append(("", [line.strip()]))
+    return facts
+
+
+def begin_sentence(words: str) -> str:
+    """Begin with a capital letter."""
+    return words[:1].upper() + words[1:]
+
+
+_DECISIONS = {
+    ActionVerb.ACK: "acknowledged",
+    ActionVerb.MUTE: "muted",
+    ActionVerb.ACCEPT: "accepted",
+    ActionVerb.REPAIR: "repair",
+    ActionVerb.PAUSE: "paused",
+    ActionVerb.RESUME: "resumed",
+    ActionVerb.RELEASE: "suspension lifted",
+    ActionVerb.REBIND: "moved to another disk or path",
+    ActionVerb.FORGET: "forgotten",
+    ActionVerb.TEST_ALERT: "test alert",
+}
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "action_place": place_of_action,
     "ago": ago,
     "below": lambda name, folder: os.path.join(folder, name),
     "count": count,
+    "decision": _DECISIONS.__getitem__,
     "duration": format_duration,
+    "facts": split_facts,
     "gravity": gravity_of,
     "headline": lambda kind: KINDS[kind].headline,
     "iso": iso_time,
@@ -69,6 +111,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "percent": percent,
     "place": place_of,
     "printable": printable,
+    "sentence": begin_sentence,
     "shell": shell_path,
     "size": format_size,
     "title": title,

@@ -104,6 +104,18 @@ class PasswordStore:
             self._secrets, self._state = new, self._identify()
             self._link_token = ""
 
+    def end_sessions(self) -> None:
+        """
+        End all sessions; the password stays.
+
+        Raises:
+            ConfigError: the state can't be written.
+        """
+        with self._lock:
+            new = Secrets(self._find_secrets().password_hash, secrets.token_hex(32))
+            self._save(new)
+            self._secrets, self._state = new, self._identify()
+
     def is_right(self, password: str) -> bool:
         """Return whether a password is the right one. Takes some 50 ms on purpose; one at a time."""
         with self._lock:

@@ -16,13 +16,13 @@ from starlette.routing import Route
 from integrity.catalog.folder_sums import FolderSums, find_largest_files, find_listed
 from integrity.catalog.folders import get_folder_id
 from integrity.catalog.roots import RootRecord, find_roots
-from integrity.config import format_size
+from integrity.config import format_duration, format_size
 from integrity.errors import AppError, show_path
 from integrity.jobs.explain import explain
 from integrity.model import RootId
 from integrity.paths import absolute
-from integrity.views.explain import describe_story
-from integrity.views.text import PLAIN
+from integrity.views.explain import describe_file
+from integrity.views.text import count
 from integrity.web.drawings import layout_tree_map
 from integrity.web.filters import quote_path
 from integrity.web.pages.findings import collect_evidence
@@ -46,11 +46,12 @@ _DAY_S = 86400
 
 
 class Place(NamedTuple):
-    """A tile of the tree map: name, URL, class of its color, tooltip, and rectangle."""
+    """A tile of the tree map: name, URL, color, whether damage below is marked, tooltip, and rectangle in percent."""
 
     name: str
     url: str
     css_class: str
+    is_marked: bool
     tip: str
     x: float
     y: float
@@ -117,7 +118,7 @@ class BrowsePages:
             story=story,
             file_path=absolute(root.path, path),
             evidence=collect_evidence(story),
-            lines=list(describe_story(story, PLAIN))[1:],
+            lines=list(describe_file(story)),
         )
 
     def _show_folder(
@@ -135,12 +136,12 @@ class BrowsePages:
             []
             if known is None
             else [
-                (show_path(os.path.basename(one.path)) + "/", one.path, one.bytes, one.oldest_at, one.problems > 0)
+                MapItem(show_path(os.path.basename(one.path)) + "/", one.path, one.bytes, one.oldest_at, one.problems)
                 for one in known.sums.find_largest(path, _TILES)
             ]
         )
         items += [
-            (show_path(one.name), os.path.join(path, one.name), one.size_bytes, one.checked_at, one.is_frozen)
+            MapItem(show_path(one.name), os.path.join(path, one.name), one.size_bytes, one.checked_at, one.is_frozen)
             for one in largest
         ]
         return self._site.render(
@@ -156,8 +157,7 @@ class BrowsePages:
             parent=path,
             more=_find_more(folders, files),
             tiles=list(lay_out(root, items, now, promise_s)),
-            map_width=_MAP_WIDTH,
-            map_height=_MAP_HEIGHT,
+            promise=format_duration(promise_s),
         )
 
     def _find_sums(self, root_id: RootId) -> KnownSums | None:
@@ -195,21 +195,35 @@ def find_crumbs(root: RootRecord, path: bytes) -> Iterable[tuple[str, str]]:
         yield show_path(part), f"/browse/{root.id}/{quote_path(b'/'.join(parts[:number]))}"
 
 
-def lay_out(
-    root: RootRecord, items: list[tuple[str, bytes, int, int | None, bool]], now: int, promise_s: int
-) -> Iterable[Place]:
-    """Lay out the largest of a folder's entries: name, path, bytes, time of the oldest check, whether damaged."""
-    largest = sorted((item for item in items if item[2] > 0), key=lambda item: -item[2])[:_TILES]
-    for tile in layout_tree_map([float(item[2]) for item in largest], _MAP_WIDTH, _MAP_HEIGHT):
+class MapItem(NamedTuple):
+    """What the tree map may show: a file, or a folder, whose name ends with a slash; with its oldest check."""
+
+    name: str
+    path: bytes
+    size_bytes: int
+    checked_at: int | None
+    problems: int
+
+
+def lay_out(root: RootRecord, items: Iterable[MapItem], now: int, promise_s: int) -> Iterable[Place]:
+    """Lay out the largest of a folder's entries."""
+    largest = sorted((item for item in items if item.size_bytes > 0), key=lambda item: -item.size_bytes)[:_TILES]
+    for tile in layout_tree_map([float(item.size_bytes) for item in largest], _MAP_WIDTH, _MAP_HEIGHT):
         if tile.width < _SMALLEST_TILE or tile.height < _SMALLEST_TILE:
             continue
-        name, path, size, checked_at, is_damaged = largest[tile.number]
+        item = largest[tile.number]
+        is_folder = item.name.endswith("/")
+        problems = f", {count(item.problems, 'problem')}" if item.problems else ""
         yield Place(
-            name,
-            f"/browse/{root.id}/{quote_path(path)}",
-            "problem" if is_damaged else find_age(checked_at, now, promise_s),
-            f"{name}: {format_size(size)}",
-            *(round(value, 2) for value in tile[1:]),
+            item.name,
+            f"/browse/{root.id}/{quote_path(item.path)}",
+            "problem" if item.problems and not is_folder else find_age(item.checked_at, now, promise_s),
+            is_folder and item.problems > 0,
+            f"{item.name}: {format_size(item.size_bytes)}{problems}",
+            round(100 * tile.x / _MAP_WIDTH, 3),
+            round(100 * tile.y / _MAP_HEIGHT, 3),
+            round(100 * tile.width / _MAP_WIDTH, 3),
+            round(100 * tile.height / _MAP_HEIGHT, 3),
         )
 
 

@@ -13,12 +13,13 @@ from integrity.alerts.wording import damage, next_steps, other_names, read_on
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
 from integrity.jobs.explain import explain
-from integrity.kinds import GRAVITY
+from integrity.kinds import GRAVITY, REPAIRABLE
 from integrity.model import Finding, FindingId, FindingKind, FindingState, RootId
 from integrity.paths import absolute
 from integrity.verdict import CopyVote
-from integrity.views.explain import READ_HOW, VOTES, exact_time
+from integrity.views.explain import READ_HOW, describe_copy_state, exact_time
 from integrity.views.objects import digest_fields
+from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.filters import quote_path
 from integrity.web.query import read_at, read_number, read_word
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from integrity.catalog.rows import FileRecord
     from integrity.jobs.explain import FileStory
     from integrity.web.site import Site
 
@@ -96,6 +98,7 @@ class FindingPages:
             damage=damage(finding),
             names=other_names(finding),
             steps=next_steps(finding),
+            is_repairable=story is not None and not finding.copy and finding.kind in REPAIRABLE,
             read_on=read_on([finding.kind]),
             story=story,
             file_url=file_url(finding, story),
@@ -131,7 +134,7 @@ def collect_evidence(story: FileStory) -> list[Evidence]:
         rows.append(
             Evidence(
                 "recorded",
-                f"baseline {record.version}, {record.reason.value}",
+                _describe_checks(record),
                 record.witness.size_bytes,
                 exact_time(record.witness.mtime_ns),
                 str(digests["md5"] or ""),
@@ -145,7 +148,7 @@ def collect_evidence(story: FileStory) -> list[Evidence]:
         rows.append(
             Evidence(
                 "found instead",
-                "the file was gone" if witness is None else "other content",
+                f"{'the file was gone' if witness is None else 'other content'}, seen {local_time(found.seen_at)}",
                 None if witness is None else witness.size_bytes,
                 "" if witness is None else exact_time(witness.mtime_ns),
                 str(digests["md5"] or ""),
@@ -153,10 +156,17 @@ def collect_evidence(story: FileStory) -> list[Evidence]:
                 "",
             )
         )
-    for copy in story.copies:
-        vote = "not compared since this content was recorded" if copy.state is None else VOTES[copy.state.vote]
-        rows.append(Evidence(f"copy {copy.name}", vote, None, "", "", "", copy.url))
+    rows += [
+        Evidence(f"copy {copy.name}", describe_copy_state(copy.state), None, "", "", "", copy.url)
+        for copy in story.copies
+    ]
     return rows
+
+
+def _describe_checks(record: FileRecord) -> str:
+    """Say when a file was recorded and verified."""
+    verified = "not verified since" if record.verified_at is None else f"last verified {local_time(record.verified_at)}"
+    return f"recorded {local_time(record.recorded_at)}, {verified}"
 
 
 def map_blocks(finding: Finding, story: FileStory | None) -> BlockMap | None:

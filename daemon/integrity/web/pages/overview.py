@@ -12,7 +12,7 @@ from integrity.alerts.wording import say_how_bad, sort_by_gravity
 from integrity.catalog.coverage import Age
 from integrity.catalog.findings import count_incidents, page_incidents
 from integrity.config import format_duration, format_size
-from integrity.model import FindingKind
+from integrity.model import FindingKind, Policy
 from integrity.views.reports import describe_hub
 from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import Gravity, sum_up_status
@@ -33,6 +33,13 @@ _JUDGED = 500
 """Up to this many findings are asked for good copies, while somebody waits for the page."""
 
 _CLASSES = {Age.UNCOVERED: "problem"}
+
+
+_POLICIES = {
+    Policy.MUTABLE: "files may change",
+    Policy.ARCHIVE: "files never change",
+    Policy.GROWING: "files are only appended to",
+}
 
 
 class RootCard(NamedTuple):
@@ -77,6 +84,7 @@ class Overview:
             cards=[make_card(one, known.status) for one in known.status.roots],
             live=live,
             hub=list(describe_hub(known.status.hub, live)),
+            policies=_POLICIES,
         )
 
 
