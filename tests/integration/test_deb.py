@@ -60,6 +60,8 @@ def older(release: Path) -> Path:
     )
     sh("git", "-C", checkout, "checkout", "--quiet", f"{added.strip()}^")
     shutil.copytree(TOP / "packaging", checkout / "packaging", dirs_exist_ok=True)
+    build = checkout / "packaging/deb/build"
+    build.write_text("".join(line for line in build.read_text().splitlines(True) if "share/man" not in line))
     for name, key, value in (
         ("pyproject.toml", "name", "integrity-nas"),
         ("pyproject.toml", "version", "0.0.9"),
