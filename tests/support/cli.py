@@ -188,6 +188,11 @@ class Box:
         """The environment, for programs that are started in another way."""
         return make_environment(self.home)
 
+    @property
+    def program(self) -> str:
+        """How commands begin that a service, a page or a mail of this box advises."""
+        return "".join(["integrity", *name_own_options(self.environment)])
+
     def configure(self, toml: str) -> Path:
         """Make ``toml`` the config of later runs and return its path."""
         make_environment(self.home)

@@ -239,8 +239,21 @@ class _Setup:
         for line in lines:
             self._output.tell(line)
         self._give(proposed, text, is_written=False)
-        self._offer(proposed, text)
+        if self._asker.asks:
+            self._offer(proposed, text)
+        else:
+            self._tell_choice()
         return False
+
+    def _tell_choice(self) -> None:
+        """Say how to go on where nobody was asked: which of the two configurations is right, a person must say."""
+        tell, place = self._output.tell, shell_path(self._place)
+        tell("\nNothing was changed. To use what is proposed, move the present configuration away and repeat this:")
+        tell(f"  mv {place} {place}.old")
+        tell("To keep the present one:")
+        user = self._user_option
+        is_service = not self._plan.why_not
+        tell(f"  {program.command(f'service install {user}--now' if is_service else 'config check')}")
 
     def _offer(self, proposed: bytes, text: str) -> None:
         """Save a proposal beside the configuration, unless one is there, and say what to do."""
