@@ -472,7 +472,7 @@ def test_configured_disk_that_is_absent_stays(machine: SetupBox) -> None:
     machine.config.parent.mkdir()
     machine.config.write_text('[[root]]\npath = "/mnt/usb"\npresence = "sometimes"\n[[root]]\npath = "/srv/data"\n')
     done = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3)
-    (config,) = run(machine, "--json", "--yes", "--no-test", "--verify-every", "40d", expect=3).of_type("config")
+    (config,) = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3, is_json=True).of_type("config")
 
     proposed = tomllib.loads(str(config["toml"]))
     assert [("/srv/data", "always"), ("/mnt/usb", "sometimes")] == [
