@@ -1,3 +1,3 @@
 """Backup integrity for NAS boxes: record, scrub, judge, compare, tell."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

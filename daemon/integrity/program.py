@@ -3,7 +3,8 @@ How this program is called by who reads its messages: the beginning of every com
 
 After an installation into a virtual environment the command is often not on PATH, and another program of the same name
 may be. So a printed command begins with the plain name only if PATH leads to this program, else with its full path. It
-repeats ``--config`` and ``--catalog``, without which it would be about other files.
+repeats ``--config`` and ``--catalog`` wherever a plain shell would use others, without which it would be about other
+files.
 
 I1  Commands that are stored begin with the plain name; ``spell_command`` adapts them when they are shown.
 """
@@ -35,12 +36,19 @@ def repeat_options(list_options: Callable[[], Iterable[str | bytes]]) -> None:
 
 def command(*words: str | bytes) -> str:
     """Return a command of this program as it can be typed. ``words``: text as it is, bytes are paths to be quoted."""
-    return _join(find_program(), words)
+    return " ".join([find_program(), *_show(_list_options()), *_show(words)])
 
 
-def sudo_command(*words: str | bytes) -> str:
-    """Return the same for root; sudo searches only the folders of the system."""
-    return f"sudo {_join(find_program(_SUDO_PATH), words)}"
+def sudo_command(*words: str | bytes, is_default: bool = False) -> str:
+    """
+    Return the same for root; sudo searches only the folders of the system.
+
+    Args:
+        words: as above.
+        is_default: it is about root's own configuration and catalog, so the options here are not repeated.
+    """
+    options = () if is_default else _list_options()
+    return " ".join(["sudo", find_program(_SUDO_PATH), *_show(options), *_show(words)])
 
 
 def stored_command(*words: str | bytes) -> str:
@@ -52,10 +60,6 @@ def spell_command(stored: str) -> str:
     """Return a stored command as it can be typed; one of another program is returned as it is."""
     name, _, rest = stored.partition(" ")
     return command(rest) if name == NAME else stored
-
-
-def _join(program: str, words: Iterable[str | bytes]) -> str:
-    return " ".join([program, *_show(_list_options()), *_show(words)])
 
 
 def _show(words: Iterable[str | bytes]) -> Iterable[str]:

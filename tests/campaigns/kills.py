@@ -86,6 +86,11 @@ def _suspend(world: World) -> None:
     world.run("scan", world.root, expect=3)
 
 
+def _repair(world: World) -> None:
+    world.run("scrub", world.root, expect=1)
+    world.run("repair", world.root, "--from", world.copy, "--apply")
+
+
 def _back_up(world: World) -> None:
     world.run("catalog", "backup", world.box.home / "backups", expect=0)
     world.run("ack", "2", expect=0)
@@ -132,6 +137,7 @@ SCENARIOS = (
         lambda w: w.run("scrub", w.root, expect=1),
         changes_tree=True,
     ),
+    Scenario("repair --remove-kept", lambda w: ("repair", "--remove-kept", "--yes"), _repair, changes_tree=True),
     Scenario(
         "accept",
         lambda w: ("accept", w.root / "a/planted.bin", w.root / "b/newer.bin", "--reason", "mine"),

@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 def run(home: Path, *words: str | Path) -> Completed:
     """Run a command as the owner of the home folder, whose catalog is at its usual place."""
     environment = make_environment(home)
-    del environment["INTEGRITY_CATALOG"]
+    del environment["INTEGRITY_CATALOG"], environment["INTEGRITY_CONFIG"]
     done = subprocess.run(
         make_command(*words), env=environment, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", capture_output=True
     )
@@ -79,6 +79,14 @@ def test_scan_and_scrub_go_on_after_an_unreadable_file(home: Path) -> None:
     assert 3 == done.returncode
     assert "scan: " in done.stdout
     assert "scrub: not everything could be checked" in done.stdout
+
+
+def test_file_that_was_never_read_has_no_record(home: Path) -> None:
+    """The finding does not promise one."""
+    said = " ".join(run(home, "scan", home).stdout.split())
+
+    assert "Permission denied. It is not recorded yet; the next scan tries again." in said
+    assert "record is kept" not in said
 
 
 def test_scrub_without_path_makes_no_catalog(home: Path) -> None:

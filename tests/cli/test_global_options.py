@@ -10,8 +10,10 @@ from pathlib import Path
 import click
 import pytest
 
-from integrity.cli.global_options import make_options
+from integrity.cli.global_options import list_repeated, make_options
 from integrity.cli.main import COMMANDS, cli
+from integrity.cli.session import Session
+from integrity.config import default_catalog_path
 from support.cli import Box, make_environment
 
 
@@ -146,9 +148,33 @@ def test_printed_command_can_be_run_as_it_stands(tmp_path: Path) -> None:
         ["dash", "-c", advised], env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True
     )
 
-    assert f"{Path(sys.executable).parent / 'integrity'} --catalog '{tmp_path}/c d.db' scrub" == advised
+    own = f"--config {tmp_path}/home/integrity.toml --catalog '{tmp_path}/c d.db'"
+    assert f"{Path(sys.executable).parent / 'integrity'} {own} scrub" == advised
     assert (0, "") == (done.returncode, done.stderr)
     assert "1 verified" in done.stdout
+
+
+def test_options_of_the_environment_are_repeated(tmp_path: Path) -> None:
+    """A command that is copied into a shell without these variables is about the same catalog."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/file").write_bytes(b"content")
+    printed = run_by_path(tmp_path / "home", "scan", str(tmp_path / "data"))
+    advised = printed.partition("next: ")[2].strip()
+    done = subprocess.run(["dash", "-c", advised], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
+
+    own = f"--config {tmp_path}/home/integrity.toml --catalog {tmp_path}/home/catalog.db"
+    assert f"{Path(sys.executable).parent / 'integrity'} {own} scrub" == advised
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "1 verified" in done.stdout
+
+
+def test_typed_default_is_repeated_where_the_environment_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next command of the same shell would be about the other one."""
+    usual = default_catalog_path()
+    monkeypatch.delenv("INTEGRITY_CATALOG", raising=False)
+    assert [] == list(list_repeated(Session(catalog_option=usual)))
+    monkeypatch.setenv("INTEGRITY_CATALOG", "/other.db")
+    assert ["--catalog", usual] == list(list_repeated(Session(catalog_option=usual)))
 
 
 def test_usage_errors_name_the_program_that_works(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_page_is_the_systems_only(integrity: Box, nobodys: Box) -> None:
     refused = run_as_nobody(nobodys, "service", "install", "--user", "--web")
 
     assert 2 == refused.code
-    assert "integrity web" in refused.stderr
+    assert refused.stderr.endswith(" web\n")
     assert not (nobodys.home / ".config/systemd").exists()
     assert "integrity web" in integrity.run("service", "show", "--user", "--web", expect=2).stderr
 

@@ -310,6 +310,22 @@ def test_second_run_finds_nothing_to_change(machine: SetupBox) -> None:
     assert before == machine.config.read_text()
 
 
+def test_other_configuration_without_questions(machine: SetupBox) -> None:
+    """It exits 3, for it is not set up as asked: the difference is shown, nothing is written, two ways on are named."""
+    machine.config.parent.mkdir()
+    machine.config.write_text('[[root]]\npath = "/srv/photos"\n')
+    before = machine.list_files()
+    done = run(machine, "--yes", "--no-test", "--root", "/srv/data", expect=3)
+
+    assert '\n+path = "/srv/data"' in done.stdout
+    assert "Nothing was changed." in done.stdout
+    assert f"\n  mv {machine.config} {machine.config}.old\n" in done.stdout
+    assert "config check\n" in done.stdout
+    assert before == machine.list_files()
+    machine.config.rename(f"{machine.config}.old")
+    run(machine, "--yes", "--no-test", "--root", "/srv/data")
+
+
 def test_no_disk_is_found(ext4: LoopFS, tmp_path: Path) -> None:
     """A folder can be named; nothing but that is asked of it."""
     (ext4.folder / "mine").mkdir()
@@ -456,8 +472,9 @@ def test_configured_disk_that_is_absent_stays(machine: SetupBox) -> None:
     machine.config.parent.mkdir()
     machine.config.write_text('[[root]]\npath = "/mnt/usb"\npresence = "sometimes"\n[[root]]\npath = "/srv/data"\n')
     done = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3)
+    (config,) = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3, is_json=True).of_type("config")
 
-    proposed = tomllib.loads(Path(f"{machine.config}.proposed").read_text())
+    proposed = tomllib.loads(str(config["toml"]))
     assert [("/srv/data", "always"), ("/mnt/usb", "sometimes")] == [
         (root["path"], root.get("presence", "always")) for root in proposed["root"]
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from integrity import __version__
 from integrity.catalog import schema
 from support.generated import DOCUMENTS
 
@@ -45,6 +47,17 @@ def test_named_files_exist(document: Path) -> None:
     paths = [name for name in names if PLACEHOLDER not in name]
 
     assert [] == [path for path in paths if not ((ROOT / path).exists() or (PACKAGE / path).exists())]
+
+
+def test_version_has_its_changes() -> None:
+    """The newest version of the changelog is that of the program; a tag of the checkout is the same."""
+    versions = re.findall(r"(?m)^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"))
+    tags = subprocess.run(
+        ["git", "tag", "--points-at", "HEAD", "v*"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+
+    assert __version__ == versions[0]
+    assert all(tag == f"v{__version__}" for tag in tags)
 
 
 def test_readme_is_short() -> None:

@@ -42,6 +42,18 @@ def test_chroot_whose_root_is_no_mount_point(has: tuple[str, ...], ext4: LoopFS)
     assert "" == status.stderr  # it has no time zone either
 
 
+@pytest.mark.parametrize("has", [("proc",), ("proc", "sys", "dev")], ids="+".join)
+def test_setup_in_a_chroot(has: tuple[str, ...], ext4: LoopFS) -> None:
+    """The self-test finds its damage, without /var/tmp too, and the service that is written of starts."""
+    chroot = make_chroot(ext4.folder, *has)
+
+    said = chroot.run("setup", "--yes", "--root", "/data", "--mail-to", "none").stdout
+    assert "ok      one bit of a test file was flipped, and a scrub found it" in said
+    assert "No service was installed: systemd does not run here" in said
+    assert "1 file: 1 new" in chroot.run("scan").stdout
+    assert "/data: all is well" in chroot.run("config", "check").stdout or chroot.run("status").code == 0
+
+
 def test_disk_is_the_same_inside_and_outside_of_a_chroot(ext4: LoopFS) -> None:
     """Its UUID tells, so that what was recorded inside is not suspended outside."""
     chroot = make_chroot(ext4.folder, "proc")

@@ -179,7 +179,7 @@ def test_repair_where_the_service_may_not_write_names_the_command(integrity: Box
     ):
         do(integrity, Act(ActVerb.REPAIR, ALICE, path=bytes(root / "bad")))
 
-    assert f"integrity repair {root}/bad --apply" in str(caught.value)
+    assert f"{integrity.program} repair {root}/bad --apply" in str(caught.value)
     assert before == (root / "bad").read_bytes()
     assert not leftovers(root)
     (done,) = list_actions(integrity)

@@ -60,10 +60,12 @@ def older(release: Path) -> Path:
     )
     sh("git", "-C", checkout, "checkout", "--quiet", f"{added.strip()}^")
     shutil.copytree(TOP / "packaging", checkout / "packaging", dirs_exist_ok=True)
+    build = checkout / "packaging/deb/build"
+    build.write_text("".join(line for line in build.read_text().splitlines(True) if "share/man" not in line))
     for name, key, value in (
         ("pyproject.toml", "name", "integrity-nas"),
-        ("pyproject.toml", "version", "0.0.9"),
-        ("daemon/integrity/__init__.py", "__version__", "0.0.9"),
+        ("pyproject.toml", "version", "0.1.0"),
+        ("daemon/integrity/__init__.py", "__version__", "0.1.0"),
     ):
         text = (checkout / name).read_text()
         (checkout / name).write_text(re.sub(rf'(?m)^{key} = ".*"', f'{key} = "{value}"', text))
@@ -139,6 +141,17 @@ def read_catalog(box: SystemdBox, query: str) -> object:
     return value
 
 
+def go_back(box: SystemdBox, copy: str) -> None:
+    """Install the older version again, see that it says what is wrong, and bring back the catalog that it can read."""
+    box.run("systemctl", "stop", "integrity")
+    box.run("sh", "-c", "dpkg --install /mnt/older/*.deb")
+    said = box.run("integrity", "status", expect=4)
+    assert "newer integrity" in said
+    box.run("integrity", "catalog", "restore", copy, "--yes")
+    box.run("systemctl", "start", "integrity")
+    wait_until(lambda: box.show("integrity.service", "ActiveState") == "active", "the older service", timeout_s=600)
+
+
 def test_upgrade_from_the_version_before(release: Path, older: Path, tmp_path: Path) -> None:
     """The service is stopped, its catalog copied and upgraded, and it goes on; a purge leaves the catalog."""
     for number in range(FILES):
@@ -163,6 +176,9 @@ def test_upgrade_from_the_version_before(release: Path, older: Path, tmp_path: P
         copies = box.run("sh", "-c", "ls /var/lib/integrity/catalog.db.before-*").splitlines()
         assert 1 == len(copies)
         assert f".before-{SCHEMA_REVISION}-" in copies[0]
+
+        go_back(box, copies[0])
+        assert everything in box.run("integrity", "--json", "status")
 
         box.run("dpkg", "--remove", "integrity-nas")
         assert "inactive" == box.show("integrity.service", "ActiveState")

@@ -80,7 +80,7 @@ def test_closed_gate_is_mailed_and_so_is_its_release(integrity: Box, tmp_path: P
             [told] = sink.received
             assert "1 backup blocked by suspicious changes in home" in str(told.mail["Subject"])
             assert "This looks like ransomware" in " ".join(told.text.split())
-            assert f"integrity gate {tmp_path / 'home'}" in told.text
+            assert f"{integrity.program} gate {tmp_path / 'home'}" in told.text
 
             integrity.run("gate", tmp_path / "home", "--release", "--reason", "it was me", expect=0)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from integrity.paths import shell_word
 from support import AnyPath
 from support.warmstart import get_warm_start
 
@@ -119,7 +120,7 @@ def run_integrity(
             code, out, err = get_warm_start().run(list(args), environment, cwd, timeout)
         except TimeoutError as error:
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {error}") from None
-        return complete(code, out, err, is_json="--json" in args)
+        return _complete(environment, code, out, err, is_json="--json" in args)
     process = subprocess.Popen(
         make_command(*args),
         env=environment,
@@ -135,7 +136,19 @@ def run_integrity(
             process.kill()
             out, err = process.communicate()
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {out!r} {err!r}") from None
-    return complete(process.returncode, out, err, is_json="--json" in args)
+    return _complete(environment, process.returncode, out, err, is_json="--json" in args)
+
+
+def _complete(environment: Mapping[str, str], code: int, out: bytes, err: bytes, *, is_json: bool) -> Completed:
+    """Return what a user would read whose own folders the box's are: no printed command has its options."""
+    for option in name_own_options(environment):
+        out, err = (text.replace(os.fsencode(option), b"") for text in (out, err))
+    return complete(code, out, err, is_json=is_json)
+
+
+def name_own_options(environment: Mapping[str, str]) -> list[str]:
+    """Return the options by which printed commands name the configuration and the catalog of an environment."""
+    return [f" --{name} {shell_word(environment[f'INTEGRITY_{name.upper()}'])}" for name in ("config", "catalog")]
 
 
 def complete(code: int, out: bytes, err: bytes, *, is_json: bool) -> Completed:
@@ -174,6 +187,11 @@ class Box:
     def environment(self) -> dict[str, str]:
         """The environment, for programs that are started in another way."""
         return make_environment(self.home)
+
+    @property
+    def program(self) -> str:
+        """How commands begin that a service, a page or a mail of this box advises."""
+        return "".join(["integrity", *name_own_options(self.environment)])
 
     def configure(self, toml: str) -> Path:
         """Make ``toml`` the config of later runs and return its path."""

@@ -317,9 +317,11 @@ def _make_cgroup() -> Path:
     if own is None or not (base / "cgroup.procs").exists():
         pytest.skip("needs cgroup v2: it is not mounted")
     try:
-        return Path(tempfile.mkdtemp(prefix="systemdbox-", dir=base / own.lstrip("/")))
+        group = Path(tempfile.mkdtemp(prefix="systemdbox-", dir=base / own.lstrip("/")))
     except OSError as error:
         pytest.skip(f"needs to make cgroups: {error}")
+    group.chmod(0o755)  # the managers of users go through it to theirs
+    return group
 
 
 def _remove_cgroup(group: Path) -> bool:

@@ -56,14 +56,14 @@ def test_finding_shows_blocks_evidence_and_what_to_do(page: WebPage, watched: Wa
     number = next(one["id"] for one in findings if one["path"].endswith("b.jpg"))
     text = html.unescape(visitor.get(f"/findings/{number}").text)
 
-    assert f"integrity repair {watched.folder}/2019/b.jpg --from nightly" in text
+    assert f"{watched.box.program} repair {watched.folder}/2019/b.jpg --from nightly" in text
     assert "block 1 (counted from 0" in text
     assert 1 == len(re.findall(r'<rect class="in-copy" x="12"', text))
     assert 3 == len(re.findall(r'<rect class="intact" x="\d+" y="0" width="11"', text))
     record = watched.box.get_object("file", "explain", watched.folder / "2019" / "b.jpg")
     assert record["digests"]["md5"] in text
     assert "copy nightly" in text
-    assert "integrity manual rot" in text
+    assert f"{watched.box.program} manual rot" in text
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -278,7 +278,7 @@ def _spell(stored: str | None) -> str | None:
 def read_on(kinds: Iterable[FindingKind]) -> str:
     """Return the command that prints the pages about kinds of findings, the gravest first."""
     names = sorted(set(kinds), key=GRAVITY.__getitem__)
-    return f"integrity manual {' '.join(kind.value for kind in names)}"
+    return program.command("manual", *(kind.value for kind in names))
 
 
 def utc_time(seconds: int) -> str:

@@ -83,7 +83,7 @@ class Catalog:
         except OSError as error:
             raise CatalogError(
                 f"{show_path(path)}: cannot make a catalog: {error.strerror}; mend that, or choose another place:"
-                " integrity --catalog FILE"
+                f" {program.find_program()} --catalog FILE ..."
             ) from error
         return cls.open(path, writes=True, seal_key=seal_key, quick_check=False)
 

@@ -35,7 +35,6 @@ from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, Catalo
 from integrity.files.capability import get_capability
 from integrity.files.mounts import mount_of
 from integrity.files.replace_file import may_exchange, rename_to_free
-from integrity.paths import shell_path
 
 
 def build(path: bytes, sealer: Sealer, now: int) -> None:
@@ -275,7 +274,7 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
             if copy is None
             else (
                 ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
-                f" integrity catalog restore {shell_path(copy)}"
+                f" {program.command('catalog restore', copy)}"
             )
         )
         raise SchemaMismatch(

@@ -143,5 +143,5 @@ def _require_catalog(session: Session, daemon: DaemonClient) -> None:
     if daemon.catalog != os.path.realpath(session.catalog_path):
         raise CatalogError(
             f"{show_path(daemon.catalog)}: the service's catalog, which the gate reads and writes itself; run it as"
-            f" the backup is run: {program.sudo_command('gate ...')}"
+            f" the backup is run: {program.sudo_command('gate ...', is_default=True)}"
         )

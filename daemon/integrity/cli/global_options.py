@@ -35,12 +35,15 @@ def make_options(*, is_behind: bool = False) -> list[click.Parameter]:
 
 
 def _make_option(names: tuple[str, ...], attributes: dict[str, Any], *, is_behind: bool) -> click.Option:
-    word = next(name for name in names if name.startswith("--")).removeprefix("--")
-    variable = None if is_behind else f"INTEGRITY_{word.upper()}"
+    variable = None if is_behind else _variable(next(name for name in names if name.startswith("--")))
     # Eager: they hold for what another option of the command prints, too.
     return click.Option(
         names, **attributes, hidden=is_behind, envvar=variable, callback=_take, expose_value=False, is_eager=True
     )
+
+
+def _variable(option: str) -> str:
+    return f"INTEGRITY_{option.removeprefix('--').upper()}"
 
 
 def accept_behind(command: click.Command) -> None:
@@ -69,16 +72,21 @@ def _take(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def list_repeated(session: Session) -> Iterable[str | bytes]:
-    """Return the options that advised commands repeat: those in the environment hold for the next command, too."""
+    """
+    Return the options that advised commands repeat: whatever a shell without our variables would not use by itself.
+
+    A command is often copied into another shell than it was printed in, or mailed. XDG_* is no reason: all shells of a
+    user have it, and so have all commands in a container.
+    """
     from integrity.config import default_catalog_path, default_config_path
 
     given = (
-        ("config_path", "--config", session.config_path, default_config_path()),
-        ("catalog", "--catalog", session.catalog_option, default_catalog_path()),
+        ("--config", session.config_path, default_config_path()),
+        ("--catalog", session.catalog_option, default_catalog_path()),
     )
-    for name, option, value, default in given:
-        if value is None or name not in session.typed:
+    for option, value, default in given:
+        if value is None:
             continue
         place = value if b"://" in value else os.path.abspath(value)
-        if place != default:
+        if place != default or _variable(option) in os.environ:
             yield from (option, place)

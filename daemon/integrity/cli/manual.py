@@ -10,6 +10,7 @@ from importlib.resources.abc import Traversable
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
 from integrity.cli.params import PATH
@@ -43,7 +44,7 @@ def manual(context: click.Context, topics: tuple[str, ...], man_pages: bytes | N
     pages = _find_pages()
     unknown = [topic for topic in topics if topic not in pages]
     if unknown:
-        raise ConfigError(f"there is no page {unknown[0]}; all pages:  integrity manual")
+        raise ConfigError(f"there is no page {unknown[0]}; all pages:  {program.command('manual')}")
     if not topics:
         width = max(map(len, pages))
         for name, page in pages.items():
@@ -90,10 +91,10 @@ def _write_man_pages(context: click.Context, folder: bytes) -> None:
     """Write every man page into the folder of its section, which is made if it is missing."""
     from integrity.cli.man_pages import write_man_pages
 
-    program = context.find_root()
-    assert isinstance(program.command, click.Group)
+    top = context.find_root()
+    assert isinstance(top.command, click.Group)
     try:
-        for name, text in write_man_pages(program.command, program):
+        for name, text in write_man_pages(top.command, top):
             place = os.path.join(folder, os.fsencode(name))
             os.makedirs(os.path.dirname(place), exist_ok=True)
             with open(place, "w", encoding="utf-8") as file:

@@ -2,7 +2,8 @@
 ``integrity setup``: look, propose, ask, test, write the configuration, and start the service.
 
 I1  Nothing is written before the last question is answered.
-I2  A configuration that is there is never replaced: the difference is shown, and the proposal is saved beside it.
+I2  A configuration that is there is never replaced: the difference is shown, and whoever is asked may save the proposal
+    beside it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import grp
 import os
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.setup_flow import SetupQuestions, SetupResult, TestedMail
@@ -87,14 +87,7 @@ class _Setup:
         done = f"written: {', '.join(map(show_path, self._written))}"
         if self._has_config or self._plan.why_not:
             return done
-        return f"{done}; to go on: {self._name} service install {self._user_option}--now"
-
-    @property
-    def _name(self) -> str:
-        """The command as a shell finds it."""
-        found = shutil.which("integrity")
-        is_found = found is not None and os.path.realpath(found) == os.path.realpath(os.fsdecode(self._plan.program))
-        return "integrity" if is_found else shell_path(self._plan.program)
+        return f"{done}; to go on: {program.command(f'service install {self._user_option}--now')}"
 
     @property
     def _user_option(self) -> str:
@@ -116,7 +109,7 @@ class _Setup:
         elif self._has_config and not self._asker.asks:
             return ExitCode.INCOMPLETE
         if result.mail.problem:
-            how = f"correct [mail], then: {self._name} alert test"
+            how = f"correct [mail], then: {program.command('alert test')}"
             self._output.warn(f"no mail could be sent: {result.mail.problem}; {how}")
             return ExitCode.INCOMPLETE
         return ExitCode.OK
@@ -141,23 +134,24 @@ class _Setup:
             ConfigError: one should be, and its program or its files rule that out.
         """
         scope = Scope.SYSTEM if os.geteuid() == 0 else Scope.USER
-        program = units.find_program()
+        script = units.find_program()
         why_not = self._find_reason(scope, installs=installs)
         if why_not:
-            return ServicePlan(scope, program, why_not)
-        hint = "; or, without a service: integrity setup --no-service"
+            return ServicePlan(scope, script, why_not)
+        hint = f"; or, without a service: {program.command('setup --no-service')}"
         if scope is Scope.SYSTEM:
             try:
-                units.require_reachable(program)
+                units.require_reachable(script)
             except ConfigError as error:
                 raise ConfigError(f"{error}{hint}") from error
-        files = units.make_units(scope, program)
+        files = units.make_units(scope, script)
         if edited := [show_path(file.path) for file in files if units.find_state(file) is UnitState.EDITED]:
             raise ConfigError(
                 f"{', '.join(edited)}: edited, or not written by integrity, so setup does not replace it; run:"
-                f" integrity service install --force, which keeps it beside the new one, then setup again{hint}"
+                f" {program.command('service install --force')}, which keeps it beside the new one, then setup"
+                f" again{hint}"
             )
-        return ServicePlan(scope, program)
+        return ServicePlan(scope, script)
 
     def _find_reason(self, scope: Scope, *, installs: bool) -> str:
         """Return why no service is installed; empty if one is."""
@@ -181,7 +175,7 @@ class _Setup:
         if obstacle is not None:
             raise ConfigError(
                 f"{show_path(self._place)}: can't be written: {obstacle}; mend that, or name another file:"
-                " integrity --config FILE setup"
+                f" {program.find_program()} --config FILE setup"
             )
 
     def _make_text(self, result: SetupResult) -> str:
@@ -245,8 +239,21 @@ class _Setup:
         for line in lines:
             self._output.tell(line)
         self._give(proposed, text, is_written=False)
-        self._offer(proposed, text)
+        if self._asker.asks:
+            self._offer(proposed, text)
+        else:
+            self._tell_choice()
         return False
+
+    def _tell_choice(self) -> None:
+        """Say how to go on where nobody was asked: which of the two configurations is right, a person must say."""
+        tell, place = self._output.tell, shell_path(self._place)
+        tell("\nNothing was changed. To use what is proposed, move the present configuration away and repeat this:")
+        tell(f"  mv {place} {place}.old")
+        tell("To keep the present one:")
+        user = self._user_option
+        is_service = not self._plan.why_not
+        tell(f"  {program.command(f'service install {user}--now' if is_service else 'config check')}")
 
     def _offer(self, proposed: bytes, text: str) -> None:
         """Save a proposal beside the configuration, unless one is there, and say what to do."""
@@ -261,9 +268,11 @@ class _Setup:
         self._save(proposed, text)
         place, other = shell_path(self._place), shell_path(proposed)
         tell(f"\n{show_path(proposed)}: written. To use it:")
-        tell(f"  {self._name} --config {other} config check && mv {place} {place}.old && mv {other} {place}")
+        tell(
+            f"  {program.find_program()} --config {other} config check && mv {place} {place}.old && mv {other} {place}"
+        )
         user = self._user_option
-        tell(f"  systemctl {user}reload integrity        # or, if no service runs: {self._name} setup")
+        tell(f"  systemctl {user}reload integrity        # or, if no service runs: {program.command('setup')}")
 
     def _save(self, place: bytes, text: str, *, password: str = "") -> None:
         is_system = self._plan.scope is Scope.SYSTEM
@@ -333,7 +342,7 @@ class _Setup:
         if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
             say()
             say("If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the")
-            say(f"configuration, and try again: {self._name} alert test")
+            say(f"configuration, and try again: {program.command('alert test')}")
 
     def _tell_service(self, result: SetupResult) -> None:
         say, config = self._output.say, result.config
@@ -342,35 +351,34 @@ class _Setup:
         for line in views.describe_next(_find_next_steps(result)):
             say(line)
         say()
-        say(f"How it does:        {self._name} status")
+        say(f"How it does:        {program.command('status')}")
         say(f"Configuration:      {show_path(self._place)}; after a change: systemctl {user}reload integrity")
         say(f"Records:            {show_path(config.catalog)}; a backup of them is made every day")
         say(f"Log:                journalctl {user}-u integrity")
         say(f"To stop it:         systemctl {user}disable --now integrity")
-        say(f"To remove it:       {self._name} service uninstall{' --user' if user else ''}    (records stay)")
+        say(f"To remove it:       {program.command(f'service uninstall {user}'.strip())}    (records stay)")
 
     def _tell_cron(self, result: SetupResult) -> None:
         """Say how to do without a service."""
         say, config = self._output.say, result.config
-        program, name = shell_path(self._plan.program), self._name
+        job = shell_path(self._plan.program)
         if self._place != default_config_path():
-            program += f" --config {shell_path(self._place)}"
-            name += f" --config {shell_path(self._place)}"
+            job += f" --config {shell_path(self._place)}"
         say(wrap(f"No service was installed: {self._plan.why_not}. Record your files now:"))
-        say(f"  {name} scan")
+        say(f"  {program.command('scan')}")
         if manager.is_running(self._plan.scope) and self._place == default_config_path():
             say("To install the service later:")
-            say(f"  {self._name} service install {self._user_option}--now")
+            say(f"  {program.command(f'service install {self._user_option}--now')}")
         say(wrap("What it does, mail included, this does as well; start it at boot, by cron say (crontab -e):"))
-        say(f"  @reboot  {program} daemon")
+        say(f"  @reboot  {job} daemon")
         say(wrap("Or let cron verify what is due. It mails what is printed, which is nothing while all is well:"))
         if config.mail.to:
             say(f"  MAILTO={','.join(config.mail.to)}")
         for times, limit in views.make_cron_times(config.schedule.scrub):
-            say(f"  {times}  {program} -q scrub --due{limit}")
+            say(f"  {times}  {job} -q scrub --due{limit}")
         for copy in config.copies:
-            say(f"  0 3 * * 0  {program} -q compare {shell_path(copy.of)} --with {copy.name}")
-        say(f"How it does:  {name} status")
+            say(f"  0 3 * * 0  {job} -q compare {shell_path(copy.of)} --with {copy.name}")
+        say(f"How it does:  {program.command('status')}")
         say(f"To stop it:   remove these lines; your records stay in {show_path(config.catalog)}")
 
 

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 import click
 
+from integrity import program
 from integrity.cli.output import Output
 from integrity.errors import ConfigError, printable, show_path
 from integrity.paths import shell_path
@@ -215,7 +216,7 @@ def require_terminal(*, is_json: bool) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
             "setup asks its questions on a terminal, and there is none; to take the default answers, give --yes;"
-            " other answers are options: integrity setup --help"
+            f" other answers are options: {program.command('setup --help')}"
         )
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # names may be any bytes (R10)

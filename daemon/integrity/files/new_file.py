@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from contextlib import suppress
+from typing import BinaryIO
 
 from integrity.files.replace_file import rename_to_free
+
+_WRITING_S = 60
+"""No writer needs longer."""
 
 
 def write_new_file(path: bytes, content: bytes, *, mode: int, folder_mode: int) -> None:
@@ -64,16 +69,50 @@ def _make_folders(folder: bytes, mode: int) -> list[bytes]:
 
 
 def _write(folder_fd: int, name: bytes, content: bytes, mode: int) -> None:
-    partial = b"." + name + b".new-" + secrets.token_hex(4).encode()
+    """Write a file without a name, and name it in the end: a killed writer leaves nothing."""
+    try:
+        fd = os.open(b".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=folder_fd)
+    except OSError:  # FUSE and some network file systems have none; the other way finds out if it was something else
+        _write_named(folder_fd, name, content, mode)
+        return
+    with open(fd, "wb") as file:
+        _fill(file, content, mode)
+        try:
+            os.link(b"/proc/self/fd/%d" % fd, name, dst_dir_fd=folder_fd)
+        except FileExistsError:
+            raise
+        except OSError:
+            _write_named(folder_fd, name, content, mode)
+            return
+    os.fsync(folder_fd)
+
+
+def _write_named(folder_fd: int, name: bytes, content: bytes, mode: int) -> None:
+    partial = make_partial_name(folder_fd, name)
     try:
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder_fd)
         with open(fd, "wb") as file:
-            file.write(content)
-            os.fchmod(fd, mode)
-            file.flush()
-            os.fsync(fd)
+            _fill(file, content, mode)
         rename_to_free(folder_fd, partial, name, has_flags=True)
         os.fsync(folder_fd)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(partial, dir_fd=folder_fd)
+
+
+def _fill(file: BinaryIO, content: bytes, mode: int) -> None:
+    file.write(content)
+    os.fchmod(file.fileno(), mode)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def make_partial_name(folder_fd: int, name: bytes) -> bytes:
+    """Return a free name beside a file, for its content until that is complete; remove what killed writers left."""
+    prefix = b"." + name + b".new-"
+    for left in map(os.fsencode, os.listdir(folder_fd)):
+        if left.startswith(prefix):
+            with suppress(OSError):
+                if os.stat(left, dir_fd=folder_fd).st_mtime < time.time() - _WRITING_S:
+                    os.unlink(left, dir_fd=folder_fd)
+    return prefix + secrets.token_hex(4).encode()

@@ -172,13 +172,14 @@ def one_good_copy(mirror: Mirror) -> str:
     )
 
 
-def unreadable(reason: str, ranges: Sequence[ByteRange]) -> str:
+def unreadable(reason: str, ranges: Sequence[ByteRange], *, is_recorded: bool) -> str:
     """Describe what could not be read."""
+    record = "Its record is kept." if is_recorded else "It is not recorded yet; the next scan tries again."
     if not ranges:
-        return f"The file can't be read: {reason}. Its record is kept."
+        return f"The file can't be read: {reason}. {record}"
     size = sum(length for _, length in ranges)
     places = "1 place" if len(ranges) == 1 else f"{len(ranges):,} places"
-    return f"{size:,} bytes in {places} can't be read: {reason}. Its record is kept."
+    return f"{size:,} bytes in {places} can't be read: {reason}. {record}"
 
 
 def unstable(error: Unstable | None = None) -> str:

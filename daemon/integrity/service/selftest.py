@@ -52,7 +52,8 @@ BAD_BYTE = BAD_BLOCK * _MIB + 12345
 _SIZE_BYTES = 3 * _MIB - 4000  # three blocks, the last one partial
 
 _ROOT = b"integrity-self-test"
-_PARENT = "/var/tmp"  # noqa: S108 - made by mkdtemp; it lies on a disk, where /tmp is often memory (file-hierarchy(7))
+_PARENTS = ("/var/tmp", "/tmp")  # noqa: S108 - made by mkdtemp
+"""The first lies on a disk, where the second is often memory (file-hierarchy(7)); bare systems may lack it."""
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def make_folder() -> Iterator[bytes]:
     Raises:
         ConfigError: the folder can't be made.
     """
-    parent = os.environ.get("TMPDIR") or _PARENT
+    parent = os.environ.get("TMPDIR") or next(filter(os.path.isdir, _PARENTS), _PARENTS[0])
     with _writing(os.fsencode(parent)):
         made = tempfile.TemporaryDirectory(prefix="integrity-", dir=parent)
     with made as name:

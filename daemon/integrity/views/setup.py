@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity import program
 from integrity.config import format_duration, format_size, spell_duration
 from integrity.config.times import Cron, read_windows
 from integrity.errors import show_path
@@ -92,8 +93,8 @@ def describe_mail_ways(ways: MailWays) -> str:
     if ways.has_sendmail:
         return f"This machine sends mail through {ways.program}; {mailbox}."
     if ways.has_server:
-        program = f" ({ways.program})" if ways.program else ""
-        return f"A mail server answers on this machine{program}; {mailbox}."
+        name = f" ({ways.program})" if ways.program else ""
+        return f"A mail server answers on this machine{name}; {mailbox}."
     if ways.program:
         return f"{ways.program} needs rights that the service does not have, and no mail server answers here."
     return "No mail program was found, and no mail server answers here."
@@ -102,7 +103,7 @@ def describe_mail_ways(ways: MailWays) -> str:
 def describe_mail(mail: Mail) -> str:
     """Say to whom mails go, and which way."""
     if not mail.to:
-        return "none: nobody will be told of damage; look at integrity status yourself"
+        return f"none: nobody will be told of damage; look yourself: {program.command('status')}"
     way = "sendmail" if mail.transport == "sendmail" else f"{mail.host}:{mail.port}"
     return f"{', '.join(mail.to)}, through {way}"
 

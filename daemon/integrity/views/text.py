@@ -213,7 +213,7 @@ def _describe_here(compared: Compared) -> Iterator[str]:
     if compared.read_here:
         yield f"{count(compared.read_here, 'file')} read{'' if compared.cached else ' from the disk'}"
     if compared.known_by_record and compared.oldest_record_at is not None:
-        hint = "--read reads both sides" if compared.can_read else "integrity scrub reads them"
+        hint = "--read reads both sides" if compared.can_read else f"{program.command('scrub')} reads them"
         yield (
             f"{count(compared.known_by_record, 'file')} known by their record only, the oldest last read"
             f" {local_time(compared.oldest_record_at)} ({hint})"

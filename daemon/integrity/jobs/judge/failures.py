@@ -136,7 +136,7 @@ class Failures:
             RecordSuperseded: the record was replaced meanwhile.
         """
         ranges = error.ranges if isinstance(error, Unreadable) else ()
-        text = messages.unreadable(str(error), ranges)
+        text = messages.unreadable(str(error), ranges, is_recorded=record is not None)
         with self._run.writing() as connection:
             self._run.open_finding(connection, FindingKind.UNREADABLE, text, path=path, record=record, ranges=ranges)
         self._account.open_paths.add(path)

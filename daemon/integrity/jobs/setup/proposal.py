@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
+from integrity import program
 from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, RootSettings
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.targets import is_inside
@@ -87,7 +88,8 @@ def find_name_problem(path: bytes) -> str | None:
     try:
         path.decode("utf-8")
     except UnicodeDecodeError:
-        return "its name is not UTF-8, and the configuration is; rename it, or record it with: integrity scan FOLDER"
+        advice = program.command("scan FOLDER")
+        return f"its name is not UTF-8, and the configuration is; rename it, or record it with: {advice}"
     return None
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from importlib import resources
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from typing import NamedTuple
 from integrity import program
 from integrity.config.places import find_user_folder
 from integrity.errors import AppError, ConfigError, show_path
+from integrity.files.new_file import make_partial_name
 
 _UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in a path
 
@@ -386,19 +386,22 @@ def _explaining(path: bytes, done: str) -> Iterator[None]:
 
 def _write(unit: UnitFile) -> None:
     """Write a file atomically."""
-    os.makedirs(os.path.dirname(unit.path), exist_ok=True)
-    partial = unit.path + b".new-" + secrets.token_hex(4).encode()
+    folder, name = os.path.split(unit.path)
+    os.makedirs(folder, exist_ok=True)
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    partial = make_partial_name(folder_fd, name)
     try:
-        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder_fd)
         with open(fd, "wb") as file:
             file.write(unit.content)
             os.fchmod(fd, 0o644)  # whatever the umask: other users must be able to read it
             file.flush()
             os.fsync(fd)
-        os.rename(partial, unit.path)
+        os.rename(partial, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
     finally:
-        if os.path.lexists(partial):
-            os.unlink(partial)
+        with suppress(FileNotFoundError):
+            os.unlink(partial, dir_fd=folder_fd)
+        os.close(folder_fd)
 
 
 def _put_aside(path: bytes) -> bytes:
