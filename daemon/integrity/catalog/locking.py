@@ -100,8 +100,8 @@ def upgrade_mark(catalog: bytes) -> Iterator[None]:
         os.fchmod(fd, stat.S_IMODE(owner.st_mode) & 0o444 | 0o600)
     except OSError as error:
         raise CatalogError(
-            f"{show_path(path)}: can't be made, so the catalog was not upgraded: {error.strerror}; free space there, and"
-            " check its permissions"
+            f"{show_path(path)}: can't be made, so the catalog was not upgraded: {error.strerror}; free space there,"
+            " and check its permissions"
         ) from error
     try:
         with suppress(BlockingIOError):
