@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.web.conftest import Watched
 
+from support.bitrot import rot
 from support.service import Service
 from support.stored import query
 from support.webpage import PASSWORD, Reply, WebClient, WebPage
@@ -40,6 +41,13 @@ class Owner:
 
 def find_number(watched: Watched) -> int:
     return next(int(one["id"]) for one in watched.box.findings("findings") if one["path"].endswith("b.jpg"))
+
+
+def find_seen(reply: Reply) -> str:
+    """Return what a form says that it was shown with."""
+    found = re.search(r'name="seen" value="(\w+)"', reply.text)
+    assert found is not None, reply.text
+    return found[1]
 
 
 def find_state(watched: Watched, number: int) -> str:
@@ -79,25 +87,74 @@ def test_damaged_file_is_mended(page: WebPage, watched: Watched) -> None:
     file = watched.folder / "2019" / "b.jpg"
     good = (watched.folder / "2019" / "a.jpg").read_bytes()  # they were planted with the same content
     plan = owner.send("plan", id=number)
+    seen = find_seen(plan)
 
     assert "intact in nightly" in html.unescape(plan.text)
-    assert 403 == owner.send("repair", id=number, password="a guess").status
+    assert "--" not in re.sub(r"<[^>]*>", "", plan.text)
+    assert 403 == owner.send("repair", id=number, seen=seen, password="a guess").status
     assert good != file.read_bytes()
-    done = owner.send("repair", id=number, password=PASSWORD)
+    done = owner.send("repair", id=number, seen=seen, password=PASSWORD)
     assert 200 == done.status, html.unescape(done.text)
     assert good == file.read_bytes()
     assert "resolved" == find_state(watched, number)
     assert "repair" in owner.client.get("/history").text
 
 
+@pytest.mark.parametrize("shown", ["plan", "nothing"])
+def test_plan_that_changed_is_shown_instead_of_carried_out(page: WebPage, watched: Watched, shown: str) -> None:
+    """More of the file was damaged meanwhile: nothing is done before that plan was confirmed, too."""
+    owner, number = Owner(page), find_number(watched)
+    file = watched.folder / "2019" / "b.jpg"
+    seen = find_seen(owner.send("plan", id=number)) if shown == "plan" else ""
+    rot(file, 9)
+    damaged = file.read_bytes()
+
+    new = owner.send("repair", id=number, seen=seen, password=PASSWORD)
+    assert (409, True) == (new.status, "This is the new plan" in new.text)
+    assert "2 blocks: 0-1 of 4" in new.text
+    assert damaged == file.read_bytes()
+    assert "open" == find_state(watched, number)
+    assert 200 == owner.send("repair", id=number, seen=find_seen(new), password=PASSWORD).status
+    assert (watched.folder / "2019" / "a.jpg").read_bytes() == file.read_bytes()
+
+
+def test_content_that_was_not_shown_is_not_accepted(page: WebPage, watched: Watched) -> None:
+    """It changed on the disk after the page was shown, or after the last scrub; or no page was shown."""
+    owner, number = Owner(page), find_number(watched)
+    seen = find_seen(owner.client.get(f"/findings/{number}"))
+    rot(watched.folder / "2019" / "b.jpg", 9)
+
+    for token in (seen, "", "nothing", "0" * 64):
+        refused = owner.send("accept", id=number, seen=token, reason="as it should be", password=PASSWORD)
+        assert (409, True) == (refused.status, "not what was shown" in refused.text), token
+        assert "open" == find_state(watched, number)
+    watched.box.run("scrub", watched.folder / "2019", expect=1)
+    assert 409 == owner.send("accept", id=number, seen=seen, reason="now", password=PASSWORD).status
+    seen = find_seen(owner.client.get(f"/findings/{number}"))
+    assert 200 == owner.send("accept", id=number, seen=seen, reason="now", password=PASSWORD).status
+
+
+def test_guesses_of_others_do_not_stop_the_owner(page: WebPage, watched: Watched) -> None:
+    """Whoever shares the owner's address can make log-ins wait, but not the password that an action asks for."""
+    owner, number, thief = Owner(page), find_number(watched), page.client()
+    while thief.log_in("a guess").status != 429:
+        pass
+
+    assert 409 == owner.send("accept", id=number, seen="x", reason="x", password=PASSWORD).status
+    replies = [owner.send("accept", id=number, reason="x", password="a guess").status for _ in range(7)]
+    assert (403, 429) == (replies[0], replies[-1])
+
+
 def test_file_is_accepted_with_the_password_only(page: WebPage, watched: Watched) -> None:
     """A reason is needed, as the command needs one."""
     owner, number = Owner(page), find_number(watched)
 
-    assert 403 == owner.send("accept", id=number, reason="as it should be", password="").status
+    seen = find_seen(owner.client.get(f"/findings/{number}"))
+
+    assert 403 == owner.send("accept", id=number, seen=seen, reason="as it should be", password="").status
     assert "open" == find_state(watched, number)
-    assert 409 == owner.send("accept", id=number, reason="", password=PASSWORD).status
-    assert 200 == owner.send("accept", id=number, reason="as it should be", password=PASSWORD).status
+    assert 409 == owner.send("accept", id=number, seen=seen, reason="", password=PASSWORD).status
+    assert 200 == owner.send("accept", id=number, seen=seen, reason="as it should be", password=PASSWORD).status
     assert "resolved" == find_state(watched, number)
     assert [("as it should be",)] == query(watched.box, "SELECT reason FROM action WHERE verb = 'accept'")
 

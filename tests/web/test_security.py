@@ -9,9 +9,12 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import anyio
 import pytest
 
+from integrity.web.passwords import PasswordStore
 from support.cli import Box
 from support.webpage import PASSWORD, WebClient, WebPage
 
@@ -78,6 +81,31 @@ def test_guessing_is_slowed_down(page: WebPage) -> None:
     assert int(refused.headers["Retry-After"]) > 0
 
 
+def test_guesses_take_no_thread_that_makes_pages(tmp_path: Path) -> None:
+    """Hashing a password is slow on purpose: many guesses wait for each other, and pages for none of them."""
+    store = PasswordStore(bytes(tmp_path / "state"))
+    store.set_password(PASSWORD)
+
+    async def guess() -> list[int]:
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(store.check, "a guess")
+            await anyio.lowlevel.checkpoint()
+            return [int(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)]
+
+    assert [0] == anyio.run(guess)
+
+
+@pytest.mark.parametrize("place", ["/findings/", "/runs/", "/browse/", "/api/v1/findings/"])
+def test_numbers_of_any_length_are_no_bug(page: WebPage, place: str) -> None:
+    """There is no such page, and the log does not grow by what was asked for."""
+    visitor = page.visitor()
+
+    for length in (18, 19, 25, 5000):
+        assert 404 == visitor.get(place + "9" * length).status, length
+    assert "bug" not in page.log
+
+
 def test_guesses_at_the_same_moment_count_as_well(page: WebPage) -> None:
     """Sixty at once are no more than five."""
     answers: list[int] = []
@@ -127,7 +155,11 @@ def test_session_can_not_be_chosen_forged_or_kept(page: WebPage) -> None:
     visitor.log_in()
     cookie = visitor.cookie
     assert "chosen" not in cookie
-    for forged in (cookie[:-1] + ("A" if cookie[-1] != "A" else "B"), "integrity_session=" + "x" * 60, cookie + "."):
+    for forged in (
+        cookie[:-9] + ("A" if cookie[-9] != "A" else "B") + cookie[-8:],
+        "integrity_session=" + "x" * 60,
+        cookie + ".",
+    ):
         thief = page.client()
         thief.cookie = forged
         assert 303 == thief.get("/").status

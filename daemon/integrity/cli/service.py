@@ -15,9 +15,10 @@ from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.extras import require_web
-from integrity.paths import path_fields
+from integrity.paths import path_fields, shell_path
 
 if TYPE_CHECKING:
+    from integrity.config import Config
     from integrity.service.systemd.manager import SystemdStep
     from integrity.service.systemd.units import Scope, UnitChange
 
@@ -85,11 +86,12 @@ def install(
         require_web()
     reads = _find_what_the_page_reads() if has_page else []
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
+    writes = _find_catalog_folders()
     place = units.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
     files = units.make_units(
-        scope, place, root_folder or b"/", has_page=has_page, page_reads=reads, repair_in=repair_in
+        scope, place, root_folder or b"/", has_page=has_page, page_reads=reads, repair_in=repair_in, writes=writes
     )
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
@@ -102,7 +104,10 @@ def install(
     if not manager.is_running(scope):
         _say_steps(session, "systemd does not run here, so nothing was started. Where it does:", [*steps, *starting])
         return ExitCode.OK
-    manager.take([*steps, *starting] if now else steps)
+    manager.take(steps)
+    if not is_user:
+        _require_writable(writes)
+    manager.take(starting if now else [])
     if now:
         session.output.say(f"started; see how it does:  {program.command('status')}")
         if has_page:
@@ -144,6 +149,7 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
             has_page=is_system,
             page_reads=[b"/srv"],
             repair_in=[b"/"] if is_system else (),
+            writes=[b"/srv"],
         )
         if units.find_state(unit) is not units.UnitState.ABSENT or unit.path.endswith(b"/integrity.service")
     ]
@@ -183,7 +189,14 @@ def show(session: Session, is_user: bool, has_page: bool, allow_repair: bool) ->
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
     reads = _find_what_the_page_reads() if has_page else []
-    for unit in units.make_units(scope, find_program(), has_page=has_page, page_reads=reads, repair_in=repair_in):
+    for unit in units.make_units(
+        scope,
+        find_program(),
+        has_page=has_page,
+        page_reads=reads,
+        repair_in=repair_in,
+        writes=_find_catalog_folders(),
+    ):
         text = unit.content.decode()
         session.output.tell(f"# {show_path(unit.path)}\n{text}")
         session.output.give("unit", path_fields("path", unit.path) | {"text": text})
@@ -221,14 +234,40 @@ def _find_folders_to_repair(is_user: bool) -> list[bytes]:
     return roots
 
 
-def _find_what_the_page_reads() -> list[bytes]:
-    """Return the folder of the catalog and the files that the page reads, by the service's configuration."""
+def _load_config() -> Config:
+    """Return the service's configuration; the default one if it has errors, which ``_tell_recipients`` tells."""
     from integrity.config import Config, load_config
 
     try:
-        config = load_config()
-    except ConfigError:  # ``_tell_recipients`` says what is wrong with it
-        config = Config()
+        return load_config()
+    except ConfigError:
+        return Config()
+
+
+def _find_catalog_folders() -> list[bytes]:
+    """Return the real folders of the catalog and of its backups."""
+    config = _load_config()
+    folders = [os.path.dirname(os.path.realpath(config.catalog)), os.path.realpath(config.catalog_backup.folder or b"")]
+    return list(dict.fromkeys(folders if config.catalog_backup.folder else folders[:1]))
+
+
+def _require_writable(folders: list[bytes]) -> None:
+    """Refuse to start a service that can't write its catalog, and say what lets it."""
+    from integrity.service.systemd import manager, units
+
+    folder = manager.find_unwritable(units.find_closed(folders))
+    if folder is not None:
+        way = f"install -d -o integrity -g integrity -m 750 {shell_path(folder)}"
+        raise ConfigError(
+            f"{show_path(folder)}: the catalog or its backups are to lie there, and it is missing, or belongs to"
+            f" another user than the service's, `integrity`; choose a folder of its own, make it: {way}; then run this"
+            " again"
+        )
+
+
+def _find_what_the_page_reads() -> list[bytes]:
+    """Return the folder of the catalog and the files that the page reads, by the service's configuration."""
+    config = _load_config()
     folders = [os.path.dirname(place) for place in (config.catalog, os.path.realpath(config.catalog))]
     web = config.web
     files = [one for one in (web.token_file, web.tls_certificate, web.tls_key, config.seal_key_file) if one]

@@ -146,7 +146,7 @@ def _accept(context: Context, act: Act) -> ActDone:
         left_out = f"; damaged files left out: {plan.left_out:,}" if plan.left_out else ""
         return ActDone(f"{show_path(path)}: accepted {changed:,} changed and {removed:,} deleted files{left_out}")
     (target,) = find_file_targets(context.catalog, [path])
-    done = accept_file(context, target, act.reason)
+    done = accept_file(context, target, act.reason, seen=act.seen)
     if done.outcome is AcceptedAs.FAILED:
         raise AppError(f"{show_path(path)}: not accepted: {printable(done.message)}")
     what = "its present content is the baseline" if done.outcome is AcceptedAs.CONTENT else "it is gone, and its record"
@@ -158,8 +158,10 @@ def _plan_repair(context: Context, act: Act) -> FilePlan:
     return plan
 
 
-def _repair(context: Context, act: Act) -> ActDone:
+def _repair(context: Context, act: Act) -> ActDone | FilePlan:
     plan, done = _run_repair(context, act, applies=True)
+    if act.seen and act.seen != plan.token:
+        return plan  # nothing was done: the person decided about another plan
     name = show_path(_get_path(act))
     if done is None and plan.outcome is PlanOutcome.WHOLE:
         return ActDone(
@@ -191,7 +193,7 @@ def _run_repair(context: Context, act: Act, *, applies: bool) -> tuple[FilePlan,
         )
     plans: list[FilePlan] = []
     done: list[RepairedFile] = []
-    runner.repair(context, wanted, RepairOptions(applies=applies), plans.append, done.append)
+    runner.repair(context, wanted, RepairOptions(applies=applies, token=act.seen), plans.append, done.append)
     if context.stop.is_set() and not done:
         raise AppError(f"{show_path(path)}: the repair was interrupted; nothing was changed, try again")
     if not plans:

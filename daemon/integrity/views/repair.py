@@ -11,7 +11,7 @@ from integrity.config import format_size
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, path_fields
 from integrity.views.objects import JsonObject, iso_time
-from integrity.views.text import local_time
+from integrity.views.text import PLAIN, local_time
 
 if TYPE_CHECKING:
     from integrity.jobs.repair.apply import RepairedFile
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 _RUNS_SHOWN = 20
 
 
-class _Unstyled:
-    """Leave words as they are."""
+def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool, has_options: bool = True) -> Iterator[str]:
+    """
+    Write what a repair would do to a file, or does if it applies the plan.
 
-    def style(self, text: str, color: str) -> str:  # noqa: ARG002 - see Styler
-        return text
-
-
-def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool) -> Iterator[str]:
-    """Write what a repair would do to a file, or does if it applies the plan."""
+    Args:
+        has_options: the reader can type --apply and --discard.
+    """
     heads = {
         "whole": ("intact: every block is as recorded; nothing to repair", "green"),
         "repairable": ("can be repaired", "green"),
@@ -65,7 +63,7 @@ def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool) -> Iterator[
     for other in plan.others:
         yield f"  also named {show_path(absolute(plan.root, other.path))}; all names are replaced together"
     if plan.outcome.value == "repairable":
-        yield from _describe_apply(plan, applies=applies)
+        yield from _describe_apply(plan, applies=applies, has_options=has_options)
 
 
 def _describe_damage(plan: FilePlan, expected: Expected) -> str:
@@ -105,7 +103,7 @@ def _find_runs(blocks: tuple[int, ...]) -> Iterator[str]:
             start = index
 
 
-def _describe_apply(plan: FilePlan, *, applies: bool) -> Iterator[str]:
+def _describe_apply(plan: FilePlan, *, applies: bool, has_options: bool) -> Iterator[str]:
     record = plan.record
     assert record is not None
     verified = "" if record.verified_at is None else f", last verified {local_time(record.verified_at)}"
@@ -116,21 +114,23 @@ def _describe_apply(plan: FilePlan, *, applies: bool) -> Iterator[str]:
         yield f"  proof      all blocks of the file match {recorded}; no copy is needed"
     if applies:
         return
+    label = "--apply" if has_options else "repair"
     if plan.inspection is None:
-        yield "  --apply    writes the whole file, verifies it from disk, then moves it into place;"
+        yield f"  {label:<10} writes the whole file, verifies it from disk, then moves it into place;"
         whose = "owner of its folder" if plan.owner is None else "owner and group of its copy (which is not public)"
         yield f"             it gets the {whose} and its recorded modification time"
         for gone in plan.folders[:1]:
             yield f"             the missing folder {show_path(absolute(plan.root, gone.path))} is created again"
         return
-    yield "  --apply    writes the repaired file beside this one, verifies it from disk, then swaps the two;"
+    yield f"  {label:<10} writes the repaired file beside this one, verifies it from disk, then swaps the two;"
     yield "             owner, mode, ACL, extended attributes, and times stay as they are;"
     from integrity.jobs.repair.targets import name_backup
 
     folder, _, name = plan.path.rpartition(b"/")
     kept = name_backup(name, "ID")
     path = absolute(plan.root, folder + b"/" + kept if folder else kept)
-    yield f"             the damaged file is kept as {show_path(path)} (--discard deletes it)"
+    discard = " (--discard deletes it)" if has_options else ""
+    yield f"             the damaged file is kept as {show_path(path)}{discard}"
 
 
 def plan_object(plan: FilePlan) -> JsonObject:
@@ -164,7 +164,8 @@ def write_plan(plan: FilePlan) -> RepairPlanned:
     """Write a plan for the control socket: the object and the lines of `integrity repair`."""
     from integrity.service.control.requests import RepairPlanned
 
-    return RepairPlanned(json.dumps(plan_object(plan)), tuple(describe_plan(plan, _Unstyled(), applies=False)))
+    lines = tuple(describe_plan(plan, PLAIN, applies=False, has_options=False))
+    return RepairPlanned(json.dumps(plan_object(plan)), lines, plan.token)
 
 
 def repaired_object(done: RepairedFile) -> JsonObject:

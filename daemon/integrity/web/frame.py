@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_LOGGED = 200
+"""Characters of a path that the log gets."""
+
 _TITLES = {
     400: "This can't be understood",
     403: "This was not done",
@@ -127,7 +130,7 @@ class _Errors:
 
     async def show_bug(self, request: Request, error: Exception) -> Response:
         """Show that the page has a bug; the log has the details, the browser has none."""
-        _log.error("a bug in the page %s", printable(request.scope["path"]), exc_info=error)
+        _log.error("a bug in the page %s", printable(request.scope["path"][:_LOGGED]), exc_info=error)
         return self._renderer.render_error(
             request, 500, "A bug in this page", "The log has details. Nothing was changed."
         )

@@ -10,6 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -23,6 +24,15 @@ Word = TypeVar("Word", bound=StrEnum)
 _LARGEST = (1 << 63) - 1
 _LOCKED_S = 1.0
 _BETWEEN_S = 0.1
+
+
+class _NumberConvertor(IntegerConvertor):
+    """A number in a path, ``{name:number}``: of any length that SQLite stores, which keeps int() from refusing it."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("number", _NumberConvertor())
 
 
 def read_at(path: str, page: Callable[[Request], object]) -> Route:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -35,7 +36,7 @@ from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
-from integrity.hashing.digests import FileHasher, is_very_sparse, want_to_record, without_chain
+from integrity.hashing.digests import FileHasher, have_equal_digests, is_very_sparse, want_to_record, without_chain
 from integrity.jobs.judge.inodes import leads_to
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.presence import may_be_there
@@ -161,11 +162,36 @@ def _find_place(connection: Connection, number: int, *, is_folder: bool) -> byte
     return place
 
 
-def accept_file(context: Context, target: Target, reason: str) -> AcceptedFile:
+def identify_seen(record: FileRecord | None, candidate: CandidateRecord | None) -> str:
+    """Return a token, in hex, of what a person sees of a file who may accept it: its record, and what was found."""
+    recorded = None if record is None else (record.version, record.digests)
+    found = None if candidate is None else (candidate.kind.value, candidate.witness, candidate.digests)
+    return sha256(repr((recorded, found)).encode()).hexdigest()
+
+
+def _is_as_seen(connection: Connection, record: FileRecord, target: Target, reading: Reading | None, seen: str) -> bool:
+    """Return whether a file is what was seen of it: the same is known, and the same was read from the disk."""
+    candidate = candidates.get_candidate(connection, record.id)
+    if seen != identify_seen(record, candidate):
+        return False
+    if reading is None:
+        here = findings.find_findings_at(connection, target.root.id, target.prefix, copy="")
+        is_known = candidate is not None and candidate.kind is CandidateKind.REMOVAL
+        return is_known or any(one.kind is FindingKind.MISSING for one in here)
+    if candidate is not None and candidate.witness is not None and not any(candidate.digests):
+        return candidate.witness.stamps == reading.witness.stamps
+    if candidate is not None and candidate.holds(reading):
+        return True
+    is_size_equal = record.witness.size_bytes == reading.witness.size_bytes
+    return is_size_equal and have_equal_digests(record.digests, reading.digests)
+
+
+def accept_file(context: Context, target: Target, reason: str, *, seen: str = "") -> AcceptedFile:
     """
     Read a file from the disk and accept its content, or its absence, as the baseline.
 
-    Content is accepted for all names of the file in the root; an absence only for the given name.
+    Content is accepted for all names of the file in the root; an absence only for the given name. ``seen`` is the token
+    of what was shown (``identify_seen``): something else is not accepted; empty: whatever is there.
 
     Raises:
         RootSuspended: its root is suspended (I1).
@@ -186,6 +212,12 @@ def accept_file(context: Context, target: Target, reason: str) -> AcceptedFile:
         record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
         if record is None:
             return AcceptedFile(path, AcceptedAs.FAILED, "is not recorded any more: a scan was faster")
+        if seen and not _is_as_seen(connection, record, target, reading, seen):
+            return AcceptedFile(
+                path,
+                AcceptedAs.FAILED,
+                f"it is not what was shown any more; check it, then look at it again: {program.command('scrub', path)}",
+            )
         if reading is None:
             resolved = _take_out(context, connection, target.root, [record.id], reason)
             _record(context, connection, target, reason, "it is gone, and so is its record", resolved)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -181,6 +182,15 @@ class FilePlan:
         if self.inspection is not None:
             return Tally.VERIFIED if self.outcome is PlanOutcome.WHOLE else Tally.DAMAGED
         return Tally.MISSING if self.is_gone else self.uninspected
+
+    @property
+    def token(self) -> str:
+        """Return a digest, in hex, of all that a repair would rest on: two plans with the same token do the same."""
+        stat = None if self.inspection is None else self.inspection.stat
+        found = None if stat is None else (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        record = None if self.record is None else (self.record.version, self.record.digests)
+        does = (self.damaged, self.supplies, self.missing, self.names, self.mode, self.owner, self.folders)
+        return sha256(repr((self.root, self.outcome.value, self.reason, record, found, does)).encode()).hexdigest()
 
     @property
     def names(self) -> tuple[bytes, ...]:

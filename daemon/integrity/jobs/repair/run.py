@@ -36,11 +36,13 @@ class RepairOptions:
 
     Args:
         applies: carry the plans out; else only plan.
+        token: of the only plan that is carried out; empty: any.
         discards: remove the damaged file in the end.
         hold_bytes: see ``HOLD_BYTES``.
     """
 
     applies: bool = False
+    token: str = ""
     discards: bool = False
     hold_bytes: int = HOLD_BYTES
 
@@ -133,7 +135,8 @@ class Repairer:
                 tally = plan.tally
                 self._seen.update(plan.names)
                 self._on_plan(plan)
-                is_applied = options.applies and plan.outcome is PlanOutcome.REPAIRABLE
+                is_chosen = options.token in ("", plan.token)
+                is_applied = options.applies and is_chosen and plan.outcome is PlanOutcome.REPAIRABLE
                 done = self._apply(plan, source) if is_applied else None
             except ReadInterrupted:
                 run.counts.add(tally)

@@ -93,6 +93,8 @@ class Act:
         until: end of muting, seconds UTC.
         reason: for accepting.
         changes, deletions: accept the folder's changes or deletions that await a decision.
+        seen: what the person saw and decided about: the token of the plan of a repair, or of a file to accept. If it is
+            something else by now, nothing is done; a repair is answered with its new plan. Empty: whatever it is.
     """
 
     verb: ActVerb
@@ -103,6 +105,7 @@ class Act:
     reason: str = ""
     changes: bool = False
     deletions: bool = False
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,12 @@ class RepairPlanned:
     Args:
         plan: the object that `integrity repair --json` prints, as JSON.
         lines: what `integrity repair` prints.
+        token: of the plan: a repair with it does this and nothing else.
     """
 
     plan: str
     lines: tuple[str, ...]
+    token: str
 
 
 Answered = Callable[[ActDone | RepairPlanned | AppError], None]

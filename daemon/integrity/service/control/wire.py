@@ -48,16 +48,16 @@ _MOST_PATH_BYTES = 4096
 _MOST_NAME_CHARS = 200
 _MOST_REASON_CHARS = 2000
 _LATEST = 253_402_300_799  # 9999-12-31: later times can't be shown
-_ARGUMENTS = ("ids", "path", "until", "reason", "changes", "deletions")
+_ARGUMENTS = ("ids", "path", "until", "reason", "changes", "deletions", "seen")
 _NONE = frozenset[str]()
 _ARGUMENTS_OF: dict[ActVerb, tuple[frozenset[str], frozenset[str]]] = {
     ActVerb.ACK: (frozenset({"ids"}), _NONE),
     ActVerb.MUTE: (frozenset({"ids", "until"}), _NONE),
     ActVerb.PAUSE: (frozenset({"path"}), _NONE),
     ActVerb.RESUME: (frozenset({"path"}), _NONE),
-    ActVerb.ACCEPT: (frozenset({"path", "reason"}), frozenset({"changes", "deletions"})),
+    ActVerb.ACCEPT: (frozenset({"path", "reason"}), frozenset({"changes", "deletions", "seen"})),
     ActVerb.PLAN_REPAIR: (frozenset({"path"}), _NONE),
-    ActVerb.REPAIR: (frozenset({"path"}), _NONE),
+    ActVerb.REPAIR: (frozenset({"path"}), frozenset({"seen"})),
     ActVerb.TEST_ALERT: (_NONE, _NONE),
 }
 """The arguments that each verb needs, and those that it may have."""
@@ -320,6 +320,8 @@ def check_act(act: Act) -> None:
     _check_text("actor.address", act.actor.address, _MOST_NAME_CHARS)
     if act.reason:
         _check_text("reason", act.reason, _MOST_REASON_CHARS)
+    if act.seen:
+        _check_text("seen", act.seen, _MOST_NAME_CHARS)
 
 
 def _check_text(place: str, text: str, most: int) -> None:

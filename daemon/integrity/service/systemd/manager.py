@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shlex
 import shutil
 import subprocess
@@ -45,6 +46,15 @@ def steps_to_install(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdSte
         ),
         SystemdStep(("systemctl", "daemon-reload")),
     ]
+
+
+def find_unwritable(folders: Sequence[bytes]) -> bytes | None:
+    """Return the first folder that is missing, or that belongs to another user than the service's; None if all fit."""
+    try:
+        uid = pwd.getpwnam("integrity").pw_uid
+    except KeyError:  # where its user was not made yet, nothing can be said
+        return None
+    return next((one for one in folders if not os.path.isdir(one) or os.stat(one).st_uid != uid), None)
 
 
 def steps_to_start(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:

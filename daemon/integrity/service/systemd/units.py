@@ -116,6 +116,10 @@ def _walk_up(program: bytes) -> Iterator[bytes]:
 _PACKAGE = "integrity.systemd"
 _REPAIR = "integrity-repair.conf"
 _PLACES = "integrity-web-places.conf"
+_CATALOG = "integrity-catalog.conf"
+_WRITABLE = (b"/var/lib/integrity", b"/var/cache/integrity", b"/run/integrity")
+"""What the unit of the service may write without being told."""
+
 _HIDDEN = (b"/srv", b"/mnt", b"/media", b"/boot")
 """What the unit of the page hides by InaccessiblePaths=."""
 
@@ -176,6 +180,7 @@ def make_units(
     has_page: bool = False,
     page_reads: Sequence[bytes] = (),
     repair_in: Sequence[bytes] = (),
+    writes: Sequence[bytes] = (),
 ) -> tuple[UnitFile, ...]:
     """
     Return the files of a service, its unit first.
@@ -187,6 +192,7 @@ def make_units(
         has_page: also those of the page; only the system's service has one.
         page_reads: absolute paths of folders and files that the page reads; with a drop-in if its unit hides one.
         repair_in: absolute paths of folders in which the system's service may repair files; with a drop-in of its unit.
+        writes: absolute paths of folders of the catalog; with a drop-in if the system's service could not write there.
 
     Raises:
         ConfigError: systemd can't start a program, or open a folder, with such a path.
@@ -207,9 +213,16 @@ def make_units(
         "integrity-web.sysusers.conf": b"/etc/sysusers.d/integrity-web.conf",
     }
     repair = {_REPAIR: b"/etc/systemd/system/integrity.service.d/repair.conf"}
-    lines = {_REPAIR: _list_writable(repair_in), _PLACES: _list_readable(page_reads)}
+    catalog = {_CATALOG: b"/etc/systemd/system/integrity.service.d/catalog.conf"}
+    closed = find_closed(writes) if scope is Scope.SYSTEM else []
+    lines = {
+        _REPAIR: _list_writable(repair_in, _say_how_to_repair()),
+        _CATALOG: _list_writable(closed, "so the service could not write its catalog there; choose another"),
+        _PLACES: _list_readable(page_reads),
+    }
     places = {_PLACES: b"/etc/systemd/system/integrity-web.service.d/places.conf"} if lines[_PLACES] else {}
-    chosen = sources[scope] | (page | places if has_page else {}) | (repair if repair_in else {})
+    chosen = sources[scope] | (catalog if closed else {})
+    chosen |= (page | places if has_page else {}) | (repair if repair_in else {})
     return tuple(
         _place(root, place, _render(name, scope, program, lines.get(name, b""))) for name, place in chosen.items()
     )
@@ -229,14 +242,22 @@ def find_packaged(root: bytes = b"/") -> bytes | None:
     return path if os.path.lexists(path) else None
 
 
-def _list_writable(folders: Sequence[bytes]) -> bytes:
+def _say_how_to_repair() -> str:
+    return f"so the service can't be allowed to repair there; repair as root, with: {program.command('repair FILE')}"
+
+
+def find_closed(folders: Sequence[bytes]) -> list[bytes]:
+    """Return the folders that the system's service can't write without a drop-in."""
+    return [folder for folder in folders if not any(_is_in(folder, one) for one in _WRITABLE)]
+
+
+def _list_writable(folders: Sequence[bytes], remedy: str) -> bytes:
     """Return the settings that let a service write to folders; one that is not there is left out at its start."""
     for folder in folders:
         if _decode(folder) is None:
             raise ConfigError(
                 f"{show_path(folder)}: a unit can't name a folder with quotes, backslashes or unprintable characters in"
-                " its path, so the service can't be allowed to repair there; repair as root, with:"
-                f" {program.command('repair FILE')}"
+                f" its path, {remedy}"
             )
     return b"\n".join(b"ReadWritePaths=" + _in_quotes(b"-" + folder) for folder in folders)
 

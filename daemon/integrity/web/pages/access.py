@@ -60,8 +60,6 @@ class Access:
 
     async def log_in(self, request: Request) -> Response:
         """Check the password and begin a session; after some wrong ones an address has to wait."""
-        from starlette.concurrency import run_in_threadpool
-
         address = request.client.host if request.client else ""
         form = await request.form()
         pause = self._throttle.begin_attempt(address)
@@ -72,7 +70,7 @@ class Access:
                 429,
                 retry_after_s=ceil(pause),
             )
-        if not await run_in_threadpool(self._passwords.is_right, str(form.get("password", ""))):
+        if not await self._passwords.check(str(form.get("password", ""))):
             return self._render_login(request, "That is not the password.", 403)
         self._throttle.note_success(address)
         return self._begin_session()

@@ -2,12 +2,13 @@
 Have the service do what the owner decided, and show what was decided before.
 
 I1  Nothing is done without the token of the session, nor while ``[web] actions`` is off.
-I2  What changes a baseline or a file needs the password again; wrong ones count as those of the log-in do.
+I2  What changes a baseline or a file needs the password again; after some wrong ones the session has to wait.
 I3  The page does nothing itself: it asks the service, which checks the same and writes the history.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -44,6 +45,8 @@ _PAGE = 100
 _AT_ONCE = 4
 _PATIENCE_S = 600.0
 _DAY_S = 86400
+_NOTHING = "nothing"
+"""Stands for what a form without its token has shown: no plan has this one."""
 
 Answer = TypeVar("Answer")
 Ask = Callable[[DaemonClient], str]
@@ -136,7 +139,8 @@ class ActionPages:
         refusal = await self._check_password(request, form)
         if refusal is not None:
             return refusal
-        act = Act(ActVerb.ACCEPT, self._actor(request), path=path, reason=str(form.get("reason", "")))
+        seen = str(form.get("seen") or _NOTHING)
+        act = Act(ActVerb.ACCEPT, self._actor(request), path=path, reason=str(form.get("reason", "")), seen=seen)
         return await self._act(request, act, f"/findings/{number}")
 
     async def plan(self, request: Request) -> Response:
@@ -149,9 +153,7 @@ class ActionPages:
         except AppError as error:
             return self._fail(request, error)
         assert isinstance(planned, RepairPlanned)
-        return self._site.render(
-            request, "plan.html", title="Plan of the repair", lines=planned.lines, number=number, file_path=path
-        )
+        return self._show_plan(request, planned, number, path)
 
     async def repair(self, request: Request) -> Response:
         """Carry out a repair; with the password again (I2)."""
@@ -161,7 +163,31 @@ class ActionPages:
         refusal = await self._check_password(request, form)
         if refusal is not None:
             return refusal
-        return await self._act(request, Act(ActVerb.REPAIR, self._actor(request), path=path), f"/findings/{number}")
+        act = Act(ActVerb.REPAIR, self._actor(request), path=path, seen=str(form.get("seen") or _NOTHING))
+        try:
+            done = await self._in_thread(lambda: self._with_daemon(lambda daemon: daemon.act(act, _PATIENCE_S)))
+        except AppError as error:
+            return self._fail(request, error)
+        if isinstance(done, RepairPlanned):
+            return self._show_plan(request, done, number, path, has_changed=True)
+        return self._show_done(request, done.message, f"/findings/{number}")
+
+    def _show_plan(
+        self, request: Request, planned: RepairPlanned, number: int, path: bytes, *, has_changed: bool = False
+    ) -> Response:
+        return self._site.render(
+            request,
+            "plan.html",
+            status_code=409 if has_changed else 200,
+            title="Plan of the repair",
+            lines=planned.lines[1:],
+            can_repair=json.loads(planned.plan)["standing"] == "repairable",
+            headline=planned.lines[0].rpartition(": ")[2],
+            seen=planned.token,
+            has_changed=has_changed,
+            number=number,
+            file_path=path,
+        )
 
     async def _read(self, request: Request) -> FormData:
         """Return the form, if it may have something done (I1)."""
@@ -200,13 +226,13 @@ class ActionPages:
         return path
 
     async def _check_password(self, request: Request, form: FormData) -> Response | None:
-        """Return the answer to a form without the right password."""
-        address = find_address(request)
-        if self._throttle.begin_attempt(address) > 0:
+        """Return the answer to a form without the right password; guesses of others do not make its session wait."""
+        session = request.scope["state"]["session"].name
+        if self._throttle.begin_attempt(session) > 0:
             return self._site.render_error(request, 429, "Too many wrong passwords", "Try again in some minutes.")
-        if not await run_in_threadpool(self._passwords.is_right, str(form.get("password", ""))):
+        if not await self._passwords.check(str(form.get("password", ""))):
             return self._site.render_error(request, 403, "That is not the password", "Nothing was done. Go back.")
-        self._throttle.note_success(address)
+        self._throttle.note_success(session)
         return None
 
     async def _act(self, request: Request, act: Act, back: str) -> Response:
@@ -223,6 +249,9 @@ class ActionPages:
             message = await self._in_thread(lambda: self._with_daemon(ask))
         except AppError as error:
             return self._fail(request, error)
+        return self._show_done(request, message, back)
+
+    def _show_done(self, request: Request, message: str, back: str) -> Response:
         self._site.forget_status()
         return self._site.render(request, "done.html", title="Done", message=message, back=back)
 

@@ -42,7 +42,7 @@ class Api:
         pages: dict[str, Callable[[Request], JsonObject]] = {
             "/status": self.show_status,
             "/findings": self.list_findings,
-            "/findings/{finding_id:int}": self.show_finding,
+            "/findings/{finding_id:number}": self.show_finding,
             "/files/{path:path}": self.show_file,
             "/runs": self.list_runs,
             "/openapi.json": lambda _: read_description(),
@@ -83,7 +83,7 @@ class Api:
 
     def show_finding(self, request: Request) -> JsonObject:
         """Return one finding."""
-        number = FindingId(min(int(request.path_params["finding_id"]), (1 << 63) - 1))
+        number = FindingId(request.path_params["finding_id"])
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             found = get_findings(connection, [number])
         if not found:

@@ -79,8 +79,8 @@ class BrowsePages:
         """Return the routes."""
         return (
             read_at("/browse", self.show_roots),
-            read_at("/browse/{root_id:int}", self.show_place),
-            read_at("/browse/{root_id:int}/{path:path}", self.show_place),
+            read_at("/browse/{root_id:number}", self.show_place),
+            read_at("/browse/{root_id:number}/{path:path}", self.show_place),
         )
 
     def show_roots(self, request: Request) -> Response:

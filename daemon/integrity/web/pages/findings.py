@@ -12,6 +12,7 @@ from starlette.routing import Route
 from integrity.alerts.wording import damage, next_steps, other_names, read_on
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
+from integrity.jobs.admin.accept import identify_seen
 from integrity.jobs.explain import explain
 from integrity.kinds import GRAVITY, REPAIRABLE
 from integrity.model import Finding, FindingId, FindingKind, FindingState, RootId
@@ -46,7 +47,7 @@ class FindingPages:
         """Return the routes."""
         return (
             read_at("/findings", self.show_list),
-            read_at("/findings/{finding_id:int}", self.show_finding),
+            read_at("/findings/{finding_id:number}", self.show_finding),
         )
 
     def show_list(self, request: Request) -> Response:
@@ -81,7 +82,7 @@ class FindingPages:
 
     def show_finding(self, request: Request) -> Response:
         """Show one finding."""
-        number = FindingId(min(int(request.path_params["finding_id"]), (1 << 63) - 1))
+        number = FindingId(request.path_params["finding_id"])
         with self._site.open_catalog() as catalog:
             with catalog.read() as connection:
                 found = get_findings(connection, [number])
@@ -101,6 +102,7 @@ class FindingPages:
             is_repairable=story is not None and not finding.copy and finding.kind in REPAIRABLE,
             read_on=read_on([finding.kind]),
             story=story,
+            seen="" if story is None else identify_seen(story.record, story.candidate),
             file_url=file_url(finding, story),
             blocks=map_blocks(finding, story),
             evidence=[] if story is None else collect_evidence(story),

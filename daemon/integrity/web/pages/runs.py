@@ -43,7 +43,7 @@ class RunPages:
         """Return the routes."""
         return (
             read_at("/runs", self.show_list),
-            read_at("/runs/{run_id:int}", self.show_run),
+            read_at("/runs/{run_id:number}", self.show_run),
         )
 
     def show_list(self, request: Request) -> Response:
@@ -83,7 +83,7 @@ class RunPages:
 
     def show_run(self, request: Request) -> Response:
         """Show one run."""
-        number = RunId(min(int(request.path_params["run_id"]), (1 << 63) - 1))
+        number = RunId(request.path_params["run_id"])
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             found = get_run(connection, number)
             roots = {one.id: one.path for one in find_roots(connection)}
