@@ -145,15 +145,17 @@ class ShardHub:
             raise ShardRefused("no_catalog", f"the store of the hub has no catalog of shard {job.shard_id}")
         return self.store.path_of(digest)
 
-    def require_held(self, call: HeldJob) -> None:
+    def receive(self, call: HeldJob, digest: str, offset: int, size: int, data: bytes) -> JsonObject:
         """
-        Require that a worker has a job, before a file is received from it.
+        Receive a part of a file; see ``ShardStore.receive``.
 
         Raises:
-            ShardRefused: it does not.
+            ShardRefused: the worker does not have the job; anybody with a token could fill the disk.
         """
         with self._database.read() as c:
             workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
+        self.store.receive(f"{call.worker}-{call.job}", digest, offset, size, data)
+        return {}
 
     def accept_survey(self, call: HeldJob, digest: str) -> JsonObject:
         """Cut a tree; see ``visits.accept_survey``."""

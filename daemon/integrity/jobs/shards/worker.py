@@ -238,7 +238,8 @@ class ShardWorker:
         """Send a packed file to the hub's store; return its digest."""
         with open(packed, "rb") as file:
             digest = digest_file(file)
-            self._client.send_file(f"store?worker={self._worker}&job={task.job}&digest={digest}", file)
+            header = {"protocol": VERSION, "worker": self._worker, "job": task.job, "digest": digest}
+            self._client.send_file("store", header, file)
         return digest
 
     def _store_lines(self, lines: Iterator[bytes], task: ShardTask, folder: bytes) -> str:
