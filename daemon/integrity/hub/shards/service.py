@@ -6,6 +6,7 @@ Any thread may call it. Several processes may, too: all state is in the database
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,15 +17,20 @@ import sqlalchemy as sa
 from integrity.errors import HubDatabaseError, ProtocolError
 from integrity.hub.shards import tree_findings, visits, workers
 from integrity.hub.shards.schema import shard
+from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
 from integrity.jobs.shards.messages import TreeOffer, VisitResult, read_message, write_message
+from integrity.jobs.shards.survey import Size
 from integrity.reporting.protocol import JsonObject
 
 if TYPE_CHECKING:
+    from integrity.config import Config
     from integrity.hub.database import HubDatabase
-    from integrity.hub.shards.store import ShardStore
 
 _MOST_FOLDERS = 5_000_000
+_MOST_BYTES = 2 << 30
+"""Of a packed catalog: ten times what one of 100,000 files and 500 GB takes."""
+
 _BEATS = 4
 """A worker renews its lease so many times in the time of the lease."""
 
@@ -190,15 +196,13 @@ class ShardHub:
     def check(self) -> None:
         """Check the promise of all trees, and tidy the store; called from time to time."""
         with self._database.transaction() as c:
-            tree_findings.check_promises(c, self._limits, self._now())
-        with self._database.read() as c:
-            named = {
-                digest
-                for row in c.execute(sa.select(shard.c.digest, shard.c.former_digest))
-                for digest in row
-                if digest is not None
-            }
-        self.store.prune(named)
+            self.run_duty(c, self._now())
+
+    def run_duty(self, c: sa.Connection, now: int) -> None:
+        """Do the same in a transaction of the caller."""
+        tree_findings.check_promises(c, self._limits, now)
+        rows = c.execute(sa.select(shard.c.digest, shard.c.former_digest))
+        self.store.prune({digest for row in rows for digest in row if digest is not None})
 
     def _find_stored(self, digest: str) -> bytes:
         if not is_digest(digest) or not self.store.has(digest):
@@ -207,6 +211,23 @@ class ShardHub:
 
     def _now(self) -> int:
         return int(self._clock())
+
+
+def make_shard_hub(config: Config, database: HubDatabase) -> ShardHub | None:
+    """
+    Return the shared trees of a hub; None if its database is SQLite.
+
+    Raises:
+        HubDatabaseError: the store can't be made.
+    """
+    if not database.is_postgres:
+        return None
+    settings = config.hub_server
+    folder = settings.store or os.path.join(os.path.dirname(config.catalog), b"hub-shards")
+    store = ShardStore(folder, _MOST_BYTES)
+    store.prepare()
+    size = Size(settings.shard_files, settings.shard_size_bytes)
+    return ShardHub(database, store, ShardLimits(size, settings.shard_lease_s, settings.shard_visit_s))
 
 
 def is_digest(text: str) -> bool:

@@ -118,12 +118,15 @@ class ShardWorker:
         Raises:
             HubRefusal: the hub does not let this worker work on the tree; the message says why.
             RootSuspended: the tree is not mounted here.
-            HubAway: the hub was away when the stop was set.
         """
         with make_work_folder(self._settings.folder) as folder:
             while not self._stop.is_set():
                 try:
                     wait_s = self._work_once(folder)
+                except HubAway:
+                    if self._stop.is_set():
+                        return  # what it has done since the last stored version is done again by another worker
+                    raise
                 except HubRefusal as refusal:
                     if refusal.code != "not_yours":
                         raise
