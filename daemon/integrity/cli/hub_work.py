@@ -45,6 +45,9 @@ def work(session: Session, keep_on: bool, rate: int | None, jobs: int | None) ->
     with stop_on_signals() as stop:
         pace = Throttle(rate, stop) if rate else UNLIMITED
         settings = WorkerSettings(find_work_folder(session.config), jobs=jobs, pace=pace)
-        for root in roots:
-            make_worker(session.config, root, settings, finding_object, stop).run(until_idle=not keep_on)
+        workers = [make_worker(session.config, root, settings, finding_object, stop) for root in roots]
+        while True:
+            wait_s = min([worker.run() for worker in workers])
+            if not keep_on or stop.wait(wait_s):
+                break
     return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK

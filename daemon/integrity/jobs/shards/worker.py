@@ -108,12 +108,9 @@ class ShardWorker:
         self._stop = stop
         self._worker = 0
 
-    def run(self, *, until_idle: bool = False) -> None:
+    def run(self) -> float:
         """
-        Work until the stop is set.
-
-        Args:
-            until_idle: also end when nothing is due.
+        Work until nothing is due or the stop is set; return how many seconds later something may be due.
 
         Raises:
             HubRefusal: the hub does not let this worker work on the tree; the message says why.
@@ -125,15 +122,16 @@ class ShardWorker:
                     wait_s = self._work_once(folder)
                 except HubAway:
                     if self._stop.is_set():
-                        return  # what it has done since the last stored version is done again by another worker
+                        break  # what it has done since the last stored version is done again by another worker
                     raise
                 except HubRefusal as refusal:
                     if refusal.code != "not_yours":
                         raise
                     self._worker = 0  # the hub forgot this worker: come again
                     continue
-                if wait_s and (until_idle or self._stop.wait(wait_s)):
-                    return
+                if wait_s:
+                    return wait_s
+        return 0.0
 
     def _work_once(self, folder: bytes) -> float:
         """Take one job and do it; return how long to wait before the next one."""
