@@ -150,7 +150,7 @@ def fill_set(database: HubDatabase, name: str, files: int) -> int:
         for body in bodies:
             lines = decode_lines(body)
             next(lines)
-            stored = store_folders(database, box_id, 1, read_folders(lines))
+            stored = store_folders(database, box_id, 1, read_folders(lines), NOW)
             assert stored is not None
         with database.transaction() as c:
             assert settle(c, member, top, NOW)

@@ -64,14 +64,8 @@ class AlertBox:
 
     def tick(self, now: int, *channels: Channel) -> list[Message]:
         """Send what is due; return what came through the first channel."""
-        send_alerts(
-            self.database,
-            channels or [self.channel],
-            now,
-            settings=SETTINGS,
-            hostname="hub.lan",
-            page_url="https://hub",
-        )
+        to = channels or [self.channel]
+        send_alerts(self.database, now, channels=to, settings=SETTINGS, hostname="hub.lan", page_url="https://hub")
         return self.channel.take()
 
 
@@ -190,7 +184,7 @@ def test_crash_between_sending_and_recording_repeats_the_message_id(box: AlertBo
     """So that a mail program can show it once."""
     crashing = Receiver("memory")
     with pytest.raises(RuntimeError):
-        send_alerts(Crashing(box.database), [crashing], NOW + GROUP_S, settings=SETTINGS, hostname="hub.lan")
+        send_alerts(Crashing(box.database), NOW + GROUP_S, channels=[crashing], settings=SETTINGS, hostname="hub.lan")
     (first,) = crashing.take()
     (second,) = box.tick(NOW + GROUP_S)
 

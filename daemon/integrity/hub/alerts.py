@@ -70,9 +70,9 @@ class _Plan:
 
 def send_alerts(
     database: HubDatabase,
-    channels: Sequence[Channel],
     now: int,
     *,
+    channels: Sequence[Channel],
     settings: Alerts,
     hostname: str,
     page_url: str = "",
@@ -82,8 +82,8 @@ def send_alerts(
 
     Args:
         database: of the hub.
-        channels: each with a unique name.
         now: seconds UTC.
+        channels: each with a unique name.
         settings: define which alerts are sent, and how often.
         hostname: of the hub, for subjects.
         page_url: of the pages of the hub; findings link to it.

@@ -255,11 +255,14 @@ _KNOWN: dict[Hashable, tuple[MemberVote, ...]] = {}
 _KNOWN_AT_MOST = 1000
 
 
+def are_reported(views: Sequence[ReplicaView]) -> bool:
+    """Return whether everybody reported after all that is recorded of a file was recorded: only then nothing waits."""
+    recorded = max(view.recorded_at for view in views)  # 0 where nothing is
+    return recorded <= min(view.reported_at for view in views)
+
+
 def _is_plain(views: Sequence[ReplicaView]) -> bool:
-    """Return whether no damage is open, and all that is recorded was recorded before the last report of anybody."""
-    recorded = [view.recorded_at for view in views if view.version is not None]
-    reported = [view.reported_at for view in views]
-    return all(view.holding not in BAD for view in views) and max(recorded, default=0) <= min(reported)
+    return are_reported(views) and all(view.holding not in BAD for view in views)
 
 
 def _judge(views: Sequence[ReplicaView], pairs: Sequence[Sequence[_Pair]]) -> tuple[MemberVote, ...]:
