@@ -19,6 +19,7 @@ from integrity.hub.shards import tree_findings, visits, workers
 from integrity.hub.shards.schema import shard
 from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
+from integrity.hub.work import HubDuty
 from integrity.jobs.shards.messages import TreeOffer, VisitResult, read_message, write_message
 from integrity.jobs.shards.survey import Size
 from integrity.reporting.protocol import JsonObject
@@ -35,6 +36,7 @@ _BEATS = 4
 """A worker renews its lease so many times in the time of the lease."""
 
 _IDLE_S = 30
+_EVERY_MINUTE = "* * * * *"
 _TROUBLE_S = 300
 """A shard that a worker could not work on waits this long, so that one that nobody can is not passed around all day."""
 
@@ -196,12 +198,9 @@ class ShardHub:
     def check(self) -> None:
         """Check the promise of all trees, and tidy the store; called from time to time."""
         with self._database.transaction() as c:
-            self.run_duty(c, self._now())
-
-    def run_duty(self, c: sa.Connection, now: int) -> None:
-        """Do the same in a transaction of the caller."""
-        tree_findings.check_promises(c, self._limits, now)
-        rows = c.execute(sa.select(shard.c.digest, shard.c.former_digest))
+            tree_findings.check_promises(c, self._limits, self._now())
+        with self._database.read() as c:
+            rows = c.execute(sa.select(shard.c.digest, shard.c.former_digest)).all()
         self.store.prune({digest for row in rows for digest in row if digest is not None})
 
     def _find_stored(self, digest: str) -> bytes:
@@ -228,6 +227,11 @@ def make_shard_hub(config: Config, database: HubDatabase) -> ShardHub | None:
     store.prepare()
     size = Size(settings.shard_files, settings.shard_size_bytes)
     return ShardHub(database, store, ShardLimits(size, settings.shard_lease_s, settings.shard_visit_s))
+
+
+def find_shard_duties(hub: ShardHub | None) -> list[HubDuty]:
+    """Return what is due again and again for shared trees."""
+    return [] if hub is None else [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check())]
 
 
 def is_digest(text: str) -> bool:
