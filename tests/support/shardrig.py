@@ -29,8 +29,6 @@ from integrity.jobs.runner import scan, scrub
 from support.jobs import open_context
 from support.waiting import wait_until
 
-TESTS = Path(__file__).parents[1]
-
 
 class RecordedFile(NamedTuple):
     """What a catalog says of a file, as far as it must be the same whoever read it."""
@@ -120,7 +118,7 @@ class ShardRig:
         self.url = url
         self.folder = folder
         self.tree = tree
-        self._limits = [str(most_files), str(lease_s), str(visit_s)]
+        self._limits = {"shard_files": most_files, "shard_lease": f'"{lease_s}s"', "shard_visit": f'"{visit_s}s"'}
         self._verify_every = verify_every
         self._policy = policy
         self.hub: subprocess.Popen[bytes] | None = None
@@ -153,8 +151,13 @@ class ShardRig:
 
     def start_hub(self) -> None:
         """Start the hub, again after it was killed, and wait until it answers."""
-        arguments = [self.url, str(self.folder / "store"), str(self._port), *self._limits]
-        self.hub = self._spawn("hub", "support.shard_hub", *arguments)
+        settings = "\n".join(f"{name} = {value}" for name, value in self._limits.items())
+        config = self.folder / "hub.toml"
+        config.write_text(
+            f'catalog = "{self.folder}/catalog.db"\n[hub_server]\nlisten = "127.0.0.1:{self._port}"\n'
+            f'database = "{self.url}"\nstore = "{self.folder}/store"\n{settings}\n'
+        )
+        self.hub = self._spawn("hub", config, "hub", "run")
 
         def answers() -> bool:
             assert self.hub is not None
@@ -188,21 +191,19 @@ class ShardRig:
         return config
 
     def start_worker(self, config: Path | None = None, *options: str) -> subprocess.Popen[bytes]:
-        """Start a worker on a box of its own, or on one that is there already."""
+        """Start a worker on a box of its own, or on one that is there already; it goes on until it is ended."""
         config = config or self.make_config()
-        worker = self._spawn(config.parent.name, "support.shard_worker", str(config), *options)
+        worker = self._spawn(config.parent.name, config, "hub", "work", "--jobs", "1", "--keep-on", *options)
         self.workers.append(worker)
         return worker
 
-    def work(self, config: Path | None = None) -> None:
-        """Let one worker do all that is due."""
-        worker = self.start_worker(config, "--until-idle")
-        assert worker.wait(240) == 0, self.log
-
-    def _spawn(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, config: Path, *command: str) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{name}.log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", module, *arguments], cwd=TESTS, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [sys.executable, "-m", "integrity", "--config", str(config), "-v", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
 
     def shards(self) -> list[sa.Row[tuple[object, ...]]]:

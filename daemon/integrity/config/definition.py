@@ -359,6 +359,17 @@ class HubServer:
     trusted_proxy: Annotated[str, Parsed(parsers.parse_address)] = field(
         default="", metadata=about("IP address of a reverse proxy whose X-Forwarded-* headers are believed")
     )
+    shard_files: Count = field(
+        default=100_000, metadata=about("shared trees are cut into shards of at most so many files, ...")
+    )
+    shard_size_bytes: Size = field(default=500 << 30, metadata=about("... and of at most this size", key="shard_size"))
+    shard_lease_s: Duration = field(
+        default=120, metadata=about("a worker that is silent for longer loses its shard to another", key="shard_lease")
+    )
+    shard_visit_s: Duration = field(
+        default=1800,
+        metadata=about("a worker brings a shard back after this time at the latest", key="shard_visit"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError
 from integrity.hub.api import PREFIX, BoxApi
+from integrity.hub.shards.api import ShardApi
+from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
 from integrity.hub.work import HubDuty, HubWork
 from integrity.web.app import split_listen
@@ -66,8 +68,10 @@ def run_hub(config: Config, database: HubDatabase, *, ready: Callable[[], None])
     """
     settings = config.hub_server
     check_exposure(settings)
-    work = HubWork(database, run_vote, make_duties(config))
-    app = HubApp(BoxApi(database, work).make_app())
+    shards = make_shard_hub(config, database)
+    work = HubWork(database, run_vote, [*make_duties(config), *find_shard_duties(shards)])
+    api = BoxApi(database, work)
+    app = HubApp(api.make_app(ShardApi(shards, api.guard).routes()))
     host, port = split_listen(settings.listen)
     serve(
         app,

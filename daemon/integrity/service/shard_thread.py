@@ -94,7 +94,7 @@ class ShardThread(RoundThread):
         try:
             for root in shared:
                 settings = WorkerSettings(find_work_folder(config), pace=self._pace(config, root))
-                make_worker(config, root, settings, self._write_finding, self._stop).run(until_idle=True)
+                make_worker(config, root, settings, self._write_finding, self._stop).run()
         finally:
             timer.cancel()
 

@@ -1,107 +1,140 @@
 """
-The calls of workers of shared trees over HTTP: ``/hub/v1/shards/...``, for boxes that were let in already.
+The calls of workers of shared trees: ``/hub/v1/shards/...``. What every call of a box passes first is in ``hub.api``.
 
-Messages are read whole; catalogs are streamed to and from the store.
+Catalogs arrive in parts of the size of other bodies, so neither memory nor the time of a call grows with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from integrity.errors import ProtocolError
+from integrity.errors import AppError, ProtocolError
+from integrity.hub.admission import Refused
+from integrity.hub.api import PREFIX, BoxCall, BoxGuard, show_error
+from integrity.hub.reported import require_version
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
+from integrity.hub.shards.store import UploadRefused
+from integrity.hub.shards.workers import ShardRefused
 from integrity.jobs.shards.messages import VisitResult, read_message
 from integrity.reporting.protocol import JsonObject, decode, decode_lines
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-ReadBody = Callable[["Request"], Awaitable[bytes]]
-"""Reads the body of a message, within the limits of the API."""
-
-FindBox = Callable[["Request"], Awaitable[int]]
-"""Returns the number of the box that a call comes from."""
+_LONGEST_TROUBLE = 2000
+_NO_SHARDS = (
+    "this hub has no shared trees, which need PostgreSQL: set [hub_server] database to its URL there, then run:"
+    " integrity hub migrate"
+)
 
 
 class ShardApi:
     """
-    The routes of workers.
+    The calls of workers.
 
     Args:
-        hub: does what they ask.
-        find_box: authenticates a call.
-        read_body: reads a message.
+        hub: does what they ask; None: this hub has no shared trees.
+        guard: what each call passes first.
     """
 
-    def __init__(self, hub: ShardHub, find_box: FindBox, read_body: ReadBody) -> None:
+    def __init__(self, hub: ShardHub | None, guard: BoxGuard) -> None:
         self._hub = hub
-        self._find_box = find_box
-        self._read_body = read_body
+        self._guard = guard
 
-    def routes(self, prefix: str) -> list[Route]:
-        """Return the routes below a prefix."""
-        calls = {
-            "join": self._message(self._hub.join),
-            "take": self._message(self._hub.take),
-            "beat": self._message(self._beat),
-            "survey": self._message(self._survey),
-            "release": self._message(self._release),
-            "fetch": self._fetch,
-            "store": self._store,
-            "finish": self._finish,
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        calls: dict[str, Callable[[ShardHub, BoxCall], JsonObject]] = {
+            "join": lambda hub, call: hub.join(call.reporter.box_id, _read(call)),
+            "take": lambda hub, call: hub.take(call.reporter.box_id, _read(call)),
+            "beat": _beat,
+            "survey": _survey,
+            "release": _release,
+            "store": _store,
+            "finish": _finish,
         }
-        return [Route(f"{prefix}/{name}", call, methods=["POST"]) for name, call in calls.items()]
+        routes = [
+            Route(f"{PREFIX}/shards/{name}", partial(self._guard.answer, self._refusing(call)), methods=["POST"])
+            for name, call in calls.items()
+        ]
+        return [*routes, Route(f"{PREFIX}/shards/fetch", self._fetch, methods=["POST"])]
 
-    def _message(self, act: Callable[[int, JsonObject], JsonObject]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            box_id = await self._find_box(request)
-            body = decode(await self._read_body(request))
-            return JSONResponse(await run_in_threadpool(act, box_id, body))
+    def _refusing(self, act: Callable[[ShardHub, BoxCall], JsonObject]) -> Callable[[BoxCall], JsonObject]:
+        def answer(call: BoxCall) -> JsonObject:
+            try:
+                return act(self._require_hub(), call)
+            except ShardRefused as error:
+                raise Refused(409, error.code, str(error)) from error
+            except UploadRefused as error:
+                raise Refused(409, "bad_upload", str(error)) from error
 
         return answer
 
-    def _beat(self, box_id: int, body: JsonObject) -> JsonObject:
-        return self._hub.beat(HeldJob.read(box_id, body), read_number(body, "done_bytes"))
-
-    def _survey(self, box_id: int, body: JsonObject) -> JsonObject:
-        return self._hub.accept_survey(HeldJob.read(box_id, body), _read_digest(body.get("digest")))
-
-    def _release(self, box_id: int, body: JsonObject) -> JsonObject:
-        trouble = body.get("trouble")
-        return self._hub.release(HeldJob.read(box_id, body), trouble[:2000] if isinstance(trouble, str) else None)
-
     async def _fetch(self, request: Request) -> Response:
-        box_id = await self._find_box(request)
-        call = HeldJob.read(box_id, decode(await self._read_body(request)))
-        path = await run_in_threadpool(self._hub.find_catalog, call)
+        """Send the stored catalog of a shard."""
+        try:
+            reporter = await self._guard.identify(request)
+            body = decode(await request.body())
+            hub, call = self._require_hub(), HeldJob.read(reporter.box_id, body)
+            path = await self._guard.in_thread(hub.find_catalog, call)
+        except ShardRefused as error:
+            return show_error(request, Refused(409, error.code, str(error)))
+        except (Refused, AppError) as error:
+            return show_error(request, error)
         return FileResponse(path.decode(), media_type="application/octet-stream")
 
-    async def _store(self, request: Request) -> Response:
-        """Receive a file into the store. The worker must have the job, or anybody with a token could fill the disk."""
-        box_id = await self._find_box(request)
-        query = request.query_params
-        numbers = {name: int(text) for name in ("worker", "job") if (text := query.get(name, "")).isdecimal()}
-        digest = _read_digest(query.get("digest"))
-        await run_in_threadpool(self._hub.require_held, HeldJob.read(box_id, dict(numbers)))
-        with self._hub.store.receive() as upload:
-            async for chunk in request.stream():
-                await run_in_threadpool(upload.write, chunk)
-            await run_in_threadpool(upload.store, digest)
-        return JSONResponse({})
-
-    async def _finish(self, request: Request) -> Response:
-        box_id = await self._find_box(request)
-        header, *findings = [*decode_lines(await self._read_body(request))] or [{}]
-        call, result = HeldJob.read(box_id, header), read_message(VisitResult, header)
-        return JSONResponse(await run_in_threadpool(self._hub.finish, call, result, findings))
+    def _require_hub(self) -> ShardHub:
+        if self._hub is None:
+            raise Refused(409, "no_shards", _NO_SHARDS)
+        return self._hub
 
 
-def _read_digest(value: object) -> str:
+def _read(call: BoxCall) -> JsonObject:
+    value = decode(call.body)
+    require_version(value)
+    return value
+
+
+def _beat(hub: ShardHub, call: BoxCall) -> JsonObject:
+    body = _read(call)
+    return hub.beat(HeldJob.read(call.reporter.box_id, body), read_number(body, "done_bytes"))
+
+
+def _survey(hub: ShardHub, call: BoxCall) -> JsonObject:
+    body = _read(call)
+    return hub.accept_survey(HeldJob.read(call.reporter.box_id, body), _read_digest(body))
+
+
+def _release(hub: ShardHub, call: BoxCall) -> JsonObject:
+    body = _read(call)
+    trouble = body.get("trouble")
+    text = trouble[:_LONGEST_TROUBLE] if isinstance(trouble, str) else None
+    return hub.release(HeldJob.read(call.reporter.box_id, body), text)
+
+
+def _store(hub: ShardHub, call: BoxCall) -> JsonObject:
+    """Receive a part of a file: a line with its place, then the data."""
+    line, _, data = call.body.partition(b"\n")
+    header = decode(line)
+    require_version(header)
+    job = HeldJob.read(call.reporter.box_id, header)
+    offset, size = read_number(header, "offset"), read_number(header, "size")
+    return hub.receive(job, _read_digest(header), offset, size, data)
+
+
+def _finish(hub: ShardHub, call: BoxCall) -> JsonObject:
+    header, *findings = [*decode_lines(call.body)] or [{}]
+    require_version(header)
+    job, result = HeldJob.read(call.reporter.box_id, header), read_message(VisitResult, header)
+    return hub.finish(job, result, findings)
+
+
+def _read_digest(body: JsonObject) -> str:
+    value = body.get("digest")
     if not isinstance(value, str) or not is_digest(value):
         raise ProtocolError("digest is none: 64 hexadecimal digits")
     return value

@@ -6,6 +6,7 @@ Any thread may call it. Several processes may, too: all state is in the database
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,19 +17,26 @@ import sqlalchemy as sa
 from integrity.errors import HubDatabaseError, ProtocolError
 from integrity.hub.shards import tree_findings, visits, workers
 from integrity.hub.shards.schema import shard
+from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
+from integrity.hub.work import HubDuty
 from integrity.jobs.shards.messages import TreeOffer, VisitResult, read_message, write_message
+from integrity.jobs.shards.survey import Size
 from integrity.reporting.protocol import JsonObject
 
 if TYPE_CHECKING:
+    from integrity.config import Config
     from integrity.hub.database import HubDatabase
-    from integrity.hub.shards.store import ShardStore
 
 _MOST_FOLDERS = 5_000_000
+_MOST_BYTES = 2 << 30
+"""Of a packed catalog: ten times what one of 100,000 files and 500 GB takes."""
+
 _BEATS = 4
 """A worker renews its lease so many times in the time of the lease."""
 
 _IDLE_S = 30
+_EVERY_MINUTE = "* * * * *"
 _TROUBLE_S = 300
 """A shard that a worker could not work on waits this long, so that one that nobody can is not passed around all day."""
 
@@ -145,15 +153,17 @@ class ShardHub:
             raise ShardRefused("no_catalog", f"the store of the hub has no catalog of shard {job.shard_id}")
         return self.store.path_of(digest)
 
-    def require_held(self, call: HeldJob) -> None:
+    def receive(self, call: HeldJob, digest: str, offset: int, size: int, data: bytes) -> JsonObject:
         """
-        Require that a worker has a job, before a file is received from it.
+        Receive a part of a file; see ``ShardStore.receive``.
 
         Raises:
-            ShardRefused: it does not.
+            ShardRefused: the worker does not have the job; anybody with a token could fill the disk.
         """
         with self._database.read() as c:
             workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
+        self.store.receive(f"{call.worker}-{call.job}", digest, offset, size, data)
+        return {}
 
     def accept_survey(self, call: HeldJob, digest: str) -> JsonObject:
         """Cut a tree; see ``visits.accept_survey``."""
@@ -190,13 +200,8 @@ class ShardHub:
         with self._database.transaction() as c:
             tree_findings.check_promises(c, self._limits, self._now())
         with self._database.read() as c:
-            named = {
-                digest
-                for row in c.execute(sa.select(shard.c.digest, shard.c.former_digest))
-                for digest in row
-                if digest is not None
-            }
-        self.store.prune(named)
+            rows = c.execute(sa.select(shard.c.digest, shard.c.former_digest)).all()
+        self.store.prune({digest for row in rows for digest in row if digest is not None})
 
     def _find_stored(self, digest: str) -> bytes:
         if not is_digest(digest) or not self.store.has(digest):
@@ -205,6 +210,28 @@ class ShardHub:
 
     def _now(self) -> int:
         return int(self._clock())
+
+
+def make_shard_hub(config: Config, database: HubDatabase) -> ShardHub | None:
+    """
+    Return the shared trees of a hub; None if its database is SQLite.
+
+    Raises:
+        HubDatabaseError: the store can't be made.
+    """
+    if not database.is_postgres:
+        return None
+    settings = config.hub_server
+    folder = settings.store or os.path.join(os.path.dirname(config.catalog), b"hub-shards")
+    store = ShardStore(folder, _MOST_BYTES)
+    store.prepare()
+    size = Size(settings.shard_files, settings.shard_size_bytes)
+    return ShardHub(database, store, ShardLimits(size, settings.shard_lease_s, settings.shard_visit_s))
+
+
+def find_shard_duties(hub: ShardHub | None) -> list[HubDuty]:
+    """Return what is due again and again for shared trees."""
+    return [] if hub is None else [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check())]
 
 
 def is_digest(text: str) -> bool:

@@ -8,19 +8,17 @@ to which shard is a row in the database; files that no row names are removed aft
 from __future__ import annotations
 
 import os
-import secrets
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
-
-from blake3 import blake3
+from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from integrity.catalog.copying import sync_file
 from integrity.errors import AppError, HubDatabaseError, show_path
+from integrity.jobs.shards.packing import digest_file
 
-_PARTIAL = b".partial-"
+_PARTIAL = ".partial-"
 _KEPT_S = 86_400
-"""An upload waits this long, at most, for the call that names it."""
+"""A file waits this long, at most, for its next part, or for the call that names it."""
 
 
 class UploadRefused(AppError):
@@ -29,7 +27,7 @@ class UploadRefused(AppError):
 
 class ShardStore:
     """
-    The files of all trees. Any thread may use it.
+    The files of all trees. Any thread or process may use it.
 
     Args:
         folder: made if it is missing; for the user of the hub only.
@@ -64,65 +62,44 @@ class ShardStore:
         """Return whether a file is stored."""
         return os.path.exists(self.path_of(digest))
 
-    @contextmanager
-    def receive(self) -> Iterator[Upload]:
-        """Begin an upload; what was not stored at the end of the block is removed."""
-        path = os.path.join(self._folder, _PARTIAL + secrets.token_hex(8).encode("ascii"))
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            yield Upload(self, path, fd, self._most_bytes)
-        finally:
-            os.close(fd)
-            with suppress(FileNotFoundError):
+    def receive(self, sender: str, digest: str, offset: int, size: int, data: bytes) -> None:
+        """
+        Add a part of a file; with the last one it is checked and gets its name. A part may come twice.
+
+        Args:
+            sender: distinguishes several who send the same file at once.
+            digest: of the whole file.
+            offset: where the part begins; the parts before it have arrived.
+            size: of the whole file.
+
+        Raises:
+            UploadRefused: it is too long, or not what its digest says; it must be sent again from its beginning.
+        """
+        if size > self._most_bytes or offset + len(data) > size:
+            raise UploadRefused(f"the catalog has {size:,} bytes; at most {self._most_bytes:,} are stored")
+        path = os.path.join(self._folder, f"{_PARTIAL}{sender}-{digest}".encode("ascii"))
+        with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+            if os.fstat(file.fileno()).st_size < offset:
+                raise UploadRefused("a part of the catalog is missing; send it again")
+            file.truncate(offset)
+            file.seek(offset)
+            file.write(data)
+            if offset + len(data) < size:
+                return
+            file.flush()
+            os.fsync(file.fileno())
+            if digest_file(file) != digest:
                 os.unlink(path)
+                raise UploadRefused("the data that arrived is not the data that was sent; send it again")
+            os.rename(path, self.path_of(digest))
+        sync_file(self._folder)
 
     def prune(self, named: Collection[str]) -> int:
         """Remove old files that no shard names; return how many."""
         removed = 0
         for entry in list(os.scandir(self._folder)):
-            name = os.fsdecode(entry.name)
             with suppress(FileNotFoundError):
-                if name not in named and entry.stat().st_mtime < self._clock() - _KEPT_S:
+                if os.fsdecode(entry.name) not in named and entry.stat().st_mtime < self._clock() - _KEPT_S:
                     os.unlink(entry.path)
                     removed += 1
         return removed
-
-
-class Upload:
-    """A file that arrives. Used by one thread at a time."""
-
-    def __init__(self, store: ShardStore, path: bytes, fd: int, most_bytes: int) -> None:
-        self._store = store
-        self._path = path
-        self._fd = fd
-        self._left = most_bytes
-        self._digest = blake3()
-
-    def write(self, data: bytes) -> None:
-        """
-        Add data.
-
-        Raises:
-            UploadRefused: it is too much.
-        """
-        self._left -= len(data)
-        if self._left < 0:
-            raise UploadRefused("the catalog is larger than the hub stores")
-        self._digest.update(data)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-
-    def store(self, digest: str) -> None:
-        """
-        Give the file its name: it is on the disk when this returns.
-
-        Raises:
-            UploadRefused: it is not what the digest says.
-        """
-        if self._digest.hexdigest() != digest:
-            raise UploadRefused("the data that arrived is not the data that was sent; send it again")
-        os.fsync(self._fd)
-        path = self._store.path_of(digest)
-        os.rename(self._path, path)
-        sync_file(os.path.dirname(path))

@@ -13,13 +13,14 @@ import random
 import ssl
 from collections.abc import Callable
 from typing import IO
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from integrity.errors import AppError, ProtocolError, printable
-from integrity.reporting.protocol import JSON_LINES, JsonObject, decode
+from integrity.reporting.protocol import JSON_LINES, JsonObject, decode, encode
 
 _TIMEOUT_S = 60.0
 _CHUNK_BYTES = 1 << 20
+_PART_BYTES = 4 << 20
 _MOST_ANSWER_BYTES = 64 << 20
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 60.0
@@ -97,14 +98,13 @@ class ShardClient:
         """Do the same without trying again."""
         return decode(self._exchange(path, body, "application/json").read(_MOST_ANSWER_BYTES))
 
-    def send_file(self, path: str, file: IO[bytes]) -> JsonObject:
-        """Send a file from its beginning; otherwise as ``call``."""
-
-        def send() -> JsonObject:
-            file.seek(0)
-            return decode(self._exchange(path, file, "application/octet-stream").read(_MOST_ANSWER_BYTES))
-
-        return self._until_answered(send)
+    def send_file(self, path: str, header: JsonObject, file: IO[bytes]) -> None:
+        """Send a file in parts, each after a line with ``header`` and its place; otherwise as ``call``."""
+        size, offset = file.seek(0, os.SEEK_END), 0
+        file.seek(0)
+        while data := file.read(_PART_BYTES):
+            self.call(path, encode({**header, "offset": offset, "size": size}) + b"\n" + data)
+            offset += len(data)
 
     def receive_file(self, path: str, body: bytes, file: IO[bytes]) -> JsonObject:
         """Write the answer, whatever it is, to a file; otherwise as ``call``."""
@@ -131,7 +131,7 @@ class ShardClient:
                     raise
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
-    def _exchange(self, path: str, body: bytes | IO[bytes], kind: str) -> _Answer:
+    def _exchange(self, path: str, body: bytes, kind: str) -> _Answer:
         try:
             response = self._send(path, body, kind)
             if response.status == http.client.OK:
@@ -144,13 +144,11 @@ class ShardClient:
             raise HubAway(f"{self._url}: the hub is busy ({response.status})")
         raise self._refuse(response.status, answer)
 
-    def _send(self, path: str, body: bytes | IO[bytes], kind: str) -> http.client.HTTPResponse:
+    def _send(self, path: str, body: bytes, kind: str) -> http.client.HTTPResponse:
         if self._connection is None:
             self._connection = self._connect()
-        size = len(body) if isinstance(body, bytes) else os.fstat(body.fileno()).st_size
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind, "Content-Length": str(size)}
-        target = urlsplit(self._url).path.rstrip("/") + _API + quote(path, safe="/?=&")
-        self._connection.request("POST", target, body, headers)
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
+        self._connection.request("POST", urlsplit(self._url).path.rstrip("/") + _API + path, body, headers)
         return self._connection.getresponse()
 
     def _connect(self) -> http.client.HTTPConnection:

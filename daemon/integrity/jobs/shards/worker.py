@@ -108,29 +108,30 @@ class ShardWorker:
         self._stop = stop
         self._worker = 0
 
-    def run(self, *, until_idle: bool = False) -> None:
+    def run(self) -> float:
         """
-        Work until the stop is set.
-
-        Args:
-            until_idle: also end when nothing is due.
+        Work until nothing is due or the stop is set; return how many seconds later something may be due.
 
         Raises:
             HubRefusal: the hub does not let this worker work on the tree; the message says why.
             RootSuspended: the tree is not mounted here.
-            HubAway: the hub was away when the stop was set.
         """
         with make_work_folder(self._settings.folder) as folder:
             while not self._stop.is_set():
                 try:
                     wait_s = self._work_once(folder)
+                except HubAway:
+                    if self._stop.is_set():
+                        break  # what it has done since the last stored version is done again by another worker
+                    raise
                 except HubRefusal as refusal:
                     if refusal.code != "not_yours":
                         raise
                     self._worker = 0  # the hub forgot this worker: come again
                     continue
-                if wait_s and (until_idle or self._stop.wait(wait_s)):
-                    return
+                if wait_s:
+                    return wait_s
+        return 0.0
 
     def _work_once(self, folder: bytes) -> float:
         """Take one job and do it; return how long to wait before the next one."""
@@ -238,7 +239,8 @@ class ShardWorker:
         """Send a packed file to the hub's store; return its digest."""
         with open(packed, "rb") as file:
             digest = digest_file(file)
-            self._client.send_file(f"store?worker={self._worker}&job={task.job}&digest={digest}", file)
+            header = {"protocol": VERSION, "worker": self._worker, "job": task.job, "digest": digest}
+            self._client.send_file("store", header, file)
         return digest
 
     def _store_lines(self, lines: Iterator[bytes], task: ShardTask, folder: bytes) -> str:
