@@ -14,6 +14,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
+from integrity.cli.hub_try import try_
 from integrity.cli.hub_work import work
 from integrity.cli.session import Session
 from integrity.errors import HubDatabaseError
@@ -225,6 +226,7 @@ def _create_if_missing(session: Session) -> None:
             database.close()
 
 
+hub.add_command(try_)
 hub.add_command(work)
 
 

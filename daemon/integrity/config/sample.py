@@ -176,7 +176,7 @@ def _spell_field(kind: type, each: Field[Any], value: object, *, hides: bool = T
         return spelled if spelled.isdecimal() else f'"{spelled}"'
     if hides and each.metadata["hide"] is not None:
         value = each.metadata["hide"](value)
-    return _spell(_hide(value) if hides and each.metadata["is_secret"] else value)
+    return spell_toml(_hide(value) if hides and each.metadata["is_secret"] else value)
 
 
 def _hide(value: object) -> object:
@@ -188,17 +188,18 @@ def _hide(value: object) -> object:
 
 def _spell_inline(value: object) -> str:
     assert is_dataclass(value)
-    inner = ", ".join(f"{each.name} = {_spell(getattr(value, each.name))}" for each in fields(value))
+    inner = ", ".join(f"{each.name} = {spell_toml(getattr(value, each.name))}" for each in fields(value))
     return f"{{ {inner} }}"
 
 
-def _spell(value: object) -> str:
+def spell_toml(value: object) -> str:
+    """Write a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(_spell(item) for item in value)}]"
+        return f"[{', '.join(spell_toml(item) for item in value)}]"
     text = os.fsdecode(value) if isinstance(value, bytes) else str(value.value if isinstance(value, StrEnum) else value)
     # A JSON string is a valid TOML basic string, except that JSON does not escape DEL.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -32,6 +32,7 @@ from integrity.hub.database import HubDatabase, driver_connection
 from integrity.hub.schema import member, replica_set
 
 _log = logging.getLogger(__name__)
+logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has four lines for each job
 
 QUEUE = "hub"
 """Of all jobs here. Other modules have queues of their own, whose workers are elsewhere."""
