@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from integrity.hub.database import Connection, HubDatabase
 
 _FILE = b"hub.db"
+_SYSTEM_FOLDER = b"/var/lib/integrity-hub"
+"""What the unit has, and with it the commands of root."""
 
 
 @click.group(
@@ -216,12 +218,16 @@ def _create_if_missing(session: Session) -> None:
         from integrity.hub.database import HubDatabase
         from integrity.hub.migrate import migrate as run_migrations
 
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        folder = os.path.dirname(place)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         database = HubDatabase.open(place, any_revision=True)
         try:
             run_migrations(database)
         finally:
             database.close()
+        if os.geteuid() == 0:  # the folder may be that of the unit's user; SQLite gives the log to the file's owner
+            owner = os.stat(folder)
+            os.chown(place, owner.st_uid, owner.st_gid)
 
 
 def _find_database(session: Session) -> str:
@@ -229,7 +235,10 @@ def _find_database(session: Session) -> str:
     given = session.config.hub_server.database
     if given:
         return given
-    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0] or os.path.dirname(session.catalog_path)
+    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0]
+    if not folder:
+        is_system = os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME")
+        folder = _SYSTEM_FOLDER if is_system else os.path.dirname(session.catalog_path)
     path = os.path.join(os.path.abspath(folder), _FILE)
     try:
         return path.decode()
