@@ -92,7 +92,7 @@ class HubPages:
 def _serve(url: str, state: str, port: str) -> None:
     site = HubSite(HubDatabase.open(url), SILENT_AFTER_S)
     passwords = PasswordStore(os.fsencode(state))
-    app = make_pages(site, passwords, listen=f"127.0.0.1:{port}", public_url="", is_secure=False, token=TOKEN)
+    app = make_pages(site, passwords, listen=f"127.0.0.1:{port}", is_secure=False, token=TOKEN)
     serve(app, "127.0.0.1", int(port), ready=lambda: print(_READY.decode(), flush=True))
 
 

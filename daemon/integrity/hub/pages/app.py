@@ -31,9 +31,7 @@ _TROUBLES = Troubles(
 _KEYS = GuardKeys("[hub_server] public_url", "[hub_server] token_file")
 
 
-def make_pages(
-    site: HubSite, passwords: PasswordStore, *, listen: str, public_url: str, is_secure: bool, token: str = ""
-) -> ASGIApp:
+def make_pages(site: HubSite, passwords: PasswordStore, *, listen: str, is_secure: bool, token: str = "") -> ASGIApp:
     """
     Return the application.
 
@@ -41,7 +39,6 @@ def make_pages(
         site: shared by all pages.
         passwords: of the log-in.
         listen: address and port that it is served at.
-        public_url: URL under which browsers reach it; empty: not said.
         is_secure: browsers come by HTTPS.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
     """
@@ -61,7 +58,7 @@ def make_pages(
         pages,
         _TROUBLES,
         sessions=sessions,
-        hosts=find_hosts(listen, public_url, site.hostname),
+        hosts=find_hosts(listen, site.public_url, site.hostname),
         keys=_KEYS,
         token=token,
         is_secure=is_secure,
