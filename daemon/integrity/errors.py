@@ -20,6 +20,7 @@ Every message names the path, the operation and the remedy: the command line pri
     │   ├── DeviceStalled       a read did not come back
     │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── ChannelError            an alert could not be sent
+    ├── HubError                a hub was not reached, or did not take a report
     ├── ProtocolError           a box or a hub sent what the report protocol does not allow
     ├── HubDatabaseError        the hub's database can't be used: missing, of another version, damaged
     │   └── HubDatabaseAway     it does not answer now, or was busy; try again
@@ -158,6 +159,23 @@ class ChannelError(AppError):
     def __init__(self, message: str, *, is_permanent: bool = False) -> None:
         super().__init__(message)
         self.is_permanent = is_permanent
+
+
+class HubError(AppError):
+    """
+    A hub was not reached, or did not take a report.
+
+    Attributes:
+        status: status of its answer; None: there was none.
+        code: machine word of its answer; empty: none.
+        retry_after_s: how long it asks to wait; None: it does not say.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, code: str = "", retry_after_s: int | None = None):
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after_s = retry_after_s
 
 
 class ProtocolError(AppError):

@@ -28,6 +28,7 @@ _WEB = (
     "sse_starlette",
     "prometheus_client",
 )
+_HUB = ("psycopg", "procrastinate", "zstandard")
 _PREFIX = "file://"
 
 
@@ -38,8 +39,22 @@ def require_web() -> None:
     Raises:
         ConfigError: the extra `web` is not installed, or only in parts.
     """
-    if any(find_spec(name) is None for name in _WEB):
-        raise ConfigError(f"the page needs packages that are not installed; {how_to_install('web')}")
+    _require(_WEB, "the page", "web")
+
+
+def require_hub() -> None:
+    """
+    Require what the hub needs.
+
+    Raises:
+        ConfigError: the extra `hub` is not installed, or only in parts.
+    """
+    _require((*_WEB, *_HUB), "the hub", "hub")
+
+
+def _require(names: tuple[str, ...], what: str, extra: str) -> None:
+    if any(find_spec(name) is None for name in names):
+        raise ConfigError(f"{what} needs packages that are not installed; {how_to_install(extra)}")
 
 
 def how_to_install(extra: str) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from integrity.catalog import candidates, history, maintenance, row_seals, runs, schema
+from integrity.catalog import candidates, history, maintenance, report_queue, report_rows, row_seals, runs, schema
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.copies import CopyState, ensure_copy, save_states
@@ -32,6 +32,10 @@ def fill(box: CatalogBox) -> FileId:
         note_started(c, "scan", box.root.id, due_at=NOW, now=NOW)
         runs.finish_run(c, box.run_id, Outcome.CLEAN, RunCounts(), now=NOW, duration_s=1.0)
         record_action(c, Action(Actor("root", "command line"), ActionVerb.ACK, "acknowledged"), NOW)
+        report_queue.start_stream(c, "https://hub.example", bytes(16), NOW)
+        report_queue.add_messages(c, [report_queue.QueuedMessage(1, NOW, "state", 0, "{}")], ())
+        report_queue.note_failure(c, "no answer", NOW)
+        report_rows.begin_digests(c, [box.get(file_id).folder_id])
     return file_id
 
 

@@ -73,6 +73,19 @@ DOCUMENTED_KEYS = [
     "web.trusted_proxy",
     "web.token_file",
     "web.actions",
+    "hub.url",
+    "hub.token_file",
+    "hub.certificate",
+    "hub.report_every",
+    "hub_server.listen",
+    "hub_server.database",
+    "hub_server.store",
+    "hub_server.hosts",
+    "hub_server.public_url",
+    "hub_server.silent_after",
+    "hub_server.certificate",
+    "hub_server.key",
+    "hub_server.trusted_proxy",
 ]
 
 

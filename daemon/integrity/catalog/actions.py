@@ -8,6 +8,7 @@ Rows refer to nothing: they outlive roots and findings.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,12 @@ def find_actions(c: sa.Connection, *, before: int | None = None, limit: int = 10
     query = select_sealed(action).order_by(action.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(action.c.id < before)
+    return [_to_record(row) for row in check_seals(c, action, c.execute(query))]
+
+
+def get_actions(c: sa.Connection, ids: Collection[int]) -> list[ActionRecord]:
+    """Return actions by their numbers, without those that do not exist."""
+    query = select_sealed(action).where(action.c.id.in_(ids)).order_by(action.c.id)
     return [_to_record(row) for row in check_seals(c, action, c.execute(query))]
 
 

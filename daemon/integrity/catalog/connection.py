@@ -229,6 +229,11 @@ class Catalog:
         """
         return self._reading
 
+    def version(self) -> int:
+        """Return a number that changes when another connection writes; reading it does not touch the disk."""
+        with self.read() as c:
+            return int(c.exec_driver_sql("PRAGMA data_version").scalar_one())
+
     @contextmanager
     def held_alone(self) -> Iterator[None]:
         """

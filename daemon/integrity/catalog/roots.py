@@ -249,6 +249,7 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         *(sa.delete(table).where(table.c.copy_id.in_(copies)) for table in (schema.copy_file, schema.copy_reading)),
         sa.delete(schema.block_run).where(schema.block_run.c.file_id.in_(of_root.union(of_history))),
         sa.delete(file).where(file.c.folder_id.in_(in_folders)),
+        sa.delete(schema.report_folder).where(schema.report_folder.c.folder_id.in_(in_folders)),
     ):
         c.execute(statement)
     for table in (
@@ -258,6 +259,7 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     follow_history(c)
     drop_imports(c, root_id)
+    c.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"report/{root_id}"))
     c.execute(sa.delete(root).where(root.c.id == root_id))
 
 

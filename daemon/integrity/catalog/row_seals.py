@@ -24,7 +24,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from integrity.catalog import folders, schema
+from integrity.catalog import folders, report_triggers, schema
 from integrity.catalog.compiled_sql import connect_core, driver_of
 from integrity.catalog.schema import file
 from integrity.catalog.seal import ROW_SEAL, Sealer
@@ -39,6 +39,7 @@ SEALED = (
     *(schema.told, schema.channel, schema.copy, schema.gate),
     *(schema.run, schema.candidate, schema.history, schema.checkpoint, schema.schedule_run, schema.alert),
     *(schema.delivery, schema.copy_file, schema.copy_reading, schema.action),
+    *(schema.report_state, schema.report_change, schema.report_message, schema.report_folder),
 )
 
 CORE_TABLES = SEALED[:10]
@@ -153,7 +154,7 @@ def define(c: sa.Connection) -> None:
     """Create all tables, indexes, and triggers, in a transaction."""
     schema.metadata.create_all(c)
     schema.alembic_version.create(c)
-    for trigger in (*make_triggers(), *folders.make_triggers()):
+    for trigger in (*make_triggers(), *folders.make_triggers(), *report_triggers.make_triggers()):
         c.exec_driver_sql(trigger)
 
 
@@ -205,6 +206,8 @@ WORDS: Mapping[str, Iterable[str]] = {
     "history.replaced_because": BaselineReason,
     "schedule_run.schedule": ("scan", "scrub", "compare:*"),
     "copy_file.vote": CopyVote,
+    "report_change.kind": report_triggers.KINDS,
+    "report_message.kind": report_triggers.KINDS,
 }
 """Words by which rows are counted or looked up; "*" matches any suffix. No single bit flip turns one into another."""
 
@@ -213,6 +216,7 @@ _TABLES = tuple(table for table in schema.metadata.sorted_tables if "parity" in 
 _SMALL = sorted(
     {table.name for table in schema.metadata.sorted_tables}
     - {"file", "folder", "block_run", "history", "candidate", "copy_file", "copy_reading", "checkpoint_run"}
+    - {"report_folder"}
 )
 """Tables that do not grow with the number of files."""
 

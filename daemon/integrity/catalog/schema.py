@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from integrity.hashing.algorithms import STORED
 
-SCHEMA_REVISION = "0009"
+SCHEMA_REVISION = "0010"
 """The newest migration: the revision that this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -110,7 +110,7 @@ def _parity(*numbers: str) -> sa.Column[Any]:
 meta = sa.Table(
     "meta",
     metadata,
-    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; for import/... see history.py"),
+    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; import/... (history.py), report/..."),
     _text("value", "its value as text"),
     _seal(),
     sa.PrimaryKeyConstraint("key"),
@@ -613,6 +613,63 @@ action = sa.Table(
     _text("outcome", "what was done, for people"),
     _seal(),
     _parity("id", "at"),
+    sqlite_strict=True,
+)
+
+report_state = sa.Table(
+    "report_state",
+    metadata,
+    sa.Column(
+        "id", _INTEGER, primary_key=True, autoincrement=False, comment="1; while it is there, changes are queued"
+    ),
+    _text("url", "the hub that the box reports to"),
+    _blob("stream", "number of the stream of messages, random", length=16),
+    _int("started_at", "when the stream began"),
+    _int("confirmed", "number of the last message that the hub has stored; 0: none"),
+    _blob("chain", "chain up to that message (reporting/protocol.py)", length=16),
+    _int("complete_at", "when the hub last had everything; null: never", null=True),
+    _int("failing_since", "first failure since a report was last complete; null: none", null=True),
+    _text("last_error", "why reporting fails, for people; null: it works", null=True),
+    _seal(),
+    _parity("id", "started_at", "confirmed", "complete_at?", "failing_since?"),
+    sqlite_strict=True,
+)
+
+report_change = sa.Table(
+    "report_change",
+    metadata,
+    _id("id", "place in the queue"),
+    _text("kind", "finding | run | action | state: what is to be reported as it is when the message is written"),
+    _int("item_id", "number of the finding, run, or action, which may be gone; 0: none"),
+    _seal(),
+    _parity("id", "item_id"),
+    sa.UniqueConstraint("kind", "item_id"),
+    sqlite_strict=True,
+)
+
+report_message = sa.Table(
+    "report_message",
+    metadata,
+    sa.Column("number", _INTEGER, primary_key=True, autoincrement=False, comment="number in the stream"),
+    _int("at", "when what it reports happened"),
+    _text("kind", "as in report_change"),
+    _int("item_id", "as in report_change"),
+    _text("body", "as it is sent, however often: JSON"),
+    _seal(),
+    _parity("number", "at", "item_id"),
+    sqlite_strict=True,
+)
+
+report_folder = sa.Table(
+    "report_folder",
+    metadata,
+    sa.Column(
+        "folder_id", _INTEGER, sa.ForeignKey("folder.id"), primary_key=True, autoincrement=False, comment="the folder"
+    ),
+    _blob("own", "digest of its files (reporting/digest_tree.py); null: being computed", length=16, null=True),
+    _blob("content", "the same of their contents; null: being computed", length=16, null=True),
+    _seal(),
+    _parity("folder_id"),
     sqlite_strict=True,
 )
 

@@ -62,6 +62,7 @@ def _serve(session: Session) -> int:
     from integrity.service.sd_notify import Notifier
     from integrity.service.startup import limit_memory_use
     from integrity.views.repair import write_plan
+    from integrity.views.reports import HubWords
 
     set_up_logging(session.output.verbosity)
     limit_memory_use()
@@ -73,6 +74,7 @@ def _serve(session: Session) -> int:
         notifier=Notifier(),
         hostname=socket.gethostname(),
         write_plan=write_plan,
+        words=HubWords(),
     )
     service.run()
     # Threads that hang in the kernel would keep the interpreter from ending.

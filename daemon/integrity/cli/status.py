@@ -23,6 +23,7 @@ from integrity.paths import path_fields
 from integrity.views.alerts import alerts_object, channel_object, describe_alerts, describe_channel
 from integrity.views.copies import copy_object, describe_copy
 from integrity.views.objects import JsonObject
+from integrity.views.reports import describe_hub, hub_object
 from integrity.views.roots import AHEAD, describe_root, root_object
 from integrity.views.service import ServiceView, describe_service, service_object
 
@@ -114,11 +115,15 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
         show(line)
     for line in describe_alerts(found.alerts, live, session.config_place):
         show(line)
+    for line in describe_hub(found.hub, live):
+        show(line)
     for channel in found.alerts.channels:
         for line in describe_channel(channel, output):
             output.tell(line)
         output.give("channel", channel_object(channel))
     output.give("alerts", alerts_object(found.alerts, live))
+    if found.hub is not None:
+        output.give("hub", hub_object(found.hub, live))
     output.give("service", service_object(live))
     output.give("status", _status_object(found, code))
     return code
@@ -171,7 +176,8 @@ def _print_nagios(found: Status, live: ServiceView) -> int:
     from integrity.views.text import count
 
     code = _find_code(found, live)
-    if code is ExitCode.OK and found.lasting_failures:
+    is_hub_silent = found.hub is not None and found.hub.is_silent(found.at)
+    if code is ExitCode.OK and (found.lasting_failures or is_hub_silent):
         code = ExitCode.INCOMPLETE
     number, word = _NAGIOS[code]
     open_kinds = found.open_kinds
@@ -183,6 +189,7 @@ def _print_nagios(found: Status, live: ServiceView) -> int:
     parts += [f"copy {printable(one.name)} overdue" for one in found.copies if one.is_overdue]
     parts += [f"{show_path(one.root.path)} suspended" for one in found.roots if one.root.state is RootState.SUSPENDED]
     parts += [f"alerts by {printable(one.name)} fail" for one in found.lasting_failures]
+    parts += ["reports to the hub fail"] if is_hub_silent else []
     oldest = min((one.coverage.oldest_at for one in found.roots if one.coverage.oldest_at is not None), default=None)
     age = None if oldest is None else max(0, round(time.time()) - oldest)
     parts += [count(len(found.roots), "root"), count(files, "file")]

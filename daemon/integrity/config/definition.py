@@ -147,6 +147,14 @@ class ConfiguredRoot(RootSettings):
     """A ``[[root]]``: a folder and its overrides of ``[defaults]``."""
 
     path: Folder = field(metadata=about("the folder; symbolic links in it are resolved"))
+    replica_set: Annotated[str, Parsed(parsers.parse_optional_name)] = field(
+        default="",
+        metadata=about("name of the set of folders on several boxes that hold the same files; the hub compares them"),
+    )
+    replica_url: Annotated[str, Parsed(parsers.parse_optional_copy_url)] = field(
+        default="",
+        metadata=about("URL under which other boxes can read this folder, such as ssh://...", hide=hide_secrets),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +312,50 @@ class Web:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """``[hub]``: the hub that this box reports to."""
+
+    url: Annotated[str, Parsed(parsers.parse_hub_url)] = field(
+        default="", metadata=about("URL of the hub; empty: none. `integrity hub join` sets it up")
+    )
+    token_file: Place = field(default=b"", metadata=about("file with the token of this box"))
+    certificate: Place = field(
+        default=b"", metadata=about("certificate, as PEM, that the hub's is signed with; empty: those of the system")
+    )
+    report_every_s: Duration = field(
+        default=300, metadata=about("how often to report; findings are reported at once", key="report_every")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubServer:
+    """``[hub_server]``: the hub, `integrity hub run`."""
+
+    listen: Annotated[str, Parsed(parsers.parse_listen)] = field(
+        default="127.0.0.1:8433",
+        metadata=about("address and port; another address than this machine's own needs TLS or a trusted proxy"),
+    )
+    database: Annotated[str, Parsed(parsers.parse_database)] = field(
+        default="", metadata=about("postgresql://USER@HOST/NAME; empty: an SQLite file, for a handful of boxes")
+    )
+    store: Place = field(
+        default=b"", metadata=about("folder for the catalogs of shared trees; empty: beside the SQLite file")
+    )
+    hosts: Texts = field(default=(), metadata=about("further names that browsers may use for it, such as hub.local"))
+    public_url: Annotated[str, Parsed(parsers.parse_web_url)] = field(
+        default="", metadata=about("URL under which boxes and browsers reach it")
+    )
+    silent_after_s: Duration = field(
+        default=86400, metadata=about("a box that did not report for so long is a finding", key="silent_after")
+    )
+    certificate: Place = field(default=b"", metadata=about("certificate chain as PEM; empty: no TLS"))
+    key: Place = field(default=b"", metadata=about("private key of the certificate"))
+    trusted_proxy: Annotated[str, Parsed(parsers.parse_address)] = field(
+        default="", metadata=about("IP address of a reverse proxy whose X-Forwarded-* headers are believed")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole configuration. Without a file, every key has the default defined here."""
 
@@ -324,6 +376,10 @@ class Config:
     mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
     alerts: Alerts = field(default=Alerts(), metadata=about("which alerts are sent, and how often"))
     web: Web = field(default=Web(), metadata=about("the page, `integrity web`; needs the extra [web]"))
+    hub: Hub = field(default=Hub(), metadata=about("the hub that this box reports to, if there is one"))
+    hub_server: HubServer = field(
+        default=HubServer(), metadata=about("the hub for several boxes, `integrity hub run`; needs the extra [hub]")
+    )
 
     def settings_for(self, root_path: bytes) -> RootSettings:
         """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""
@@ -331,3 +387,7 @@ class Config:
             if root.path == root_path:
                 return root
         return self.defaults
+
+    def replica_set_of(self, root_path: bytes) -> tuple[str, str]:
+        """Return the ``replica_set`` and ``replica_url`` of the ``[[root]]`` with this real path; empty: none."""
+        return next(((one.replica_set, one.replica_url) for one in self.roots if one.path == root_path), ("", ""))

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from urllib.parse import parse_qs, urlsplit
 
 from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
 from integrity.config.times import read_schedule, read_windows
@@ -230,10 +231,50 @@ def parse_copy_url(value: object) -> str:
     refuse(f"an absolute path or a URL that begins with {', '.join(others)} or {last}", value)
 
 
+def parse_optional_name(value: object) -> str:
+    """Return such a name, or an empty text."""
+    return "" if value == "" else parse_name(value)
+
+
+def parse_optional_copy_url(value: object) -> str:
+    """Return the location of a copy, or an empty text."""
+    return "" if value == "" else parse_copy_url(value)
+
+
 def parse_web_url(value: object) -> str:
     """Return an http(s) URL, or an empty text."""
     if not isinstance(value, str) or (value and re.fullmatch(r"https?://[^\s/]+\S*", value) is None):
         refuse("an address that begins with https:// or http://", value)
+    return value
+
+
+def parse_hub_url(value: object) -> str:
+    """Return the URL of a hub, or an empty text. Without TLS a token could be read on the way."""
+    url = parse_web_url(value)
+    parts = urlsplit(url)
+    if parts.username is not None or parts.query or parts.fragment:
+        refuse("an address without user, password, question mark and #", "one with them")
+    if parts.scheme == "http" and not _is_this_machine(parts.hostname or ""):
+        refuse("an address that begins with https:// (http:// only for this machine itself)", value)
+    return url.rstrip("/")
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_database(value: object) -> str:
+    """Return the URL of a PostgreSQL database without a password, or an empty text."""
+    if value == "":
+        return ""
+    if not isinstance(value, str) or re.fullmatch(r"postgres(?:ql)?://\S+", value) is None or not value.isprintable():
+        refuse('a URL such as "postgresql://hub@localhost/hub", or empty', value)
+    parts = urlsplit(value)
+    if parts.password is not None or "password" in parse_qs(parts.query):
+        raise ValueError("must not hold the password: add ?passfile=FILE, with a line as in .pgpass")
     return value
 
 

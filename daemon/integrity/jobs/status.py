@@ -17,6 +17,7 @@ from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
 from integrity.jobs.compare.deadline import CopyStatus, find_copy_status
+from integrity.jobs.hub_status import HubStatus, find_hub_status
 from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate
@@ -92,6 +93,7 @@ class Status:
         lost_copies: names of configured copies whose original lies in no root.
         alerts: pending alerts, and the state of each channel.
         at: when the status was collected, seconds UTC.
+        hub: how reports to the hub fare; None if none is configured.
         builtin_excludes: the built-in list, as gitignore patterns.
     """
 
@@ -101,6 +103,7 @@ class Status:
     lost_copies: tuple[str, ...]
     alerts: AlertStatus
     at: int
+    hub: HubStatus | None = None
     builtin_excludes: tuple[str, ...] = BUILTIN
 
     @property
@@ -156,10 +159,11 @@ def find_status(
         shown = {(one.root.id, one.name) for one in copies}
         roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now, shown) for root in wanted)
         alerts = find_alert_status(connection, config, now)
+        hub = find_hub_status(connection, config)
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.roots if root.path not in paths_known and not paths]
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
-    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now)
+    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now, hub)
 
 
 def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:

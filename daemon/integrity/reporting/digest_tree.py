@@ -80,16 +80,47 @@ class FolderDigests(NamedTuple):
     content: bytes
 
 
-def digest_files(files: Iterable[ReportedFile]) -> FolderDigests:
-    """Digest the files of a folder, which come in the order of their names."""
-    own, content = xxhash.xxh3_128(), xxhash.xxh3_128()
-    for file in files:
+class FilesDigest:
+    """The digests of the files of one folder, which are added in the order of their names."""
+
+    def __init__(self) -> None:
+        self._own, self._content = xxhash.xxh3_128(), xxhash.xxh3_128()
+
+    def add(self, file: ReportedFile) -> None:
+        """Add a file."""
         name = _LENGTH.pack(len(file.name)) + file.name
         md5, xxh3 = file.md5 or _NO_DIGEST, file.xxh3_128 or _NO_DIGEST
         times = file.recorded_at, file.verified_at or 0
-        own.update(name + _ROW.pack(file.size_bytes, file.mtime_ns, md5, xxh3, *times, file.read_how, file.flags))
-        content.update(name + _CONTENT.pack(file.size_bytes, md5, xxh3))
-    return FolderDigests(own.digest(), content.digest())
+        row = _ROW.pack(file.size_bytes, file.mtime_ns, md5, xxh3, *times, file.read_how, file.flags)
+        self._own.update(name + row)
+        self._content.update(name + _CONTENT.pack(file.size_bytes, md5, xxh3))
+
+    def digests(self) -> FolderDigests:
+        """Return the digests."""
+        return FolderDigests(self._own.digest(), self._content.digest())
+
+
+def digest_files(files: Iterable[ReportedFile]) -> FolderDigests:
+    """Digest the files of a folder, which come in the order of their names."""
+    digest = FilesDigest()
+    for file in files:
+        digest.add(file)
+    return digest.digests()
+
+
+class SubtreeDigest:
+    """The digest of a folder and all below it, while the folders in it are added in the order of their names."""
+
+    def __init__(self, own: bytes) -> None:
+        self._digest = xxhash.xxh3_128(own)
+
+    def add(self, name: bytes, subtree: bytes) -> None:
+        """Add a folder by its name and its ``subtree``."""
+        self._digest.update(_LENGTH.pack(len(name)) + name + subtree)
+
+    def digest(self) -> bytes:
+        """Return the digest."""
+        return self._digest.digest()
 
 
 def digest_subtree(own: bytes, folders: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -100,9 +131,9 @@ def digest_subtree(own: bytes, folders: Iterable[tuple[bytes, bytes]]) -> bytes:
         own: of the folder.
         folders: name and ``subtree`` of each folder in it, in the order of the names.
     """
-    subtree = xxhash.xxh3_128(own)
+    subtree = SubtreeDigest(own)
     for name, digest in folders:
-        subtree.update(_LENGTH.pack(len(name)) + name + digest)
+        subtree.add(name, digest)
     return subtree.digest()
 
 

@@ -16,9 +16,9 @@ I3  File names are any bytes. In JSON they are text with lone surrogates for byt
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import xxhash
 
@@ -39,6 +39,7 @@ CHAIN_BYTES = 16
 FIRST_CHAIN = bytes(CHAIN_BYTES)
 
 JsonObject = dict[str, object]
+T = TypeVar("T")
 
 
 class MessageKind(StrEnum):
@@ -137,3 +138,39 @@ def read_message(line: JsonObject) -> Message:
             return Message(number, at, MessageKind(kind), body)
         case _:
             raise ProtocolError("not a message: it needs n, at, kind and body")
+
+
+def cut(values: Iterable[T], write: Callable[[T], object], most_bytes: int) -> Iterator[list[T]]:
+    """
+    Cut values into groups that fit into one body each.
+
+    Args:
+        values: of any number.
+        write: returns a value's line, or what is encoded as its line.
+        most_bytes: of a body; a single longer value is a group by itself.
+    """
+    group: list[T] = []
+    size = 0
+    for value in values:
+        line = write(value)
+        length = len(line if isinstance(line, bytes) else encode(line)) + 1
+        if group and (size + length > most_bytes or len(group) >= MOST_LINES):
+            yield group
+            group, size = [], 0
+        group.append(value)
+        size += length
+    if group:
+        yield group
+
+
+def read_indexes(answer: JsonObject, name: str, count: int) -> list[int]:
+    """
+    Read a list of indexes of lines.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    found = answer.get(name)
+    if not isinstance(found, list) or not all(type(one) is int and 0 <= one < count for one in found):
+        raise ProtocolError(f"the answer has no list of lines as {name!r}")
+    return found

@@ -41,6 +41,7 @@ from integrity.service.inventory import (
     find_monitored_copies,
     find_monitored_roots,
 )
+from integrity.service.report_thread import BoxWords, ReportThread
 from integrity.service.schedule.timetable import Timetable
 from integrity.service.sd_notify import Notifier
 from integrity.service.signals import SignalFlags
@@ -73,6 +74,7 @@ class Daemon:
         notifier: reports the state to systemd.
         hostname: of this machine, for mails.
         write_plan: writes the plan of a repair as the command shows it.
+        words: writes what is reported to a hub.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Daemon:
         notifier: Notifier,
         hostname: str,
         write_plan: WritePlan,
+        words: BoxWords,
     ) -> None:
         self._read_config = read_config
         self._config = read_config()
@@ -111,6 +114,7 @@ class Daemon:
         self._alerts = AlertThread(
             self._service, lambda: self._watchdog.beat("alerts"), lambda: self._trouble, hostname=hostname
         )
+        self._reports = ReportThread(self._service, words, self.state, hostname=hostname)
         self._timetable = Timetable(
             self._service,
             self._dispatcher,
@@ -118,7 +122,7 @@ class Daemon:
             lambda: self._copies,
             scan=self._scan,
             beat=self._scheduler_beats,
-            has_news=self._alerts.call,
+            has_news=self._has_news,
         )
         self._watch = WatchThread(self._dirty_paths, self._open_catalog, catalog_path, self._scan_unwatched)
         self._control = ControlServer(socket_path, self, catalog=catalog_path)
@@ -170,6 +174,7 @@ class Daemon:
             self._watch.states(),
             self._timetable.waiting_copies(),
             self._trouble,
+            self._reports.complete_at,
         )
 
     def roots(self) -> tuple[bytes, ...]:
@@ -182,6 +187,7 @@ class Daemon:
             with catalog.transaction() as connection:
                 runs.ensure_boot(connection, read_boot_uuid(), int(self._service.clock()))
         self._alerts.start()
+        self._reports.start()
         self._timetable.start()
         self._notifier.ready()
         _log.info(
@@ -197,8 +203,9 @@ class Daemon:
         self._dispatcher.end()
         self._watch.end()
         self._alerts.end()
+        self._reports.end()
         hanging = self._dispatcher.join(deadline)
-        for name, thread in (("watch", self._watch), ("alerts", self._alerts)):
+        for name, thread in (("watch", self._watch), ("alerts", self._alerts), ("reports", self._reports)):
             if not thread.join(max(0.1, deadline - self._service.monotonic())):
                 hanging.append(name)
         self._control.close()
@@ -262,12 +269,17 @@ class Daemon:
         self._trouble = find_trouble(self._trouble, result)
         self._has_new_roots = True
         self._trimmer.job_ended()
-        self._alerts.call()
+        self._has_news()
 
     def _acted(self) -> None:
         """Look at the roots again: one may have been paused or resumed."""
         self._has_new_roots = True
+        self._has_news()
+
+    def _has_news(self) -> None:
+        """Have alerts and reports sent if there is something to send."""
         self._alerts.call()
+        self._reports.call()
 
     def _refresh_roots(self) -> None:
         try:
@@ -320,7 +332,7 @@ class Daemon:
                 self._find_roots(catalog)
             self._timetable.reload()
             self._watch.set_roots(self._roots)
-            self._alerts.call()
+            self._has_news()
             _log.info("reloaded roots=%d", len(self._roots))
         except AppError as error:
             _log.error("reload_refused, the former configuration stays: %s", error)
@@ -338,7 +350,7 @@ class Daemon:
                         findings.open_finding(connection, new, now=int(self._service.clock()), run_id=None)
                 except AppError as error:
                     _log.error("device_stalled could not be written down: %s", error)
-                self._alerts.call()
+                self._has_news()
         self._stuck = stuck
 
     def _report_status(self) -> None:

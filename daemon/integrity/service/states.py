@@ -72,7 +72,13 @@ class CopyWait:
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """What the daemon is doing and will do next. ``trouble``: why its last job could not be recorded."""
+    """
+    What the daemon is doing and will do next.
+
+    Args:
+        trouble: why its last job could not be recorded.
+        reported_at: when the hub last had everything, seconds UTC; None: not since the daemon started.
+    """
 
     pid: int
     started_at: int
@@ -83,3 +89,4 @@ class DaemonState:
     watch: tuple[WatchState, ...] = ()
     copies: tuple[CopyWait, ...] = ()
     trouble: str = ""
+    reported_at: int | None = None

@@ -7,13 +7,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.config import format_size, spell_duration
+from integrity.config import format_duration, format_size, spell_duration
 from integrity.errors import show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import FindingKind, RootState
 from integrity.views.text import count, describe_kinds, local_time
 
 if TYPE_CHECKING:
+    from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import RootStatus, Status
     from integrity.views.service import ServiceView
 
@@ -52,6 +53,8 @@ def sum_up_status(status: Status, open_kinds: Counter[FindingKind], live: Servic
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
     doubts += _describe_gaps(open_kinds)
     doubts += _find_trouble(live)
+    silence = _find_silence(status.hub, status.at)
+    doubts += [] if silence is None else [silence]
     if damage:
         return Sentence(Gravity.PROBLEM, f"Found: {describe_kinds(damage)}.", tuple(doubts))
     if not status.roots:
@@ -105,3 +108,10 @@ def _find_trouble(live: ServiceView) -> list[str]:
     if live.trouble is not None:
         return [f"The service can't be asked: {live.trouble}."]
     return [] if live.state is not None else ["The service does not run, so nothing is checked by itself."]
+
+
+def _find_silence(hub: HubStatus | None, now: int) -> str | None:
+    """Say in a sentence that the hub is not told; None if it is, or was until a short time ago."""
+    if hub is None or not hub.is_silent(now) or hub.failing_since is None:
+        return None
+    return f"The hub was not told anything for {format_duration(now - hub.failing_since)}: {hub.last_error}."

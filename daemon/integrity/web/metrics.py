@@ -20,6 +20,8 @@ from integrity.catalog.own_files import SQLITE_SUFFIXES
 from integrity.catalog.runs import find_last_runs, sum_read
 from integrity.errors import show_path
 from integrity.model import RootState
+from integrity.views.reports import find_complete_at
+from integrity.views.service import ServiceView
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -60,6 +62,7 @@ class _Collector:
         for channel in self._status.alerts.channels:
             failing.add_metric([channel.name], channel.failing_since is not None)
         yield failing
+        yield from self._collect_hub()
         yield gauge("catalog_bytes", "Size of the catalog and its log on the disk.", value=_size_of(self._catalog.path))
         yield gauge("service_up", "1 if the service of this catalog answers.", value=self._live is not None)
         if self._live is not None:
@@ -70,6 +73,17 @@ class _Collector:
         info = gauge("build_info", "Version of integrity.", "version")
         info.add_metric([__version__], 1)
         yield info
+
+    def _collect_hub(self) -> Iterator[Metric]:
+        hub = self._status.hub
+        if hub is None:
+            return
+        yield gauge("hub_failing", "1 while reports to the hub fail.", value=hub.failing_since is not None)
+        yield gauge("hub_waiting", "Findings, runs, and actions that are not reported to the hub.", value=hub.waiting)
+        complete_at = find_complete_at(hub, ServiceView(self._live))
+        if complete_at is not None:
+            comment = "When the hub last had everything."
+            yield gauge("hub_complete_timestamp_seconds", comment, value=complete_at)
 
     def _collect_runs(self) -> Iterator[Metric]:
         paths = {one.root.id: show_path(one.root.path) for one in self._status.roots}

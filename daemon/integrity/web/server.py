@@ -1,8 +1,10 @@
 """
-Serve the page over HTTP or HTTPS, and bound what slow or many clients can take.
+Serve the page, or a hub, over HTTP or HTTPS, and bound what slow or many clients can take.
 
 I1  A connection has ten seconds to send its next request, head and body; what takes long to answer is not bounded here.
 I2  At most 400 connections are open: a new one ends the oldest whose request is not complete.
+
+``BoundedProtocol`` has these bounds; a hub, whose boxes keep their connections, has others.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio.to_thread
 import uvicorn
@@ -22,8 +25,6 @@ from integrity.errors import ConfigError, show_path
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-_REQUEST_S = 10.0
-_MOST_CONNECTIONS = 400
 _BACKLOG = 100
 """So many connections are accepted before any is looked at."""
 
@@ -31,18 +32,43 @@ _LARGEST_HEAD = 32 * 1024
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 with deadlines and a bound on connections (I1, I2)."""
+    """
+    HTTP/1.1 with deadlines and a bound on connections (I1, I2).
+
+    Attributes:
+        request_s: how long a new connection may take to send its first request.
+        idle_s: how long a connection may stay open between an answer and the first byte of the next request, which has
+            ``body_s`` from then on; None: the next request has to be complete within ``request_s``.
+        body_s: see ``idle_s``.
+        most_connections: how many may be open.
+    """
+
+    request_s: ClassVar[float] = 10.0
+    idle_s: ClassVar[float | None] = None
+    body_s: ClassVar[float] = 10.0
+    most_connections: ClassVar[int] = 400
+
+    _has_begun: bool
+    _deadline: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for a connection and start its deadline."""
         # One that was ended still stands in the list until the loop has come round.
         alive = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
         idle = [one for one in alive if not one.is_busy]
-        if len(alive) >= _MOST_CONNECTIONS and idle:
+        if len(alive) >= self.most_connections and idle:
             min(idle, key=lambda one: one.made_at).transport.abort()
         super().connection_made(transport)
         self.made_at = self.loop.time()
-        self._await_request()
+        self._await_request(self.request_s)
+
+    def data_received(self, data: bytes) -> None:
+        """Start the deadline of a request that begins."""
+        if self.idle_s is not None and not self._has_begun:
+            self._deadline.cancel()
+            self._await_request(self.body_s)
+            self._has_begun = True
+        super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the deadline of a connection that is gone."""
@@ -53,15 +79,16 @@ class BoundedProtocol(H11Protocol):
         """Start the deadline for the next request."""
         super().on_response_complete()
         self._deadline.cancel()
-        self._await_request()
+        self._await_request(self.request_s if self.idle_s is None else self.idle_s)
 
     @property
     def is_busy(self) -> bool:
         """Whether a request has come in whole, and is being answered."""
         return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
 
-    def _await_request(self) -> None:
-        self._deadline = self.loop.call_later(_REQUEST_S, self._end_if_idle)
+    def _await_request(self, within_s: float) -> None:
+        self._has_begun = False
+        self._deadline = self.loop.call_later(within_s, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
         if not self.is_busy:
@@ -76,6 +103,9 @@ def serve(
     certificate: bytes = b"",
     key: bytes = b"",
     trusted_proxy: str = "",
+    section: str = "[web]",
+    protocol: type[BoundedProtocol] = BoundedProtocol,
+    background: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ready: Callable[[], None],
 ) -> None:
     """
@@ -88,6 +118,9 @@ def serve(
         certificate: path of the certificate chain (PEM); empty: plain HTTP.
         key: path of its private key.
         trusted_proxy: address of the proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; empty: none.
+        section: of the configuration, for messages.
+        protocol: has the bounds.
+        background: runs beside it in the same loop; is cancelled at the end.
         ready: called once the page can be asked.
 
     Raises:
@@ -98,7 +131,7 @@ def serve(
         host=host,
         port=port,
         backlog=_BACKLOG,
-        http=BoundedProtocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -107,7 +140,7 @@ def serve(
         proxy_headers=bool(trusted_proxy),
         forwarded_allow_ips=trusted_proxy or None,
         h11_max_incomplete_event_size=_LARGEST_HEAD,
-        timeout_keep_alive=int(_REQUEST_S),
+        timeout_keep_alive=int(protocol.idle_s or protocol.request_s),
         timeout_graceful_shutdown=2,
         ssl_certfile=os.fsdecode(certificate) or None,
         ssl_keyfile=os.fsdecode(key) or None,
@@ -118,7 +151,7 @@ def serve(
         places = " or ".join(show_path(place) for place in (certificate, key) if place)
         raise ConfigError(f"{places}: can't be used as certificate and key: {error}") from error
     server = _Server(config, ready)
-    asyncio.run(_run(server, host, port))
+    asyncio.run(_run(server, host, port, section, background))
 
 
 class _Server(uvicorn.Server):
@@ -138,7 +171,9 @@ _THREADS = 4
 """Pages are made in so many threads; each may hold a connection to the catalog, and a page of a thousand entries."""
 
 
-async def _run(server: _Server, host: str, port: int) -> None:
+async def _run(
+    server: _Server, host: str, port: int, section: str, background: Callable[[], Coroutine[Any, Any, None]] | None
+) -> None:
     """Run the server; uvicorn exits the process when it can't listen, so the address is tried first."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
     loop = asyncio.get_running_loop()
@@ -146,9 +181,14 @@ async def _run(server: _Server, host: str, port: int) -> None:
         tried = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
     except OSError as error:
         raise ConfigError(
-            f"[web] listen: can't listen on {host} port {port}: {error.strerror or error}; choose another address or"
-            " port, or stop the program that has it"
+            f"{section} listen: can't listen on {host} port {port}: {error.strerror or error}; choose another address"
+            " or port, or stop the program that has it"
         ) from error
     tried.close()
     await tried.wait_closed()
+    beside = None if background is None else asyncio.create_task(background())
     await server.serve()
+    if beside is not None:
+        beside.cancel()
+        with suppress(asyncio.CancelledError):
+            await beside

@@ -13,6 +13,7 @@ from integrity.catalog.coverage import Age
 from integrity.catalog.findings import count_incidents, page_incidents
 from integrity.config import format_duration, format_size
 from integrity.model import FindingKind
+from integrity.views.reports import describe_hub
 from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import Gravity, sum_up_status
 from integrity.views.text import PLAIN, count
@@ -75,6 +76,7 @@ class Overview:
             sentence=sentence,
             cards=[make_card(one, known.status) for one in known.status.roots],
             live=live,
+            hub=list(describe_hub(known.status.hub, live)),
         )
 
 

@@ -1,0 +1,351 @@
+"""
+The API that boxes report to: who calls, within which limits, and what each call does. ``docs/hub.md`` describes it.
+
+A1  A call without the token of a box that may report reaches nothing but the table of tokens. Its body is not read.
+A2  Memory is bounded: so many calls at once, so many large bodies at once, each of limited size before and after
+    decompression.
+A3  A call changes the database as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+import anyio
+import zstandard
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
+from integrity.hub import audit, boxes, trees
+from integrity.hub.admission import Rates, Refused, Slots
+from integrity.hub.folder_parts import WrongDigest, read_folders
+from integrity.hub.ingest import Reporter, WentBack, store_heartbeat, store_messages
+from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
+from integrity.reporting import protocol
+from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, read_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
+    from starlette.types import ASGIApp
+
+    from integrity.hub.database import HubDatabase
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+PREFIX = "/hub/v1"
+_SMALL_BODY_BYTES = 64 << 10
+_MOST_CALLS = 64
+_MOST_LARGE = 6
+_THREADS = 4
+"""Calls that are worked on at the same time; the others wait with their bodies in memory (A2)."""
+
+_PER_BOX_PER_S = 10.0
+_BURST_OF_BOX = 200
+_REFUSED_PER_S = 0.2
+_BURST_OF_REFUSED = 20
+_AWAY_S = 15
+_NOTE_S = 3600
+_WINDOW_BYTES = 8 << 20
+"""The largest window of a zstd frame, which the decompressor allocates: level 19 needs so much."""
+
+
+class VoteQueue(Protocol):
+    """Has sets voted on, later and once."""
+
+    def queue_votes(self, c: sa.Connection, set_ids: Sequence[int]) -> None:
+        """Queue votes in the transaction that changed what they are about."""
+
+
+class BoxCall(NamedTuple):
+    """A call of a box. ``root_id``: from the path; 0: the path names none. ``body``: decompressed."""
+
+    reporter: Reporter
+    root_id: int
+    body: bytes
+    now: int
+
+
+Answer = Callable[[BoxCall], JsonObject]
+
+
+class BoxApi:
+    """
+    The calls of boxes.
+
+    Args:
+        database: of the hub.
+        votes: where votes are queued.
+        clock: seconds UTC.
+    """
+
+    def __init__(self, database: HubDatabase, votes: VoteQueue, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._votes = votes
+        self._clock = clock
+        self.guard = BoxGuard(database, clock)
+
+    def make_app(self, more: Sequence[Route] = ()) -> ASGIApp:
+        """Return the application. ``more``: routes of other modules, which ask ``guard`` themselves."""
+        calls: dict[str, Answer] = {
+            "/heartbeat": self.take_heartbeat,
+            "/messages": self.take_messages,
+            "/trees/{root_id:int}/compare": self.compare,
+            "/trees/{root_id:int}/folders": self.store_folders,
+            "/trees/{root_id:int}/settle": self.settle,
+        }
+        routes = [
+            Route(PREFIX + path, partial(self.guard.answer, answer), methods=["POST"]) for path, answer in calls.items()
+        ]
+        handlers = {HTTPException: _show_http, ClientDisconnect: _show_nothing, Exception: show_error}
+        return Starlette(routes=[*routes, *more], exception_handlers=handlers)
+
+    def take_heartbeat(self, call: BoxCall) -> JsonObject:
+        """Store a heartbeat; return what the hub has, and lacks."""
+        beat = read_heartbeat(protocol.decode(call.body))
+        with self._database.transaction() as c:
+            stored = store_heartbeat(c, call.reporter, beat, call.now)
+            self._votes.queue_votes(c, sorted(stored.sets))
+        return {"now": call.now, "last": stored.last, "trees": stored.trees}
+
+    def take_messages(self, call: BoxCall) -> JsonObject:
+        """Store messages; return up to which one they are stored."""
+        lines = protocol.decode_lines(call.body)
+        header = read_messages_header(_next(lines))
+        messages = [read_message(line) for line in lines]
+        with self._database.transaction() as c:
+            stored = store_messages(c, call.reporter, header, messages, call.now)
+            self._votes.queue_votes(c, sorted(stored.sets))
+        return {"last": stored.last}
+
+    def compare(self, call: BoxCall) -> JsonObject:
+        """Return which folders of a tree the hub does not have as the box has them."""
+        lines = _lines_after_version(call.body)
+        with self._database.read() as c:
+            found = trees.compare(c, _require_member(trees.find_tree_member(c, *_root(call))), list(lines))
+        return {"own": found.own, "below": found.below}
+
+    def store_folders(self, call: BoxCall) -> JsonObject:
+        """Store folders with their files."""
+        sent = read_folders(_lines_after_version(call.body))
+        stored = trees.store_folders(self._database, *_root(call), sent)
+        if stored is None:
+            _require_member(None)
+        return {"stored": stored}
+
+    def settle(self, call: BoxCall) -> JsonObject:
+        """Record that the hub has all of a tree, if it has; the set is voted on."""
+        value = protocol.decode(call.body)
+        require_version(value)
+        announced = read_hex(value, "tree", DIGEST_BYTES)
+        with self._database.transaction() as c:
+            tree = _require_member(trees.find_tree_member(c, *_root(call), locks=True))
+            is_settled = trees.settle(c, tree, announced, call.now)
+            if is_settled:
+                self._votes.queue_votes(c, [tree.set_id])
+        return {"settled": is_settled}
+
+
+class BoxGuard:
+    """
+    What each call of a box passes first (A1, A2).
+
+    Args:
+        database: of the hub.
+        clock: seconds UTC.
+    """
+
+    def __init__(self, database: HubDatabase, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        self._calls = Slots(_MOST_CALLS)
+        self._large = Slots(_MOST_LARGE)
+        self._rates = Rates(_PER_BOX_PER_S, _BURST_OF_BOX)
+        self._refusals = Rates(_REFUSED_PER_S, _BURST_OF_REFUSED)
+        self._noted: dict[int, int] = {}
+        self._threads: anyio.CapacityLimiter | None = None
+
+    async def answer(self, answer: Answer, request: Request) -> Response:
+        """Answer a call: who it is, then its body, then the work in a thread."""
+        try:
+            with self._calls.hold():
+                reporter = await self.identify(request)
+                if find_length(request) <= _SMALL_BODY_BYTES:
+                    return await self._work(answer, request, reporter)
+                with self._large.hold():
+                    return await self._work(answer, request, reporter)
+        except (Refused, AppError, RecursionError) as error:
+            return show_error(request, error)
+
+    async def identify(self, request: Request) -> Reporter:
+        """
+        Return the box whose token the request carries (A1).
+
+        Raises:
+            Refused: no token of a box that may report, or too many requests.
+            HubDatabaseAway: nobody knows now.
+        """
+        address = request.client.host if request.client else ""
+        self._refusals.require(address)
+        found = await self.in_thread(self._find_box, request.headers.get("authorization", ""), address)
+        if found is None:
+            self._refusals.take(address)
+            raise Refused(
+                401, "unknown_token", "the token is unknown or was revoked; integrity hub add makes a new one"
+            )
+        self._rates.take(found.box_id)
+        return found
+
+    async def in_thread(self, work: Callable[..., T], *args: object) -> T:
+        """Run what waits for the database in one of the threads for boxes."""
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(_THREADS)
+        return await run_sync(work, *args, limiter=self._threads)
+
+    async def _work(self, answer: Answer, request: Request, reporter: Reporter) -> Response:
+        body = await request.body()  # as long as its Content-Length; the server bounds how long it may take
+        is_zstd = _is_zstd(request)
+        root_id = int(request.path_params.get("root_id", 0))
+
+        def work() -> JsonObject:
+            data = decompress(body) if is_zstd else body
+            return answer(BoxCall(reporter, root_id, data, int(self._clock())))
+
+        return JSONResponse(await self.in_thread(work))
+
+    def _find_box(self, authorization: str, address: str) -> Reporter | None:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        with self._database.read() as c:
+            found = boxes.find_by_token(c, token.strip())
+        if found is None:
+            return None
+        if found.revoked_at is not None:
+            self._note_revoked(found, address)
+            return None
+        return Reporter(found.id, found.name, address)
+
+    def _note_revoked(self, box: boxes.Box, address: str) -> None:
+        """Note, once per hour, that somebody still uses a token that was revoked."""
+        now, who = int(self._clock()), f"box:{box.name}"
+        if now - self._noted.get(box.id, 0) < _NOTE_S:
+            return
+        self._noted[box.id] = now
+        outcome = "the token was revoked"
+        with self._database.transaction() as c:
+            audit.record(c, at=now, who=who, address=address, verb="refused", subject=box.name, outcome=outcome)
+
+
+def find_length(request: Request) -> int:
+    """
+    Return how many bytes the body has, as its header says.
+
+    Raises:
+        Refused: it says nothing, or too many.
+    """
+    text = request.headers.get("content-length", "")
+    if not (text.isascii() and text.isdecimal()):
+        raise Refused(411, "length_required", "the request needs a Content-Length")
+    if int(text) > MOST_BODY_BYTES:
+        raise Refused(413, "too_large", f"the body has {int(text):,} bytes; at most {MOST_BODY_BYTES:,}")
+    return int(text)
+
+
+def decompress(body: bytes) -> bytes:
+    """
+    Decompress a body.
+
+    Raises:
+        ProtocolError: it is damaged.
+        Refused: it is larger than a body may be.
+    """
+    try:
+        reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(body)
+        data = reader.read(MOST_BODY_BYTES + 1)
+    except zstandard.ZstdError as error:
+        raise ProtocolError(f"the body can't be decompressed: {error}") from error
+    if len(data) > MOST_BODY_BYTES:
+        raise Refused(413, "too_large", f"the body has more than {MOST_BODY_BYTES:,} bytes when decompressed")
+    return data
+
+
+def show_error(request: Request, error: Exception) -> Response:
+    """Write what went wrong, as JSON, and never a detail of a bug."""
+    match error:
+        case Refused():
+            # What is still to come of the body is not read.
+            return _make_error(error.status, error.code, error.message, error.retry_after_s, closes=error.status < 500)
+        case HubDatabaseAway():
+            _log.warning("database_away path=%s: %s", printable(request.url.path), printable(str(error)))
+            return _make_error(503, "database_away", "the database of the hub does not answer now", _AWAY_S)
+        case WentBack():
+            return _make_error(409, "went_back", str(error))
+        case WrongDigest():
+            return _make_error(409, "wrong_digest", str(error))
+        case ProtocolError():
+            return _make_error(400, "malformed", str(error))
+        case RecursionError():
+            return _make_error(400, "malformed", "objects within objects, too deep")
+    _log.error("a bug in %s", printable(request.url.path), exc_info=error)
+    return _make_error(500, "bug", "a bug of the hub; its log has the details")
+
+
+def _make_error(
+    status: int, code: str, message: str, retry_after_s: int | None = None, *, closes: bool = False
+) -> Response:
+    headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    if closes:
+        headers["Connection"] = "close"
+    return JSONResponse({"error": code, "message": printable(message)}, status, headers)
+
+
+def _show_http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _make_error(error.status_code, "not_found", error.detail, closes=True)
+
+
+def _show_nothing(_: Request, __: Exception) -> Response:
+    """Answer a box that has gone, or was cut off, before its request was complete."""
+    return Response(status_code=400)
+
+
+def _is_zstd(request: Request) -> bool:
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", ZSTD):
+        raise Refused(415, "encoding", "Content-Encoding: only zstd, or none")
+    return encoding == ZSTD
+
+
+def _next(lines: Iterator[JsonObject]) -> JsonObject:
+    header = next(lines, None)
+    if header is None:
+        raise ProtocolError("an empty body")
+    return header
+
+
+def _lines_after_version(body: bytes) -> Iterator[JsonObject]:
+    lines = protocol.decode_lines(body)
+    require_version(_next(lines))
+    return lines
+
+
+def _root(call: BoxCall) -> tuple[int, int]:
+    return call.reporter.box_id, call.root_id
+
+
+def _require_member(found: trees.TreeMember | None) -> trees.TreeMember:
+    if found is None:
+        raise Refused(404, "unknown_root", "the root is not in a replica set, as the last heartbeat says")
+    return found

@@ -1,0 +1,248 @@
+"""
+The jobs of the hub: votes, and what is due every minute or day. Queue, locks, retries and leases are Procrastinate's.
+
+On PostgreSQL jobs are rows of the same database, so a vote is queued in the transaction that makes it necessary, and
+survives everything. With SQLite they live in memory, and each start of the hub queues a vote of each set.
+
+W1  At most one vote of a set runs, and at most one waits, whatever is queued.
+W2  Each set that was reported after its last vote began is voted on within ten minutes, even if its job failed.
+    Failed jobs are not retried as such: one that waits already has the same lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import procrastinate
+import psycopg
+import sqlalchemy as sa
+from procrastinate import exceptions
+from procrastinate.jobs import Status
+from procrastinate.manager import JobManager
+from procrastinate.sync_psycopg_connector import SyncPsycopgConnector
+from procrastinate.testing import InMemoryConnector
+
+from integrity.errors import HubDatabaseAway
+from integrity.hub.database import HubDatabase, driver_connection
+from integrity.hub.schema import member, replica_set
+
+_log = logging.getLogger(__name__)
+
+QUEUE = "hub"
+"""Of all jobs here. Other modules have queues of their own, whose workers are elsewhere."""
+
+_VOTE = "vote"
+_EVERY_MINUTE = "* * * * *"
+_EVERY_TEN_MINUTES = "*/10 * * * *"
+_DAILY = "17 4 * * *"
+_TRIES = 3
+_KEPT_HOURS = 14 * 24
+_AT_ONCE = 2
+_GRACE_S = 10.0
+_RESTART_S = (1.0, 30.0)
+_POLL_S = 5.0
+
+
+class HubDuty(NamedTuple):
+    """
+    Something that is done again and again.
+
+    Attributes:
+        name: of the task.
+        cron: when.
+        run: does it, in a transaction that is committed afterwards; gets the time, seconds UTC.
+        is_after_votes: also after each vote.
+    """
+
+    name: str
+    cron: str
+    run: Callable[[sa.Connection, int], object]
+    is_after_votes: bool = False
+
+
+class HubWork:
+    """
+    The jobs, and the worker that runs them.
+
+    Args:
+        database: of the hub.
+        vote: compares the members of a set; gets its number and the time.
+        duties: what is due again and again.
+        clock: seconds UTC.
+    """
+
+    def __init__(
+        self,
+        database: HubDatabase,
+        vote: Callable[[sa.Connection, int, int], object],
+        duties: Sequence[HubDuty] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._vote = vote
+        self._duties = duties
+        self._clock = clock
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._manager = JobManager(SyncPsycopgConnector())
+        self.app = procrastinate.App(connector=_make_connector(database))
+        self._add_tasks()
+
+    def queue_votes(self, c: sa.Connection, set_ids: Iterable[int]) -> None:
+        """Queue votes in the transaction that makes them necessary; what waits already stays (W1)."""
+        for set_id in set_ids:
+            self._defer(c, _VOTE, f"{_VOTE}:{set_id}", {"set_id": set_id})
+
+    async def run(self) -> None:
+        """Run the worker until it is cancelled. While the database is away, try again and again."""
+        self._loop = asyncio.get_running_loop()
+        wait_s = _RESTART_S[0]
+        while True:
+            began_at = self._loop.time()
+            try:
+                async with self.app.open_async():
+                    await asyncio.to_thread(self._queue_at_start)
+                    await self.app.run_worker_async(
+                        queues=[QUEUE],
+                        concurrency=_AT_ONCE,
+                        install_signal_handlers=False,
+                        delete_jobs="successful",
+                        shutdown_graceful_timeout=_GRACE_S,
+                        fetch_job_polling_interval=_POLL_S,
+                    )
+            except (exceptions.ProcrastinateException, psycopg.Error, HubDatabaseAway, OSError) as error:
+                wait_s = (
+                    _RESTART_S[0] if self._loop.time() - began_at > _RESTART_S[1] else min(2 * wait_s, _RESTART_S[1])
+                )
+                _log.warning("worker_stopped: %s; again in %.0f s", error.__cause__ or error, wait_s)
+                await asyncio.sleep(wait_s)
+
+    def _add_tasks(self) -> None:
+        self._add(self._run_vote, _VOTE)
+        for duty in self._duties:
+            self._add(_DutyRun(self, duty), duty.name, cron=duty.cron)
+        self._add(self._queue_missing_votes, "queue_missing_votes", cron=_EVERY_TEN_MINUTES)
+        self._add(self._retry_stalled, "retry_stalled", cron=_EVERY_MINUTE)
+        self._add(self._forget_old, "forget_old_jobs", cron=_DAILY)
+
+    def _add(self, function: Callable[..., Any], name: str, *, cron: str = "") -> None:
+        lock = name if cron else None
+        task = self.app.task(name=name, queue=QUEUE, lock=lock, queueing_lock=lock)(function)
+        if cron:
+            self.app.periodic(cron=cron)(task)
+
+    def _run_vote(self, set_id: int) -> None:
+        now = int(self._clock())
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                with self._database.transaction(is_snapshot=True) as c:
+                    self._vote(c, set_id, now)
+                break
+            except HubDatabaseAway:  # somebody else changed what it writes: a page, or another vote
+                if not tries_left:
+                    raise
+        with self._database.transaction() as c:
+            for duty in self._duties:
+                if duty.is_after_votes:
+                    self._defer(c, duty.name, duty.name, {"timestamp": now})
+
+    def run_duty(self, duty: HubDuty) -> None:
+        """Do something that is due."""
+        with self._database.transaction() as c:
+            duty.run(c, int(self._clock()))
+
+    def _queue_at_start(self) -> None:
+        with self._database.transaction() as c:
+            all_sets = sa.select(replica_set.c.id).order_by(replica_set.c.id)
+            wanted = find_sets_to_vote(c) if self._database.is_postgres else c.execute(all_sets).scalars().all()
+            self.queue_votes(c, wanted)
+
+    def _queue_missing_votes(self, timestamp: int) -> None:
+        """Queue the votes that are missing (W2)."""
+        del timestamp
+        with self._database.transaction() as c:
+            self.queue_votes(c, find_sets_to_vote(c))
+
+    async def _retry_stalled(self, timestamp: int) -> None:
+        """Take jobs back whose worker died. Its lease is the heartbeat that each worker renews."""
+        del timestamp
+        for job in await self.app.job_manager.get_stalled_jobs(queue=QUEUE):
+            _log.warning("job_stalled task=%s: its worker died; it is run again", job.task_name)
+            try:
+                await self.app.job_manager.retry_job(job)
+            except exceptions.UniqueViolation:  # the same waits already
+                await self.app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
+
+    async def _forget_old(self, timestamp: int) -> None:
+        """Delete failed jobs after two weeks."""
+        del timestamp
+        await self.app.job_manager.delete_old_jobs(nb_hours=_KEPT_HOURS, queue=QUEUE, include_failed=True)
+
+    def _defer(self, c: sa.Connection, name: str, lock: str, values: dict[str, Any]) -> None:
+        if not self._database.is_postgres:
+            self._defer_in_memory(name, lock, values)
+            return
+        options: Any = {"queue": QUEUE, "lock": lock, "queueing_lock": lock, "connection": driver_connection(c)}
+        deferrer = procrastinate.tasks.configure_task(
+            name=name, job_manager=self._manager, task_kwargs=values, **options
+        )
+        with suppress(exceptions.AlreadyEnqueued), c.begin_nested():
+            deferrer.defer()  # what waits already has not begun, so it will see what this transaction wrote
+
+    def _defer_in_memory(self, name: str, lock: str, values: dict[str, int]) -> None:
+        """Queue a job in the loop's thread; it waits for the transaction, which has the only lock of SQLite."""
+
+        async def defer() -> None:
+            with suppress(exceptions.AlreadyEnqueued):
+                await self.app.configure_task(name, queue=QUEUE, lock=lock, queueing_lock=lock).defer_async(**values)
+
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(defer(), self._loop)
+
+
+class _DutyRun:
+    """A duty as Procrastinate calls it."""
+
+    def __init__(self, work: HubWork, duty: HubDuty) -> None:
+        self._work = work
+        self._duty = duty
+
+    def __call__(self, timestamp: int) -> None:
+        del timestamp
+        self._work.run_duty(self._duty)
+
+
+def find_sets_to_vote(c: sa.Connection) -> list[int]:
+    """Return the sets of which a member was settled, or removed, after their last vote began."""
+    changed_at = sa.func.greatest if c.dialect.name == "postgresql" else sa.func.max
+    last = changed_at(sa.func.coalesce(member.c.settled_at, 0), sa.func.coalesce(member.c.removed_at, 0))
+    is_later = sa.or_(replica_set.c.voted_at.is_(None), last >= replica_set.c.voted_at)
+    query = sa.select(replica_set.c.id).join(member).where(member.c.settled_at.is_not(None), is_later)
+    return list(c.execute(query.distinct().order_by(replica_set.c.id)).scalars())
+
+
+class MemoryConnector(InMemoryConnector):
+    """Procrastinate's queue in memory, without what it keeps for the assertions of tests: a hub runs for months."""
+
+    async def generic_execute(self, query: str, suffix: Any, **arguments: Any) -> Any:
+        """Run a query, and forget it."""
+        result = await super().generic_execute(query, suffix, **arguments)
+        self.queries.clear()
+        return result
+
+    async def finish_job_run(self, job_id: int, status: str, delete_job: bool) -> None:
+        """End a job, and forget its history with it."""
+        await super().finish_job_run(job_id, status, delete_job)
+        if delete_job:
+            self.events.pop(job_id, None)
+
+
+def _make_connector(database: HubDatabase) -> Any:
+    if not database.is_postgres:
+        return MemoryConnector()
+    url = database.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return procrastinate.PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=10)
