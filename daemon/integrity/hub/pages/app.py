@@ -12,6 +12,7 @@ from integrity.hub.pages.findings import HubFindingPages
 from integrity.hub.pages.monitoring import HubMonitoring
 from integrity.hub.pages.overview import HubOverview
 from integrity.hub.pages.sets import SetPages
+from integrity.hub.pages.site import HubSite
 from integrity.web.app import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
@@ -21,7 +22,8 @@ from integrity.web.security import GuardKeys, Sessions
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from integrity.hub.pages.site import HubSite
+    from integrity.config import Config
+    from integrity.hub.database import HubDatabase
     from integrity.web.passwords import PasswordStore
 
 _TROUBLES = Troubles(
@@ -31,17 +33,19 @@ _TROUBLES = Troubles(
 _KEYS = GuardKeys("[hub_server] public_url", "[hub_server] token_file")
 
 
-def make_pages(site: HubSite, passwords: PasswordStore, *, listen: str, is_secure: bool, token: str = "") -> ASGIApp:
+def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, token: str) -> ASGIApp:
     """
     Return the application.
 
     Args:
-        site: shared by all pages.
+        config: of the hub.
+        database: open.
         passwords: of the log-in.
-        listen: address and port that it is served at.
-        is_secure: browsers come by HTTPS.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
     """
+    settings = config.hub_server
+    site = HubSite(database, settings.silent_after_s, public_url=settings.public_url)
+    is_secure = bool(settings.certificate) or settings.public_url.startswith("https:")
     sessions = Sessions(passwords)
     pages = (
         Access(site, passwords, sessions, LoginThrottle(), is_secure=is_secure),
@@ -58,7 +62,7 @@ def make_pages(site: HubSite, passwords: PasswordStore, *, listen: str, is_secur
         pages,
         _TROUBLES,
         sessions=sessions,
-        hosts=find_hosts(listen, site.public_url, site.hostname),
+        hosts=find_hosts(settings.listen, settings.public_url, site.hostname),
         keys=_KEYS,
         token=token,
         is_secure=is_secure,
