@@ -14,7 +14,18 @@ import pytest
 from integrity.cli.main import COMMANDS, cli
 from support.cli import Box, make_command
 
-HEAVY = ("sqlalchemy", "alembic", "pydantic", "tomllib", "watchdog", "integrity.catalog", "integrity.jobs")
+HEAVY = (
+    "psycopg",
+    "procrastinate",
+    "zstandard",
+    "sqlalchemy",
+    "alembic",
+    "pydantic",
+    "tomllib",
+    "watchdog",
+    "integrity.catalog",
+    "integrity.jobs",
+)
 PINNED = [
     "scan",
     "scrub",
@@ -32,6 +43,7 @@ PINNED = [
     "service",
     "daemon",
     "web",
+    "hub",
     "alert",
     "root",
     "forget",
@@ -46,6 +58,7 @@ GROUPS = {
     "alert": {"test"},
     "config": {"check", "show", "sample"},
     "service": {"install", "uninstall", "show"},
+    "hub": {"run", "add", "list", "revoke", "migrate", "check"},
 }
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from integrity.hub.database import HubDatabase
 from integrity.hub.migrate import migrate
+from support.cli import Box
+from support.hubserver import HubServerProcess
 from support.postgres import PostgresServer
 
 TEMPLATE = "hub_template"
@@ -60,3 +62,10 @@ def hub_database(hub_url: str) -> Iterator[HubDatabase]:
     database = HubDatabase.open(hub_url)
     yield database
     database.close()
+
+
+@pytest.fixture
+def hub(integrity: Box, hub_url: str) -> Iterator[HubServerProcess]:
+    """Run a hub, on each kind of database in turn."""
+    with HubServerProcess(integrity, hub_url) as server:
+        yield server

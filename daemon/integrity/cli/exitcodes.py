@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from integrity.errors import AppError, CatalogError, ConfigError
+from integrity.errors import AppError, CatalogError, ConfigError, HubDatabaseError
 
 if TYPE_CHECKING:
     from integrity.jobs.report import Summary
@@ -61,4 +61,4 @@ def code_for_error(error: AppError) -> ExitCode:
     if isinstance(error, ConfigError):
         return ExitCode.USAGE
     # All others say that something could not be found out: a root that is not itself, a file that can't be read.
-    return ExitCode.CATALOG if isinstance(error, CatalogError) else ExitCode.INCOMPLETE
+    return ExitCode.CATALOG if isinstance(error, CatalogError | HubDatabaseError) else ExitCode.INCOMPLETE

@@ -79,6 +79,9 @@ SECTIONS = {
         "service": CommandEntry("service", "service", "Install, uninstall, or show the systemd units."),
         "daemon": CommandEntry("daemon", "daemon", "Run the service in the foreground."),
         "web": CommandEntry("web", "web", "Serve the page for browsers."),
+        "hub": CommandEntry(
+            "hub", "hub", "Run a hub for several boxes: compare their copies, and notice boxes that fall silent."
+        ),
         "alert": CommandEntry("alert", "alert", "Send a test alert through every channel."),
     },
     "Manage folders and records": {

@@ -341,12 +341,14 @@ class HubServer:
     store: Place = field(
         default=b"", metadata=about("folder for the catalogs of shared trees; empty: beside the SQLite file")
     )
-    hosts: Texts = field(default=(), metadata=about("further names that browsers may use for it, such as hub.local"))
     public_url: Annotated[str, Parsed(parsers.parse_web_url)] = field(
         default="", metadata=about("URL under which boxes and browsers reach it")
     )
     silent_after_s: Duration = field(
         default=86400, metadata=about("a box that did not report for so long is a finding", key="silent_after")
+    )
+    token_file: Place = field(
+        default=b"", metadata=about("file with a token that /metrics and /api take instead of a log-in; empty: none")
     )
     certificate: Place = field(default=b"", metadata=about("certificate chain as PEM; empty: no TLS"))
     key: Place = field(default=b"", metadata=about("private key of the certificate"))

@@ -1,0 +1,239 @@
+"""``integrity hub run|add|list|revoke|migrate|check``."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from integrity import program
+from integrity.cli.exitcodes import ExitCode
+from integrity.cli.help import examples
+from integrity.cli.session import Session
+from integrity.errors import HubDatabaseError
+from integrity.extras import require_hub
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from integrity.hub.boxes import Box
+    from integrity.hub.database import HubDatabase
+
+_FILE = b"hub.db"
+
+
+@click.group(
+    epilog=examples(
+        ("integrity hub add nas-berlin", "let a box report, and print its token"),
+        ("integrity hub run", "run the hub in the foreground"),
+        ("integrity hub list", "which boxes there are, and when they reported"),
+    )
+)
+def hub() -> None:
+    """Run a hub for several boxes: compare their copies, and notice boxes that fall silent."""
+
+
+@hub.command(epilog=examples(("integrity hub run", "then open the printed address")))
+@click.pass_obj
+def run(session: Session) -> int:
+    """
+    Run the hub in the foreground.
+
+    It listens on [hub_server] listen, by default http://127.0.0.1:8433. To run it under systemd: integrity service
+    install --hub.
+    """
+    require_hub()
+    from integrity.cli.daemon import set_up_logging
+    from integrity.hub.server import run_hub
+    from integrity.service.sd_notify import Notifier
+    from integrity.service.startup import limit_memory_use
+
+    limit_memory_use()
+    set_up_logging(session.output.verbosity)
+    settings = session.config.hub_server
+    scheme = "https" if settings.certificate else "http"
+    url = settings.public_url.rstrip("/") or f"{scheme}://{settings.listen}"
+
+    def ready() -> None:
+        Notifier().ready()
+        session.output.say(f"The hub is at {url}/")
+
+    _create_if_missing(session)
+    with _open(session) as database:
+        run_hub(session.config, database, ready=ready)
+    return ExitCode.OK
+
+
+@hub.command(epilog=examples(("integrity hub add nas-berlin", "then on that box: integrity hub join URL")))
+@click.argument("box")
+@click.pass_obj
+def add(session: Session, box: str) -> int:
+    """
+    Let a box report, and print its token, which is shown only once.
+
+    A box whose token was revoked gets a new one, and keeps its history.
+    """
+    require_hub()
+    from integrity.hub import boxes
+
+    _create_if_missing(session)
+    with _change(session, "add_box", box) as c:
+        token = boxes.add_box(c, box, int(time.time()))
+    session.output.say(f"{box} may report now. On it, run `integrity hub join URL`, and give it this token:")
+    session.output.tell(token)
+    session.output.give("hub_box_added", {"box": box, "token": token})
+    return ExitCode.OK
+
+
+@hub.command("list", epilog=examples(("integrity hub list", "all boxes"), ("integrity hub list --json", "for scripts")))
+@click.pass_obj
+def list_(session: Session) -> int:
+    """List the boxes, and when they reported last."""
+    require_hub()
+    from integrity.hub import boxes
+    from integrity.views.objects import iso_time
+
+    with _open(session) as database, database.read() as c:
+        found = boxes.find_boxes(c)
+    for box in found:
+        session.output.tell(_describe(box, int(time.time())))
+        fields = {"name": box.name, "hostname": box.hostname, "version": box.version, "sentence": box.sentence}
+        times = {"seen_at": iso_time(box.seen_at), "revoked_at": iso_time(box.revoked_at)}
+        session.output.give("hub_box", {**fields, **times, "clock_ahead_s": box.clock_ahead_s})
+    if not found:
+        session.output.say(f"No box may report yet. Let one: {program.command('hub add BOX')}")
+    return ExitCode.OK
+
+
+@hub.command(epilog=examples(("integrity hub revoke nas-berlin", "its token is worthless from now on")))
+@click.argument("box")
+@click.pass_obj
+def revoke(session: Session, box: str) -> int:
+    """Revoke the token of a box; what it reported stays."""
+    require_hub()
+    from integrity.hub import boxes
+
+    with _change(session, "revoke_box", box) as c:
+        boxes.revoke_box(c, box, int(time.time()))
+    session.output.say(f"{box} may not report any more. A new token for it: {program.command(f'hub add {box}')}")
+    return ExitCode.OK
+
+
+@hub.command(epilog=examples(("integrity hub migrate", "after an upgrade, while the hub is stopped")))
+@click.pass_obj
+def migrate(session: Session) -> int:
+    """Create the hub's tables, or bring those of an older version up to date."""
+    require_hub()
+    from integrity.hub.database import HubDatabase
+    from integrity.hub.migrate import migrate as run_migrations
+    from integrity.hub.schema import SCHEMA_REVISION
+
+    database = HubDatabase.open(_find_database(session), any_revision=True)
+    try:
+        before = run_migrations(database)
+    finally:
+        database.close()
+    words = "up to date" if before == SCHEMA_REVISION else f"migrated from schema {before}" if before else "created"
+    session.output.say(f"{database.place}: {words} (schema {SCHEMA_REVISION}).")
+    return ExitCode.OK
+
+
+@hub.command(epilog=examples(("integrity hub check", "after a crash, or when in doubt")))
+@click.pass_obj
+def check(session: Session) -> int:
+    """
+    Check the hub's database.
+
+    Digests are computed again from all rows, and compared with those that the boxes reported. Exits with 0 if all is
+    well, 4 if not.
+    """
+    require_hub()
+    from integrity.hub.check import check_hub
+    from integrity.hub.database import HubDatabase
+
+    database = HubDatabase.open(_find_database(session), any_revision=True)
+    try:
+        found = check_hub(database, int(time.time()))
+    finally:
+        database.close()
+    for problem in found.problems:
+        session.output.tell(problem.message)
+        session.output.give("hub_problem", {"message": problem.message})
+    checked = f"{found.boxes:,} boxes, {found.folders:,} folders, {found.files:,} files"
+    if found.problems:
+        session.output.tell(f"{database.place}: {len(found.problems):,} problems ({checked} checked).")
+    else:
+        session.output.say(f"{database.place}: all is well. Checked {checked}.")
+    summary: dict[str, object] = {
+        "is_ok": not found.problems,
+        "boxes": found.boxes,
+        "folders": found.folders,
+        "files": found.files,
+    }
+    session.output.give("hub_check", summary)
+    return ExitCode.CATALOG if found.problems else ExitCode.OK
+
+
+def _describe(box: Box, now: int) -> str:
+    from integrity.config import format_duration
+
+    if box.revoked_at is not None:
+        return f"{box.name}: revoked {format_duration(max(0, now - box.revoked_at))} ago"
+    if box.seen_at is None:
+        return f"{box.name}: has not reported yet"
+    return f"{box.name}: reported {format_duration(max(0, now - box.seen_at))} ago: {box.sentence}"
+
+
+@contextmanager
+def _open(session: Session) -> Iterator[HubDatabase]:
+    from integrity.hub.database import HubDatabase
+
+    database = HubDatabase.open(_find_database(session))
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def _change(session: Session, verb: str, subject: str) -> Iterator[sa.Connection]:
+    """Change something, and note who did it."""
+    from integrity.hub import audit
+
+    with _open(session) as database, database.transaction() as c:
+        yield c
+        who, at = getpass.getuser(), int(time.time())
+        audit.record(c, at=at, who=who, address=audit.COMMAND_LINE, verb=verb, subject=subject, outcome="done")
+
+
+def _create_if_missing(session: Session) -> None:
+    """Create an SQLite database with the first command that needs one; PostgreSQL's is created by ``hub migrate``."""
+    place = _find_database(session)
+    if place.startswith("/") and not os.path.exists(place):
+        from integrity.hub.database import HubDatabase
+        from integrity.hub.migrate import migrate as run_migrations
+
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        database = HubDatabase.open(place, any_revision=True)
+        try:
+            run_migrations(database)
+        finally:
+            database.close()
+
+
+def _find_database(session: Session) -> str:
+    """Return the URL of the database, or the path of the SQLite file: in the unit's folder, or beside the catalog."""
+    given = session.config.hub_server.database
+    if given:
+        return given
+    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0] or os.path.dirname(session.catalog_path)
+    path = os.path.join(os.path.abspath(folder), _FILE)
+    try:
+        return path.decode()
+    except UnicodeDecodeError as error:
+        raise HubDatabaseError("the folder of the catalog is not UTF-8; set [hub_server] database") from error

@@ -1,0 +1,106 @@
+"""
+Run a hub: the calls of boxes and the pages on one address, and the jobs, in one process.
+
+I1  A token or a password is never sent over a network in plain text: an address that is not this machine's own needs
+    TLS, or a proxy that has it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from integrity.errors import ConfigError
+from integrity.hub.api import PREFIX, BoxApi
+from integrity.hub.votes import run_vote
+from integrity.hub.work import HubDuty, HubWork
+from integrity.web.app import split_listen
+from integrity.web.server import BoundedProtocol, serve
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from integrity.config import Config, HubServer
+    from integrity.hub.database import HubDatabase
+
+
+class HubProtocol(BoundedProtocol):
+    """The bounds for boxes: they keep their connection from one heartbeat to the next, and have slow lines."""
+
+    idle_s = 900.0
+    body_s = 120.0
+    most_connections = 4000
+
+
+class HubApp:
+    """
+    All that a hub serves.
+
+    Args:
+        api: the calls of boxes.
+        pages: all other paths.
+    """
+
+    def __init__(self, api: ASGIApp, pages: ASGIApp | None = None) -> None:
+        self._api = api
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on. What a box sends never reaches a page, nor the session of a browser a call of a box."""
+        is_call = scope["type"] != "http" or scope["path"].startswith(PREFIX + "/")
+        await (self._api if is_call or self._pages is None else self._pages)(scope, receive, send)
+
+
+def run_hub(config: Config, database: HubDatabase, *, ready: Callable[[], None]) -> None:
+    """
+    Run a hub until SIGINT or SIGTERM.
+
+    Args:
+        config: of this machine.
+        database: open; stays open.
+        ready: called once boxes can report.
+
+    Raises:
+        ConfigError: the address can't be used, or is not safe (I1).
+    """
+    settings = config.hub_server
+    check_exposure(settings)
+    work = HubWork(database, run_vote, make_duties(config))
+    app = HubApp(BoxApi(database, work).make_app())
+    host, port = split_listen(settings.listen)
+    serve(
+        app,
+        host,
+        port,
+        certificate=settings.certificate,
+        key=settings.key,
+        trusted_proxy=settings.trusted_proxy,
+        section="[hub_server]",
+        protocol=HubProtocol,
+        background=work.run,
+        ready=ready,
+    )
+
+
+def make_duties(config: Config) -> list[HubDuty]:
+    """Return what a hub does again and again."""
+    del config
+    return []
+
+
+def check_exposure(settings: HubServer) -> None:
+    """
+    Refuse to receive tokens over a network in plain text (I1).
+
+    Raises:
+        ConfigError: the address is not this machine's own, and there is neither TLS nor a proxy.
+    """
+    address = ipaddress.ip_address(split_listen(settings.listen)[0])
+    if bool(settings.certificate) != bool(settings.key):
+        raise ConfigError("[hub_server] certificate and key belong together: set both, or none")
+    if not (address.is_loopback or settings.certificate or settings.trusted_proxy):
+        raise ConfigError(
+            f"[hub_server] listen: {settings.listen} can be reached from the network, where the tokens of boxes would"
+            " be sent in plain text: set certificate and key, or trusted_proxy, or listen on 127.0.0.1"
+        )
