@@ -17,7 +17,7 @@ from integrity.web.app import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
 from integrity.web.passwords import LoginThrottle
-from integrity.web.security import GuardKeys, Sessions
+from integrity.web.security import GuardAdvice, Sessions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -30,7 +30,7 @@ _TROUBLES = Troubles(
     {HubDatabaseAway: "The database of the hub does not answer; load this page again in a moment"},
     "The database of the hub can't be used",
 )
-_KEYS = GuardKeys("[hub_server] public_url", "[hub_server] token_file")
+_ADVICE = GuardAdvice("set [hub_server] public_url to a URL with it", "[hub_server] token_file")
 
 
 def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, token: str) -> ASGIApp:
@@ -63,7 +63,7 @@ def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, 
         _TROUBLES,
         sessions=sessions,
         hosts=find_hosts(settings.listen, settings.public_url, site.hostname),
-        keys=_KEYS,
+        advice=_ADVICE,
         token=token,
         is_secure=is_secure,
     )
