@@ -20,10 +20,8 @@ from integrity.errors import HubDatabaseError
 from integrity.extras import require_hub
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
-
     from integrity.hub.boxes import Box
-    from integrity.hub.database import HubDatabase
+    from integrity.hub.database import Connection, HubDatabase
 
 _FILE = b"hub.db"
 
@@ -214,7 +212,7 @@ def _open(session: Session) -> Iterator[HubDatabase]:
 
 
 @contextmanager
-def _change(session: Session, verb: str, subject: str) -> Iterator[sa.Connection]:
+def _change(session: Session, verb: str, subject: str) -> Iterator[Connection]:
     """Change something, and note who did it."""
     from integrity.hub import audit
 

@@ -74,6 +74,9 @@ class HubWork:
         vote: compares the members of a set; gets its number and the time.
         duties: what is due again and again.
         clock: seconds UTC.
+
+    Attributes:
+        is_running: the worker takes jobs.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class HubWork:
         self._vote = vote
         self._duties = duties
         self._clock = clock
+        self.is_running = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._manager = JobManager(SyncPsycopgConnector())
         self.app = procrastinate.App(connector=_make_connector(database))
@@ -106,6 +110,7 @@ class HubWork:
             try:
                 async with self.app.open_async():
                     await asyncio.to_thread(self._queue_at_start)
+                    self.is_running = True
                     await self.app.run_worker_async(
                         queues=[QUEUE],
                         concurrency=_AT_ONCE,
@@ -120,6 +125,8 @@ class HubWork:
                 )
                 _log.warning("worker_stopped: %s; again in %.0f s", error.__cause__ or error, wait_s)
                 await asyncio.sleep(wait_s)
+            finally:
+                self.is_running = False
 
     def _add_tasks(self) -> None:
         self._add(self._run_vote, _VOTE)
