@@ -92,6 +92,7 @@ def _create_sets() -> None:
         _int("created_at"),
         _int("voted_at", null=True),
         _int("vote_ms", null=True),
+        _small("is_waiting", server_default="0"),
         sa.UniqueConstraint("name"),
     )
     op.create_table(
