@@ -14,6 +14,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
+from integrity.cli.hub_work import work
 from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
 from integrity.errors import HubDatabaseError
@@ -235,6 +236,9 @@ def _create_if_missing(session: Session) -> None:
             run_migrations(database)
         finally:
             database.close()
+
+
+hub.add_command(work)
 
 
 def _find_database(session: Session) -> str:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from integrity.errors import ConfigError
 from integrity.hub.api import PREFIX, BoxApi
 from integrity.hub.pages.app import make_pages
+from integrity.hub.shards.api import ShardApi
+from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
 from integrity.hub.work import HubDuty, HubWork
 from integrity.web.app import split_listen
@@ -72,8 +74,11 @@ def run_hub(
     """
     settings = config.hub_server
     check_exposure(settings)
-    work = HubWork(database, run_vote, make_duties(config))
-    app = HubApp(BoxApi(database, work).make_app(), make_pages(config, database, passwords, token))
+    shards = make_shard_hub(config, database)
+    work = HubWork(database, run_vote, [*make_duties(config), *find_shard_duties(shards)])
+    api = BoxApi(database, work)
+    pages = make_pages(config, database, passwords, token)
+    app = HubApp(api.make_app(ShardApi(shards, api.guard).routes()), pages)
     host, port = split_listen(settings.listen)
     serve(
         app,
