@@ -6,11 +6,14 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
+from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
+from integrity.hub.work import find_sets_to_vote
 from integrity.reporting.digest_tree import FROZEN
 from support.hubrows import DAY_S, NOW, HubRows, reported
 
@@ -141,11 +144,17 @@ def test_missing_file_is_named_unless_excluded(rows: HubRows) -> None:
 
 
 def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
-    """A box that did not report since is silent, but lacks nothing yet."""
+    """A box that did not report since lacks nothing yet; the vote is repeated, for its next report may change it."""
     rows.add_member("a", {b"2019": [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW - 60)]})
     rows.add_member("b", GOOD, seen_at=NOW - 3600)
 
-    assert [] == rows.vote()
+    assert [] == rows.vote(NOW + 1)
+    assert [rows.set_id] == find_sets_to_vote(rows.c)
+
+    rows.c.execute(sa.update(schema.box).values(seen_at=NOW))
+
+    assert b"2019/new.jpg" == only(rows.vote(NOW + 1)).path
+    assert [] == find_sets_to_vote(rows.c)
 
 
 def test_clock_of_a_box_is_corrected(rows: HubRows) -> None:

@@ -14,6 +14,8 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
+from integrity.cli.hub_work import work
+from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
 from integrity.errors import HubDatabaseError
 from integrity.extras import require_hub
@@ -38,16 +40,27 @@ def hub() -> None:
     """Run a hub for several boxes: compare their copies, and notice boxes that fall silent."""
 
 
-@hub.command(epilog=examples(("integrity hub run", "then open the printed address")))
+@hub.command(
+    epilog=examples(
+        ("integrity hub run", "then open the printed link"),
+        ("integrity hub run --set-password", "a new password for its pages"),
+    )
+)
+@click.option("--set-password", "sets_password", is_flag=True, help="Ask for a new password, store it, and exit.")
 @click.pass_obj
-def run(session: Session) -> int:
+def run(session: Session, sets_password: bool) -> int:
     """
     Run the hub in the foreground.
 
-    It listens on [hub_server] listen, by default http://127.0.0.1:8433. To run it under systemd: integrity service
-    install --hub.
+    It listens on [hub_server] listen, by default http://127.0.0.1:8433. The first start prints a link that sets the
+    password of its pages. To run it under systemd: integrity service install --hub.
     """
     require_hub()
+    passwords = open_passwords("integrity-hub")
+    if sets_password:
+        set_password(passwords, session.output)
+        return ExitCode.OK
+    token = read_token(session.config.hub_server.token_file, "[hub_server] token_file")
     from integrity.cli.daemon import set_up_logging
     from integrity.hub.server import run_hub
     from integrity.service.sd_notify import Notifier
@@ -62,10 +75,11 @@ def run(session: Session) -> int:
     def ready() -> None:
         Notifier().ready()
         session.output.say(f"The hub is at {url}/")
+        print_link(passwords, url, session.output)
 
     _create_if_missing(session)
     with _open(session) as database:
-        run_hub(session.config, database, ready=ready)
+        run_hub(session.config, database, passwords, token, ready=ready)
     return ExitCode.OK
 
 
@@ -228,6 +242,9 @@ def _create_if_missing(session: Session) -> None:
         if os.geteuid() == 0:  # the folder may be that of the unit's user; SQLite gives the log to the file's owner
             owner = os.stat(folder)
             os.chown(place, owner.st_uid, owner.st_gid)
+
+
+hub.add_command(work)
 
 
 def _find_database(session: Session) -> str:

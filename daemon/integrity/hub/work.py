@@ -46,6 +46,8 @@ _AT_ONCE = 2
 _GRACE_S = 10.0
 _RESTART_S = (1.0, 30.0)
 _POLL_S = 5.0
+_FORGOTTEN_S = 86_400.0
+"""A worker of a shared tree keeps its registration, and so its shard, while the hub is away for longer than 30 s."""
 
 
 class HubDuty(NamedTuple):
@@ -55,13 +57,13 @@ class HubDuty(NamedTuple):
     Attributes:
         name: of the task.
         cron: when.
-        run: does it, in a transaction that is committed afterwards; gets the time, seconds UTC.
+        run: does it; gets the database and the time, seconds UTC.
         is_after_votes: also after each vote.
     """
 
     name: str
     cron: str
-    run: Callable[[sa.Connection, int], object]
+    run: Callable[[HubDatabase, int], object]
     is_after_votes: bool = False
 
 
@@ -118,6 +120,7 @@ class HubWork:
                         delete_jobs="successful",
                         shutdown_graceful_timeout=_GRACE_S,
                         fetch_job_polling_interval=_POLL_S,
+                        stalled_worker_timeout=_FORGOTTEN_S,
                     )
             except (exceptions.ProcrastinateException, psycopg.Error, HubDatabaseAway, OSError) as error:
                 wait_s = (
@@ -159,8 +162,7 @@ class HubWork:
 
     def run_duty(self, duty: HubDuty) -> None:
         """Do something that is due."""
-        with self._database.transaction() as c:
-            duty.run(c, int(self._clock()))
+        duty.run(self._database, int(self._clock()))
 
     def _queue_at_start(self) -> None:
         with self._database.transaction() as c:
@@ -224,10 +226,10 @@ class _DutyRun:
 
 
 def find_sets_to_vote(c: sa.Connection) -> list[int]:
-    """Return the sets of which a member was settled, or removed, after their last vote began."""
+    """Return the sets of which a member was settled, or removed, after their last vote began, or that it left open."""
     changed_at = sa.func.greatest if c.dialect.name == "postgresql" else sa.func.max
     last = changed_at(sa.func.coalesce(member.c.settled_at, 0), sa.func.coalesce(member.c.removed_at, 0))
-    is_later = sa.or_(replica_set.c.voted_at.is_(None), last >= replica_set.c.voted_at)
+    is_later = sa.or_(replica_set.c.voted_at.is_(None), last >= replica_set.c.voted_at, replica_set.c.is_waiting == 1)
     query = sa.select(replica_set.c.id).join(member).where(member.c.settled_at.is_not(None), is_later)
     return list(c.execute(query.distinct().order_by(replica_set.c.id)).scalars())
 
