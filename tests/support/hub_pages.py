@@ -1,5 +1,5 @@
 """
-The real pages of a hub in a process of their own.
+The real pages of a hub in a process of their own, without the jobs of a hub: rows stay as a test wrote them.
 
 ``python -m support.hub_pages DATABASE STATE PORT`` serves them until SIGTERM.
 """
@@ -13,16 +13,15 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from integrity.config import Config, HubServer
 from integrity.hub.database import HubDatabase
 from integrity.hub.pages.app import make_pages
-from integrity.hub.pages.site import HubSite
 from integrity.web.passwords import PasswordStore
 from integrity.web.server import serve
 from support.waiting import wait_until
 from support.webpage import PASSWORD, WebClient, find_port
 
 TOKEN = "0123456789abcdef0123"
-SILENT_AFTER_S = 86400
 _TIMEOUT_S = 30.0
 _READY = b"ready"
 
@@ -90,9 +89,8 @@ class HubPages:
 
 
 def _serve(url: str, state: str, port: str) -> None:
-    site = HubSite(HubDatabase.open(url), SILENT_AFTER_S)
-    passwords = PasswordStore(os.fsencode(state))
-    app = make_pages(site, passwords, listen=f"127.0.0.1:{port}", public_url="", is_secure=False, token=TOKEN)
+    config = Config(hub_server=HubServer(listen=f"127.0.0.1:{port}"))
+    app = make_pages(config, HubDatabase.open(url), PasswordStore(os.fsencode(state)), TOKEN)
     serve(app, "127.0.0.1", int(port), ready=lambda: print(_READY.decode(), flush=True))
 
 

@@ -180,7 +180,7 @@ class SmallHub:
         header, messages = lines[0], [read_message(line) for line in lines[1:]]
         self.lines.append(len(messages))
         if not self.streams or header["stream"] != self.streams[-1]:
-            if header["first"] != 1 or messages[0].kind != "state" or header["stream"] in self.streams:
+            if header["first"] != 1 or not messages or messages[0].kind != "state" or header["stream"] in self.streams:
                 return Answer(409, "went_back"), {}
             self.streams.append(header["stream"])
             self.messages, self._last, self._chain = [], 0, FIRST_CHAIN

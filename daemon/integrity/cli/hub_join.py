@@ -155,7 +155,7 @@ def _insert(text: str, lines: list[str]) -> str:
     rows = text.splitlines()
     at = next((number for number, row in enumerate(rows, 1) if row.split("#")[0].strip() == "[hub]"), None)
     if at is None:
-        rows += [*([""] if rows else []), "[hub]"]
+        rows += [*([""] if rows and rows[-1].strip() else []), "[hub]"]
         at = len(rows)
     return "\n".join([*rows[:at], *lines, *rows[at:], ""])
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from integrity import program
-from integrity.config import format_duration, format_size, spell_duration
+from integrity.config import format_duration, format_size
 from integrity.errors import printable
 from integrity.hub.fleet import BoxHealth, BoxStatus
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
@@ -115,7 +115,7 @@ def _find_set_doubts(sets: Iterable[SetStatus]) -> list[str]:
 
 def _praise(boxes: Sequence[BoxStatus]) -> str:
     files, size = sum(one.files for one in boxes), format_size(sum(one.bytes for one in boxes))
-    promise = spell_duration(max(root.verify_every_s for one in boxes for root in one.roots))
+    promise = format_duration(max(root.verify_every_s for one in boxes for root in one.roots))
     where = f"The box {boxes[0].box.name} is well" if len(boxes) == 1 else f"All {len(boxes):,} boxes are well"
     if not files:
         return f"{where}; no files are recorded yet."

@@ -21,7 +21,7 @@ from integrity.web.pages.overview import Overview
 from integrity.web.pages.runs import RunPages
 from integrity.web.pages.settings import SettingsPage
 from integrity.web.passwords import LoginThrottle
-from integrity.web.security import GuardKeys, Sessions
+from integrity.web.security import GuardAdvice, Sessions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -74,7 +74,7 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
         _TROUBLES,
         sessions=sessions,
         hosts=find_hosts(web.listen, web.public_url, site.hostname) | {host.lower() for host in web.hosts},
-        keys=GuardKeys("[web] hosts", "[web] token_file"),
+        advice=GuardAdvice("add it to [web] hosts", "[web] token_file"),
         token=token,
         is_secure=is_secure,
     )

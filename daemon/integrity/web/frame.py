@@ -15,7 +15,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from integrity.errors import AppError, ConfigError, printable
-from integrity.web.security import BodyTooLarge, Guard, GuardKeys, Sessions
+from integrity.web.security import BodyTooLarge, Guard, GuardAdvice, Sessions
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -60,7 +60,7 @@ def put_together(
     *,
     sessions: Sessions,
     hosts: Collection[str],
-    keys: GuardKeys,
+    advice: GuardAdvice,
     token: str,
     is_secure: bool,
 ) -> ASGIApp:
@@ -73,7 +73,7 @@ def put_together(
         troubles: how errors of the program are headed.
         sessions: of log-ins.
         hosts: names under which browsers may ask for the pages, in lower case.
-        keys: of the configuration that refusals name.
+        advice: that refusals give.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
         is_secure: browsers come by HTTPS.
     """
@@ -89,7 +89,7 @@ def put_together(
             Exception: errors.show_bug,
         },
     )
-    return Guard(app, hosts=hosts, sessions=sessions, keys=keys, token=token, is_secure=is_secure)
+    return Guard(app, hosts=hosts, sessions=sessions, advice=advice, token=token, is_secure=is_secure)
 
 
 class _Errors:

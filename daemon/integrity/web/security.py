@@ -104,10 +104,10 @@ def cookie_name(*, is_secure: bool) -> str:
     return f"__Host-{_COOKIE}" if is_secure else _COOKIE
 
 
-class GuardKeys(NamedTuple):
-    """Keys of the configuration that refusals name: for host names, and for the token of programs (empty: none)."""
+class GuardAdvice(NamedTuple):
+    """How refusals advise: what to do for a host name that is right, and which key of the configuration has a token."""
 
-    hosts_key: str
+    for_host: str
     token_key: str
 
 
@@ -119,7 +119,7 @@ class Guard:
         app: gets the requests that passed; ``scope["state"]["session"]`` is the session or None.
         hosts: names in lower case, without port, under which the page may be asked for.
         sessions: of the page.
-        keys: of the configuration that refusals name.
+        advice: that refusals give.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
         is_secure: the browser comes by HTTPS.
     """
@@ -130,14 +130,14 @@ class Guard:
         *,
         hosts: Collection[str],
         sessions: Sessions,
-        keys: GuardKeys,
+        advice: GuardAdvice,
         token: str = "",
         is_secure: bool = False,
     ) -> None:
         self._app = app
         self._hosts = frozenset(hosts)
         self._sessions = sessions
-        self._keys = keys
+        self._advice = advice
         self._token = token
         self._is_secure = is_secure
 
@@ -161,7 +161,7 @@ class Guard:
         host = _host_name(request.headers.get("host", ""))
         if host not in self._hosts:
             return PlainTextResponse(
-                f"This page does not answer under this name. If the name is right, add it to {self._keys.hosts_key} in"
+                f"This page does not answer under this name. If the name is right, {self._advice.for_host} in"
                 " integrity.toml and restart the page.\n",
                 421,
             )
@@ -177,7 +177,7 @@ class Guard:
             if self._has_token(request) and request.method in ("GET", "HEAD"):
                 return None
             return PlainTextResponse(
-                f"Log in, or send the token of {self._keys.token_key} as a bearer token.\n",
+                f"Log in, or send the token of {self._advice.token_key} as a bearer token.\n",
                 401,
                 headers={"WWW-Authenticate": "Bearer"},
             )

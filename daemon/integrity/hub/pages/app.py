@@ -12,39 +12,40 @@ from integrity.hub.pages.findings import HubFindingPages
 from integrity.hub.pages.monitoring import HubMonitoring
 from integrity.hub.pages.overview import HubOverview
 from integrity.hub.pages.sets import SetPages
+from integrity.hub.pages.site import HubSite
 from integrity.web.app import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
 from integrity.web.passwords import LoginThrottle
-from integrity.web.security import GuardKeys, Sessions
+from integrity.web.security import GuardAdvice, Sessions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from integrity.hub.pages.site import HubSite
+    from integrity.config import Config
+    from integrity.hub.database import HubDatabase
     from integrity.web.passwords import PasswordStore
 
 _TROUBLES = Troubles(
     {HubDatabaseAway: "The database of the hub does not answer; load this page again in a moment"},
     "The database of the hub can't be used",
 )
-_KEYS = GuardKeys("[hub_server] public_url", "[hub_server] token_file")
+_ADVICE = GuardAdvice("set [hub_server] public_url to a URL with it", "[hub_server] token_file")
 
 
-def make_pages(
-    site: HubSite, passwords: PasswordStore, *, listen: str, public_url: str, is_secure: bool, token: str = ""
-) -> ASGIApp:
+def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, token: str) -> ASGIApp:
     """
     Return the application.
 
     Args:
-        site: shared by all pages.
+        config: of the hub.
+        database: open.
         passwords: of the log-in.
-        listen: address and port that it is served at.
-        public_url: URL under which browsers reach it; empty: not said.
-        is_secure: browsers come by HTTPS.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
     """
+    settings = config.hub_server
+    site = HubSite(database, settings.silent_after_s, public_url=settings.public_url)
+    is_secure = bool(settings.certificate) or settings.public_url.startswith("https:")
     sessions = Sessions(passwords)
     pages = (
         Access(site, passwords, sessions, LoginThrottle(), is_secure=is_secure),
@@ -61,8 +62,8 @@ def make_pages(
         pages,
         _TROUBLES,
         sessions=sessions,
-        hosts=find_hosts(listen, public_url, site.hostname),
-        keys=_KEYS,
+        hosts=find_hosts(settings.listen, settings.public_url, site.hostname),
+        advice=_ADVICE,
         token=token,
         is_secure=is_secure,
     )

@@ -52,14 +52,24 @@ class HubSite(Renderer):
     Args:
         database: open.
         silent_after_s: a box that does not report for longer counts as silent.
+        public_url: URL under which boxes and browsers reach the hub; empty: not said.
         clock: seconds UTC.
     """
 
-    def __init__(self, database: HubDatabase, silent_after_s: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: HubDatabase,
+        silent_after_s: int,
+        *,
+        public_url: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__(("integrity.hub", "integrity.web"), _PLACES, "integrity-hub")
         self.database = database
         self.silent_after_s = silent_after_s
+        self.public_url = public_url
         self._clock = clock
+        self.templates.globals["public_url"] = public_url
         self.templates.filters |= {
             "health": HEALTH_WORDS.__getitem__,
             "box_gravity": find_box_gravity,

@@ -178,6 +178,7 @@ def make_units(
     root: bytes = b"/",
     *,
     has_page: bool = False,
+    has_hub: bool = False,
     page_reads: Sequence[bytes] = (),
     repair_in: Sequence[bytes] = (),
     writes: Sequence[bytes] = (),
@@ -190,6 +191,7 @@ def make_units(
         program: absolute path of the program to start.
         root: folder in which to install; the contents assume that it is ``/``.
         has_page: also those of the page; only the system's service has one.
+        has_hub: also those of the hub, likewise.
         page_reads: absolute paths of folders and files that the page reads; with a drop-in if its unit hides one.
         repair_in: absolute paths of folders in which the system's service may repair files; with a drop-in of its unit.
         writes: absolute paths of folders of the catalog; with a drop-in if the system's service could not write there.
@@ -212,6 +214,10 @@ def make_units(
         "integrity-web.service": b"/etc/systemd/system/integrity-web.service",
         "integrity-web.sysusers.conf": b"/etc/sysusers.d/integrity-web.conf",
     }
+    hub = {
+        "integrity-hub.service": b"/etc/systemd/system/integrity-hub.service",
+        "integrity-hub.sysusers.conf": b"/etc/sysusers.d/integrity-hub.conf",
+    }
     repair = {_REPAIR: b"/etc/systemd/system/integrity.service.d/repair.conf"}
     catalog = {_CATALOG: b"/etc/systemd/system/integrity.service.d/catalog.conf"}
     closed = find_closed(writes) if scope is Scope.SYSTEM else []
@@ -222,7 +228,7 @@ def make_units(
     }
     places = {_PLACES: b"/etc/systemd/system/integrity-web.service.d/places.conf"} if lines[_PLACES] else {}
     chosen = sources[scope] | (catalog if closed else {})
-    chosen |= (page | places if has_page else {}) | (repair if repair_in else {})
+    chosen |= (page | places if has_page else {}) | (hub if has_hub else {}) | (repair if repair_in else {})
     return tuple(
         _place(root, place, _render(name, scope, program, lines.get(name, b""))) for name, place in chosen.items()
     )
