@@ -13,7 +13,7 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
-from integrity.hub.work import find_sets_to_vote
+from integrity.hub.work import find_waiting_sets
 from integrity.reporting.digest_tree import FROZEN
 from support.hubrows import DAY_S, NOW, HubRows, reported
 
@@ -149,12 +149,12 @@ def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
     rows.add_member("b", GOOD, seen_at=NOW - 3600)
 
     assert [] == rows.vote(NOW + 1)
-    assert [rows.set_id] == find_sets_to_vote(rows.c)
+    assert [rows.set_id] == find_waiting_sets(rows.c)
 
     rows.c.execute(sa.update(schema.box).values(seen_at=NOW))
 
     assert b"2019/new.jpg" == only(rows.vote(NOW + 1)).path
-    assert [] == find_sets_to_vote(rows.c)
+    assert [] == find_waiting_sets(rows.c)
 
 
 def test_clock_of_a_box_is_corrected(rows: HubRows) -> None:

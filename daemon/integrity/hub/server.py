@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError
 from integrity.hub.api import PREFIX, BoxApi
+from integrity.hub.duties import make_duties
 from integrity.hub.votes import run_vote
-from integrity.hub.work import HubDuty, HubWork
+from integrity.hub.work import HubWork
 from integrity.web.app import split_listen
 from integrity.web.server import BoundedProtocol, serve
 
@@ -66,7 +67,8 @@ def run_hub(config: Config, database: HubDatabase, *, ready: Callable[[], None])
     """
     settings = config.hub_server
     check_exposure(settings)
-    work = HubWork(database, run_vote, make_duties(config))
+    duties = make_duties(config, silent_after_s=settings.silent_after_s, page_url=settings.public_url)
+    work = HubWork(database, run_vote, duties)
     app = HubApp(BoxApi(database, work).make_app())
     host, port = split_listen(settings.listen)
     serve(
@@ -81,12 +83,6 @@ def run_hub(config: Config, database: HubDatabase, *, ready: Callable[[], None])
         background=work.run,
         ready=ready,
     )
-
-
-def make_duties(config: Config) -> list[HubDuty]:
-    """Return what a hub does again and again."""
-    del config
-    return []
 
 
 def check_exposure(settings: HubServer) -> None:
