@@ -58,7 +58,7 @@ def test_flipped_bit_is_named_with_box_blocks_and_command(rows: HubRows) -> None
     assert (HubFindingKind.REPLICA_DAMAGED, "b", b"2019/a.jpg") == (found.kind, found.box_name, found.path)
     assert "integrity repair /srv/b/2019/a.jpg --from ssh://a.lan/srv/a" == found.command
     assert "b" == found.command_box_name
-    assert "DAMAGED on b: 2019/a.jpg" == found.headline
+    assert "DAMAGED (bit rot) on b: 2019/a.jpg" == found.headline
     assert "block 3 (counted from 0, 1 MiB each)" in found.explanation
     assert "a and c (verified from disk 2027-01-14" in found.explanation
     assert [[], [3], []] == [[*member["findings"], {"blocks": []}][0]["blocks"] for member in found.objects]
