@@ -34,7 +34,6 @@ WORDS_PER_MINUTE = 240  # what adults read of plain text; names and numbers are 
 READING_MIN = 2  # up to the last question
 MACHINE_S = 60
 
-# Takes mails at the port of a mail server, and keeps who gets them, and their subjects.
 _SINK = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
@@ -46,12 +45,17 @@ def note():
         seen.append(mail)
         with open({MAILS!r}, "a") as file:
             print(*mail.recipients, mail.mail["Subject"], file=file)
-with SmtpSink(port=25) as sink:
+with SmtpSink(port=PORT) as sink:
     open({MAILS!r}, "w").close()
     wait_until(note, "the end", timeout_s=1e9, every_s=0.1)
 """
 
 pytestmark = pytest.mark.root
+
+
+def make_sink(port: int = 25) -> str:
+    """Make a program that takes mails as a mail server does, and keeps who gets them, and their subjects."""
+    return _SINK.replace("PORT", str(port))
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ def box() -> Iterator[SystemdBox]:
         box.let_program_in()
         box.run("ln", "-s", PROGRAM, "/usr/local/bin/integrity")
         box.run("rm", "-rf", "/home")
-        box.put("/root/sink.py", _SINK)
+        box.put("/root/sink.py", make_sink())
         box.run("systemd-run", "--unit=sink", sys.executable, "/root/sink.py")
         wait_until(lambda: box.run("cat", MAILS, expect=None) == "", "the mail server", every_s=0.1)
         yield box
