@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.catalogs import take_back
 from support.cli import Box
 
 
@@ -87,6 +88,17 @@ def test_backup_goes_where_it_is_told(integrity: Box, data: Path, tmp_path: Path
 def test_upgrade_of_a_catalog_that_is_up_to_date_does_nothing(integrity: Box, data: Path) -> None:
     """It may be called at any time."""
     assert "is up to date" in integrity.run("catalog", "upgrade", expect=0).stdout
+
+
+def test_upgrade_says_where_the_former_catalog_is(integrity: Box, data: Path) -> None:
+    """Whichever command upgrades: who goes back to the older version needs it."""
+    for words in (("catalog", "upgrade"), ("scan", data)):
+        take_back(bytes(integrity.catalog), "0008")
+        former = set(integrity.home.glob("catalog.db.before-*"))
+        said = integrity.run(*words, expect=0).stdout
+        (made,) = set(integrity.home.glob("catalog.db.before-*")) - former
+        assert f"{integrity.catalog}: was upgraded for this version; as it was before: {made}" in said
+        made.unlink()
 
 
 def test_stats_tell_rows_and_sizes(integrity: Box, data: Path) -> None:

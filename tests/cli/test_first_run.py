@@ -85,7 +85,7 @@ def test_file_that_was_never_read_has_no_record(home: Path) -> None:
     """The finding does not promise one."""
     said = " ".join(run(home, "scan", home).stdout.split())
 
-    assert "Permission denied. It is not recorded yet; the next scan tries again." in said
+    assert "It is not recorded yet; the next scan tries again." in said
     assert "record is kept" not in said
 
 

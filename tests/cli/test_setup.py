@@ -430,7 +430,7 @@ def test_user_without_root(home: Path, ext4: LoopFS, tmp_path: Path) -> None:
     assert "  2  /srv/data" in shown
     assert "[1] > " in shown
     assert "systemd does not run here" in dialog.text
-    assert "scrub --due --time-limit 300m" in dialog.text
+    assert "scrub --due --time-limit 5h" in dialog.text
     written = home / ".config/integrity/integrity.toml"
     config = tomllib.loads(written.read_text(encoding="utf-8"))
     assert [("/home/me", ["/.cache/"])] == [(root["path"], root["exclude"]) for root in config["root"]]

@@ -51,7 +51,7 @@ def test_without_service_it_says_so(integrity: Box, root: Path) -> None:
     os.symlink(integrity.home / "run" / "control.sock", f"{integrity.catalog}.control")
     service = integrity.get_object("service", "status")
 
-    assert "Service: none runs for this catalog\nNext runs: none by themselves; have cron" in text
+    assert "Service: none runs for this catalog\nNext runs: none by themselves; to have a service do it:" in text
     assert "watched" not in text
     assert (False, None, None, []) == tuple(service[name] for name in ("is_running", "trouble", "pid", "watch"))
 

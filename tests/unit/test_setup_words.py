@@ -67,11 +67,11 @@ def test_arithmetic_is_shown(size_bytes: int, rate: float | None, windows: str, 
 @pytest.mark.parametrize(
     ("windows", "expected"),
     [
-        ("01:00-06:00", [("0 1 * * *", " --time-limit 300m")]),
+        ("01:00-06:00", [("0 1 * * *", " --time-limit 5h")]),
         ("22:30-06:00", [("30 22 * * *", " --time-limit 450m")]),
         (
             "mon-fri 01:00-02:00, sat,sun 00:00-24:00",
-            [("0 1 * * 1,2,3,4,5", " --time-limit 60m"), ("0 0 * * 6,0", " --time-limit 1440m")],
+            [("0 1 * * 1,2,3,4,5", " --time-limit 1h"), ("0 0 * * 6,0", " --time-limit 1d")],
         ),
         ("15 3 * * sun", [("15 3 * * sun", "")]),
     ],

@@ -234,7 +234,10 @@ def _is_forbidden(finding: Finding) -> bool:
 def _steps_of_forbidden(finding: Finding) -> list[NextStep]:
     """Return what can be done about a file or folder that integrity may not read."""
     words = "give the user that integrity runs as read access to it and to the folders above, then check it"
-    return [NextStep(words, program.command("scrub", absolute(finding.root, finding.path)))]
+    return [
+        NextStep(words, program.command("scrub", absolute(finding.root, finding.path))),
+        NextStep("or leave it out, with `exclude` in the configuration", None),
+    ]
 
 
 def _steps_of_copy(finding: Finding, copy: str) -> list[NextStep]:

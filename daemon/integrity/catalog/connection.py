@@ -42,6 +42,7 @@ class Catalog:
         sealer: makes and checks the seals of its rows.
         writes: whether it was opened for writing.
         warnings: problems with its location, as text for people.
+        before_upgrade: path of the copy that was made because opening it upgraded it; None if it did not.
     """
 
     def __init__(self, path: bytes, file: CatalogFile, sealer: Sealer, lock_fd: int | None) -> None:
@@ -51,6 +52,7 @@ class Catalog:
         self._lock_fd = lock_fd
         self._file = _identify(path)
         self.warnings = _warn_of_place(path)
+        self.before_upgrade: bytes | None = None
         self._in_transaction = False
         self._gap = LockGap()
         self._connection = connect_core(file.db, sealer)
@@ -138,9 +140,10 @@ class Catalog:
                     f"{show_path(path)}: its rows are sealed with another key than the configured one; set the key that"
                     f" it was made with, or run: {program.command('catalog reseal')}"
                 )
-            if require_usable(path, file.revision, writes=writes):
-                _upgrade(path, file.db, sealer)
+            is_old = require_usable(path, file.revision, writes=writes)
+            copy = _upgrade(path, file.db, sealer) if is_old else None
             catalog = cls(path, file, sealer, lock_fd)
+            catalog.before_upgrade = copy
             opened.pop_all()  # the catalog closes them from now on
         try:
             if quick_check and verify_rows and not any_key:
@@ -349,11 +352,11 @@ def _is_damaged(path: bytes) -> bool:
         return bool(row_seals.find_changed(db.execute(row_seals.QUERY)))
 
 
-def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> None:
+def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> bytes:
     # Imported here: importing Alembic takes 130 ms and is rarely needed.
     from integrity.catalog.upgrade import upgrade
 
-    upgrade(path, db, sealer)
+    return upgrade(path, db, sealer)
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:

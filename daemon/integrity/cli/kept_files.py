@@ -47,7 +47,7 @@ def remove_kept_files(session: Session, paths: Sequence[bytes], *, is_yes: bool)
         if not found:
             session.output.say("no repair left a damaged file")
             return ExitCode.OK
-        if not session.output.is_json:
+        if not (is_yes or session.output.is_json):
             _print_all(session, found)
         confirm(f"Remove {count(len(found), 'damaged file')} after verifying the repaired ones?", is_yes=is_yes)
         done, is_interrupted = _remove(session, catalog, found)

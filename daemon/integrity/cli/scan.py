@@ -26,8 +26,8 @@ def scan(session: Session, paths: tuple[bytes, ...], full: bool, jobs: int | Non
     """
     Record new and changed files, and report moved and missing ones.
 
-    A folder that was never scanned before becomes a watched folder (a root). Without PATH: all roots. Files that
-    were damaged, went missing, or changed in unusual numbers keep their old record until you accept the change.
+    A folder that was never scanned before becomes a watched folder (a root). Without PATH: all watched folders. Files
+    that were damaged, went missing, or changed in unusual numbers keep their old record until you accept the change.
 
     If a daemon serves the catalog, it runs the scan with all options, ahead of its own work; output and exit code
     are the same.

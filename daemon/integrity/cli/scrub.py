@@ -52,8 +52,8 @@ def scrub(
     """
     Re-read recorded files from the disk and check them for damage.
 
-    Without PATH: all roots. Overdue files come first, so a limited scrub continues where the last one stopped;
-    stopping at a limit is not an error. Files that are not recorded yet are recorded first.
+    Without PATH: all watched folders. Overdue files come first, so a limited scrub continues where the last one
+    stopped; stopping at a limit is not an error. Files that are not recorded yet are recorded first.
 
     If a daemon serves the catalog, it runs the scrub with all options, ahead of its own work; output and exit code
     are the same.

@@ -140,6 +140,9 @@ class Session:
             path, writes=writes, seal_key=key, any_key=any_key, verify_rows=verify_rows, parities=parities
         )
         with opened as catalog, self._warning(catalog):
+            if catalog.before_upgrade is not None:
+                copy = show_path(catalog.before_upgrade)
+                self.output.say(f"{show_path(path)}: was upgraded for this version; as it was before: {copy}")
             yield catalog
 
     @contextmanager

@@ -51,7 +51,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
     """
     Show the watched folders, when they were verified, and open findings.
 
-    Without PATH: all roots. The exit code reflects all open findings.
+    Without PATH: all watched folders. The exit code reflects all open findings.
     """
     if nagios + prometheus + session.output.is_json > 1:
         raise click.UsageError("--json, --nagios and --prometheus exclude each other: each says what is printed")

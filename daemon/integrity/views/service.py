@@ -53,7 +53,8 @@ def describe_service(live: ServiceView) -> Iterator[str]:
         return
     if state is None:
         yield "Service: none runs for this catalog"
-        yield f"Next runs: none by themselves; have cron or a timer run `{program.command('scrub --due')}` every night"
+        yield f"Next runs: none by themselves; to have a service do it:  {program.command('setup')}"
+        yield f"  or let cron run every night:  {program.command('scrub --due')}"
         return
     other = "" if state.version == __version__ else f"; this command is version {__version__}: restart the service"
     yield (

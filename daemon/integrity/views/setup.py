@@ -159,7 +159,7 @@ def make_cron_times(windows: str) -> Iterator[tuple[str, str]]:
     for span in times:
         days = "*" if len(span.days) == 7 else ",".join(str((day + 1) % 7) for day in span.days)
         hour, minute = divmod(span.start_min, 60)
-        yield f"{minute} {hour} * * {days}", f" --time-limit {span.end_min - span.start_min}m"
+        yield f"{minute} {hour} * * {days}", f" --time-limit {spell_duration(60 * (span.end_min - span.start_min))}"
 
 
 def describe_folder_object(row: FolderRow, copies: Sequence[LikelyCopy]) -> JsonObject:
