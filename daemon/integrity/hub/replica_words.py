@@ -51,6 +51,7 @@ class Draft(NamedTuple):
     command: str | None
     command_box_id: int | None
     evidence: str
+    tree_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ _AT_ONCE = 2
 _GRACE_S = 10.0
 _RESTART_S = (1.0, 30.0)
 _POLL_S = 5.0
+_FORGOTTEN_S = 86_400.0
+"""A worker of a shared tree keeps its registration, and so its shard, while the hub is away for longer than 30 s."""
 
 
 class HubDuty(NamedTuple):
@@ -118,6 +120,7 @@ class HubWork:
                         delete_jobs="successful",
                         shutdown_graceful_timeout=_GRACE_S,
                         fetch_job_polling_interval=_POLL_S,
+                        stalled_worker_timeout=_FORGOTTEN_S,
                     )
             except (exceptions.ProcrastinateException, psycopg.Error, HubDatabaseAway, OSError) as error:
                 wait_s = (
