@@ -1,4 +1,4 @@
-"""``integrity hub run|add|list|revoke|migrate|check``."""
+"""``integrity hub run|add|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
+from integrity.cli.hub_join import join
 from integrity.cli.hub_work import work
 from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
@@ -38,6 +39,9 @@ _SYSTEM_FOLDER = b"/var/lib/integrity-hub"
 )
 def hub() -> None:
     """Run a hub for several boxes: compare their copies, and notice boxes that fall silent."""
+
+
+hub.add_command(join)
 
 
 @hub.command(
