@@ -1,7 +1,7 @@
 """
 What a vote must find, computed the slow way: from all files of all members, one by one, without any digest of a folder.
 
-Written from the rules (docs/hub.md, "Votes") and not from the code: it shares nothing with ``hub/replica_verdict.py``.
+Written from the rules (docs/hub.md, "votes") and not from the code: it shares nothing with ``hub/replica_verdict.py``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The API that boxes report to: who calls, within which limits, and what each call does. ``docs/hub.md`` describes it.
+The API that boxes report to: who calls, within which limits, and what each call does. ``docs/hub-api.md`` describes it.
 
 A1  A call without the token of a box that may report reaches nothing but the table of tokens. Its body is not read.
 A2  Memory is bounded: so many calls at once, so many large bodies at once, each of limited size before and after

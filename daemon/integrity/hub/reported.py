@@ -50,7 +50,7 @@ class ReportedRoot:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A heartbeat; see hub.md."""
+    """A heartbeat; see hub-api.md."""
 
     hostname: str
     version: str

@@ -2,7 +2,7 @@
 The report protocol: how a box reports to a hub over HTTP. Both sides read and write it with this module.
 
 A box calls, the hub answers; nothing is ever sent to a box. Each call carries the token of its box. The calls are
-listed in ``docs/hub.md``; a body is one JSON object, or JSON lines with a header in the first line (``Content-Type:
+listed in ``docs/hub-api.md``; a body is one JSON object, or JSON lines with a header in the first line (``Content-Type:
 application/x-ndjson``), and may be compressed with zstd.
 
 I1  Messages are numbered without gaps within a stream. A box repeats a message until the hub has confirmed it, so the

@@ -1,5 +1,5 @@
 """
-What a worker of a shared tree and the hub say to each other, as values; docs/hub.md lists the calls.
+What a worker of a shared tree and the hub say to each other, as values; docs/shared-trees.md lists the calls.
 
 Paths are text with lone surrogates for bytes that are not UTF-8, as everywhere in the report protocol.
 """
