@@ -200,7 +200,7 @@ class ShardRig:
     def _spawn(self, name: str, config: Path, *command: str) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{name}.log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "integrity", "--config", str(config), "-v", *command],
+                [sys.executable, "-m", "integrity", "--config", str(config), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
