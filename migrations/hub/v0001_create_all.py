@@ -181,6 +181,13 @@ def _create_reports() -> None:
         sa.PrimaryKeyConstraint("box_id", "number", "opened_at"),
     )
     op.create_index("box_finding_path", "box_finding", ["box_id", "root_id", "path"])
+    op.create_index(
+        "box_finding_unresolved",
+        "box_finding",
+        ["box_id", "number"],
+        sqlite_where=sa.text("resolved_at IS NULL"),
+        postgresql_where=sa.text("resolved_at IS NULL"),
+    )
     op.create_table(
         "box_event",
         _id(),

@@ -154,5 +154,5 @@ def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
 
 def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:
     workers = [rig.start_worker(config) for config in configs]
-    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=60, every_s=0.1)
+    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=200, every_s=0.1)
     _stop(workers)

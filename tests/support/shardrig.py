@@ -112,7 +112,7 @@ class ShardRig:
         most_files: int = 50,
         lease_s: int = 4,
         visit_s: int = 600,
-        verify_every: str = "8s",
+        verify_every: str = "20s",
         policy: str = "mutable",
     ) -> None:
         self.url = url

@@ -216,6 +216,13 @@ box_finding = sa.Table(
     sa.PrimaryKeyConstraint("box_id", "number", "opened_at"),
 )
 sa.Index("box_finding_path", box_finding.c.box_id, box_finding.c.root_id, box_finding.c.path)
+sa.Index(
+    "box_finding_unresolved",
+    box_finding.c.box_id,
+    box_finding.c.number,
+    sqlite_where=box_finding.c.resolved_at.is_(None),
+    postgresql_where=box_finding.c.resolved_at.is_(None),
+)
 
 box_event = sa.Table(
     "box_event",
