@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.postgres import PostgresServer
-from support.shardrig import OneBox, ShardRig, damage, kill_at_random, make_tree
+from support.shardrig import OneBox, ShardRig, damage, kill_at_random, make_tree, read_catalog
 from support.waiting import wait_until
 
 
@@ -65,6 +65,43 @@ def test_kills_of_workers_and_hub_lose_and_double_nothing(shards_url: str, tmp_p
         recorded = rig.read_shards()
 
     assert OneBox(tmp_path / "alone", tree).read() == recorded
+
+
+def test_service_reads_a_shared_tree_and_leaves_it_out_of_its_own_work(
+    shards_url: str, tmp_path: Path, tree: Path
+) -> None:
+    """A service with a shared root reads its shards while a window is open, and records none of it by itself."""
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        config = rig.make_config()
+        service = rig.start_service(config)
+        wait_until(lambda: rig.has_read_since(0), f"all shards to be read\n{rig.log}", every_s=0.1)
+        service.send_signal(signal.SIGTERM)
+        assert 0 == service.wait(60)
+        recorded = rig.read_shards()
+
+    assert OneBox(tmp_path / "alone", tree).read() == recorded
+    assert {} == read_catalog(config.parent / "catalog.db").files
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(10))
+def test_many_kills_lose_and_double_nothing(shards_url: str, tmp_path: Path, tree: Path, seed: int) -> None:
+    """Fifty kills of workers and hub at random moments, while files come, change and are damaged."""
+    alone = OneBox(tmp_path / "alone", tree)
+    alone.read()
+    chance = random.Random(seed)
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        _work_until_read(rig, [rig.make_config(), rig.make_config()], int(time.time()))
+        damage(tree / "g0" / "folder 3" / "file 7")
+        make_tree(tree / f"new {seed}", 3, 20)
+        last = kill_at_random(rig, chance, workers=4, kills=50, most_wait_s=5)
+        wait_until(lambda: rig.has_read_since(last), f"all shards to be read\n{rig.log}", timeout_s=600, every_s=0.1)
+        _stop(rig.workers)
+        recorded = rig.read_shards()
+
+    alone.read()
+    assert alone.read() == recorded
 
 
 def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, tmp_path: Path, tree: Path) -> None:
@@ -154,5 +191,5 @@ def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
 
 def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:
     workers = [rig.start_worker(config) for config in configs]
-    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=60, every_s=0.1)
+    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=200, every_s=0.1)
     _stop(workers)

@@ -149,6 +149,7 @@ def test_packed_file_that_was_damaged_is_refused(tmp_path: Path) -> None:
         unpack_file(file, str(tmp_path / "same").encode(), digest)
         file.seek(10)
         file.write(b"X")
+        file.flush()
         with pytest.raises(PackedDamaged, match="not what was stored"):
             unpack_file(file, str(tmp_path / "other").encode(), digest)
 

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from integrity.errors import AppError, ProtocolError
 from integrity.hub.admission import Refused
-from integrity.hub.api import PREFIX, BoxCall, BoxGuard, show_error
+from integrity.hub.api import PREFIX, BoxCall, BoxGuard, find_length, show_error
 from integrity.hub.reported import require_version
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
 from integrity.hub.shards.store import UploadRefused
@@ -78,6 +78,7 @@ class ShardApi:
         """Send the stored catalog of a shard."""
         try:
             reporter = await self._guard.identify(request)
+            find_length(request)
             body = decode(await request.body())
             hub, call = self._require_hub(), HeldJob.read(reporter.box_id, body)
             path = await self._guard.in_thread(hub.find_catalog, call)

@@ -59,7 +59,7 @@ def unpack_file(file: IO[bytes], path: bytes, digest: str) -> None:
     file.seek(0)
     left = max(_ALWAYS_BYTES, os.fstat(file.fileno()).st_size * _MOST_TIMES)
     try:
-        with open(path, "wb") as target, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+        with open(path, "wb") as target, zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as reader:
             while chunk := reader.read(_CHUNK_BYTES):
                 left -= len(chunk)
                 if left < 0:
