@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from integrity.hub.fleet import BoxRoot, BoxStatus
     from integrity.hub.kinds import HubFindingKind
     from integrity.hub.replica_sets import SetStatus
+    from integrity.hub.shards.promise import TreePromise
+    from integrity.hub.shared_trees import ShardView
     from integrity.views.sentence import Sentence
 
 
@@ -81,6 +83,39 @@ def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
         "findings_open": kinds_object(one.kinds),
         "agreement": describe_agreement(one, statuses).text,
         "members": [box_root_object(root, statuses[root.box_id]) for root in one.members],
+    }
+
+
+def tree_object(promise: TreePromise, now: int) -> JsonObject:
+    """Write a shared tree."""
+    return {
+        "name": promise.name,
+        "sentence": promise.describe(now),
+        "is_kept": promise.is_kept,
+        "verify_every_s": promise.verify_every_s,
+        "files": promise.files,
+        "bytes": promise.bytes,
+        "oldest_verified_at": iso_time(promise.oldest_at),
+        "shards": promise.shards,
+        "shards_unread": promise.unread_shards,
+        "shards_overdue": promise.overdue_shards,
+        "workers": promise.workers,
+    }
+
+
+def shard_object(one: ShardView) -> JsonObject:
+    """Write a shard; ``folders``: the first ones."""
+    return {
+        "id": one.id,
+        "folders": [path_fields("path", path) for path in one.folders.first],
+        "folder_count": one.folders.total,
+        "files": one.file_count,
+        "bytes": one.byte_count,
+        "oldest_verified_at": iso_time(one.oldest_at),
+        "visited_at": iso_time(one.visited_at),
+        "due_at": iso_time(one.due_at),
+        "worker": one.worker,
+        "trouble": one.trouble,
     }
 
 
