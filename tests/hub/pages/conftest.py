@@ -151,6 +151,7 @@ def _add_tree(rows: HubRows, attic: int, studio: int) -> None:
         headline="Not verified in time: archive",
         tree_id=tree,
         explanation="1 of 3 shards were not verified within 30 days.",
+        evidence=[{"shard": read, "finding": {"id": 3, "kind": "rot", "message": "Block 4 differs."}}],
     )
 
 

@@ -126,6 +126,10 @@ def test_tree_says_whether_its_promise_is_kept(pages: HubPages) -> None:
     rest = visitor.get(f"/api/v1/trees/archive?after={page['next_after']}").object
     assert [1, 2, 3] == [one["id"] for one in page["page"] + rest["page"]]
     assert 404 == visitor.get("/trees/nothing").status
+    finding = read(visitor, "/findings/4")
+    assert '<a href="/trees/archive">archive</a>' in finding
+    assert "shard 1, finding 3: Block 4 differs." in finding
+    assert ["archive"] == [one["tree"] for one in visitor.get("/api/v1/findings?tree=archive").object["findings"]]
 
 
 def test_decisions_are_made_and_written_down(pages: HubPages) -> None:

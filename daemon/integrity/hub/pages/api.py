@@ -29,7 +29,7 @@ from integrity.hub.pages.sets import select_sets
 from integrity.hub.pages.trees import get_promise
 from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
 from integrity.hub.shards.promise import find_promises
-from integrity.hub.shared_trees import page_shards
+from integrity.hub.shared_trees import find_tree_names, page_shards
 from integrity.views.objects import iso_time
 from integrity.web.json_pages import MOST_ENTRIES, USUAL_ENTRIES, mount_json
 from integrity.web.query import read_limit, read_number
@@ -163,15 +163,17 @@ class HubApi:
         limit = _read_limit(request)
         with self._site.read() as c:
             found = page_findings(c, read_filter(c, request), before=read_number(request, "before"), limit=limit)
+            trees = find_tree_names(c, [finding.id for finding in found])
         return {
-            "findings": [hub_finding_object(finding) for finding in found],
+            "findings": [hub_finding_object(finding, trees.get(finding.id)) for finding in found],
             "next_before": found[-1].id if len(found) == limit else None,
         }
 
     def show_finding(self, request: Request) -> JsonObject:
         """Return one finding of the hub."""
         with self._site.read() as c:
-            return hub_finding_object(get_known(c, request))
+            finding = get_known(c, request)
+            return hub_finding_object(finding, find_tree_names(c, [finding.id]).get(finding.id))
 
     def list_audit(self, request: Request) -> JsonObject:
         """Return a page of the audit log, the newest first."""

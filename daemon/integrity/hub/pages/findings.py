@@ -21,11 +21,13 @@ from integrity.hub.finding_list import (
     page_findings,
     read_evidence,
     read_examples,
+    read_shard_reports,
 )
 from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.replica_sets import count_hub_findings, load_sets
 from integrity.hub.shards.schema import shared_tree
+from integrity.hub.shared_trees import find_tree_names
 from integrity.views.explain import READ_HOW
 from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
@@ -85,6 +87,7 @@ class HubFindingPages:
             found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
             counts, sets, boxes = count_hub_findings(c), load_sets(c), find_boxes(c)
             trees = c.execute(sa.select(shared_tree.c.name).order_by(shared_tree.c.name)).scalars().all()
+            tree_names = find_tree_names(c, [one.id for one in found])
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
         return self._site.render(
             request,
@@ -96,6 +99,7 @@ class HubFindingPages:
             sets=[one.name for one in sets],
             boxes=[one.name for one in boxes],
             trees=trees,
+            tree_names=tree_names,
             asked={key: asked.get(key, "") for key in ("kind", "set", "box", "tree", "state")},
             more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
             query=f"?{urlencode(asked)}" if asked else "",
@@ -105,6 +109,7 @@ class HubFindingPages:
         """Show one finding."""
         with self._site.read() as c:
             finding = get_known(c, request)
+            tree_name = find_tree_names(c, [finding.id]).get(finding.id)
         evidence = read_evidence(finding)
         return self._site.render(
             request,
@@ -113,6 +118,8 @@ class HubFindingPages:
             finding=finding,
             is_open=finding.resolved_at is None,
             is_problem=is_problem(finding),
+            tree_name=tree_name,
+            shard_reports=read_shard_reports(finding),
             evidence=evidence,
             holdings=HOLDINGS,
             read_how=READ_HOW,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _PAGE = 100
 _FINDINGS = 50
+_CLOCK_SLACK_S = 3600
 
 
 class TreeView(NamedTuple):
@@ -73,12 +74,15 @@ class TreePages:
             shards=shards[:_PAGE],
             more=f"?after={shards[_PAGE - 1].id}" if len(shards) > _PAGE else "",
             findings=findings,
+            tree_names=dict.fromkeys((one.id for one in findings), promise.name),
         )
 
 
 def make_view(promise: TreePromise, now: int) -> TreeView:
     """Return how a tree is shown."""
-    is_well = promise.is_surveyed and promise.is_kept and promise.workers and not promise.unread_shards
+    is_read = promise.is_surveyed and promise.workers and not promise.unread_shards
+    is_time_possible = promise.oldest_at is None or promise.oldest_at <= now + _CLOCK_SLACK_S
+    is_well = is_read and promise.is_kept and is_time_possible
     return TreeView(promise, promise.describe(now), Gravity.GOOD if is_well else Gravity.WARNING)
 
 
