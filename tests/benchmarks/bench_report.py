@@ -24,7 +24,7 @@ from support.catalogs import CatalogBox, make_reading
 from support.reporting import ReportingBox
 from support.smallhub import SmallHub
 
-FILES = 1_000_000
+FILES = int(os.environ.get("BENCH_FILES", "1000000"))
 AT_ONCE = 10_000
 
 

@@ -137,7 +137,7 @@ def test_reminder_and_all_clear(box: AlertBox) -> None:
     (clear,) = box.tick(NOW + 3 * DAY_S)
 
     assert AlertKind.ALL_CLEAR is clear.kind
-    assert "DAMAGED on b: x.jpg  [finding 1]: no longer the case" in clear.body
+    assert "DAMAGED (bit rot) on b: x.jpg  [finding 1]: no longer the case" in clear.body
     assert [] == box.tick(NOW + 9 * DAY_S)
 
 

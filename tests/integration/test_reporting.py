@@ -15,8 +15,10 @@ import pytest
 from integrity.catalog import report_queue, roots, runs
 from integrity.catalog.actions import Action, record_action
 from integrity.errors import HubError, ReadInterrupted
+from integrity.files.excludes import BUILTIN
 from integrity.model import ActionVerb, Actor, Job, Outcome, RunCounts
 from support.catalogs import NOW, CatalogBox, make_reading
+from support.relay import BadProxy, CountingRelay
 from support.reporting import ReportingBox
 from support.smallhub import CUT, HANG, Answer, SmallHub, make_certificate
 
@@ -195,6 +197,7 @@ def test_box_restored_from_an_image_begins_a_new_stream(reporting: ReportingBox,
         db.backup(copy)
     reporting.open_finding(b"lost")
     reporting.report()
+    reporting.close()
     reporting.box.catalog.close()
     shutil.copy(image, reporting.box.path)
     reporting.box.reopen()
@@ -401,3 +404,42 @@ def test_report_without_news_writes_nothing(reporting: ReportingBox, hub: SmallH
         assert before == db.execute("PRAGMA data_version").fetchone()
     assert ["heartbeat"] * 5 == hub.calls[calls:]
     assert 1 == hub.connections
+
+
+def test_idle_box_costs_less_than_two_kibibytes_a_report(box: CatalogBox, tmp_path: Path) -> None:
+    """With TLS and headers, in both directions, whatever its size: one report is due every five minutes."""
+    box.record_all({b"d%d/%d" % (number % 50, number): make_reading(number) for number in range(500)})
+    certificate = make_certificate(tmp_path)
+    with SmallHub(certificate) as hub, CountingRelay(hub.url) as relay:
+        idle = ReportingBox(box, relay.url, certificate=bytes(certificate))
+        idle.patterns = (*BUILTIN, "*.tmp", "/cache/")
+        idle.report()
+        before = relay.bytes
+        for _ in range(10):
+            idle.report()
+        idle.close()
+
+        assert (relay.bytes - before) / 10 < 2048
+        assert 1 == relay.connections
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost_or_doubled_behind_a_bad_proxy(box: CatalogBox, hub: SmallHub, seed: int) -> None:
+    """It delays, cuts, loses answers, and repeats requests."""
+    with BadProxy(hub.url, seed=seed) as proxy:
+        reporting = ReportingBox(box, proxy.url)
+        numbers = []
+        for number in range(20):
+            numbers.append(reporting.open_finding(b"%d" % number))
+            box.record(b"d%d/%d" % (number % 3, number))
+            with suppress(HubError):
+                reporting.report()
+        while hub.heartbeats[-1]["roots"][0]["tree"] != hub.settled.get(1) or reporting.count_waiting():
+            with suppress(HubError):
+                reporting.report()
+        reporting.close()
+
+    assert [(number, "open") for number in numbers] == findings_of(hub)
+    assert 20 == sum(len(folder.files) for folder in hub.trees[1].values())
+    assert {"delay", "cut", "lose", "repeat"} <= {*proxy.happened}
+    assert 1 == len(hub.streams)

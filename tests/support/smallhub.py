@@ -44,6 +44,7 @@ class Folder(NamedTuple):
     content: str
     subtree: str
     files: list[Any]
+    folders: frozenset[str] = frozenset()
 
 
 class SmallHub:
@@ -179,7 +180,7 @@ class SmallHub:
         header, messages = lines[0], [read_message(line) for line in lines[1:]]
         self.lines.append(len(messages))
         if not self.streams or header["stream"] != self.streams[-1]:
-            if header["first"] != 1 or messages[0].kind != "state" or header["stream"] in self.streams:
+            if header["first"] != 1 or not messages or messages[0].kind != "state" or header["stream"] in self.streams:
                 return Answer(409, "went_back"), {}
             self.streams.append(header["stream"])
             self.messages, self._last, self._chain = [], 0, FIRST_CHAIN
@@ -227,27 +228,30 @@ class SmallHub:
             if (digests.own.hex(), digests.content.hex()) != (line["own"], line["content"]):
                 return Answer(409, "wrong_digest"), {}
             self._remove_others(tree, path, {*line["folders"]})
-            tree[path] = Folder(line["own"], line["content"], line["subtree"], rows)
+            tree[path] = Folder(line["own"], line["content"], line["subtree"], rows, frozenset(line["folders"]))
+            self._parts.pop((root, path), None)
             stored += 1
         return Answer(200), {"stored": stored}
 
     @staticmethod
     def _remove_others(tree: dict[str, Folder], path: str, names: set[str]) -> None:
+        """Remove the folders in a folder that are not named, with all below them."""
         top = f"{path}/" if path else ""
-        for other in [one for one in tree if one and one.startswith(top)]:
-            if other[len(top) :].partition("/")[0] not in names:
+        for gone in (tree[path].folders if path in tree else set()) - names:
+            for other in [one for one in tree if one == top + gone or one.startswith(f"{top}{gone}/")]:
                 del tree[other]
 
     @staticmethod
     def _check_tree(tree: dict[str, Folder]) -> None:
-        """Each subtree must follow from what is stored."""
+        """Each subtree must follow from what is stored, and each folder lie in one that names it."""
         for path, folder in tree.items():
             top = f"{path}/" if path else ""
-            names = [one[len(top) :] for one in tree if one and one.startswith(top) and "/" not in one[len(top) :]]
-            raw = sorted(
-                (name.encode("utf-8", "surrogateescape"), bytes.fromhex(tree[top + name].subtree)) for name in names
-            )
-            assert folder.subtree == digest_subtree(bytes.fromhex(folder.own), raw).hex(), path
+            names = sorted(name.encode("utf-8", "surrogateescape") for name in folder.folders)
+            below = [
+                (name, bytes.fromhex(tree[top + name.decode("utf-8", "surrogateescape")].subtree)) for name in names
+            ]
+            assert folder.subtree == digest_subtree(bytes.fromhex(folder.own), below).hex(), path
+        assert len(tree) == 1 + sum(len(folder.folders) for folder in tree.values())
 
 
 def make_certificate(folder: Path, *, days: str = "2") -> Path:

@@ -1,4 +1,4 @@
-"""``integrity hub run|add|list|revoke|migrate|check``."""
+"""``integrity hub run|add|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
+from integrity.cli.hub_join import join
 from integrity.cli.hub_work import work
 from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from integrity.hub.database import Connection, HubDatabase
 
 _FILE = b"hub.db"
+_SYSTEM_FOLDER = b"/var/lib/integrity-hub"
+"""What the unit has, and with it the commands of root."""
 
 
 @click.group(
@@ -36,6 +39,9 @@ _FILE = b"hub.db"
 )
 def hub() -> None:
     """Run a hub for several boxes: compare their copies, and notice boxes that fall silent."""
+
+
+hub.add_command(join)
 
 
 @hub.command(
@@ -230,12 +236,16 @@ def _create_if_missing(session: Session) -> None:
         from integrity.hub.database import HubDatabase
         from integrity.hub.migrate import migrate as run_migrations
 
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        folder = os.path.dirname(place)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         database = HubDatabase.open(place, any_revision=True)
         try:
             run_migrations(database)
         finally:
             database.close()
+        if os.geteuid() == 0:  # the folder may be that of the unit's user; SQLite gives the log to the file's owner
+            owner = os.stat(folder)
+            os.chown(place, owner.st_uid, owner.st_gid)
 
 
 hub.add_command(work)
@@ -246,7 +256,10 @@ def _find_database(session: Session) -> str:
     given = session.config.hub_server.database
     if given:
         return given
-    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0] or os.path.dirname(session.catalog_path)
+    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0]
+    if not folder:
+        is_system = os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME")
+        folder = _SYSTEM_FOLDER if is_system else os.path.dirname(session.catalog_path)
     path = os.path.join(os.path.abspath(folder), _FILE)
     try:
         return path.decode()

@@ -8,7 +8,7 @@ I1  A repair is proposed only from another member that has the recorded content 
 I2  A member whose file has a damage finding is never a source, and neither is one whose finding leaves doubt.
 I3  A member is said to lack a file, or to be behind, only by a report that is newer than the record of what it lacks.
 I4  Times that a wrong clock may have caused decide nothing: an order of mtimes counts only with and without correction.
-I5  What differs and can't be ordered is never called stale.
+I5  What differs and can't be ordered is never called stale; neither is what history and mtimes order differently.
 """
 
 from __future__ import annotations
@@ -144,6 +144,7 @@ class _Pair(NamedTuple):
 
 
 _SAME = _Pair(_Order.SAME)
+_UNDECIDED = _Pair(_Order.UNDECIDED)
 _MIRRORED = {_Order.OLDER: _Order.NEWER, _Order.NEWER: _Order.OLDER}
 
 BAD = frozenset({Holding.DAMAGED, Holding.CONTESTED, Holding.LOST})
@@ -306,15 +307,18 @@ def _order(one: ReplicaView, other: ReplicaView) -> _Pair:
         return _SAME
     if min(one.reported_at, other.reported_at) < max(one.recorded_at, other.recorded_at):
         return _SAME  # the next report of one of them may well be what the other has (I3)
+    by_mtime = _order_by_mtime(one, other)
     if not one.former and not other.former:
-        return _order_by_mtime(one, other)
+        return by_mtime
     was_mine = any(do_agree(other.version, former) for former in one.former)
     was_theirs = any(do_agree(one.version, former) for former in other.former)
     if was_mine != was_theirs:
-        return _Pair(_Order.NEWER if was_mine else _Order.OLDER, is_proven=True)
+        order = _Order.NEWER if was_mine else _Order.OLDER
+        # An older version that was put back, or an edit that was lost: a person has to say which one is meant.
+        return _UNDECIDED if by_mtime.order is _MIRRORED[order] else _Pair(order, is_proven=True)
     if not was_mine and any(do_agree(a, b) for a in one.former for b in other.former):
         return _Pair(_Order.CONFLICT)
-    return _order_by_mtime(one, other)
+    return by_mtime
 
 
 def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> _Pair:
@@ -322,7 +326,7 @@ def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> _Pair:
     (low, high), (other_low, other_high) = _find_mtime_range(one), _find_mtime_range(other)
     if high + MTIME_SLACK_NS < other_low:
         return _Pair(_Order.OLDER)
-    return _Pair(_Order.NEWER if other_high + MTIME_SLACK_NS < low else _Order.UNDECIDED)
+    return _Pair(_Order.NEWER) if other_high + MTIME_SLACK_NS < low else _UNDECIDED
 
 
 def _find_mtime_range(view: ReplicaView) -> tuple[int, int]:

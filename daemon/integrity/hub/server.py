@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError
 from integrity.hub.api import PREFIX, BoxApi
+from integrity.hub.duties import make_duties
 from integrity.hub.pages.app import make_pages
 from integrity.hub.shards.api import ShardApi
 from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
-from integrity.hub.work import HubDuty, HubWork
+from integrity.hub.work import HubWork
 from integrity.web.app import split_listen
 from integrity.web.server import BoundedProtocol, serve
 
@@ -75,7 +76,8 @@ def run_hub(
     settings = config.hub_server
     check_exposure(settings)
     shards = make_shard_hub(config, database)
-    work = HubWork(database, run_vote, [*make_duties(config), *find_shard_duties(shards)])
+    duties = make_duties(config, silent_after_s=settings.silent_after_s, page_url=settings.public_url)
+    work = HubWork(database, run_vote, [*duties, *find_shard_duties(shards)])
     api = BoxApi(database, work)
     pages = make_pages(config, database, passwords, token)
     app = HubApp(api.make_app(ShardApi(shards, api.guard).routes()), pages)
@@ -92,12 +94,6 @@ def run_hub(
         background=work.run,
         ready=ready,
     )
-
-
-def make_duties(config: Config) -> list[HubDuty]:
-    """Return what a hub does again and again."""
-    del config
-    return []
 
 
 def check_exposure(settings: HubServer) -> None:

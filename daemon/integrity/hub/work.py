@@ -171,10 +171,10 @@ class HubWork:
             self.queue_votes(c, wanted)
 
     def _queue_missing_votes(self, timestamp: int) -> None:
-        """Queue the votes that are missing (W2)."""
+        """Queue the votes that are missing (W2), and those that had to leave files open."""
         del timestamp
         with self._database.transaction() as c:
-            self.queue_votes(c, find_sets_to_vote(c))
+            self.queue_votes(c, sorted({*find_sets_to_vote(c), *find_waiting_sets(c)}))
 
     async def _retry_stalled(self, timestamp: int) -> None:
         """Take jobs back whose worker died. Its lease is the heartbeat that each worker renews."""
@@ -226,12 +226,17 @@ class _DutyRun:
 
 
 def find_sets_to_vote(c: sa.Connection) -> list[int]:
-    """Return the sets of which a member was settled, or removed, after their last vote began, or that it left open."""
+    """Return the sets of which a member was settled, or removed, after their last vote began."""
     changed_at = sa.func.greatest if c.dialect.name == "postgresql" else sa.func.max
     last = changed_at(sa.func.coalesce(member.c.settled_at, 0), sa.func.coalesce(member.c.removed_at, 0))
-    is_later = sa.or_(replica_set.c.voted_at.is_(None), last >= replica_set.c.voted_at, replica_set.c.is_waiting == 1)
+    is_later = sa.or_(replica_set.c.voted_at.is_(None), last >= replica_set.c.voted_at)
     query = sa.select(replica_set.c.id).join(member).where(member.c.settled_at.is_not(None), is_later)
     return list(c.execute(query.distinct().order_by(replica_set.c.id)).scalars())
+
+
+def find_waiting_sets(c: sa.Connection) -> list[int]:
+    """Return the sets whose last vote left files open, until a box reports again."""
+    return list(c.execute(sa.select(replica_set.c.id).where(replica_set.c.is_waiting == 1)).scalars())
 
 
 class MemoryConnector(InMemoryConnector):

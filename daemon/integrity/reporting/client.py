@@ -71,9 +71,12 @@ class HubClient:
         self._connection: http.client.HTTPConnection | None = None
         self._has_zstd = find_spec("zstandard") is not None
 
-    def call(self, path: str, body: bytes, *, is_lines: bool = False) -> JsonObject:
+    def call(self, path: str, body: bytes, *, is_lines: bool = False, patience: int = 1) -> JsonObject:
         """
         Send a body and return the answer. A hub that is busy is asked again when it said, at most two minutes later.
+
+        Args:
+            patience: so many times the usual time limit: what is asked takes long.
 
         Raises:
             HubError: the hub can't be reached, or refuses.
@@ -81,7 +84,7 @@ class HubClient:
         """
         for _ in range(_MOST_WAITS):
             try:
-                return self._call(path, body, is_lines=is_lines)
+                return self._call(path, body, is_lines=is_lines, timeout_s=self._timeout_s * patience)
             except HubError as error:
                 wait_s = error.retry_after_s
                 if error.status not in (429, 503) or wait_s is None or wait_s > _LONGEST_WAIT_S:
@@ -104,7 +107,7 @@ class HubClient:
         self.body_bytes //= 2
         return True
 
-    def _call(self, path: str, body: bytes, *, is_lines: bool) -> JsonObject:
+    def _call(self, path: str, body: bytes, *, is_lines: bool, timeout_s: float) -> JsonObject:
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": JSON_LINES if is_lines else "application/json",
@@ -112,7 +115,7 @@ class HubClient:
         if len(body) >= _SMALL_BYTES and self._has_zstd:
             body = _compress(body)
             headers["Content-Encoding"] = ZSTD
-        call = BackgroundCall("hub", lambda: self._exchange(path, body, headers))
+        call = BackgroundCall("hub", lambda: self._exchange(path, body, headers, timeout_s))
         try:
             status, retry_after, answer = call.result(self._is_over)
         except (OSError, http.client.HTTPException) as error:
@@ -128,16 +131,20 @@ class HubClient:
         except ProtocolError as error:
             raise HubError(f"{self._host}: what answers there is no hub ({error}); check `url` in [hub]") from error
 
-    def _exchange(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, int | None, bytes]:
+    def _exchange(
+        self, path: str, body: bytes, headers: dict[str, str], timeout_s: float
+    ) -> tuple[int, int | None, bytes]:
         """Return status, Retry-After and body of the answer."""
         kept = self._connection
         if kept is not None:
+            if kept.sock is not None:
+                kept.sock.settimeout(timeout_s)
             try:
                 return self._send(kept, path, body, headers)
             except _STALE:
                 if self._connection is None:
                     raise  # it was abandoned
-        self._connection = self._connect()
+        self._connection = self._connect(timeout_s)
         return self._send(self._connection, path, body, headers)
 
     def _abandon(self) -> None:
@@ -170,11 +177,11 @@ class HubClient:
         after = response.headers.get("Retry-After", "")
         return response.status, int(after) if after.isdecimal() else None, answer
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
         if not self._is_tls:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
         context = ssl.create_default_context(cafile=self._certificate or None)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=context)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
 
     def _explain(self, error: OSError | http.client.HTTPException) -> HubError:
         """Say why there is no answer."""
@@ -188,7 +195,7 @@ class HubClient:
         if isinstance(error, ssl.SSLError):
             return HubError(f"{self._host}: no TLS connection ({error.reason or error}); check `url` in [hub]")
         if isinstance(error, TimeoutError):
-            return HubError(f"{self._host}: no answer within {self._timeout_s:g} s")
+            return HubError(f"{self._host}: no answer in time")
         if isinstance(error, socket.gaierror):
             return HubError(f"{self._host}: no machine of this name is known: {error.strerror}")
         return HubError(f"{self._host}: {getattr(error, 'strerror', None) or error}")

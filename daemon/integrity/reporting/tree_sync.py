@@ -19,6 +19,8 @@ from integrity.reporting.tree import NO_FILES, ReportedRoot
 
 _COMPARED_AT_ONCE = 2000
 _MOST_PART_BYTES = 128 << 10
+_PATIENCE = 10
+"""The last part has the hub check and store the whole folder, which may hold a million files: a minute's work."""
 
 
 class _Changed(Exception):
@@ -58,7 +60,8 @@ class TreeSync:
             self._send_marked()
         except _Changed:
             return False
-        answer = self._client.call(f"{self._place}settle", encode({"protocol": VERSION, "tree": self.top.hex()}))
+        tree = encode({"protocol": VERSION, "tree": self.top.hex()})
+        answer = self._client.call(f"{self._place}settle", tree, patience=_PATIENCE)
         return answer.get("settled") is True
 
     @property
@@ -93,7 +96,7 @@ class TreeSync:
         parts = (part for folder, mark in self._tree.find_marked() for part in self._make_parts(folder, mark))
         for lines in cut(map(encode, parts), lambda line: line, self._client.body_bytes):
             body = b"\n".join((encode({"protocol": VERSION}), *lines, b""))
-            self._client.call(f"{self._place}folders", body, is_lines=True)
+            self._client.call(f"{self._place}folders", body, is_lines=True, patience=_PATIENCE)
 
     def _make_parts(self, folder: TreeFolder, mark: Mark) -> Iterator[JsonObject]:
         """Yield the parts of a folder, the last one only if its files are those that the digest covers."""

@@ -1,0 +1,142 @@
+"""``integrity hub join``: a token that works is stored, the configuration gets a section and keeps all else."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import Box, Completed, complete, make_command
+from support.planted import plant
+from support.service import Service
+from support.smallhub import TOKEN, SmallHub, make_certificate
+from support.waiting import wait_until
+
+
+@pytest.fixture
+def hub() -> Iterator[SmallHub]:
+    """Give a hub that answers rightly."""
+    with SmallHub() as made:
+        yield made
+
+
+def join(box: Box, *args: object, token: str = TOKEN, expect: int = 0) -> Completed:
+    """Join with a token on standard input."""
+    command = make_command("hub", "join", *map(str, args))
+    done = subprocess.run(command, env=box.environment, input=token.encode() + b"\n", capture_output=True, check=False)
+    assert expect == done.returncode, done
+    return complete(done.returncode, done.stdout, done.stderr, is_json=False)
+
+
+def config_of(box: Box) -> Path:
+    return box.home / "integrity.toml"
+
+
+def is_unchanged(box: Box) -> bool:
+    """Return whether the configuration is empty as it was, and no token was stored."""
+    return not config_of(box).read_text() and not (box.home / "hub-token").exists()
+
+
+def test_empty_configuration_gets_a_section(integrity: Box, hub: SmallHub) -> None:
+    """The token is in a file of its own that nobody else can read; the hub learned nothing yet."""
+    done = join(integrity, hub.url)
+
+    place = config_of(integrity)
+    token_file = place.parent / "hub-token"
+    assert f'[hub]\nurl = "{hub.url}"\ntoken_file = "{token_file}"\n' == place.read_text()
+    assert (f"{TOKEN}\n", 0o600) == (token_file.read_text(), stat.S_IMODE(token_file.stat().st_mode))
+    assert f"The hub at {hub.url} accepts this box." in done.stdout
+    assert TOKEN not in done.stdout + done.stderr
+    assert (["messages"], [], []) == (hub.calls, hub.streams, hub.heartbeats)
+
+
+@pytest.mark.parametrize("header", ["", '[hub]  # to whom\n# url = ""\n\n[mail]\nto = []\n'])
+def test_section_is_added_and_all_else_stays(integrity: Box, hub: SmallHub, header: str) -> None:
+    """Comments, order, and the mode of the file; a section that is there already gets the keys."""
+    text = f'# mine\n[defaults]\nverify_every = "60d"  # long\n\n{header}'
+    place = integrity.configure(text)
+    place.chmod(0o640)
+
+    join(integrity, hub.url)
+
+    after = place.read_text()
+    assert text.splitlines() == [line for line in after.splitlines() if line not in added(after, text)]
+    assert 0o640 == stat.S_IMODE(place.stat().st_mode)
+    assert f'url = "{hub.url}"' in integrity.run("config", "show").stdout
+
+
+def added(after: str, before: str) -> list[str]:
+    """Return the lines that were added, and the blank one before a new section."""
+    new = [line for line in after.splitlines() if line.startswith(("url =", "token_file ="))]
+    return new if "[hub]" in before else [*new, "[hub]"]
+
+
+def test_other_hub_is_not_replaced(integrity: Box, hub: SmallHub) -> None:
+    """The owner decides to leave it."""
+    place = integrity.configure('[hub]\nurl = "https://other.example"\ntoken_file = "/nowhere"\n')
+
+    done = join(integrity, hub.url, expect=2)
+
+    assert "this box reports to https://other.example already" in done.stderr
+    assert '[hub]\nurl = "https://other.example"\ntoken_file = "/nowhere"\n' == place.read_text()
+    assert [] == hub.calls
+
+
+def test_new_token_of_the_same_hub_takes_the_place_of_the_former(integrity: Box, hub: SmallHub) -> None:
+    """After it was revoked, say."""
+    join(integrity, hub.url)
+    place = config_of(integrity)
+    before = place.read_text()
+    (place.parent / "hub-token").write_text("integrity-box-" + "B" * 43)
+
+    join(integrity, hub.url)
+
+    assert (before, f"{TOKEN}\n") == (place.read_text(), (place.parent / "hub-token").read_text())
+
+
+@pytest.mark.parametrize(
+    ("token", "code", "words"),
+    [
+        ("integrity-box-" + "B" * 43, 3, "does not accept the token of this box"),
+        ("secret", 2, "this is no token of a hub"),
+        ("", 2, "this is no token of a hub"),
+    ],
+)
+def test_token_that_does_not_work_changes_nothing(
+    integrity: Box, hub: SmallHub, token: str, code: int, words: str
+) -> None:
+    """Neither a file nor a section."""
+    done = join(integrity, hub.url, token=token, expect=code)
+
+    assert words in done.stderr
+    assert is_unchanged(integrity)
+
+
+def test_address_that_is_no_hub_changes_nothing(integrity: Box) -> None:
+    """Nothing listens there, or the token would be sent in plain text."""
+    assert "Connection refused" in join(integrity, "http://127.0.0.1:1", expect=3).stderr
+    assert "https://" in join(integrity, "http://hub.example.org", expect=2).stderr
+    assert is_unchanged(integrity)
+
+
+def test_certificate_of_ones_own_is_named_in_the_configuration(integrity: Box, tmp_path: Path) -> None:
+    """It is trusted for this hub alone."""
+    certificate = make_certificate(tmp_path)
+    with SmallHub(certificate) as hub:
+        assert "certificate is not trusted" in join(integrity, hub.url, expect=3).stderr
+        join(integrity, "--certificate", certificate, hub.url)
+
+    assert f'certificate = "{certificate}"' in config_of(integrity).read_text()
+
+
+def test_running_service_reports_from_then_on(integrity: Box, tmp_path: Path, hub: SmallHub) -> None:
+    """It need not be restarted."""
+    integrity.configure(f'[[root]]\npath = "{plant(tmp_path / "photos", 2)}"\n')
+    with Service(integrity) as service:
+        service.wait_begun()
+        assert "The service reports from now on" in join(integrity, hub.url).stdout
+        wait_until(lambda: bool(hub.heartbeats), "a heartbeat", timeout_s=90)
+        service.stop()
