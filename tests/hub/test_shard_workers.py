@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,9 +90,69 @@ def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, t
     assert OneBox(tmp_path / "alone", tree).read() == recorded
 
 
-def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:
-    workers = [rig.start_worker(config) for config in configs]
-    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=60, every_s=0.1)
+def test_shard_that_grew_is_cut_and_keeps_what_is_known(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """Many new files get shards of their own; damage that is known of the old one stays known, and is not recorded."""
+    alone = OneBox(tmp_path / "alone", tree)
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        configs = [rig.make_config(), rig.make_config()]
+        _work_until_read(rig, configs, int(time.time()))
+        assert rig.read_shards() == alone.read()
+        damage(tree / "g0" / "folder 3" / "file 7")
+        _work_until_read(rig, configs, int(time.time()) + 1)
+        before = len(rig.shards())
+        for number in range(10):
+            make_tree(tree / "g0" / "folder 3" / f"new {number}", 1, 30)
+        _work_until_read(rig, configs, int(time.time()) + 1)
+        _work_until_read(rig, configs, int(time.time()) + 1)
+        cut, recorded = len(rig.shards()), rig.read_shards()
+
+    assert cut >= before + 5
+    alone.read()
+    assert alone.read() == recorded
+    assert {b"g0/folder 3/file 7"} == {path for path, *_ in recorded.findings}
+
+
+def test_tree_that_changes_while_it_is_surveyed_and_read(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """Folders that come and go meanwhile are recorded in the end as one box alone records them."""
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        workers = [rig.start_worker() for _ in range(2)]
+        for number in range(30):
+            make_tree(tree / f"came {number}", 1, 5)
+            if number >= 10:
+                shutil.rmtree(tree / f"came {number - 10}")
+            (tree / "g1" / f"folder {number % 4 * 3 + 1}").rename(tree / "g1" / f"moved {number}")
+            (tree / "g1" / f"moved {number}").rename(tree / "g1" / f"folder {number % 4 * 3 + 1}")
+            rig.pause(0.2)
+        since = int(time.time()) + 1
+        wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", every_s=0.1)
+        _stop(workers)
+        recorded = rig.read_shards()
+
+    assert OneBox(tmp_path / "alone", tree).read().files == recorded.files
+
+
+def test_worker_before_another_folder_gets_no_work(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """A machine on which the tree is not mounted stores nothing, and its owner reads why."""
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        _work_until_read(rig, [rig.make_config()], int(time.time()))
+        recorded = rig.read_shards()
+        config = rig.make_config()
+        (tmp_path / "not mounted").mkdir()
+        config.write_text(config.read_text().replace(str(tree), str(tmp_path / "not mounted")))
+        worker = rig.start_worker(config)
+
+        assert worker.wait(60) != 0
+        assert "mount the same file system" in rig.log
+        assert recorded == rig.read_shards()
+
+
+def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
     for worker in workers:
         worker.send_signal(signal.SIGTERM)
         worker.wait(60)
+
+
+def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:
+    workers = [rig.start_worker(config) for config in configs]
+    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=60, every_s=0.1)
+    _stop(workers)

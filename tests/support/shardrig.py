@@ -211,6 +211,11 @@ class ShardRig:
         with self.database.read() as c:
             return list(c.execute(sa.select(shard).order_by(shard.c.id)))
 
+    @staticmethod
+    def pause(seconds: float) -> None:
+        """Let the workers go on for a while."""
+        threading.Event().wait(seconds)
+
     def find_busy(self) -> set[int]:
         """Return the shards that workers have now."""
         with self.database.read() as c:
