@@ -42,6 +42,7 @@ def upgrade() -> None:
     _create_reports()
     _create_findings()
     _create_votes()
+    _create_shards()
 
 
 def _create_boxes() -> None:
@@ -92,6 +93,7 @@ def _create_sets() -> None:
         _int("created_at"),
         _int("voted_at", null=True),
         _int("vote_ms", null=True),
+        _small("is_waiting", server_default="0"),
         sa.UniqueConstraint("name"),
     )
     op.create_table(
@@ -179,6 +181,13 @@ def _create_reports() -> None:
         sa.PrimaryKeyConstraint("box_id", "number", "opened_at"),
     )
     op.create_index("box_finding_path", "box_finding", ["box_id", "root_id", "path"])
+    op.create_index(
+        "box_finding_unresolved",
+        "box_finding",
+        ["box_id", "number"],
+        sqlite_where=sa.text("resolved_at IS NULL"),
+        postgresql_where=sa.text("resolved_at IS NULL"),
+    )
     op.create_table(
         "box_event",
         _id(),
@@ -256,3 +265,71 @@ def _create_votes() -> None:
         _text("incident_times"),
         sa.PrimaryKeyConstraint("name"),
     )
+
+
+def _create_shards() -> None:
+    op.create_table(
+        "shared_tree",
+        _id(),
+        _text("name"),
+        _int("created_at"),
+        _int("inode"),
+        _text("settings"),
+        _int("verify_every_s"),
+        _int("surveyed_at", null=True),
+        sa.UniqueConstraint("name"),
+    )
+    op.create_table(
+        "shard",
+        _id(),
+        _int("tree_id", sa.ForeignKey("shared_tree.id")),
+        _int("job_id"),
+        _int("version"),
+        _text("digest", null=True),
+        _text("former_digest", null=True),
+        _int("stored_by", null=True),
+        _int("created_at"),
+        _int("round_at", null=True),
+        _int("is_complete"),
+        _int("visited_at", null=True),
+        _int("due_at"),
+        _int("file_count"),
+        _int("byte_count"),
+        _int("oldest_at", null=True),
+        _int("apart_bytes"),
+        _int("read_bytes"),
+        _int("read_ms"),
+        _text("trouble", null=True),
+    )
+    op.create_index("shard_tree", "shard", ["tree_id", "due_at"])
+    op.create_table(
+        "shard_folder",
+        _int("tree_id", sa.ForeignKey("shared_tree.id")),
+        _blob("path"),
+        _int("shard_id", sa.ForeignKey("shard.id")),
+        sa.PrimaryKeyConstraint("tree_id", "path"),
+    )
+    op.create_index("shard_folder_shard", "shard_folder", ["shard_id"])
+    op.create_table(
+        "shard_finding",
+        _int("shard_id", sa.ForeignKey("shard.id")),
+        _int("number"),
+        _blob("path"),
+        _text("kind"),
+        _int("opened_at"),
+        _text("body"),
+        sa.PrimaryKeyConstraint("shard_id", "number"),
+    )
+    op.create_index("shard_finding_path", "shard_finding", ["path"])
+    op.create_table(
+        "shard_worker",
+        _int("id"),
+        _int("tree_id", sa.ForeignKey("shared_tree.id")),
+        _int("box_id", sa.ForeignKey("box.id")),
+        _int("began_at"),
+        _int("seen_at"),
+        _int("shard_id", null=True),
+        _int("done_bytes"),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("shard_worker_tree", "shard_worker", ["tree_id"])

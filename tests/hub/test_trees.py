@@ -46,7 +46,7 @@ class TreeBox:
         return found
 
     def store(self, *lines: JsonObject) -> int | None:
-        return trees.store_folders(self.database, self.id, 1, read_folders(lines))
+        return trees.store_folders(self.database, self.id, 1, read_folders(lines), NOW)
 
     def compare(self, *lines: JsonObject) -> tuple[list[int], list[int]]:
         with self.database.read() as c:
@@ -245,8 +245,8 @@ def test_root_outside_of_sets_has_no_tree(hub_database: HubDatabase) -> None:
     """Files are stored of roots that the box reported, in a set; those of other boxes are out of reach."""
     nas = TreeBox(hub_database)
 
-    assert None is trees.store_folders(hub_database, nas.id, 2, read_folders(Tree(FILES).parts()))
-    assert None is trees.store_folders(hub_database, nas.id + 1, 1, read_folders(Tree(FILES).parts()))
+    assert None is trees.store_folders(hub_database, nas.id, 2, read_folders(Tree(FILES).parts()), NOW)
+    assert None is trees.store_folders(hub_database, nas.id + 1, 1, read_folders(Tree(FILES).parts()), NOW)
     assert 0 == nas.count(folder)
 
 

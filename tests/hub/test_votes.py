@@ -6,11 +6,14 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
+from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
+from integrity.hub.work import find_waiting_sets
 from integrity.reporting.digest_tree import FROZEN
 from support.hubrows import DAY_S, NOW, HubRows, reported
 
@@ -55,7 +58,7 @@ def test_flipped_bit_is_named_with_box_blocks_and_command(rows: HubRows) -> None
     assert (HubFindingKind.REPLICA_DAMAGED, "b", b"2019/a.jpg") == (found.kind, found.box_name, found.path)
     assert "integrity repair /srv/b/2019/a.jpg --from ssh://a.lan/srv/a" == found.command
     assert "b" == found.command_box_name
-    assert "DAMAGED on b: 2019/a.jpg" == found.headline
+    assert "DAMAGED (bit rot) on b: 2019/a.jpg" == found.headline
     assert "block 3 (counted from 0, 1 MiB each)" in found.explanation
     assert "a and c (verified from disk 2027-01-14" in found.explanation
     assert [[], [3], []] == [[*member["findings"], {"blocks": []}][0]["blocks"] for member in found.objects]
@@ -141,11 +144,17 @@ def test_missing_file_is_named_unless_excluded(rows: HubRows) -> None:
 
 
 def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
-    """A box that did not report since is silent, but lacks nothing yet."""
+    """A box that did not report since lacks nothing yet; the vote is repeated, for its next report may change it."""
     rows.add_member("a", {b"2019": [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW - 60)]})
     rows.add_member("b", GOOD, seen_at=NOW - 3600)
 
-    assert [] == rows.vote()
+    assert [] == rows.vote(NOW + 1)
+    assert [rows.set_id] == find_waiting_sets(rows.c)
+
+    rows.c.execute(sa.update(schema.box).values(seen_at=NOW))
+
+    assert b"2019/new.jpg" == only(rows.vote(NOW + 1)).path
+    assert [] == find_waiting_sets(rows.c)
 
 
 def test_clock_of_a_box_is_corrected(rows: HubRows) -> None:

@@ -34,8 +34,8 @@ def analyze(*arguments: str | Path, home: Path) -> subprocess.CompletedProcess[s
 
 
 def write_unit(folder: Path, scope: Scope, program: bytes, name: str = "integrity.service") -> Path:
-    """Write only the unit of a service, or of the page."""
-    units = make_units(scope, program, has_page=scope is Scope.SYSTEM)
+    """Write only the unit of a service, of the page, or of the hub."""
+    units = make_units(scope, program, has_page=scope is Scope.SYSTEM, has_hub=scope is Scope.SYSTEM)
     path = folder / name
     path.write_bytes(next(unit.content for unit in units if os.path.basename(unit.path) == name.encode()))
     return path
@@ -56,10 +56,17 @@ def make_program(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("scope", "option"), [(Scope.SYSTEM, "--system"), (Scope.USER, "--user")])
-def test_units_are_verified(scope: Scope, option: str, tmp_path: Path, program: Path) -> None:
+@pytest.mark.parametrize(
+    ("scope", "option", "name"),
+    [
+        (Scope.SYSTEM, "--system", "integrity.service"),
+        (Scope.SYSTEM, "--system", "integrity-hub.service"),
+        (Scope.USER, "--user", "integrity.service"),
+    ],
+)
+def test_units_are_verified(scope: Scope, option: str, name: str, tmp_path: Path, program: Path) -> None:
     """The verifier has not a word to say: it warns of unknown settings with exit code 0."""
-    done = analyze(option, "verify", write_unit(tmp_path, scope, bytes(program)), home=tmp_path)
+    done = analyze(option, "verify", write_unit(tmp_path, scope, bytes(program), name), home=tmp_path)
 
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
@@ -111,7 +118,9 @@ def test_folder_that_no_unit_can_name_is_refused(name: bytes) -> None:
         make_units(Scope.SYSTEM, b"/opt/integrity", repair_in=[name])
 
 
-@pytest.mark.parametrize(("name", "highest"), [("integrity.service", 2.0), ("integrity-web.service", 1.5)])
+@pytest.mark.parametrize(
+    ("name", "highest"), [("integrity.service", 2.0), ("integrity-web.service", 1.5), ("integrity-hub.service", 1.5)]
+)
 def test_exposure_is_small(tmp_path: Path, program: Path, name: str, highest: float) -> None:
     """By the measure of systemd-analyze."""
     unit = write_unit(tmp_path, Scope.SYSTEM, bytes(program), name)

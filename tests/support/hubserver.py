@@ -50,7 +50,8 @@ class HubServerProcess:
         self.url = f"http://127.0.0.1:{self.port}"
         setting = f'database = "{database}"\n' if "://" in database else ""
         home.configure(f'[hub_server]\nlisten = "127.0.0.1:{self.port}"\n{setting}{toml}')
-        self._environment = {**home.environment, "STATE_DIRECTORY": database.rpartition("/")[0]}
+        state = str(home.home / "state") if "://" in database else database.rpartition("/")[0]
+        self._environment = {**home.environment, "STATE_DIRECTORY": state}
         self._log = home.home / "hub.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._callers: list[HubCaller] = []

@@ -91,19 +91,22 @@ def _compare(path: bytes, one: ModelMember, other: ModelMember) -> str:
     former_a, former_b = one.former.get(path, []), other.former.get(path, [])
     a_was_there = any(_equal(a, was) for was in former_b)
     b_was_here = any(_equal(b, was) for was in former_a)
+    by_time = _compare_times(one, a, other, b)
     if a_was_there and not b_was_here:
-        return "older"
+        return "undecided" if by_time == "newer" else "older"
     if b_was_here and not a_was_there:
-        return "newer"
+        return "undecided" if by_time == "older" else "newer"
     if not a_was_there and any(_equal(was, before) for was in former_a for before in former_b):
         return "conflict"
+    return by_time
+
+
+def _compare_times(one: ModelMember, a: ReportedFile, other: ModelMember, b: ReportedFile) -> str:
     times_a = {a.mtime_ns, a.mtime_ns - one.ahead * 10**9}
     times_b = {b.mtime_ns, b.mtime_ns - other.ahead * 10**9}
     if all(y - x > 2 * 10**9 for x in times_a for y in times_b):
         return "older"
-    if all(x - y > 2 * 10**9 for x in times_a for y in times_b):
-        return "newer"
-    return "undecided"
+    return "newer" if all(x - y > 2 * 10**9 for x in times_a for y in times_b) else "undecided"
 
 
 def _recorded(one: ModelMember, file: ReportedFile) -> int:

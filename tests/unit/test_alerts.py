@@ -16,7 +16,8 @@ import pytest
 from integrity.alerts.apprise import AppriseChannel
 from integrity.alerts.channels import find_problems, make_channels
 from integrity.alerts.command import CommandChannel, run_program
-from integrity.alerts.compose import MOST_LINES, Composer
+from integrity.alerts.compose import Composer
+from integrity.alerts.layout import MOST_LINES
 from integrity.alerts.mail import address_of, make_mail
 from integrity.alerts.sendmail import SendmailChannel, is_usable
 from integrity.alerts.smtp import read_password

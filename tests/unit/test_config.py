@@ -86,6 +86,10 @@ DOCUMENTED_KEYS = [
     "hub_server.certificate",
     "hub_server.key",
     "hub_server.trusted_proxy",
+    "hub_server.shard_files",
+    "hub_server.shard_size",
+    "hub_server.shard_lease",
+    "hub_server.shard_visit",
 ]
 
 

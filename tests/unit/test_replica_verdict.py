@@ -196,12 +196,17 @@ def test_older_mtime_is_stale() -> None:
     assert (1, 2) == votes[0].sources
 
 
-def test_history_decides_against_mtime() -> None:
-    """Who replaced a content has the newer one, whatever the times say."""
-    votes = judge_replicas([view(OLD, mtime=9000), view(NEW, mtime=1000, former=(OLD,))])
+def test_history_decides_where_mtimes_are_equal() -> None:
+    """Who replaced a content has the newer one, also if a program put the modification time back."""
+    votes = judge_replicas([view(OLD), view(NEW, former=(OLD,))])
 
     assert [HubFindingKind.REPLICA_STALE, None] == [vote.ruling.kind for vote in votes]
     assert HubCertainty.PROVEN is votes[0].certainty
+
+
+def test_history_against_mtime_is_undecided() -> None:
+    """A box where an older version was put back must not overwrite the others."""
+    assert [HubFindingKind.REPLICA_DIFFERS] * 2 == kinds(view(OLD, mtime=9000), view(NEW, mtime=1000, former=(OLD,)))
 
 
 def test_both_edited_is_a_conflict() -> None:
@@ -252,8 +257,8 @@ def test_circle_is_undecided() -> None:
     circle = (views[0], views[1], view(THIRD, mtime=3000))
     contradicting = (
         view(OLD, mtime=1000, former=(THIRD,)),
-        view(NEW, mtime=2000),
-        view(THIRD, mtime=3000),
+        view(NEW, mtime=1003),
+        view(THIRD, mtime=1001, former=(NEW,)),
     )
 
     assert [HubFindingKind.REPLICA_STALE, HubFindingKind.REPLICA_STALE, None] == kinds(*circle)

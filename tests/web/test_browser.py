@@ -1,21 +1,28 @@
 """
-The page in a real browser: Debian's chromium, driven by Playwright.
+The page in a real browser.
 
 Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS names, or else to the test's own.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect
 from tests.web.conftest import Watched
 
-from support.machine import need_programs
+from support.browsing import (
+    Scheme,
+    find_barriers,
+    find_problems,
+    find_screenshots,
+    follow_with_keyboard,
+    listen,
+    log_in,
+    open_browser,
+)
 from support.service import Service
 from support.webpage import PASSWORD, WebPage
 
@@ -34,79 +41,26 @@ PLACES = {
     "history": "/history",
     "settings": "/settings",
 }
-WIDTHS = (360, 1440)
 
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     """Start Debian's chromium."""
-    need_programs("chromium")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        try:
-            yield started
-        finally:
-            started.close()
-
-
-def find_folder(usual: Path) -> Path:
-    """Return the folder for screenshots."""
-    folder = Path(os.environ.get("INTEGRITY_SCREENSHOTS", usual))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def log_in(tab: Page, page: WebPage) -> None:
-    tab.goto(f"{page.url}/login")
-    tab.fill("#password", PASSWORD)
-    tab.click("main button")
-    tab.wait_for_url(f"{page.url}/")
-
-
-def listen(tab: Page) -> list[str]:
-    """Collect what the browser complains about: errors, refused scripts and styles."""
-    complaints: list[str] = []
-
-    def note(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            complaints.append(message.text)
-
-    tab.on("console", note)
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-    return complaints
+    with open_browser() as started:
+        yield started
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_and_have_no_barriers(browser: Browser, page: WebPage, tmp_path: Path, scheme: str) -> None:
+def test_pages_fit_and_have_no_barriers(browser: Browser, page: WebPage, tmp_path: Path, scheme: Scheme) -> None:
     """Nothing sticks out at any width, no script is refused or runs from a name, axe finds nothing serious."""
-    folder, problems = find_folder(tmp_path), []
-    for width in WIDTHS:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-        tab = context.new_page()
-        complaints = listen(tab)
-        log_in(tab, page)
-        for name, place in PLACES.items():
-            tab.goto(page.url + place)
-            tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
-            if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                problems.append(f"{name} at {width}: wider than the window")
-            problems += [
-                f"{name} at {width}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
-                for one in Axe().run(tab).response["violations"]
-                if one["impact"] in ("serious", "critical")
-            ]
-        problems += [f"console at {width}: {text}" for text in complaints]
-        context.close()
-
-    assert [] == problems
+    assert [] == find_problems(browser, page.url, PLACES, scheme, find_screenshots(tmp_path))
 
 
 def test_reading_needs_no_script(browser: Browser, page: WebPage) -> None:
     """Every page says all that it says without JavaScript."""
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
-    log_in(tab, page)
+    log_in(tab, page.url)
 
     for place in PLACES.values():
         tab.goto(page.url + place)
@@ -130,12 +84,7 @@ def test_keyboard_is_enough(browser: Browser, page: WebPage) -> None:
     tab.keyboard.press("Tab")
     expect(tab.locator(":focus")).to_have_text("Skip to the content")
     tab.goto(f"{page.url}/findings")
-    link = tab.locator("tbody a").first
-    for _ in range(60):
-        tab.keyboard.press("Tab")
-        if link.evaluate("link => link === document.activeElement"):
-            break
-    tab.keyboard.press("Enter")
+    follow_with_keyboard(tab, "tbody a")
     tab.wait_for_url("**/findings/*")
 
 
@@ -145,7 +94,7 @@ def test_progress_is_shown_as_it_goes(browser: Browser, watched: Watched) -> Non
         context: BrowserContext = browser.new_context()
         tab = context.new_page()
         complaints = listen(tab)
-        log_in(tab, page)
+        log_in(tab, page.url)
         expect(tab.locator("#live")).to_contain_text("Next:")
     expect(tab.locator("#live")).to_contain_text("Next:")
     assert not [text for text in complaints if "Content Security Policy" in text]
@@ -154,7 +103,7 @@ def test_progress_is_shown_as_it_goes(browser: Browser, watched: Watched) -> Non
 def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
     """The button works, and the back button shows nothing."""
     tab = browser.new_page()
-    log_in(tab, page)
+    log_in(tab, page.url)
     tab.click("header button")
     tab.wait_for_url(f"{page.url}/login")
     tab.goto(f"{page.url}/findings")
@@ -166,14 +115,14 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path
     """The forms have no barriers, and the page says what came of it and leads back."""
     with WebPage(watched.box, watched.toml, web="actions = true") as page, Service(watched.box):
         tab = browser.new_page(viewport={"width": 360, "height": 900})
-        complaints, folder = listen(tab), find_folder(tmp_path)
+        complaints, folder = listen(tab), find_screenshots(tmp_path)
 
         def shoot(name: str) -> None:
             tab.screenshot(path=folder / f"{name}-360-light.png", full_page=True)
 
         tab.goto(f"{page.url}/login")
         shoot("login")
-        log_in(tab, page)
+        log_in(tab, page.url)
         for name, place in {
             "live": "/",
             "decide": "/findings/1",
@@ -182,8 +131,7 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path
         }.items():
             tab.goto(page.url + place)
             shoot(name)
-            violations = Axe().run(tab).response["violations"]
-            assert [] == [one["id"] for one in violations if one["impact"] in ("serious", "critical")], place
+            assert [] == find_barriers(tab), place
             assert not tab.evaluate("document.documentElement.scrollWidth > innerWidth"), place
         tab.goto(f"{page.url}/findings/1")
         tab.click("text=Acknowledge")

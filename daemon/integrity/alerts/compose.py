@@ -1,27 +1,29 @@
 """
-Write messages: subject, plain text, HTML and JSON with the same content.
+Write messages about the findings of one machine.
 
 Decides how each finding is described. Many similar findings about one backup copy become one entry with a count and a
 few examples: a backup that did not run causes thousands of findings with one cause and one remedy. A message about
-findings opens with what happened, how bad it is, and what to do.
-
-I1  No name is trusted: each is put on one line with special characters escaped, and is escaped again for HTML.
-I2  No message is longer than 200 lines.
+findings opens with what happened, how bad it is, and what to do. ``layout`` makes text, HTML and JSON of it.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from html import escape
 from typing import NamedTuple
 
 from integrity import program
+from integrity.alerts.layout import (
+    MOST_ENTRIES,
+    MOST_FACTS,
+    Layout,
+    MailDraft,
+    MailEntry,
+    Section,
+    iso_utc,
+)
 from integrity.alerts.wording import (
     damage,
     next_command,
@@ -44,42 +46,12 @@ from integrity.kinds import KINDS
 from integrity.model import Finding, FindingKind
 from integrity.paths import absolute, path_fields, shell_path
 
-MOST_ENTRIES = 200
-_ANY_PAGE = "https://page.example"
-"""Stands for the page where only the number of lines matters."""
-
 _MOST_SINGLE = 5
 """Up to this many similar findings about one copy are listed individually."""
 
 _EXAMPLES = 3
 _FOLDERS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class MailEntry:
-    """
-    One entry of a message: headline, details, and a command to type.
-
-    Args:
-        count: number of findings it covers.
-        number: of the finding, if the page has more about it; 0: it has not.
-    """
-
-    head: str
-    path: str = ""
-    details: tuple[str, ...] = ()
-    command: str = ""
-    count: int = 1
-    number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Entries under a title. An empty title is not printed."""
-
-    title: str
-    entries: tuple[MailEntry, ...]
-    more: int = 0  # findings beyond MOST_ENTRIES
+_MOST_PLACES = 1000  # blocks or ranges of one finding; the catalog has all of them
 
 
 class SameText(NamedTuple):
@@ -202,12 +174,6 @@ def _list_folders(findings: Sequence[Finding]) -> str:
     return ", ".join(shown) + (f" and {more:,} more folder{'s' if more > 1 else ''}" if more else "")
 
 
-MOST_LINES = MOST_ENTRIES
-_SPARE_LINES = 20  # heading, opening, blank lines between the sections, the count of omitted entries, the last line
-_DETAILED = 20
-_MOST_FACTS = 200
-_MOST_PLACES = 1000  # blocks or ranges of one finding; the catalog has all of them
-_MOST_CHARS = 2000  # per line: a path can have 4,096 bytes, each escaped to up to four characters
 _PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
 _CHECK_HARDWARE = (
     "Bit rot has a cause, and a repair does not remove it: check the disk (smartctl -a /dev/DISK), its cable, the"
@@ -219,12 +185,6 @@ _DRILL = (
     "None of your files is affected; the test file is removed after the test.",
     "There is nothing to do: this message shows that alerts arrive.",
 )
-_HTML = """<!DOCTYPE html>
-<html><head><meta charset="utf-8"><title>{title}</title></head>
-<body style="font-family: sans-serif">
-{body}
-</body></html>
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,20 +290,16 @@ class Composer:
         now: int,
         opening: Sequence[str],
     ) -> Message:
-        host = printable(self.hostname.partition(".")[0])
-        shown = list(_shorten(sections))
-        heading = f"{host}: this is a drill: {subject}" if self.is_drill else f"{host}: {subject}"
-        subject = _cut(f"[integrity] {heading}", 250)
-        return Message(
+        draft = MailDraft(
             kind=kind,
-            message_id=f"<{self.make_token()}@{_domain(self.hostname)}>",
             subject=subject,
-            body=_write_text(heading, opening, shown, self.page_url),
-            html=_write_html(heading, opening, shown, self.page_url),
-            facts=_write_facts(kind, self.hostname, subject, findings, now),
-            incidents=tuple(int(finding.id) for finding in findings[:_MOST_FACTS]),
-            created_at=now,
+            opening=opening,
+            sections=sections,
+            facts=[_finding_fields(finding) for finding in findings[:MOST_FACTS]],
+            incidents=[int(finding.id) for finding in findings],
+            notice="this is a drill" if self.is_drill else "",
         )
+        return Layout(self.hostname, self.page_url).write(draft, self.make_token(), now)
 
 
 def _open(findings: Sequence[Finding], files: int, *, is_known: bool, over: Sequence[Finding] = ()) -> list[str]:
@@ -371,83 +327,6 @@ def _list_over(over: Sequence[Finding]) -> Section:
     return list_findings("Resolved", over, describe_end, are_over=True)
 
 
-def _shorten(sections: Sequence[Section]) -> Iterator[Section]:
-    """Show the first entries in full and the next ones as a line each; append the number of omitted findings."""
-    room, shown = MOST_LINES - _SPARE_LINES, 0
-    for section in sections:
-        entries: list[MailEntry] = []
-        for entry in section.entries:
-            brief = entry if shown < _DETAILED else MailEntry(entry.head, entry.path, count=entry.count)
-            lines = len(_text_lines(brief, _ANY_PAGE))
-            if lines > room:
-                break
-            room -= lines
-            shown += 1
-            entries.append(brief)
-        left_out = sum(entry.count for entry in section.entries[len(entries) :]) + section.more
-        if left_out:
-            entries.append(MailEntry(f"and {left_out:,} more: {program.command('findings')}"))
-        if entries:
-            yield Section(section.title, tuple(entries))
-
-
-def _find_link(entry: MailEntry, page_url: str) -> str:
-    """Return the URL of an entry's finding; empty if there is no page."""
-    return f"{page_url}/findings/{entry.number}" if page_url and entry.number else ""
-
-
-def _text_lines(entry: MailEntry, page_url: str) -> list[str]:
-    head = f"{entry.head}  {entry.path}" if entry.path else entry.head
-    details = [f"    {detail}" for detail in entry.details]
-    command = [f"    next:  {entry.command}"] if entry.command else []
-    link = [f"    page:  {url}"] if (url := _find_link(entry, page_url)) else []
-    return [_cut(line, _MOST_CHARS) for line in (head, *details, *command, *link)]
-
-
-def _write_text(heading: str, opening: Sequence[str], sections: Sequence[Section], page_url: str) -> str:
-    lines = [_cut(heading, _MOST_CHARS), "", *(_cut(line, _MOST_CHARS) for line in opening)]
-    for section in sections:
-        lines += ["", *([f"{section.title}:"] if section.title else [])]
-        for entry in section.entries:
-            lines += _text_lines(entry, page_url)
-    return "\n".join(lines) + "\n"
-
-
-def _write_html(heading: str, opening: Sequence[str], sections: Sequence[Section], page_url: str) -> str:
-    parts = [f"<h3>{_safe(heading)}</h3>", f"<p>{'<br>'.join(map(_safe, opening))}</p>"]
-    for section in sections:
-        parts += [f"<h4>{_safe(section.title)}</h4>"] if section.title else []
-        parts += ["<ul>", *(_write_item(entry, page_url) for entry in section.entries), "</ul>"]
-    return _HTML.format(title=_safe(heading), body="\n".join(parts))
-
-
-def _write_item(entry: MailEntry, page_url: str) -> str:
-    lines = [f"<b>{_safe(entry.head)}</b>" + (f" <code>{_safe(entry.path)}</code>" if entry.path else "")]
-    lines += [_safe(detail) for detail in entry.details]
-    lines += [f"next: <code>{_safe(entry.command)}</code>"] if entry.command else []
-    if url := _find_link(entry, page_url):
-        lines.append(f'<a href="{_safe(url)}">see it on the page</a>')
-    return f"<li>{'<br>'.join(lines)}</li>"
-
-
-def _safe(text: str) -> str:
-    return escape(_cut(text, _MOST_CHARS))
-
-
-def _write_facts(kind: AlertKind, hostname: str, subject: str, findings: Sequence[Finding], now: int) -> str:
-    facts = {
-        "type": "alert",
-        "schema": 1,
-        "kind": kind.value,
-        "host": hostname,
-        "subject": subject,
-        "created_at": _iso_time(now),
-        "findings_count": len(findings),
-        "findings": [_finding_fields(finding) for finding in findings[:_MOST_FACTS]],
-    }
-    return json.dumps(facts, separators=(",", ":"))
-
-
 def _finding_fields(finding: Finding) -> dict[str, object]:
     return {
         "type": "finding",
@@ -457,27 +336,14 @@ def _finding_fields(finding: Finding) -> dict[str, object]:
         "certainty": finding.certainty.value if finding.certainty else None,
         **path_fields("path", absolute(finding.root, finding.path)),
         **path_fields("root", finding.root),
-        "opened_at": _iso_time(finding.opened_at),
+        "opened_at": iso_utc(finding.opened_at),
         "state": finding.state.value,
         "blocks": list(finding.blocks[:_MOST_PLACES]),
         "block_size_bytes": finding.block_size_bytes,
         "ranges": [list(each) for each in finding.ranges[:_MOST_PLACES]],
         "confirmed_reads": finding.confirmed_reads,
-        "resolved_at": None if finding.resolved_at is None else _iso_time(finding.resolved_at),
+        "resolved_at": None if finding.resolved_at is None else iso_utc(finding.resolved_at),
         "resolution": finding.resolution,
         "message": finding.message,
         "copy": finding.copy,
     }
-
-
-def _iso_time(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 3] + "..."
-
-
-def _domain(hostname: str) -> str:
-    """Return a host name without the characters that a Message-ID can't contain."""
-    return re.sub(r"[^A-Za-z0-9.-]", "-", hostname).strip(".-") or "localhost"

@@ -7,7 +7,7 @@ A mount inside a root that crosses mounts is recognized by its identity, like a 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,8 +214,18 @@ def find_history_ids(c: sa.Connection, root_id: RootId) -> list[int]:
 
 def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
     """Delete the files of an id range without history, as part of removing their root."""
+    _drop(c, root_id, file.c.id.between(*span))
+
+
+def drop_files_of(c: sa.Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
+    """Delete some files without history: another catalog has their records."""
+    for chunk in chunked(ids):
+        _drop(c, root_id, file.c.id.in_(chunk))
+
+
+def _drop(c: sa.Connection, root_id: RootId, condition: sa.ColumnElement[bool]) -> None:
     is_of_root = sa.exists().where(folder.c.id == file.c.folder_id, folder.c.root_id == root_id)
-    gone = file.c.id.between(*span), is_of_root
+    gone = condition, is_of_root
     ids = sa.select(file.c.id).where(*gone)
     copies = sa.select(schema.copy.c.id).where(schema.copy.c.root_id == root_id)
     seals = list(c.execute(sa.select(file.c.seal).where(*gone)).scalars())

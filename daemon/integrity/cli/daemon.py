@@ -61,6 +61,7 @@ def _serve(session: Session) -> int:
     from integrity.service.daemon import Daemon
     from integrity.service.sd_notify import Notifier
     from integrity.service.startup import limit_memory_use
+    from integrity.views.objects import finding_object
     from integrity.views.repair import write_plan
     from integrity.views.reports import HubWords
 
@@ -75,6 +76,7 @@ def _serve(session: Session) -> int:
         hostname=socket.gethostname(),
         write_plan=write_plan,
         words=HubWords(),
+        write_finding=finding_object,
     )
     service.run()
     # Threads that hang in the kernel would keep the interpreter from ending.

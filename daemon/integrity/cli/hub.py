@@ -15,17 +15,19 @@ from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
 from integrity.cli.hub_join import join
+from integrity.cli.hub_work import work
+from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
 from integrity.errors import HubDatabaseError
 from integrity.extras import require_hub
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
-
     from integrity.hub.boxes import Box
-    from integrity.hub.database import HubDatabase
+    from integrity.hub.database import Connection, HubDatabase
 
 _FILE = b"hub.db"
+_SYSTEM_FOLDER = b"/var/lib/integrity-hub"
+"""What the unit has, and with it the commands of root."""
 
 
 @click.group(
@@ -42,16 +44,27 @@ def hub() -> None:
 hub.add_command(join)
 
 
-@hub.command(epilog=examples(("integrity hub run", "then open the printed address")))
+@hub.command(
+    epilog=examples(
+        ("integrity hub run", "then open the printed link"),
+        ("integrity hub run --set-password", "a new password for its pages"),
+    )
+)
+@click.option("--set-password", "sets_password", is_flag=True, help="Ask for a new password, store it, and exit.")
 @click.pass_obj
-def run(session: Session) -> int:
+def run(session: Session, sets_password: bool) -> int:
     """
     Run the hub in the foreground.
 
-    It listens on [hub_server] listen, by default http://127.0.0.1:8433. To run it under systemd: integrity service
-    install --hub.
+    It listens on [hub_server] listen, by default http://127.0.0.1:8433. The first start prints a link that sets the
+    password of its pages. To run it under systemd: integrity service install --hub.
     """
     require_hub()
+    passwords = open_passwords("integrity-hub")
+    if sets_password:
+        set_password(passwords, session.output)
+        return ExitCode.OK
+    token = read_token(session.config.hub_server.token_file, "[hub_server] token_file")
     from integrity.cli.daemon import set_up_logging
     from integrity.hub.server import run_hub
     from integrity.service.sd_notify import Notifier
@@ -66,10 +79,11 @@ def run(session: Session) -> int:
     def ready() -> None:
         Notifier().ready()
         session.output.say(f"The hub is at {url}/")
+        print_link(passwords, url, session.output)
 
     _create_if_missing(session)
     with _open(session) as database:
-        run_hub(session.config, database, ready=ready)
+        run_hub(session.config, database, passwords, token, ready=ready)
     return ExitCode.OK
 
 
@@ -205,7 +219,7 @@ def _open(session: Session) -> Iterator[HubDatabase]:
 
 
 @contextmanager
-def _change(session: Session, verb: str, subject: str) -> Iterator[sa.Connection]:
+def _change(session: Session, verb: str, subject: str) -> Iterator[Connection]:
     """Change something, and note who did it."""
     from integrity.hub import audit
 
@@ -222,12 +236,19 @@ def _create_if_missing(session: Session) -> None:
         from integrity.hub.database import HubDatabase
         from integrity.hub.migrate import migrate as run_migrations
 
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        folder = os.path.dirname(place)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         database = HubDatabase.open(place, any_revision=True)
         try:
             run_migrations(database)
         finally:
             database.close()
+        if os.geteuid() == 0:  # the folder may be that of the unit's user; SQLite gives the log to the file's owner
+            owner = os.stat(folder)
+            os.chown(place, owner.st_uid, owner.st_gid)
+
+
+hub.add_command(work)
 
 
 def _find_database(session: Session) -> str:
@@ -235,7 +256,10 @@ def _find_database(session: Session) -> str:
     given = session.config.hub_server.database
     if given:
         return given
-    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0] or os.path.dirname(session.catalog_path)
+    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0]
+    if not folder:
+        is_system = os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME")
+        folder = _SYSTEM_FOLDER if is_system else os.path.dirname(session.catalog_path)
     path = os.path.join(os.path.abspath(folder), _FILE)
     try:
         return path.decode()

@@ -14,7 +14,7 @@ from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
-from integrity.extras import require_web
+from integrity.extras import require_hub, require_web
 from integrity.paths import path_fields
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def service() -> None:
     epilog=examples(
         ("integrity service install --now", "install and start the service, as root"),
         ("integrity service install --web --now", "with the page for browsers"),
+        ("integrity service install --hub --now", "with a hub for several boxes"),
         ("integrity service install --user --now", "your own, without root"),
     )
 )
@@ -56,6 +57,7 @@ def service() -> None:
 @_root
 @click.option("--now", is_flag=True, help="Also start the service, now and at each boot (--user: at each login).")
 @click.option("--web", "has_page", is_flag=True, help="Also install the page for browsers, with a user of its own.")
+@click.option("--hub", "has_hub", is_flag=True, help="Also install a hub for several boxes, with a user of its own.")
 @_allow_repair
 @click.option("--force", is_flag=True, help="Replace files that were edited; the edited ones are kept beside them.")
 @click.pass_obj
@@ -65,6 +67,7 @@ def install(
     root_folder: bytes | None,
     now: bool,
     has_page: bool,
+    has_hub: bool,
     allow_repair: bool,
     force: bool,
 ) -> int:
@@ -80,16 +83,24 @@ def install(
     scope = _choose(is_user, root_folder)
     if now and root_folder is not None:
         raise ConfigError("--now and --root exclude each other: below another folder nothing can be started")
-    _require_systems_page(is_user, has_page)
+    _require_systems_page(is_user, has_page, has_hub)
     if has_page:
         require_web()
+    if has_hub:
+        require_hub()
     reads = _find_what_the_page_reads() if has_page else []
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
     place = units.find_program()
     if scope is units.Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
     files = units.make_units(
-        scope, place, root_folder or b"/", has_page=has_page, page_reads=reads, repair_in=repair_in
+        scope,
+        place,
+        root_folder or b"/",
+        has_page=has_page,
+        has_hub=has_hub,
+        page_reads=reads,
+        repair_in=repair_in,
     )
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
@@ -124,7 +135,7 @@ def install(
 @_root
 @click.pass_obj
 def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int:
-    """Stop the service and the page and remove their files; the catalog, the config and the users stay."""
+    """Stop the service, the page and the hub, and remove their files; the catalog, the config and the users stay."""
     from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
@@ -133,7 +144,7 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
     if packaged is not None:
         raise ConfigError(
             f"{show_path(packaged)}: belongs to a package; remove that with the package manager, or only stop the"
-            " service: systemctl disable --now integrity integrity-web"
+            " service: systemctl disable --now integrity integrity-web integrity-hub"
         )
     files = [
         unit
@@ -142,6 +153,7 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
             b"/integrity",
             root_folder or b"/",
             has_page=is_system,
+            has_hub=is_system,
             page_reads=[b"/srv"],
             repair_in=[b"/"] if is_system else (),
         )
@@ -172,18 +184,21 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
 )
 @_user
 @click.option("--web", "has_page", is_flag=True, help="Also those of the page.")
+@click.option("--hub", "has_hub", is_flag=True, help="Also those of the hub.")
 @_allow_repair
 @click.pass_obj
-def show(session: Session, is_user: bool, has_page: bool, allow_repair: bool) -> int:
+def show(session: Session, is_user: bool, has_page: bool, has_hub: bool, allow_repair: bool) -> int:
     """Print the files that `install` would write."""
     from integrity.service.systemd import units
     from integrity.service.systemd.units import find_program
 
-    _require_systems_page(is_user, has_page)
+    _require_systems_page(is_user, has_page, has_hub)
     scope = units.Scope.USER if is_user else units.Scope.SYSTEM
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
     reads = _find_what_the_page_reads() if has_page else []
-    for unit in units.make_units(scope, find_program(), has_page=has_page, page_reads=reads, repair_in=repair_in):
+    for unit in units.make_units(
+        scope, find_program(), has_page=has_page, has_hub=has_hub, page_reads=reads, repair_in=repair_in
+    ):
         text = unit.content.decode()
         session.output.tell(f"# {show_path(unit.path)}\n{text}")
         session.output.give("unit", path_fields("path", unit.path) | {"text": text})
@@ -201,9 +216,11 @@ def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
     return Scope.USER if is_user else Scope.SYSTEM
 
 
-def _require_systems_page(is_user: bool, has_page: bool) -> None:
+def _require_systems_page(is_user: bool, has_page: bool, has_hub: bool) -> None:
     if has_page and is_user:
         raise ConfigError(f"--web is for the system's service; start a page of your own with: {program.command('web')}")
+    if has_hub and is_user:
+        raise ConfigError(f"--hub is for the system's service; run one of your own with: {program.command('hub run')}")
 
 
 def _find_folders_to_repair(is_user: bool) -> list[bytes]:

@@ -147,6 +147,10 @@ class ConfiguredRoot(RootSettings):
     """A ``[[root]]``: a folder and its overrides of ``[defaults]``."""
 
     path: Folder = field(metadata=about("the folder; symbolic links in it are resolved"))
+    shared: Annotated[str, Parsed(parsers.parse_optional_name)] = field(
+        default="",
+        metadata=about("name of a tree that several boxes mount and read together, as the hub tells them; empty: none"),
+    )
     replica_set: Annotated[str, Parsed(parsers.parse_optional_name)] = field(
         default="",
         metadata=about("name of the set of folders on several boxes that hold the same files; the hub compares them"),
@@ -355,6 +359,17 @@ class HubServer:
     trusted_proxy: Annotated[str, Parsed(parsers.parse_address)] = field(
         default="", metadata=about("IP address of a reverse proxy whose X-Forwarded-* headers are believed")
     )
+    shard_files: Count = field(
+        default=100_000, metadata=about("shared trees are cut into shards of at most so many files, ...")
+    )
+    shard_size_bytes: Size = field(default=500 << 30, metadata=about("... and of at most this size", key="shard_size"))
+    shard_lease_s: Duration = field(
+        default=120, metadata=about("a worker that is silent for longer loses its shard to another", key="shard_lease")
+    )
+    shard_visit_s: Duration = field(
+        default=1800,
+        metadata=about("a worker brings a shard back after this time at the latest", key="shard_visit"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,6 +397,11 @@ class Config:
     hub_server: HubServer = field(
         default=HubServer(), metadata=about("the hub for several boxes, `integrity hub run`; needs the extra [hub]")
     )
+
+    @property
+    def own_roots(self) -> tuple[ConfiguredRoot, ...]:
+        """Return the roots that this machine reads by itself: all but the shared ones."""
+        return tuple(root for root in self.roots if not root.shared)
 
     def settings_for(self, root_path: bytes) -> RootSettings:
         """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""

@@ -139,7 +139,7 @@ class BoxApi:
     def store_folders(self, call: BoxCall) -> JsonObject:
         """Store folders with their files."""
         sent = read_folders(_lines_after_version(call.body))
-        stored = trees.store_folders(self._database, *_root(call), sent)
+        stored = trees.store_folders(self._database, *_root(call), sent, call.now)
         if stored is None:
             _require_member(None)
         return {"stored": stored}

@@ -23,6 +23,9 @@ from integrity import program
 from integrity.errors import HubDatabaseAway, HubDatabaseError, show_path
 from integrity.hub import schema
 
+Connection = sa.Connection
+"""What ``transaction`` and ``read`` give; for those who know no SQL."""
+
 _BUSY_S = 30
 _CONNECT_S = 5
 _POOL = 10

@@ -71,7 +71,7 @@ class HubFinding:
         return list(json.loads(self.evidence))
 
 
-_Key = tuple[HubFindingKind, int | None, int | None, bytes]
+_Key = tuple[HubFindingKind, int | None, int | None, int | None, bytes]
 _TEXTS = "headline", "explanation", "command", "command_box_id", "evidence"
 
 
@@ -88,10 +88,10 @@ def record_drafts(
         now: seconds UTC.
         resolution: why the others end.
     """
-    new = {(one.kind, one.set_id, one.box_id, one.path): one for one in drafts}
+    new = {(one.kind, one.set_id, one.tree_id, one.box_id, one.path): one for one in drafts}
     over = []
     for row in c.execute(sa.select(finding).where(UNRESOLVED, *about)).all():
-        key: _Key = HubFindingKind(row.kind), row.set_id, row.box_id, bytes(row.path)
+        key: _Key = HubFindingKind(row.kind), row.set_id, row.tree_id, row.box_id, bytes(row.path)
         draft = new.pop(key, None)
         if draft is None:
             over.append(row.id)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 import sqlalchemy as sa
 
 from integrity.hub.replica_verdict import Version, do_differ
-from integrity.hub.schema import file, former_file
+from integrity.hub.schema import file, file_part, former_file
 from integrity.reporting.digest_tree import ReportedFile
 
 _KEPT_S = 90 * 86400
@@ -33,6 +33,23 @@ def keep_former(c: sa.Connection, member_id: int, folders: Mapping[int, Iterable
     ]
     if rows:
         c.execute(sa.insert(former_file), rows)
+
+
+def keep_former_of_parts(c: sa.Connection, member_id: int, folder_ids: Collection[int], now: int) -> None:
+    """Keep the contents that the files in ``file_part`` are about to replace."""
+    if not folder_ids:
+        return
+    old, new = file.c, file_part.c
+    keys = (old[name] == new[name] for name in ("member_id", "folder_id", "name"))
+    contents = "size_bytes", "md5", "xxh3_128"
+    columns = "member_id", "folder_id", "name", *contents
+    query = (
+        sa.select(*(old[name] for name in columns), sa.literal(now))
+        .join_from(file, file_part, sa.and_(*keys))
+        .where(old.member_id == member_id, old.folder_id.in_(folder_ids))
+        .where(sa.or_(*(old[name] != new[name] for name in contents)))  # where either is NULL: nothing is known
+    )
+    c.execute(sa.insert(former_file).from_select([*columns, "replaced_at"], query))
 
 
 def find_former(

@@ -25,6 +25,9 @@ class HubFindingKind(StrEnum):
     REPLICA_MISSING = "replica_missing"
     REPLICA_STALE = "replica_stale"
     CLOCK_WRONG = "clock_wrong"
+    TREE_DAMAGED = "tree_damaged"
+    TREE_UNREAD = "tree_unread"
+    TREE_OVERDUE = "tree_overdue"
 
 
 class HubCertainty(StrEnum):
@@ -78,6 +81,14 @@ TABLE = (
         is_urgent=True,
     ),
     HubKindEntry(
+        kind=HubFindingKind.TREE_DAMAGED,
+        weight=Weight.PROBLEM,
+        headline="Problem in a shared tree",
+        phrase=Phrase("problem in a shared tree", "problems in a shared tree"),
+        how_bad="Only the named files of the shared tree are affected.",
+        is_urgent=True,
+    ),
+    HubKindEntry(
         kind=HubFindingKind.BOX_SILENT,
         weight=Weight.GAP,
         headline="{box} does not report",
@@ -120,6 +131,20 @@ TABLE = (
         of_many="are older versions on {box}",
         how_bad="Another box has the newer version.",
         waits=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.TREE_OVERDUE,
+        weight=Weight.GAP,
+        headline="A shared tree is not verified in time",
+        phrase=Phrase("shared tree is not verified in time", "shared trees are not verified in time"),
+        how_bad="This does not mean that a file is damaged: damage would be found later than promised.",
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.TREE_UNREAD,
+        weight=Weight.GAP,
+        headline="Part of a shared tree can't be checked",
+        phrase=Phrase("file of a shared tree can't be checked", "files of a shared tree can't be checked"),
+        how_bad="Nothing is known about what can't be read.",
     ),
     HubKindEntry(
         kind=HubFindingKind.CLOCK_WRONG,

@@ -19,6 +19,7 @@ from integrity.catalog.upgrade import shipped_scripts
 from integrity.errors import HubDatabaseError
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, driver_connection, read_revision
+from integrity.hub.shards import schema as shards_schema  # noqa: F401 - adds its tables to the metadata
 
 _QUEUE_TABLE = "procrastinate_jobs"
 

@@ -8,7 +8,7 @@ V2  Memory does not grow with the number of files, only with that of unresolved 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from integrity.errors import ConfigError
 from integrity.files.excludes import Excludes
 from integrity.hub.former import find_former
-from integrity.hub.replica_verdict import HOLDING_OF_KIND, Holding, ReplicaView, Version, do_differ, find_holding
+from integrity.hub.replica_verdict import HOLDING_OF_KIND, Holding, ReplicaView, Version, find_holding
 from integrity.hub.schema import box, box_finding, file, folder, member, member_folder
 from integrity.model import FindingKind, ReadHow
 from integrity.reporting.digest_tree import FROZEN, READ_HOWS
@@ -88,6 +88,8 @@ class _Group(NamedTuple):
     name: bytes
     rows: dict[int, ReplicaRow]
 
+
+_NONE: frozenset[Version] = frozenset()
 
 _FileKey = tuple[bytes, bytes]
 """Path of the folder, and name."""
@@ -226,48 +228,42 @@ def _complete(
     findings: Mapping[_FileKey, tuple[BoxFinding, ...]],
 ) -> Iterator[DisputedFile]:
     """Add findings and former contents to some files."""
+    ids = [one.id for one in members]
     keys = [(one.folder_id, one.name) for one in groups if _has_several_contents(one)]
-    former = find_former(c, [one.id for one in members], keys) if keys else {}
+    former = find_former(c, ids, keys) if keys else {}
     for group in groups:
         about = findings.get((group.folder, group.name), ())
         path = group.folder + b"/" + group.name if group.folder else group.name
-        rows = tuple(group.rows.get(one.id) for one in members)
-        views = tuple(
-            make_view(
-                one,
-                path,
-                row,
-                [finding.kind for finding in about if finding.member_id == one.id],
-                former.get((one.id, group.folder_id, group.name), frozenset()),
-            )
-            for one, row in zip(members, rows, strict=True)
-        )
-        yield DisputedFile(path, views, rows, about)
+        views = []
+        for one in members:
+            kinds = [finding.kind for finding in about if finding.member_id == one.id] if about else ()
+            before = former.get((one.id, group.folder_id, group.name), _NONE) if former else _NONE
+            views.append(make_view(one, path, group.rows.get(one.id), kinds, before))
+        yield DisputedFile(path, tuple(views), tuple(map(group.rows.get, ids)), about)
 
 
 def _has_several_contents(group: _Group) -> bool:
-    versions = [Version(row.size_bytes, row.md5, row.xxh3_128) for row in group.rows.values()]
-    return any(do_differ(versions[0], other) for other in versions[1:])
+    return len({(row.size_bytes, row.md5, row.xxh3_128) for row in group.rows.values()}) > 1
 
 
 def make_view(
-    one: SetMember, path: bytes, row: ReplicaRow | None, kinds: Iterable[FindingKind], former: frozenset[Version]
+    one: SetMember, path: bytes, row: ReplicaRow | None, kinds: Collection[FindingKind], former: frozenset[Version]
 ) -> ReplicaView:
     """Return what a member reports of a file in the form that is judged: with times by the clock of the hub."""
     if row is None:  # whatever was found in it before
         holding = Holding.EXCLUDED if one.excludes.covers(path) else Holding.ABSENT
         return ReplicaView(holding, one.reported_at, clock_ahead_s=one.clock_ahead_s)
-    holding = find_holding(kinds)
+    holding = find_holding(kinds) if kinds else Holding.GOOD
     if holding is Holding.GOOD and row.flags & FROZEN:
         holding = Holding.DOUBTFUL  # its finding has not arrived yet
     is_verified = row.verified_at is not None and row.read_how in _FROM_DISK
     return ReplicaView(
-        holding=holding,
-        reported_at=one.reported_at,
-        version=Version(row.size_bytes, row.md5, row.xxh3_128),
-        mtime_ns=row.mtime_ns,
-        clock_ahead_s=one.clock_ahead_s,
-        recorded_at=row.recorded_at - one.clock_ahead_s,
-        verified_at=row.verified_at - one.clock_ahead_s if is_verified and row.verified_at is not None else None,
-        former=former,
+        holding,
+        one.reported_at,
+        Version(row.size_bytes, row.md5, row.xxh3_128),
+        row.mtime_ns,
+        one.clock_ahead_s,
+        row.recorded_at - one.clock_ahead_s,
+        row.verified_at - one.clock_ahead_s if is_verified and row.verified_at is not None else None,
+        former,
     )

@@ -8,12 +8,12 @@ I1  A repair is proposed only from another member that has the recorded content 
 I2  A member whose file has a damage finding is never a source, and neither is one whose finding leaves doubt.
 I3  A member is said to lack a file, or to be behind, only by a report that is newer than the record of what it lacks.
 I4  Times that a wrong clock may have caused decide nothing: an order of mtimes counts only with and without correction.
-I5  What differs and can't be ordered is never called stale.
+I5  What differs and can't be ordered is never called stale; neither is what history and mtimes order differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -88,10 +88,11 @@ class Version(NamedTuple):
     xxh3_128: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaView:
+class ReplicaView(NamedTuple):
     """
     What one member reports of a file. Times are seconds UTC by the clock of the hub.
+
+    A named tuple, for a vote may make millions: a frozen dataclass costs several times as much to make.
 
     Attributes:
         reported_at: when the box last reported all that it has recorded.
@@ -143,6 +144,8 @@ class _Pair(NamedTuple):
 
 
 _SAME = _Pair(_Order.SAME)
+_UNDECIDED = _Pair(_Order.UNDECIDED)
+_MIRRORED = {_Order.OLDER: _Order.NEWER, _Order.NEWER: _Order.OLDER}
 
 BAD = frozenset({Holding.DAMAGED, Holding.CONTESTED, Holding.LOST})
 _PRESENT = frozenset({Holding.GOOD, Holding.DOUBTFUL})
@@ -232,12 +235,54 @@ def find_holding(kinds: Iterable[FindingKind]) -> Holding:
 
 def judge_replicas(views: Sequence[ReplicaView]) -> tuple[MemberVote, ...]:
     """Judge one file over all members of its set."""
-    pairs = [[_order(one, other) for other in views] for one in views]
+    pairs = _compare_all(views)
+    if not _is_plain(views):
+        return _judge(views, pairs)
+    key = tuple(
+        (view.holding, view.version is None, view.verified_at is None, tuple(row))
+        for view, row in zip(views, pairs, strict=True)
+    )
+    votes = _KNOWN.get(key)
+    if votes is None:
+        if len(_KNOWN) >= _KNOWN_AT_MOST:
+            _KNOWN.clear()
+        votes = _KNOWN[key] = _judge(views, pairs)
+    return votes
+
+
+_KNOWN: dict[Hashable, tuple[MemberVote, ...]] = {}
+"""Votes by all that they depend on in plain cases: where a member was emptied, a million files are judged alike."""
+
+_KNOWN_AT_MOST = 1000
+
+
+def are_reported(views: Sequence[ReplicaView]) -> bool:
+    """Return whether everybody reported after all that is recorded of a file was recorded: only then nothing waits."""
+    recorded = max(view.recorded_at for view in views)  # 0 where nothing is
+    return recorded <= min(view.reported_at for view in views)
+
+
+def _is_plain(views: Sequence[ReplicaView]) -> bool:
+    return are_reported(views) and all(view.holding not in BAD for view in views)
+
+
+def _judge(views: Sequence[ReplicaView], pairs: Sequence[Sequence[_Pair]]) -> tuple[MemberVote, ...]:
     behind = [_is_behind(row) for row in pairs]
     if all(behind[index] for index, view in enumerate(views) if view.version is not None):
         behind = [False] * len(views)  # in a circle: nobody is newest
     standings = [_find_standing(index, views, pairs[index], behind) for index in range(len(views))]
     return tuple(_vote(index, views, pairs[index], standings) for index in range(len(views)))
+
+
+def _compare_all(views: Sequence[ReplicaView]) -> list[list[_Pair]]:
+    """Compare each member with each; that is symmetric."""
+    pairs = [[_SAME] * len(views) for _ in views]
+    for index, one in enumerate(views):
+        for at in range(index):
+            if one.version is not views[at].version and one.version != views[at].version:
+                pair = pairs[index][at] = _order(one, views[at])
+                pairs[at][index] = _Pair(_MIRRORED.get(pair.order, pair.order), pair.is_proven)
+    return pairs
 
 
 def do_agree(one: Version, other: Version) -> bool:
@@ -249,10 +294,11 @@ def do_agree(one: Version, other: Version) -> bool:
 
 def do_differ(one: Version, other: Version) -> bool:
     """Return whether two contents are different, for certain."""
-    if one.size_bytes != other.size_bytes:
+    size, md5, xxh3 = one
+    other_size, other_md5, other_xxh3 = other
+    if size != other_size or (md5 != other_md5 and md5 is not None and other_md5 is not None):
         return True
-    pairs = (one.md5, other.md5), (one.xxh3_128, other.xxh3_128)
-    return any(a is not None and b is not None and a != b for a, b in pairs)
+    return xxh3 != other_xxh3 and xxh3 is not None and other_xxh3 is not None
 
 
 def _order(one: ReplicaView, other: ReplicaView) -> _Pair:
@@ -261,13 +307,18 @@ def _order(one: ReplicaView, other: ReplicaView) -> _Pair:
         return _SAME
     if min(one.reported_at, other.reported_at) < max(one.recorded_at, other.recorded_at):
         return _SAME  # the next report of one of them may well be what the other has (I3)
+    by_mtime = _order_by_mtime(one, other)
+    if not one.former and not other.former:
+        return by_mtime
     was_mine = any(do_agree(other.version, former) for former in one.former)
     was_theirs = any(do_agree(one.version, former) for former in other.former)
     if was_mine != was_theirs:
-        return _Pair(_Order.NEWER if was_mine else _Order.OLDER, is_proven=True)
+        order = _Order.NEWER if was_mine else _Order.OLDER
+        # An older version that was put back, or an edit that was lost: a person has to say which one is meant.
+        return _UNDECIDED if by_mtime.order is _MIRRORED[order] else _Pair(order, is_proven=True)
     if not was_mine and any(do_agree(a, b) for a in one.former for b in other.former):
         return _Pair(_Order.CONFLICT)
-    return _order_by_mtime(one, other)
+    return by_mtime
 
 
 def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> _Pair:
@@ -275,7 +326,7 @@ def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> _Pair:
     (low, high), (other_low, other_high) = _find_mtime_range(one), _find_mtime_range(other)
     if high + MTIME_SLACK_NS < other_low:
         return _Pair(_Order.OLDER)
-    return _Pair(_Order.NEWER if other_high + MTIME_SLACK_NS < low else _Order.UNDECIDED)
+    return _Pair(_Order.NEWER) if other_high + MTIME_SLACK_NS < low else _UNDECIDED
 
 
 def _find_mtime_range(view: ReplicaView) -> tuple[int, int]:

@@ -17,8 +17,8 @@ from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, wr
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_commands import copy_command, find_url, repair_command, scrub_command
 from integrity.hub.replica_rows import DisputedFile, ReplicaRow, SetMember
-from integrity.hub.replica_verdict import Advice, Holding, MemberVote, ReplicaView, do_differ
-from integrity.kinds import headline
+from integrity.hub.replica_verdict import Advice, Holding, MemberVote, ReplicaView, Standing, do_differ
+from integrity.kinds import GRAVITY, REPAIRABLE, headline
 from integrity.paths import absolute, path_fields
 from integrity.reporting.digest_tree import READ_HOWS
 from integrity.views.objects import iso_time
@@ -51,6 +51,7 @@ class Draft(NamedTuple):
     command: str | None
     command_box_id: int | None
     evidence: str
+    tree_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class SetWords:
             set_id=self.set_id,
             box_id=None if box is None else box.box_id,
             path=judged.file.path,
-            headline=f"{HUB_KINDS[judged.kind].headline.format(box=name)}: {show_path(judged.file.path)}",
+            headline=f"{self._tell_what(judged, name)}: {show_path(judged.file.path)}",
             explanation=self._explain(judged, index, vote),
             command=command,
             command_box_id=None if command is None or runs_on is None else runs_on.box_id,
@@ -122,6 +123,16 @@ class SetWords:
             command_box_id=None,
             evidence=json.dumps([evidence]),
         )
+
+    def _tell_what(self, judged: JudgedFile, name: str) -> str:
+        """Return what happened: for damage, as the box calls its gravest finding."""
+        if judged.kind is not HubFindingKind.REPLICA_DAMAGED or judged.member is None:
+            return HUB_KINDS[judged.kind].headline.format(box=name)
+        here = self.members[judged.member]
+        mine = [one for one in judged.file.findings if one.member_id == here.id and one.kind in REPAIRABLE]
+        gravest = min(mine, key=lambda one: GRAVITY[one.kind])
+        found = headline(gravest.kind, read_certainty(self.bodies.get((here.box_id, gravest.number), {})))
+        return f"{found}, on {name}" if "," in found else f"{found} on {name}"
 
     def _pick_spokesman(self, judged: JudgedFile) -> int:
         """Return the member whose advice is that of an undecided file: the first one that should verify its content."""
@@ -235,8 +246,8 @@ class SetWords:
     def _list_others(self, judged: JudgedFile, index: int) -> str:
         """Return what each other box has instead."""
         words = [
-            f"{printable(one.box_name)}: {_tell_holding(view)}"
-            for at, (one, view) in enumerate(zip(self.members, judged.file.views, strict=True))
+            f"{printable(one.box_name)}: {_tell_holding(view.holding, vote.standing)}"
+            for at, (one, view, vote) in enumerate(zip(self.members, judged.file.views, judged.votes, strict=True))
             if at != index
         ]
         return f"{'; '.join(words[:_NAMES_SHOWN])}."
@@ -306,8 +317,10 @@ _HOLDINGS = {
 }
 
 
-def _tell_holding(view: ReplicaView) -> str:
-    return _HOLDINGS[view.holding]
+def _tell_holding(holding: Holding, standing: Standing) -> str:
+    if holding is Holding.GOOD and standing is Standing.BEHIND:
+        return "has an older version"
+    return _HOLDINGS[holding]
 
 
 def _write_row(row: ReplicaRow, view: ReplicaView) -> JsonObject:

@@ -92,6 +92,13 @@ replica_set = sa.Table(
     column_int("created_at", "when a box first reported it"),
     column_int("voted_at", "when its last vote was completed; null: none yet", null=True),
     column_int("vote_ms", "how long that took", null=True),
+    sa.Column(
+        "is_waiting",
+        sa.SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="1: the vote left files open, because a box has not reported since they were recorded elsewhere",
+    ),
     sa.UniqueConstraint("name"),
 )
 
@@ -209,6 +216,13 @@ box_finding = sa.Table(
     sa.PrimaryKeyConstraint("box_id", "number", "opened_at"),
 )
 sa.Index("box_finding_path", box_finding.c.box_id, box_finding.c.root_id, box_finding.c.path)
+sa.Index(
+    "box_finding_unresolved",
+    box_finding.c.box_id,
+    box_finding.c.number,
+    sqlite_where=box_finding.c.resolved_at.is_(None),
+    postgresql_where=box_finding.c.resolved_at.is_(None),
+)
 
 box_event = sa.Table(
     "box_event",

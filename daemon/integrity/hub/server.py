@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError
 from integrity.hub.api import PREFIX, BoxApi
+from integrity.hub.duties import make_duties
+from integrity.hub.pages.app import make_pages
+from integrity.hub.shards.api import ShardApi
+from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
-from integrity.hub.work import HubDuty, HubWork
+from integrity.hub.work import HubWork
 from integrity.web.app import split_listen
 from integrity.web.server import BoundedProtocol, serve
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from integrity.config import Config, HubServer
     from integrity.hub.database import HubDatabase
+    from integrity.web.passwords import PasswordStore
 
 
 class HubProtocol(BoundedProtocol):
@@ -42,23 +47,27 @@ class HubApp:
         pages: all other paths.
     """
 
-    def __init__(self, api: ASGIApp, pages: ASGIApp | None = None) -> None:
+    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
         self._api = api
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on. What a box sends never reaches a page, nor the session of a browser a call of a box."""
         is_call = scope["type"] != "http" or scope["path"].startswith(PREFIX + "/")
-        await (self._api if is_call or self._pages is None else self._pages)(scope, receive, send)
+        await (self._api if is_call else self._pages)(scope, receive, send)
 
 
-def run_hub(config: Config, database: HubDatabase, *, ready: Callable[[], None]) -> None:
+def run_hub(
+    config: Config, database: HubDatabase, passwords: PasswordStore, token: str, *, ready: Callable[[], None]
+) -> None:
     """
     Run a hub until SIGINT or SIGTERM.
 
     Args:
         config: of this machine.
         database: open; stays open.
+        passwords: of the pages.
+        token: bearer token of programs that read the pages; empty: none.
         ready: called once boxes can report.
 
     Raises:
@@ -66,8 +75,12 @@ def run_hub(config: Config, database: HubDatabase, *, ready: Callable[[], None])
     """
     settings = config.hub_server
     check_exposure(settings)
-    work = HubWork(database, run_vote, make_duties(config))
-    app = HubApp(BoxApi(database, work).make_app())
+    shards = make_shard_hub(config, database)
+    duties = make_duties(config, silent_after_s=settings.silent_after_s, page_url=settings.public_url)
+    work = HubWork(database, run_vote, [*duties, *find_shard_duties(shards)])
+    api = BoxApi(database, work)
+    pages = make_pages(config, database, passwords, token)
+    app = HubApp(api.make_app(ShardApi(shards, api.guard).routes()), pages)
     host, port = split_listen(settings.listen)
     serve(
         app,
@@ -81,12 +94,6 @@ def run_hub(config: Config, database: HubDatabase, *, ready: Callable[[], None])
         background=work.run,
         ready=ready,
     )
-
-
-def make_duties(config: Config) -> list[HubDuty]:
-    """Return what a hub does again and again."""
-    del config
-    return []
 
 
 def check_exposure(settings: HubServer) -> None:

@@ -19,6 +19,7 @@ from integrity.errors import ProtocolError
 from integrity.hub.bulk import FileRow, load_files
 from integrity.hub.database import HubDatabase, add_new, replace_rows
 from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_relative
+from integrity.hub.former import keep_former, keep_former_of_parts
 from integrity.hub.reported import DIGEST_BYTES, read_hex
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
@@ -72,7 +73,7 @@ def compare(c: sa.Connection, tree: TreeMember, lines: Sequence[JsonObject]) -> 
     )
 
 
-def store_folders(database: HubDatabase, box_id: int, root_id: int, sent: Sequence[SentFolder]) -> int | None:
+def store_folders(database: HubDatabase, box_id: int, root_id: int, sent: Sequence[SentFolder], now: int) -> int | None:
     """
     Store folders, and parts of folders.
 
@@ -92,7 +93,7 @@ def store_folders(database: HubDatabase, box_id: int, root_id: int, sent: Sequen
     with database.transaction() as c:
         if find_tree_member(c, box_id, root_id, locks=True) != tree:
             return None
-        return _store(c, tree, sent)
+        return _store(c, tree, sent, now)
 
 
 def _add_folders(c: sa.Connection, tree: TreeMember, sent: Iterable[SentFolder]) -> None:
@@ -110,7 +111,7 @@ def _find_folders(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) 
     return found
 
 
-def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder]) -> int:
+def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: int) -> int:
     paths = {path for each in sent for path in (each.path, parent_of(each.path)) if path is not None}
     ids = _find_folders(c, tree, paths)
     whole = [each for each in sent if each.is_whole]
@@ -120,6 +121,8 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder]) -> in
             _store_part(c, tree, ids[each.path], each)
     if not whole:
         return 0
+    keep_former(c, tree.id, {ids[each.path]: each.files for each in whole if each.is_in_one_call}, now)
+    keep_former_of_parts(c, tree.id, [ids[each.path] for each in whole if not each.is_begun], now)
     _remove_former(c, tree, ids, whole)
     load_files(c, file, _rows(tree, ids, (each for each in whole if each.is_in_one_call)))
     for each in whole:

@@ -21,12 +21,24 @@ from integrity.hub import findings
 from integrity.hub.box_bodies import JsonObject, read_body
 from integrity.hub.kinds import HUB_KINDS, VOTED, HubCertainty, HubFindingKind
 from integrity.hub.replica_rows import DisputedFile, SetMember, find_disputed, find_members
-from integrity.hub.replica_verdict import MemberVote, judge_replicas
+from integrity.hub.replica_verdict import MemberVote, are_reported, judge_replicas
 from integrity.hub.replica_words import Draft, JudgedFile, SetWords
 from integrity.hub.schema import box_finding, finding, replica_set
 
 _EXAMPLES = 3
 _BODIES_AT_ONCE = 500
+
+
+class VoteResult(NamedTuple):
+    """
+    All that is wrong in a set.
+
+    Attributes:
+        is_waiting: files were left open, because a box has not reported since they were recorded elsewhere.
+    """
+
+    drafts: list[Draft]
+    is_waiting: bool
 
 
 class Wrong(NamedTuple):
@@ -49,22 +61,28 @@ def run_vote(c: sa.Connection, set_id: int, now: int, *, clock: Callable[[], flo
     started = clock()
     name = c.execute(sa.select(replica_set.c.name).where(replica_set.c.id == set_id)).scalar_one()
     about = finding.c.set_id == set_id, finding.c.kind.in_([kind.value for kind in VOTED])
-    findings.record_drafts(c, about, vote(c, set_id, name), now, findings.RESOLVED_BY_VOTE)
-    took_ms = round((clock() - started) * 1000)
-    c.execute(sa.update(replica_set).where(replica_set.c.id == set_id).values(voted_at=now, vote_ms=took_ms))
+    result = vote(c, set_id, name)
+    findings.record_drafts(c, about, result.drafts, now, findings.RESOLVED_BY_VOTE)
+    values = {"vote_ms": round((clock() - started) * 1000), "is_waiting": int(result.is_waiting)}
+    c.execute(sa.update(replica_set).where(replica_set.c.id == set_id).values(voted_at=now, **values))
 
 
-def vote(c: sa.Connection, set_id: int, set_name: str) -> list[Draft]:
-    """Return all that is wrong in a set. A single member has nobody to vote with."""
+def vote(c: sa.Connection, set_id: int, set_name: str) -> VoteResult:
+    """Judge a set. A single member has nobody to vote with."""
     members = find_members(c, set_id)
     if len(members) < 2:
-        return []
+        return VoteResult([], is_waiting=False)
     gathered: dict[Wrong, FoundFiles] = {}
+    is_waiting = False
     for file in find_disputed(c, set_id, members):
         votes = judge_replicas(file.views)
+        is_waiting = is_waiting or not are_reported(file.views)
         for wrong in find_wrong(votes):
-            gathered.setdefault(wrong, FoundFiles(HUB_KINDS[wrong.kind].listed_at_most)).add(file, votes)
-    return list(_describe(c, set_id, set_name, members, gathered))
+            found = gathered.get(wrong)
+            if found is None:
+                found = gathered[wrong] = FoundFiles(HUB_KINDS[wrong.kind].listed_at_most)
+            found.add(file, votes)
+    return VoteResult(list(_describe(c, set_id, set_name, members, gathered)), is_waiting)
 
 
 def find_wrong(votes: Sequence[MemberVote]) -> Iterator[Wrong]:

@@ -46,6 +46,8 @@ _AT_ONCE = 2
 _GRACE_S = 10.0
 _RESTART_S = (1.0, 30.0)
 _POLL_S = 5.0
+_FORGOTTEN_S = 86_400.0
+"""A worker of a shared tree keeps its registration, and so its shard, while the hub is away for longer than 30 s."""
 
 
 class HubDuty(NamedTuple):
@@ -55,13 +57,13 @@ class HubDuty(NamedTuple):
     Attributes:
         name: of the task.
         cron: when.
-        run: does it, in a transaction that is committed afterwards; gets the time, seconds UTC.
+        run: does it; gets the database and the time, seconds UTC.
         is_after_votes: also after each vote.
     """
 
     name: str
     cron: str
-    run: Callable[[sa.Connection, int], object]
+    run: Callable[[HubDatabase, int], object]
     is_after_votes: bool = False
 
 
@@ -74,6 +76,9 @@ class HubWork:
         vote: compares the members of a set; gets its number and the time.
         duties: what is due again and again.
         clock: seconds UTC.
+
+    Attributes:
+        is_running: the worker takes jobs.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class HubWork:
         self._vote = vote
         self._duties = duties
         self._clock = clock
+        self.is_running = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._manager = JobManager(SyncPsycopgConnector())
         self.app = procrastinate.App(connector=_make_connector(database))
@@ -106,6 +112,7 @@ class HubWork:
             try:
                 async with self.app.open_async():
                     await asyncio.to_thread(self._queue_at_start)
+                    self.is_running = True
                     await self.app.run_worker_async(
                         queues=[QUEUE],
                         concurrency=_AT_ONCE,
@@ -113,6 +120,7 @@ class HubWork:
                         delete_jobs="successful",
                         shutdown_graceful_timeout=_GRACE_S,
                         fetch_job_polling_interval=_POLL_S,
+                        stalled_worker_timeout=_FORGOTTEN_S,
                     )
             except (exceptions.ProcrastinateException, psycopg.Error, HubDatabaseAway, OSError) as error:
                 wait_s = (
@@ -120,6 +128,8 @@ class HubWork:
                 )
                 _log.warning("worker_stopped: %s; again in %.0f s", error.__cause__ or error, wait_s)
                 await asyncio.sleep(wait_s)
+            finally:
+                self.is_running = False
 
     def _add_tasks(self) -> None:
         self._add(self._run_vote, _VOTE)
@@ -152,8 +162,7 @@ class HubWork:
 
     def run_duty(self, duty: HubDuty) -> None:
         """Do something that is due."""
-        with self._database.transaction() as c:
-            duty.run(c, int(self._clock()))
+        duty.run(self._database, int(self._clock()))
 
     def _queue_at_start(self) -> None:
         with self._database.transaction() as c:
@@ -162,10 +171,10 @@ class HubWork:
             self.queue_votes(c, wanted)
 
     def _queue_missing_votes(self, timestamp: int) -> None:
-        """Queue the votes that are missing (W2)."""
+        """Queue the votes that are missing (W2), and those that had to leave files open."""
         del timestamp
         with self._database.transaction() as c:
-            self.queue_votes(c, find_sets_to_vote(c))
+            self.queue_votes(c, sorted({*find_sets_to_vote(c), *find_waiting_sets(c)}))
 
     async def _retry_stalled(self, timestamp: int) -> None:
         """Take jobs back whose worker died. Its lease is the heartbeat that each worker renews."""
@@ -223,6 +232,11 @@ def find_sets_to_vote(c: sa.Connection) -> list[int]:
     is_later = sa.or_(replica_set.c.voted_at.is_(None), last >= replica_set.c.voted_at)
     query = sa.select(replica_set.c.id).join(member).where(member.c.settled_at.is_not(None), is_later)
     return list(c.execute(query.distinct().order_by(replica_set.c.id)).scalars())
+
+
+def find_waiting_sets(c: sa.Connection) -> list[int]:
+    """Return the sets whose last vote left files open, until a box reports again."""
+    return list(c.execute(sa.select(replica_set.c.id).where(replica_set.c.is_waiting == 1)).scalars())
 
 
 class MemoryConnector(InMemoryConnector):

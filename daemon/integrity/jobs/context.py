@@ -29,6 +29,7 @@ from integrity.files.listing import Skip
 from integrity.files.mirrors import Mirror
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget
+from integrity.files.scope import Scope
 from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S, Engine
@@ -81,6 +82,8 @@ class Context:
         preempted: set to end a scrub as at a limit, to be resumed later.
         socket: where the service accepts requests; None for a command.
         actor: the person for whom the job works; None: the user of this process.
+        scope: the part of the root that its catalog covers; None: all of it.
+        makes_backups: back the catalog up when that is due.
     """
 
     catalog: Catalog
@@ -97,6 +100,8 @@ class Context:
     preempted: Stop = field(default_factory=Stop)
     socket: str | None = None
     actor: Actor | None = None
+    scope: Scope | None = None
+    makes_backups: bool = True
 
     def now(self) -> int:
         """Return the time in whole seconds UTC."""

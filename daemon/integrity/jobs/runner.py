@@ -21,11 +21,12 @@ from integrity import program
 from integrity.catalog import backup, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.repair_journal import find_repairs
-from integrity.config import Config, default_catalog_path
-from integrity.errors import AppError, CopyBeingMade, ReadInterrupted, show_path
+from integrity.config import Config, RootSettings, default_catalog_path
+from integrity.errors import AppError, ConfigError, CopyBeingMade, ReadInterrupted, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.read_errors import ErrorBudget
+from integrity.files.scope import ScopeExcludes
 from integrity.files.span import Pace
 from integrity.jobs import messages
 from integrity.jobs.batching import iterate_files
@@ -248,7 +249,8 @@ def _run_all(
 ) -> Summary:
     """Run a job on each target in turn and sum up the results; ``copy``: the copy to compare with."""
     started_at, began_at = context.now(), context.monotonic()
-    configured = [root.path for root in context.config.roots]
+    _refuse_shared(context.config, paths)
+    configured = [root.path for root in context.config.own_roots]
     targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
     skips = Counter[str]()
     counts, findings_open = RunCounts(), dict[RootId, int]()  # each root once, even if several parts are named
@@ -279,6 +281,17 @@ def _run_all(
         is_incomplete=is_incomplete,
         skips=tuple(skips.most_common()),
     )
+
+
+def _refuse_shared(config: Config, paths: Sequence[bytes]) -> None:
+    """Refuse a path in a shared tree: its records are in the catalogs of its shards."""
+    for root in config.roots:
+        path = next((one for one in paths if root.shared and is_inside(os.path.realpath(one), root.path)), None)
+        if path is not None:
+            raise ConfigError(
+                f"{show_path(path)}: lies in the shared tree {root.shared}, which is read as the hub says; to read for"
+                f" the hub now: {program.command('hub work')}"
+            )
 
 
 def _run_one(
@@ -345,7 +358,7 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
             capability=opened.capability,
             device=opened.device,
             mirror=opened.mirror,
-            excludes=make_excludes(settings, root.path, context.catalog.path, opened.absent),
+            excludes=_make_excludes(context, settings, root.path, opened),
             rewrites=Excludes(settings.rewrites_in_place, builtin=False, kept=False),
             pace=pace,
             budget=ErrorBudget(counters=find_counters(opened.fd, opened.capability.fs_type)),
@@ -359,6 +372,11 @@ def _open_run(context: Context, target: Target, job: Job, run_id: RunId, boot_id
     finally:
         if opened.fd >= 0:
             os.close(opened.fd)
+
+
+def _make_excludes(context: Context, settings: RootSettings, root: bytes, opened: Opened) -> Excludes:
+    excludes = make_excludes(settings, root, context.catalog.path, opened.absent)
+    return excludes if context.scope is None else ScopeExcludes(excludes, context.scope)
 
 
 def _suspend(run: RootRun, reason: str, *, is_named: bool) -> None:
@@ -459,6 +477,8 @@ def _paused(target: Target) -> Note:
 def _back_up(context: Context) -> None:
     """Back up the catalog if it is due; a failed backup is reported but does not fail the run."""
     settings, now = context.config.catalog_backup, context.now()
+    if not context.makes_backups:
+        return
     with context.catalog.read() as connection:
         if not backup.due_for_backup(connection, settings.every_s, now):
             return

@@ -161,7 +161,7 @@ def find_status(
         alerts = find_alert_status(connection, config, now)
         hub = find_hub_status(connection, config)
     paths_known = {root.path for root in known}
-    unscanned = [root.path for root in config.roots if root.path not in paths_known and not paths]
+    unscanned = [root.path for root in config.own_roots if root.path not in paths_known and not paths]
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
     return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now, hub)
 

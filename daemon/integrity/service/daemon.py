@@ -27,7 +27,7 @@ from integrity.jobs import messages
 from integrity.jobs.admin.roots import follow_config
 from integrity.jobs.pace.throttle import DevicePace, pace_device
 from integrity.jobs.report import Summary
-from integrity.model import FindingKind
+from integrity.model import Finding, FindingKind
 from integrity.service.acts import ActRunner, WritePlan
 from integrity.service.alert_thread import AlertThread
 from integrity.service.control.requests import Act, Answered, Done, JobRequest, Returned, Ticket, has_run
@@ -44,6 +44,7 @@ from integrity.service.inventory import (
 from integrity.service.report_thread import BoxWords, ReportThread
 from integrity.service.schedule.timetable import Timetable
 from integrity.service.sd_notify import Notifier
+from integrity.service.shard_thread import ShardThread
 from integrity.service.signals import SignalFlags
 from integrity.service.startup import MemoryTrimmer, make_folder, mark_clean_stop, prepare_catalog
 from integrity.service.states import BusyRoot, DaemonState
@@ -53,6 +54,7 @@ from integrity.service.watchdog import Watchdog
 if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.jobs.report import Report
+    from integrity.reporting.protocol import JsonObject
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +77,7 @@ class Daemon:
         hostname: of this machine, for mails.
         write_plan: writes the plan of a repair as the command shows it.
         words: writes what is reported to a hub.
+        write_finding: writes a finding of a shared tree for the hub.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Daemon:
         hostname: str,
         write_plan: WritePlan,
         words: BoxWords,
+        write_finding: Callable[[Finding], JsonObject],
     ) -> None:
         self._read_config = read_config
         self._config = read_config()
@@ -115,6 +119,7 @@ class Daemon:
             self._service, lambda: self._watchdog.beat("alerts"), lambda: self._trouble, hostname=hostname
         )
         self._reports = ReportThread(self._service, words, self.state, hostname=hostname)
+        self._shards = ShardThread(self._service, write_finding)
         self._timetable = Timetable(
             self._service,
             self._dispatcher,
@@ -188,6 +193,7 @@ class Daemon:
                 runs.ensure_boot(connection, read_boot_uuid(), int(self._service.clock()))
         self._alerts.start()
         self._reports.start()
+        self._shards.start()
         self._timetable.start()
         self._notifier.ready()
         _log.info(
@@ -204,8 +210,14 @@ class Daemon:
         self._watch.end()
         self._alerts.end()
         self._reports.end()
+        self._shards.end()
         hanging = self._dispatcher.join(deadline)
-        for name, thread in (("watch", self._watch), ("alerts", self._alerts), ("reports", self._reports)):
+        for name, thread in (
+            ("watch", self._watch),
+            ("alerts", self._alerts),
+            ("reports", self._reports),
+            ("shards", self._shards),
+        ):
             if not thread.join(max(0.1, deadline - self._service.monotonic())):
                 hanging.append(name)
         self._control.close()
@@ -293,7 +305,7 @@ class Daemon:
             self._watch.set_roots(self._roots)
 
     def _find_roots(self, catalog: Catalog) -> None:
-        follow_config(catalog, frozenset(root.path for root in self._config.roots))
+        follow_config(catalog, frozenset(root.path for root in self._config.own_roots))
         self._roots = find_monitored_roots(catalog, self._config, self._roots)
         self._find_copies()
         self._dispatcher.set_roots(self._roots)
@@ -333,6 +345,7 @@ class Daemon:
             self._timetable.reload()
             self._watch.set_roots(self._roots)
             self._has_news()
+            self._shards.call()
             _log.info("reloaded roots=%d", len(self._roots))
         except AppError as error:
             _log.error("reload_refused, the former configuration stays: %s", error)

@@ -215,7 +215,7 @@ def find_monitored_roots(catalog: Catalog, config: Config, known: Sequence[Monit
         recorded = store.find_roots(connection)
     ids = {root.path: root.id for root in recorded}
     paused = {root.path for root in recorded if root.state is RootState.PAUSED}
-    paths = [path for path in dict.fromkeys([*ids, *(root.path for root in config.roots)]) if path not in paused]
+    paths = [path for path in dict.fromkeys([*ids, *(root.path for root in config.own_roots)]) if path not in paused]
     seen = [_see(path, former.get(path)) for path in paths]
     lanes = name_lanes([one.device for one in seen])
     return [

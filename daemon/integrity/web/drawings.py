@@ -97,8 +97,8 @@ def layout_blocks(count: int, states: Mapping[int, BlockState]) -> BlockMap:
         count: number of blocks.
         states: of the blocks that are not intact, by number.
     """
-    per_cell = max(1, math.ceil(count / _MOST_CELLS))
-    number = math.ceil(count / per_cell)
+    per_cell = _blocks_per_cell(count)
+    number = -(-count // per_cell)
     columns = max(1, min(64, math.ceil(math.sqrt(number * 4))))
     worst: dict[int, BlockState] = {}
     for block, state in states.items():
@@ -116,6 +116,38 @@ def layout_blocks(count: int, states: Mapping[int, BlockState]) -> BlockMap:
         for cell in range(number)
     )
     return BlockMap(cells, columns, math.ceil(number / columns), per_cell)
+
+
+def map_damage(
+    size_bytes: int,
+    block_size_bytes: int,
+    blocks: Iterable[int],
+    unreadable: Iterable[tuple[int, int]],
+    *,
+    is_elsewhere: bool,
+) -> BlockMap:
+    """
+    Lay out the blocks of a damaged file.
+
+    Args:
+        size_bytes: of the file.
+        block_size_bytes: of its blocks.
+        blocks: damaged ones, counted from 0.
+        unreadable: (offset, length) of what can't be read.
+        is_elsewhere: a copy has them intact.
+    """
+    count = max(1, -(-size_bytes // block_size_bytes))
+    states = dict.fromkeys(blocks, BlockState.IN_COPY if is_elsewhere else BlockState.DAMAGED)
+    step = _blocks_per_cell(count)
+    for offset, length in unreadable:
+        first, last = offset // block_size_bytes, min(count - 1, (offset + length - 1) // block_size_bytes)
+        cells = range(first // step, last // step + 1)  # not each block: a disk may have lost a terabyte
+        states |= dict.fromkeys((cell * step for cell in cells), BlockState.UNREADABLE)
+    return layout_blocks(count, states)
+
+
+def _blocks_per_cell(count: int) -> int:
+    return max(1, -(-count // _MOST_CELLS))
 
 
 class CalendarDay(NamedTuple):

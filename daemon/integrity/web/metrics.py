@@ -58,21 +58,19 @@ class _Collector:
         yield from _collect_roots(self._status.roots)
         yield from self._collect_runs()
         yield from _collect_copies(self._status)
-        failing = _gauge("alert_channel_failing", "1 while alerts can't be sent by this channel.", "channel")
+        failing = gauge("alert_channel_failing", "1 while alerts can't be sent by this channel.", "channel")
         for channel in self._status.alerts.channels:
             failing.add_metric([channel.name], channel.failing_since is not None)
         yield failing
         yield from self._collect_hub()
-        yield _gauge(
-            "catalog_bytes", "Size of the catalog and its log on the disk.", value=_size_of(self._catalog.path)
-        )
-        yield _gauge("service_up", "1 if the service of this catalog answers.", value=self._live is not None)
+        yield gauge("catalog_bytes", "Size of the catalog and its log on the disk.", value=_size_of(self._catalog.path))
+        yield gauge("service_up", "1 if the service of this catalog answers.", value=self._live is not None)
         if self._live is not None:
-            blind = _gauge("watch_blind", "Reasons why changes in this folder are noticed by scans only.", "root")
+            blind = gauge("watch_blind", "Reasons why changes in this folder are noticed by scans only.", "root")
             for watch in self._live.watch:
                 blind.add_metric([show_path(watch.root)], len(watch.blind))
             yield blind
-        info = _gauge("build_info", "Version of integrity.", "version")
+        info = gauge("build_info", "Version of integrity.", "version")
         info.add_metric([__version__], 1)
         yield info
 
@@ -80,19 +78,19 @@ class _Collector:
         hub = self._status.hub
         if hub is None:
             return
-        yield _gauge("hub_failing", "1 while reports to the hub fail.", value=hub.failing_since is not None)
-        yield _gauge("hub_waiting", "Findings, runs, and actions that are not reported to the hub.", value=hub.waiting)
+        yield gauge("hub_failing", "1 while reports to the hub fail.", value=hub.failing_since is not None)
+        yield gauge("hub_waiting", "Findings, runs, and actions that are not reported to the hub.", value=hub.waiting)
         complete_at = find_complete_at(hub, ServiceView(self._live))
         if complete_at is not None:
             comment = "When the hub last had everything."
-            yield _gauge("hub_complete_timestamp_seconds", comment, value=complete_at)
+            yield gauge("hub_complete_timestamp_seconds", comment, value=complete_at)
 
     def _collect_runs(self) -> Iterator[Metric]:
         paths = {one.root.id: show_path(one.root.path) for one in self._status.roots}
         with self._catalog.read() as connection:
             last = [run for run in find_last_runs(connection) if run.root_id in paths]
             sums = sum_read(connection)
-        ended = _gauge(
+        ended = gauge(
             "run_last_timestamp_seconds", "When the last run with this outcome ended.", "root", "job", "outcome"
         )
         for run in last:
@@ -108,18 +106,18 @@ class _Collector:
 
 
 def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
-    files = _gauge("root_files", "Recorded files.", "root")
-    size = _gauge("root_bytes", "Bytes of recorded files.", "root")
-    verified = _gauge(
+    files = gauge("root_files", "Recorded files.", "root")
+    size = gauge("root_bytes", "Bytes of recorded files.", "root")
+    verified = gauge(
         "verified_bytes",
         "Bytes of files last verified, or recorded if never verified, within so many days.",
         *("root", "within"),
     )
-    oldest = _gauge("oldest_verification_timestamp_seconds", "When the file verified longest ago was verified.", "root")
-    kept = _gauge("promise_kept", "1 if every file was verified within verify_every.", "root")
-    overdue = _gauge("overdue_bytes", "Bytes of files not verified within verify_every.", "root")
-    active = _gauge("root_active", "0 while the folder is paused or suspended, so nothing in it is checked.", "root")
-    findings = _gauge("findings_open", "Open findings.", "root", "kind")
+    oldest = gauge("oldest_verification_timestamp_seconds", "When the file verified longest ago was verified.", "root")
+    kept = gauge("promise_kept", "1 if every file was verified within verify_every.", "root")
+    overdue = gauge("overdue_bytes", "Bytes of files not verified within verify_every.", "root")
+    active = gauge("root_active", "0 while the folder is paused or suspended, so nothing in it is checked.", "root")
+    findings = gauge("findings_open", "Open findings.", "root", "kind")
     for one in roots:
         path, covered = show_path(one.root.path), one.coverage
         files.add_metric([path], covered.files)
@@ -139,9 +137,9 @@ def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
 
 
 def _collect_copies(status: Status) -> Iterator[Metric]:
-    compared = _gauge("copy_compared_timestamp_seconds", "When this copy was last compared.", "root", "copy")
-    late = _gauge("copy_overdue", "1 if the copy was not compared within its verify_every.", "root", "copy")
-    findings = _gauge("copy_findings_open", "Open findings about this copy.", "root", "copy", "kind")
+    compared = gauge("copy_compared_timestamp_seconds", "When this copy was last compared.", "root", "copy")
+    late = gauge("copy_overdue", "1 if the copy was not compared within its verify_every.", "root", "copy")
+    findings = gauge("copy_findings_open", "Open findings about this copy.", "root", "copy", "kind")
     for one in status.copies:
         labels = [show_path(one.root.path), one.name]
         if one.waits is not None and one.waits.last_compared_at is not None:
@@ -152,7 +150,8 @@ def _collect_copies(status: Status) -> Iterator[Metric]:
     yield from (compared, late, findings)
 
 
-def _gauge(name: str, comment: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:
+def gauge(name: str, comment: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:
+    """Return a metric that goes up and down; ``labels``: their names."""
     return GaugeMetricFamily(f"integrity_{name}", comment, labels=labels or None, value=value)
 
 

@@ -104,6 +104,13 @@ def cookie_name(*, is_secure: bool) -> str:
     return f"__Host-{_COOKIE}" if is_secure else _COOKIE
 
 
+class GuardAdvice(NamedTuple):
+    """How refusals advise: what to do for a host name that is right, and which key of the configuration has a token."""
+
+    for_host: str
+    token_key: str
+
+
 class Guard:
     """
     ASGI middleware that enforces I1 to I3 and adds the security headers.
@@ -112,16 +119,25 @@ class Guard:
         app: gets the requests that passed; ``scope["state"]["session"]`` is the session or None.
         hosts: names in lower case, without port, under which the page may be asked for.
         sessions: of the page.
+        advice: that refusals give.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
         is_secure: the browser comes by HTTPS.
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: Collection[str], sessions: Sessions, token: str = "", is_secure: bool = False
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Collection[str],
+        sessions: Sessions,
+        advice: GuardAdvice,
+        token: str = "",
+        is_secure: bool = False,
     ) -> None:
         self._app = app
         self._hosts = frozenset(hosts)
         self._sessions = sessions
+        self._advice = advice
         self._token = token
         self._is_secure = is_secure
 
@@ -145,7 +161,7 @@ class Guard:
         host = _host_name(request.headers.get("host", ""))
         if host not in self._hosts:
             return PlainTextResponse(
-                "This page does not answer under this name. If the name is right, add it to [web] hosts in"
+                f"This page does not answer under this name. If the name is right, {self._advice.for_host} in"
                 " integrity.toml and restart the page.\n",
                 421,
             )
@@ -161,7 +177,7 @@ class Guard:
             if self._has_token(request) and request.method in ("GET", "HEAD"):
                 return None
             return PlainTextResponse(
-                "Log in, or send the token of [web] token_file as a bearer token.\n",
+                f"Log in, or send the token of {self._advice.token_key} as a bearer token.\n",
                 401,
                 headers={"WWW-Authenticate": "Bearer"},
             )

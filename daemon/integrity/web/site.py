@@ -1,5 +1,5 @@
 """
-What all pages share: the configuration, the catalog, the state of the service, and templates.
+What all pages share: the configuration, the catalog, and the state of the service.
 
 I1  The catalog is opened read-only, anew for each request, in the thread that answers it.
 I2  The status of all roots takes a second per million files. It is collected in the background and shown with its age.
@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse
-
-from integrity import __version__
 from integrity.catalog.connection import Catalog
 from integrity.catalog.row_seals import ALL_BUT_FILES
 from integrity.config import default_config_path, load_config, read_seal_key
@@ -30,14 +25,18 @@ from integrity.service.control.client import find_daemon_of
 from integrity.service.schedule.clock import local_zone, parse_windows
 from integrity.service.startup import MemoryTrimmer
 from integrity.views.service import ServiceView
-from integrity.web.filters import FILTERS
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from integrity.web.security import Session
+from integrity.web.rendering import Renderer
 
 _log = logging.getLogger(__name__)
+_PLACES = (
+    ("/findings", "Findings"),
+    ("/browse", "Files"),
+    ("/runs", "Runs"),
+    ("/copies", "Copies"),
+    ("/alerts", "Alerts"),
+    ("/history", "History"),
+    ("/settings", "Settings"),
+)
 _LIVE_S = 2.0
 _STATUS_S = 30.0
 _SERVICE_PATIENCE_S = 1.0
@@ -60,7 +59,7 @@ class KnownStatus(NamedTuple):
     at: int
 
 
-class Site:
+class Site(Renderer):
     """
     What all pages share.
 
@@ -70,6 +69,7 @@ class Site:
     """
 
     def __init__(self, config_path: bytes | None, catalog_path: bytes | None) -> None:
+        super().__init__(("integrity.web",), _PLACES, "integrity-web")
         self._config_path = config_path
         self._catalog_option = catalog_path
         self._lock = threading.Lock()
@@ -80,16 +80,11 @@ class Site:
         self._config_state = _identify(self.config_place)
         self.config = load_config(config_path)
         self._trimmer = MemoryTrimmer()
-        self.hostname = socket.gethostname()
-        self.templates = Environment(
-            loader=PackageLoader("integrity.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.templates.filters |= FILTERS
-        self.templates.globals |= {"version": __version__, "host": self.hostname}
+
+    @property
+    def has_actions(self) -> bool:
+        """Whether ``[web] actions`` allows them."""
+        return self.config.web.actions
 
     @property
     def config_place(self) -> bytes:
@@ -195,29 +190,7 @@ class Site:
         finally:
             self._is_collecting = False
 
-    def refuse_form(self, request: Request) -> HTMLResponse:
-        """Refuse a form without the token of its session."""
-        return self.render_error(
-            request, 403, "This form is too old", "Your log-in has changed since. Load the page again, and repeat it."
-        )
-
-    def render_error(self, request: Request, status_code: int, title: str, text: str) -> HTMLResponse:
-        """Write a page that says what is wrong, and what to do."""
-        return self.render(request, "error.html", status_code=status_code, title=title, text=text)
-
     def forget_status(self) -> None:
         """Have the status collected anew with the next request: something was just decided."""
         self._collected_at = -_STATUS_S
         self._live = None
-
-    def render(self, request: Request, template: str, *, status_code: int = 200, **values: Any) -> HTMLResponse:
-        """Write a page."""
-        session: Session | None = request.scope.get("state", {}).get("session")
-        page = self.templates.get_template(template).render(
-            path=request.scope["path"],
-            is_logged_in=session is not None,
-            csrf="" if session is None else session.csrf,
-            has_actions=session is not None and self.config.web.actions,
-            **values,
-        )
-        return HTMLResponse(page, status_code)

@@ -174,6 +174,7 @@ def make_units(
     root: bytes = b"/",
     *,
     has_page: bool = False,
+    has_hub: bool = False,
     page_reads: Sequence[bytes] = (),
     repair_in: Sequence[bytes] = (),
 ) -> tuple[UnitFile, ...]:
@@ -185,6 +186,7 @@ def make_units(
         program: absolute path of the program to start.
         root: folder in which to install; the contents assume that it is ``/``.
         has_page: also those of the page; only the system's service has one.
+        has_hub: also those of the hub, likewise.
         page_reads: absolute paths of folders and files that the page reads; with a drop-in if its unit hides one.
         repair_in: absolute paths of folders in which the system's service may repair files; with a drop-in of its unit.
 
@@ -206,10 +208,15 @@ def make_units(
         "integrity-web.service": b"/etc/systemd/system/integrity-web.service",
         "integrity-web.sysusers.conf": b"/etc/sysusers.d/integrity-web.conf",
     }
+    hub = {
+        "integrity-hub.service": b"/etc/systemd/system/integrity-hub.service",
+        "integrity-hub.sysusers.conf": b"/etc/sysusers.d/integrity-hub.conf",
+    }
     repair = {_REPAIR: b"/etc/systemd/system/integrity.service.d/repair.conf"}
     lines = {_REPAIR: _list_writable(repair_in), _PLACES: _list_readable(page_reads)}
     places = {_PLACES: b"/etc/systemd/system/integrity-web.service.d/places.conf"} if lines[_PLACES] else {}
-    chosen = sources[scope] | (page | places if has_page else {}) | (repair if repair_in else {})
+    chosen = sources[scope] | (page | places if has_page else {}) | (hub if has_hub else {})
+    chosen |= repair if repair_in else {}
     return tuple(
         _place(root, place, _render(name, scope, program, lines.get(name, b""))) for name, place in chosen.items()
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from integrity.web.site import Site
+    from integrity.web.rendering import Renderer
 
 
 class Access:
@@ -26,7 +26,7 @@ class Access:
     The pages of log-in.
 
     Args:
-        site: shared by all pages.
+        site: makes the pages.
         passwords: holds the password.
         sessions: makes the cookies.
         throttle: slows down guessing.
@@ -34,7 +34,7 @@ class Access:
     """
 
     def __init__(
-        self, site: Site, passwords: PasswordStore, sessions: Sessions, throttle: LoginThrottle, *, is_secure: bool
+        self, site: Renderer, passwords: PasswordStore, sessions: Sessions, throttle: LoginThrottle, *, is_secure: bool
     ) -> None:
         self._site = site
         self._passwords = passwords
@@ -148,5 +148,5 @@ class Access:
             403,
             "This link does not hold (any more)",
             "A link to set the password can be used once, within an hour. Restart the page for a new one:"
-            " systemctl restart integrity-web; journalctl -u integrity-web -n 5",
+            f" systemctl restart {self._site.unit}; journalctl -u {self._site.unit} -n 5",
         )

@@ -28,8 +28,8 @@ from integrity.model import Actor, FindingId, Job
 from integrity.paths import absolute
 from integrity.service.control.client import DaemonClient, find_daemon_of
 from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
+from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
 from integrity.web.query import read_at, read_number
-from integrity.web.security import is_form_valid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,6 @@ _PAGE = 100
 _AT_ONCE = 4
 _PATIENCE_S = 600.0
 _DAY_S = 86400
-_MOST_DAYS = 366
 
 Answer = TypeVar("Answer")
 Ask = Callable[[DaemonClient], str]
@@ -100,10 +99,7 @@ class ActionPages:
     async def mute(self, request: Request) -> Response:
         """Stop the reminders of a finding for some days."""
         form = await self._read(request)
-        number, days = self._read_id(form), str(form.get("days", ""))
-        if not days.isdecimal() or not 0 < int(days[:9]) <= _MOST_DAYS:
-            raise HTTPException(400, f"days: must be a whole number from 1 to {_MOST_DAYS}.")
-        until = int(time.time()) + int(days) * _DAY_S
+        number, until = self._read_id(form), int(time.time()) + read_days(form) * _DAY_S
         act = Act(ActVerb.MUTE, self._actor(request), ids=(number,), until=until)
         return await self._act(request, act, f"/findings/{number}")
 
@@ -169,18 +165,13 @@ class ActionPages:
 
     async def _read(self, request: Request) -> FormData:
         """Return the form, if it may have something done (I1)."""
-        form = await request.form()
-        if not is_form_valid(request.scope["state"]["session"], form.get("csrf")):
-            raise HTTPException(403, "Your log-in has changed since this form was shown. Load the page again.")
+        form = await read_form(request)
         if not self._site.config.web.actions:
             raise HTTPException(403, "Actions are off. To allow them set `actions = true` in the section [web].")
         return form
 
     def _read_id(self, form: FormData) -> FindingId:
-        text = str(form.get("id", ""))
-        if not text.isdecimal() or len(text) > 18:
-            raise HTTPException(400, "id: must be the number of a finding.")
-        return FindingId(int(text))
+        return FindingId(read_finding_id(form))
 
     async def _find_root(self, form: FormData) -> bytes:
         """Return the path of the root that a form names by its number."""
@@ -210,7 +201,7 @@ class ActionPages:
 
     async def _check_password(self, request: Request, form: FormData) -> Response | None:
         """Return the answer to a form without the right password."""
-        address = _address(request)
+        address = find_address(request)
         if self._throttle.begin_attempt(address) > 0:
             return self._site.render_error(request, 429, "Too many wrong passwords", "Try again in some minutes.")
         if not await run_in_threadpool(self._passwords.is_right, str(form.get("password", ""))):
@@ -250,8 +241,4 @@ class ActionPages:
         return self._site.render_error(request, 409, "This was not done", printable(str(error)))
 
     def _actor(self, request: Request) -> Actor:
-        return Actor("owner, on the page", _address(request))
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
+        return Actor(PAGE_OWNER, find_address(request))

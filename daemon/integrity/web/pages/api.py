@@ -7,12 +7,9 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
 
 from integrity.catalog.findings import get_findings, page_incidents
 from integrity.catalog.runs import page_runs
-from integrity.errors import AppError, CatalogMissing, ConfigError
 from integrity.jobs.explain import explain
 from integrity.model import FindingId, FindingKind, Job, RootId, RunId
 from integrity.views.alerts import alerts_object, channel_object
@@ -21,7 +18,8 @@ from integrity.views.explain import file_object
 from integrity.views.objects import finding_object, iso_time
 from integrity.views.roots import root_object, run_object
 from integrity.views.service import service_object
-from integrity.web.query import patient, read_limit, read_number, read_raw_path, read_word
+from integrity.web.json_pages import MOST_ENTRIES, USUAL_ENTRIES, mount_json
+from integrity.web.query import read_limit, read_number, read_raw_path, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
 
     from integrity.views.objects import JsonObject
     from integrity.web.site import Site
-
-_MOST = 1000
-_PAGE = 100
 
 
 class Api:
@@ -52,21 +47,7 @@ class Api:
             "/runs": self.list_runs,
             "/openapi.json": lambda _: read_description(),
         }
-        routes = [Route(path, self._answer(page), methods=["GET"]) for path, page in pages.items()]
-        return (Mount("/api/v1", routes=routes),)
-
-    def _answer(self, page: Callable[[Request], JsonObject]) -> Callable[[Request], Response]:
-        def answer(request: Request) -> Response:
-            try:
-                return JSONResponse(patient(page)(request))
-            except HTTPException as error:
-                return JSONResponse({"error": error.detail}, error.status_code)
-            except ConfigError as error:
-                return JSONResponse({"error": str(error)}, 404)
-            except (CatalogMissing, AppError) as error:
-                return JSONResponse({"error": str(error)}, 503)
-
-        return answer
+        return (mount_json(pages),)
 
     def show_status(self, _: Request) -> JsonObject:
         """Return what ``integrity --json status`` prints, in one object."""
@@ -84,7 +65,7 @@ class Api:
     def list_findings(self, request: Request) -> JsonObject:
         """Return a page of findings, the newest first."""
         before, root = read_number(request, "before"), read_number(request, "root")
-        limit = read_limit(request, usual=_PAGE, most=_MOST)
+        limit = read_limit(request, usual=USUAL_ENTRIES, most=MOST_ENTRIES)
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             found = page_incidents(
                 connection,
@@ -121,7 +102,7 @@ class Api:
     def list_runs(self, request: Request) -> JsonObject:
         """Return a page of runs, the newest first."""
         before, root = read_number(request, "before"), read_number(request, "root")
-        limit = read_limit(request, usual=_PAGE, most=_MOST)
+        limit = read_limit(request, usual=USUAL_ENTRIES, most=MOST_ENTRIES)
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             found = page_runs(
                 connection,

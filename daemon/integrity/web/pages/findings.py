@@ -19,7 +19,7 @@ from integrity.paths import absolute
 from integrity.verdict import CopyVote
 from integrity.views.explain import READ_HOW, VOTES, exact_time
 from integrity.views.objects import digest_fields
-from integrity.web.drawings import BlockMap, BlockState, layout_blocks
+from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.filters import quote_path
 from integrity.web.query import read_at, read_number, read_word
 
@@ -164,13 +164,11 @@ def map_blocks(finding: Finding, story: FileStory | None) -> BlockMap | None:
     record = None if story is None else story.record
     if record is None or not finding.block_size_bytes or not (finding.blocks or finding.ranges):
         return None
-    size = finding.block_size_bytes
-    count = max(1, -(-record.witness.size_bytes // size))
     copies = () if story is None else story.copies
-    is_elsewhere = any(copy.state is not None and copy.state.vote is CopyVote.SAME for copy in copies)
-    damaged = BlockState.IN_COPY if is_elsewhere else BlockState.DAMAGED
-    states = dict.fromkeys(finding.blocks, damaged)
-    if finding.kind is FindingKind.UNREADABLE:
-        for offset, length in finding.ranges:
-            states |= dict.fromkeys(range(offset // size, -(-(offset + length) // size)), BlockState.UNREADABLE)
-    return layout_blocks(count, states)
+    return map_damage(
+        record.witness.size_bytes,
+        finding.block_size_bytes,
+        finding.blocks,
+        finding.ranges if finding.kind is FindingKind.UNREADABLE else (),
+        is_elsewhere=any(copy.state is not None and copy.state.vote is CopyVote.SAME for copy in copies),
+    )

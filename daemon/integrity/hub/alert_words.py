@@ -1,0 +1,171 @@
+"""Write messages about the findings of the hub: what happened on which box, how bad it is, and what to run where."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, Layout, MailDraft, MailEntry, Section, iso_utc
+from integrity.alerts.wording import count, utc_time
+from integrity.catalog.outbox import AlertKind, Message
+from integrity.errors import printable
+from integrity.hub.findings import HubFinding
+from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
+from integrity.paths import path_fields
+
+_PHRASES_SHOWN = 2
+_PLAN_ONLY = "`integrity repair` only prints a plan; add --apply to carry it out."
+
+
+@dataclass(frozen=True, slots=True)
+class HubComposer:
+    """
+    Write the messages of a hub.
+
+    Args:
+        hostname: its first part is used in subjects.
+        page_url: of the pages of the hub, without a slash at the end; empty: there are none.
+    """
+
+    hostname: str
+    page_url: str = ""
+
+    def incident(self, news: Sequence[HubFinding], changed: frozenset[int], now: int) -> Message:
+        """Return the message about new and changed findings. ``changed``: numbers of those reported before."""
+        found = sort_by_gravity(news)
+        entries = tuple(_describe(one, is_changed=one.id in changed) for one in found[:MOST_ENTRIES])
+        opening = [f"The hub found {'a problem' if len(found) == 1 else 'problems'}: {sum_up(found)}.", *_open(found)]
+        return self._write(AlertKind.INCIDENT, sum_up(found), opening, [_section("", entries, len(found))], found, now)
+
+    def digest(self, still: Sequence[HubFinding], over: Sequence[HubFinding], now: int) -> Message:
+        """Return the reminder of unresolved findings, and the list of those that ended since the last one."""
+        found = sort_by_gravity(still)
+        entries = tuple(_describe(one) for one in found[:MOST_ENTRIES])
+        opening = [f"These findings are still open: {sum_up(found)}.", *_open(found)]
+        sections = [_section("Still open", entries, len(found)), _list_over(over)]
+        subject = f"still {sum_up(found)}" + (f"; {len(over):,} resolved" if over else "")
+        kind = AlertKind.DIGEST if over else AlertKind.REMINDER
+        return self._write(kind, subject, opening, sections, [*found, *over], now)
+
+    def all_clear(self, over: Sequence[HubFinding], now: int) -> Message:
+        """Return the message that every reported finding is resolved."""
+        subject = f"all clear: {len(over):,} finding{'s' if len(over) != 1 else ''} resolved, none open"
+        opening = [
+            "All findings of the hub that were reported are resolved.",
+            "No finding is open.",
+            "There is nothing to do.",
+            f"Time: {utc_time(now)}",
+        ]
+        return self._write(AlertKind.ALL_CLEAR, subject, opening, [_list_over(over)], over, now)
+
+    def _write(
+        self,
+        kind: AlertKind,
+        subject: str,
+        opening: Sequence[str],
+        sections: Sequence[Section],
+        found: Sequence[HubFinding],
+        now: int,
+    ) -> Message:
+        ids = [one.id for one in found]
+        draft = MailDraft(kind, subject, opening, sections, [_facts(one) for one in found[:MOST_FACTS]], ids)
+        # The same after a crash between sending and recording: then mail programs show it once.
+        token = hashlib.sha256(repr((kind, [(one.id, one.updated_at) for one in found])).encode()).hexdigest()[:32]
+        see = f"see {self.page_url}/findings" if self.page_url else "see the findings on the page of the hub"
+        return Layout(self.hostname, self.page_url, see).write(draft, token, now)
+
+
+def sort_by_gravity(findings: Sequence[HubFinding]) -> list[HubFinding]:
+    """Sort by gravity, then by number."""
+    return sorted(findings, key=lambda one: (HUB_GRAVITY[one.kind], one.id))
+
+
+def sum_up(findings: Sequence[HubFinding]) -> str:
+    """Return the findings in a line: "2 damaged files on nas2; 1 box does not report: nas3"."""
+    groups = Counter((one.kind, one.path == b"") for one in sort_by_gravity(findings))
+    parts = []
+    for (kind, is_whole), number in list(groups.items())[:_PHRASES_SHOWN]:
+        some = [one for one in findings if one.kind is kind and (one.path == b"") is is_whole]
+        parts.append(_sum_up_kind(kind, some, number, is_whole=is_whole))
+    more = sum(list(groups.values())[_PHRASES_SHOWN:])
+    return "; ".join(parts) + (f"; {more:,} more" if more else "")
+
+
+def _sum_up_kind(kind: HubFindingKind, some: Sequence[HubFinding], number: int, *, is_whole: bool) -> str:
+    if is_whole and number == 1:
+        return some[0].headline
+    names = list(dict.fromkeys(printable(one.box_name) for one in some if one.box_name))
+    where = f" ({names[0]})" if len(names) == 1 else ""
+    if is_whole and kind in HUB_KINDS and HUB_KINDS[kind].is_of_replicas:
+        return f"many files in {number:,} sets: {HUB_KINDS[kind].of_many.format(box='boxes')}"
+    return count(number, HUB_KINDS[kind].phrase) + where
+
+
+def _open(found: Sequence[HubFinding]) -> list[str]:
+    """Return how bad it is, what to do first, when it was found, and what to know before."""
+    gravest = found[0]
+    lines = [_say_how_bad(found), _say_what_to_do(gravest)]
+    lines.append(f"Found: {utc_time(min(one.opened_at for one in found))}")
+    return lines + ([_PLAN_ONLY] if any((one.command or "").startswith("integrity repair ") for one in found) else [])
+
+
+def _say_how_bad(found: Sequence[HubFinding]) -> str:
+    damaged = [one for one in found if one.kind is HubFindingKind.REPLICA_DAMAGED]
+    if not damaged:
+        return HUB_KINDS[found[0].kind].how_bad
+    good = sum(1 for one in damaged if one.command is not None)
+    if good == len(damaged):
+        return "A good copy exists on another box." if good == 1 else "Good copies exist on other boxes."
+    return f"Good copies are known of {good:,} of them." if good else "No good copy is known yet."
+
+
+def _say_what_to_do(finding: HubFinding) -> str:
+    if finding.command is None:
+        return f"What to do: {printable(finding.explanation)}"
+    return f"What to do: on {printable(finding.command_box_name or '')}, run:  {printable(finding.command)}"
+
+
+def _describe(finding: HubFinding, *, is_changed: bool = False) -> MailEntry:
+    where = f", set {printable(finding.set_name)}" if finding.set_name else ""
+    details = ["Reported before; it has changed since."] if is_changed else []
+    details.append(printable(finding.explanation))
+    details += [f"on {printable(finding.command_box_name)}:"] if finding.command_box_name else []
+    head = f"{printable(finding.headline)}  [finding {finding.id}{where}]"
+    return MailEntry(head, "", tuple(details), printable(finding.command or ""), number=finding.id)
+
+
+def _list_over(over: Sequence[HubFinding]) -> Section:
+    entries = tuple(
+        MailEntry(f"{printable(one.headline)}  [finding {one.id}]: {printable(one.resolution or '')}")
+        for one in over[:MOST_ENTRIES]
+    )
+    return _section("Resolved", entries, len(over))
+
+
+def _section(title: str, entries: tuple[MailEntry, ...], number: int) -> Section:
+    return Section(title, entries, number - len(entries))
+
+
+def _facts(one: HubFinding) -> dict[str, object]:
+    return {
+        "type": "hub_finding",
+        "schema": 1,
+        "id": one.id,
+        "kind": one.kind.value,
+        "certainty": one.certainty.value,
+        "set": one.set_name,
+        "box": one.box_name,
+        **path_fields("path", one.path),
+        "opened_at": iso_utc(one.opened_at),
+        "state": one.state.value,
+        "headline": one.headline,
+        "explanation": one.explanation,
+        "command": one.command,
+        "command_box": one.command_box_name,
+        "resolved_at": None if one.resolved_at is None else iso_utc(one.resolved_at),
+        "resolution": one.resolution,
+        "evidence": json.loads(one.evidence),
+    }

@@ -1,0 +1,105 @@
+"""
+Check the boxes themselves: who does not report, whose clock is wrong, and what ends when a token is revoked.
+
+Silence is never health: a box that was added and never reported counts from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.alerts.wording import utc_time
+from integrity.errors import printable
+from integrity.hub import findings
+from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
+from integrity.hub.replica_words import Draft
+from integrity.hub.schema import box, finding, member, replica_set
+from integrity.hub.votes import run_vote
+
+CLOCK_LIMIT_S = 300
+"""Clocks that are wrong by more are reported; NTP keeps them within a second, a battery within a few minutes a year."""
+
+_HOUR_S = 3600
+_WHAT_TO_CHECK = (
+    "What happened on it since is not known. Check that the box is on, that integrity runs there, and that it reaches"
+    " the hub: `integrity status` on it says why it does not."
+)
+
+
+def check_boxes(c: sa.Connection, now: int, silent_after_s: int) -> None:
+    """
+    Bring the findings about boxes up to date, and have sets vote again that a revoked box was in.
+
+    Args:
+        c: in a transaction.
+        now: seconds UTC.
+        silent_after_s: how long a box may be silent.
+    """
+    rows = c.execute(sa.select(box).where(box.c.revoked_at.is_(None))).all()
+    for kind, (find_wrong, resolution) in _CHECKS.items():
+        is_revoked = sa.exists().where(box.c.id == finding.c.box_id, box.c.revoked_at.is_not(None))
+        over = sa.select(finding.c.id).where(findings.UNRESOLVED, finding.c.kind == kind.value, is_revoked)
+        findings.resolve_ids(c, c.execute(over).scalars().all(), "the box was revoked", now)
+        drafts = [draft for row in rows if (draft := find_wrong(row, now, silent_after_s)) is not None]
+        findings.record_drafts(c, [finding.c.kind == kind.value], drafts, now, resolution)
+    for set_id in c.execute(_find_sets_of_revoked()).scalars().all():
+        run_vote(c, set_id, now)
+
+
+def _find_sets_of_revoked() -> sa.Select[int]:
+    """Select the sets whose last vote still counted a box that was revoked since."""
+    was_counted = sa.or_(replica_set.c.voted_at.is_(None), replica_set.c.voted_at < box.c.revoked_at)
+    joined = replica_set.join(member, member.c.set_id == replica_set.c.id).join(box, box.c.id == member.c.box_id)
+    return sa.select(replica_set.c.id).select_from(joined).where(was_counted).distinct()
+
+
+def _find_silence(row: sa.Row[Any], now: int, silent_after_s: int) -> Draft | None:
+    since = row.created_at if row.seen_at is None else row.seen_at
+    if now - since <= silent_after_s:
+        return None
+    was_seen = row.seen_at is not None
+    told = f"It reported last {utc_time(since)}" if was_seen else f"It was added {utc_time(since)}, and never reported"
+    return _draft(HubFindingKind.BOX_SILENT, row, f"{told}. {_WHAT_TO_CHECK}", {"seen_at": row.seen_at})
+
+
+def _find_wrong_clock(row: sa.Row[Any], now: int, silent_after_s: int) -> Draft | None:  # noqa: ARG001 - as of all checks
+    ahead_s = row.clock_ahead_s or 0
+    if abs(ahead_s) <= CLOCK_LIMIT_S:
+        return None
+    wrong = f"It is {_tell_duration(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the clock of the hub."
+    return _draft(HubFindingKind.CLOCK_WRONG, row, f"{wrong} Set it, and keep it right: timedatectl set-ntp true.", {})
+
+
+_Check = Callable[[sa.Row[Any], int, int], Draft | None]
+_CHECKS: dict[HubFindingKind, tuple[_Check, str]] = {
+    HubFindingKind.BOX_SILENT: (_find_silence, "the box reports again"),
+    HubFindingKind.CLOCK_WRONG: (_find_wrong_clock, "the clock is right again"),
+}
+"""What is checked, and why a finding about it ends."""
+
+
+def _draft(kind: HubFindingKind, row: sa.Row[Any], explanation: str, evidence: dict[str, object]) -> Draft:
+    return Draft(
+        kind=kind,
+        certainty=HubCertainty.PROVEN,
+        set_id=None,
+        box_id=row.id,
+        path=b"",
+        headline=HUB_KINDS[kind].headline.format(box=printable(row.name)),
+        explanation=explanation,
+        command=None,
+        command_box_id=None,
+        evidence=json.dumps([evidence]),
+    )
+
+
+def _tell_duration(seconds: int) -> str:
+    """Write a duration roughly, so that it does not change with every report."""
+    if seconds < _HOUR_S:
+        return f"about {round(seconds / 300) * 5} minutes"
+    hours = round(seconds / _HOUR_S)
+    return f"about {hours} hour{'s' if hours > 1 else ''}" if hours < 48 else f"about {round(hours / 24)} days"

@@ -1,0 +1,151 @@
+"""The JSON objects of a hub's ``/api/v1``: their fields are pinned, so programs can rely on them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from integrity.hub.replica_sets import describe_agreement
+from integrity.paths import absolute, path_fields
+from integrity.views.objects import JsonObject, iso_time
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Mapping
+
+    from integrity.hub.audit import AuditEntry
+    from integrity.hub.box_reports import BoxEvent, BoxFindingRecord
+    from integrity.hub.findings import HubFinding
+    from integrity.hub.fleet import BoxRoot, BoxStatus
+    from integrity.hub.kinds import HubFindingKind
+    from integrity.hub.replica_sets import SetStatus
+    from integrity.views.sentence import Sentence
+
+
+def sentence_object(sentence: Sentence) -> JsonObject:
+    """Write the sentence of a page: how bad it is, and what it says."""
+    return {"gravity": sentence.gravity.name.lower(), "sentence": sentence.text, "more": list(sentence.more)}
+
+
+def box_object(one: BoxStatus) -> JsonObject:
+    """Write a box."""
+    box = one.box
+    return {
+        "name": box.name,
+        "health": one.health.value,
+        "is_silent": one.is_silent,
+        "created_at": iso_time(box.created_at),
+        "revoked_at": iso_time(box.revoked_at),
+        "seen_at": iso_time(box.seen_at),
+        "clock_ahead_s": box.clock_ahead_s,
+        "hostname": box.hostname,
+        "version": box.version,
+        "state": box.state,
+        "sentence": box.sentence,
+        "files": one.files,
+        "bytes": one.bytes,
+        "oldest_verified_at": iso_time(one.oldest_at),
+        "findings_open": one.finding_count,
+        "hub_findings_open": kinds_object(one.hub_kinds),
+        "roots": [box_root_object(root, one) for root in one.roots],
+    }
+
+
+def box_root_object(root: BoxRoot, one: BoxStatus) -> JsonObject:
+    """Write a root of a box."""
+    age = one.age_of(root)
+    return {
+        "root_id": root.root_id,
+        "box": one.box.name,
+        **path_fields("path", root.path),
+        "set": root.set_name,
+        "url": root.url,
+        "policy": root.policy,
+        "verify_every_s": root.verify_every_s,
+        "files": root.file_count,
+        "bytes": root.byte_count,
+        "oldest_verified_at": iso_time(one.oldest_of(root)),
+        "age": None if age is None else age.value,
+        "is_complete": root.is_complete,
+        "settled_at": iso_time(root.settled_at),
+    }
+
+
+def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
+    """Write a replica set. ``statuses``: of all boxes, by number."""
+    return {
+        "name": one.name,
+        "created_at": iso_time(one.created_at),
+        "voted_at": iso_time(one.voted_at),
+        "vote_ms": one.vote_ms,
+        "findings_open": kinds_object(one.kinds),
+        "agreement": describe_agreement(one, statuses).text,
+        "members": [box_root_object(root, statuses[root.box_id]) for root in one.members],
+    }
+
+
+def hub_finding_object(finding: HubFinding) -> JsonObject:
+    """Write a finding of the hub, with the evidence of each member."""
+    return {
+        "id": finding.id,
+        "kind": finding.kind.value,
+        "certainty": finding.certainty.value,
+        "set": finding.set_name,
+        "box": finding.box_name,
+        **path_fields("path", finding.path),
+        "state": finding.state.value,
+        "opened_at": iso_time(finding.opened_at),
+        "updated_at": iso_time(finding.updated_at),
+        "resolved_at": iso_time(finding.resolved_at),
+        "resolution": finding.resolution,
+        "muted_until": iso_time(finding.muted_until),
+        "headline": finding.headline,
+        "explanation": finding.explanation,
+        "command": finding.command,
+        "command_box": finding.command_box_name,
+        "evidence": finding.objects,
+    }
+
+
+def box_finding_object(finding: BoxFindingRecord) -> JsonObject:
+    """Write a finding of a box; ``body``: the object that the box sent."""
+    return {
+        "number": finding.number,
+        "kind": finding.kind,
+        "certainty": finding.certainty,
+        **path_fields("path", absolute(finding.root or b"", finding.path)),
+        "state": finding.state,
+        "opened_at": iso_time(finding.opened_at),
+        "resolved_at": iso_time(finding.resolved_at),
+        "body": _write_body(finding.body),
+    }
+
+
+def event_object(event: BoxEvent) -> JsonObject:
+    """Write an event of a box; ``body``: the object that the box sent."""
+    return {
+        "id": event.id,
+        "at": iso_time(event.at),
+        "kind": event.kind,
+        **({} if event.root is None else path_fields("root", event.root)),
+        "body": _write_body(event.body),
+    }
+
+
+def _write_body(body: Mapping[str, object]) -> JsonObject:
+    """Return what a box sent; an empty object if it is none that can be sent on: infinite numbers, bottomless lists."""
+    try:
+        json.dumps([[[[body]]]], allow_nan=False)
+    except (ValueError, RecursionError):
+        return {}
+    return dict(body)
+
+
+def audit_object(entry: AuditEntry) -> JsonObject:
+    """Write an entry of the audit log."""
+    return {**entry._asdict(), "at": iso_time(entry.at)}
+
+
+def kinds_object(kinds: Counter[HubFindingKind]) -> JsonObject:
+    """Write how many findings there are of each kind."""
+    return {kind.value: number for kind, number in sorted(kinds.items())}

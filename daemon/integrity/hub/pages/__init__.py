@@ -1,0 +1,1 @@
+"""The pages of a hub: one module for each subject."""

@@ -1,0 +1,166 @@
+"""``/api/v1`` of a hub: each list and each subject of the pages, for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+
+from integrity.hub.audit import find_entries
+from integrity.hub.box_reports import page_box_findings, page_events
+from integrity.hub.finding_list import page_findings
+from integrity.hub.fleet import load_fleet
+from integrity.hub.fleet_sentence import sum_up_fleet
+from integrity.hub.objects import (
+    audit_object,
+    box_finding_object,
+    box_object,
+    event_object,
+    hub_finding_object,
+    kinds_object,
+    sentence_object,
+    set_object,
+)
+from integrity.hub.pages.boxes import get_box, read_cursor, select_boxes, write_cursor
+from integrity.hub.pages.findings import get_known, read_filter
+from integrity.hub.pages.sets import select_sets
+from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
+from integrity.views.objects import iso_time
+from integrity.web.json_pages import MOST_ENTRIES, USUAL_ENTRIES, mount_json
+from integrity.web.query import read_limit, read_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sqlalchemy as sa
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+
+    from integrity.hub.fleet import BoxStatus
+    from integrity.hub.pages.site import HubSite
+    from integrity.views.objects import JsonObject
+
+
+class HubApi:
+    """The pages for programs. Lists come in pages: ``next_after`` or ``next_before`` is null on the last one."""
+
+    def __init__(self, site: HubSite) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """Return the routes."""
+        pages: dict[str, Callable[[Request], JsonObject]] = {
+            "/status": self.show_status,
+            "/boxes": self.list_boxes,
+            "/boxes/{name}": self.show_box,
+            "/boxes/{name}/findings": self.list_box_findings,
+            "/boxes/{name}/events": self.list_box_events,
+            "/sets": self.list_sets,
+            "/sets/{name:path}": self.show_set,
+            "/findings": self.list_findings,
+            "/findings/{finding_id:int}": self.show_finding,
+            "/audit": self.list_audit,
+        }
+        return (mount_json(pages),)
+
+    def show_status(self, _: Request) -> JsonObject:
+        """Return how all boxes are."""
+        now = self._site.now
+        with self._site.read() as c:
+            fleet, kinds, sets = self._load_fleet(c), count_hub_findings(c), load_sets(c)
+        return {
+            "at": iso_time(now),
+            **sentence_object(sum_up_fleet(fleet, kinds, sets, now)),
+            "boxes": len(fleet),
+            "sets": len(sets),
+            "findings_open": kinds_object(kinds),
+        }
+
+    def list_boxes(self, request: Request) -> JsonObject:
+        """Return a page of boxes, with the filters and orders of the page."""
+        limit = _read_limit(request)
+        with self._site.read() as c:
+            found = select_boxes(request, self._load_fleet(c), limit=limit)
+        return {
+            "boxes": [box_object(one) for one in found],
+            "next_after": found[-1].box.name if len(found) == limit else None,
+        }
+
+    def show_box(self, request: Request) -> JsonObject:
+        """Return one box."""
+        with self._site.read() as c:
+            return box_object(get_box(c, self._site, request.path_params["name"]))
+
+    def list_box_findings(self, request: Request) -> JsonObject:
+        """Return a page of findings that a box reported, the newest first."""
+        limit, before = _read_limit(request), read_cursor(request, "before")
+        with self._site.read() as c:
+            one = get_box(c, self._site, request.path_params["name"])
+            includes = request.query_params.get("state") == "all"
+            found = page_box_findings(c, one.box.id, before=before, limit=limit, include_resolved=includes)
+        return {
+            "findings": [box_finding_object(finding) for finding in found],
+            "next_before": write_cursor(found[-1].cursor) if len(found) == limit else None,
+        }
+
+    def list_box_events(self, request: Request) -> JsonObject:
+        """Return a page of events of a box, the newest first."""
+        limit, before = _read_limit(request), read_number(request, "before")
+        with self._site.read() as c:
+            one = get_box(c, self._site, request.path_params["name"])
+            found = page_events(c, one.box.id, before=before, limit=limit)
+        return {
+            "events": [event_object(event) for event in found],
+            "next_before": found[-1].id if len(found) == limit else None,
+        }
+
+    def list_sets(self, request: Request) -> JsonObject:
+        """Return a page of replica sets."""
+        limit = _read_limit(request)
+        with self._site.read() as c:
+            found, fleet = select_sets(request, load_sets(c), limit=limit), self._load_fleet(c)
+        statuses = {one.box.id: one for one in fleet}
+        return {
+            "sets": [set_object(one, statuses) for one in found],
+            "next_after": found[-1].name if len(found) == limit else None,
+        }
+
+    def show_set(self, request: Request) -> JsonObject:
+        """Return one replica set."""
+        with self._site.read() as c:
+            one = find_set(c, request.path_params["name"])
+            if one is None:
+                raise HTTPException(404, "there is no set with this name")
+            return set_object(one, {status.box.id: status for status in self._load_fleet(c)})
+
+    def list_findings(self, request: Request) -> JsonObject:
+        """Return a page of findings of the hub, the newest first."""
+        limit = _read_limit(request)
+        with self._site.read() as c:
+            found = page_findings(c, read_filter(c, request), before=read_number(request, "before"), limit=limit)
+        return {
+            "findings": [hub_finding_object(finding) for finding in found],
+            "next_before": found[-1].id if len(found) == limit else None,
+        }
+
+    def show_finding(self, request: Request) -> JsonObject:
+        """Return one finding of the hub."""
+        with self._site.read() as c:
+            return hub_finding_object(get_known(c, request))
+
+    def list_audit(self, request: Request) -> JsonObject:
+        """Return a page of the audit log, the newest first."""
+        limit = _read_limit(request)
+        with self._site.read() as c:
+            found = find_entries(c, before=read_number(request, "before"), limit=limit)
+        return {
+            "entries": [audit_object(entry) for entry in found],
+            "next_before": found[-1].id if len(found) == limit else None,
+        }
+
+    def _load_fleet(self, c: sa.Connection) -> list[BoxStatus]:
+        return load_fleet(c, self._site.now, self._site.silent_after_s)
+
+
+def _read_limit(request: Request) -> int:
+    return read_limit(request, usual=USUAL_ENTRIES, most=MOST_ENTRIES)

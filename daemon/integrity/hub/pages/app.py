@@ -1,0 +1,69 @@
+"""Put the pages of a hub together. The calls of boxes are not among them: they pass no log-in and no guard of pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from integrity.errors import HubDatabaseAway
+from integrity.hub.pages.api import HubApi
+from integrity.hub.pages.audit import AuditPages
+from integrity.hub.pages.boxes import BoxPages
+from integrity.hub.pages.findings import HubFindingPages
+from integrity.hub.pages.monitoring import HubMonitoring
+from integrity.hub.pages.overview import HubOverview
+from integrity.hub.pages.sets import SetPages
+from integrity.hub.pages.site import HubSite
+from integrity.web.app import find_hosts
+from integrity.web.frame import Troubles, put_together
+from integrity.web.pages.access import Access
+from integrity.web.passwords import LoginThrottle
+from integrity.web.security import GuardAdvice, Sessions
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from integrity.config import Config
+    from integrity.hub.database import HubDatabase
+    from integrity.web.passwords import PasswordStore
+
+_TROUBLES = Troubles(
+    {HubDatabaseAway: "The database of the hub does not answer; load this page again in a moment"},
+    "The database of the hub can't be used",
+)
+_ADVICE = GuardAdvice("set [hub_server] public_url to a URL with it", "[hub_server] token_file")
+
+
+def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, token: str) -> ASGIApp:
+    """
+    Return the application.
+
+    Args:
+        config: of the hub.
+        database: open.
+        passwords: of the log-in.
+        token: bearer token of ``/metrics`` and ``/api``; empty: none.
+    """
+    settings = config.hub_server
+    site = HubSite(database, settings.silent_after_s, public_url=settings.public_url)
+    is_secure = bool(settings.certificate) or settings.public_url.startswith("https:")
+    sessions = Sessions(passwords)
+    pages = (
+        Access(site, passwords, sessions, LoginThrottle(), is_secure=is_secure),
+        HubOverview(site),
+        BoxPages(site),
+        SetPages(site),
+        HubFindingPages(site),
+        AuditPages(site),
+        HubMonitoring(site),
+        HubApi(site),
+    )
+    return put_together(
+        site,
+        pages,
+        _TROUBLES,
+        sessions=sessions,
+        hosts=find_hosts(settings.listen, settings.public_url, site.hostname),
+        advice=_ADVICE,
+        token=token,
+        is_secure=is_secure,
+    )

@@ -1,0 +1,211 @@
+"""The findings of the hub: the list, one with the evidence of each member, and the forms that acknowledge and mute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from integrity.alerts.wording import damaged_places
+from integrity.hub import audit
+from integrity.hub.boxes import find_boxes
+from integrity.hub.finding_list import (
+    HubFindingFilter,
+    MemberEvidence,
+    is_problem,
+    page_findings,
+    read_evidence,
+    read_examples,
+)
+from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
+from integrity.hub.kinds import HUB_KINDS, HubFindingKind
+from integrity.hub.replica_sets import count_hub_findings, load_sets
+from integrity.views.explain import READ_HOW
+from integrity.views.text import local_time
+from integrity.web.drawings import BlockMap, map_damage
+from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
+from integrity.web.query import read_at, read_number, read_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import sqlalchemy as sa
+    from starlette.requests import Request
+
+    from integrity.hub.pages.site import HubSite
+
+_PAGE = 100
+_DAY_S = 86400
+_SMALLEST_BLOCK = 64 << 10
+_LARGEST_NUMBER = (1 << 63) - 1
+
+HOLDINGS = {
+    "good": "intact, as far as the box knows",
+    "doubtful": "a finding leaves doubt about the content",
+    "damaged": "DAMAGED",
+    "contested": "changed, though it should not have",
+    "lost": "unreadable or gone",
+    "absent": "does not have the file",
+    "excluded": "excludes the file",
+}
+
+
+class DamageMap(NamedTuple):
+    """The damaged blocks of a file on one box, and the same in words."""
+
+    box: str
+    blocks: BlockMap
+    damage: str
+
+
+class HubFindingPages:
+    """The pages about findings of the hub."""
+
+    def __init__(self, site: HubSite) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (
+            read_at("/findings", self.show_list),
+            read_at("/findings/{finding_id:int}", self.show_finding),
+            Route("/actions/ack", self.acknowledge, methods=["POST"]),
+            Route("/actions/mute", self.mute, methods=["POST"]),
+        )
+
+    def show_list(self, request: Request) -> Response:
+        """Show a page of the list, as its filters say."""
+        with self._site.read() as c:
+            wanted = read_filter(c, request)
+            found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
+            counts, sets, boxes = count_hub_findings(c), load_sets(c), find_boxes(c)
+        shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
+        return self._site.render(
+            request,
+            "hub_findings.html",
+            title="Findings",
+            findings=shown,
+            total=sum(counts.values()),
+            kinds=[(kind, HUB_KINDS[kind].phrase.many) for kind in HUB_KINDS],
+            sets=[one.name for one in sets],
+            boxes=[one.name for one in boxes],
+            asked={key: asked.get(key, "") for key in ("kind", "set", "box", "state")},
+            more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
+            query=f"?{urlencode(asked)}" if asked else "",
+        )
+
+    def show_finding(self, request: Request) -> Response:
+        """Show one finding."""
+        with self._site.read() as c:
+            finding = get_known(c, request)
+        evidence = read_evidence(finding)
+        return self._site.render(
+            request,
+            "hub_finding.html",
+            title=f"Finding {finding.id}",
+            finding=finding,
+            is_open=finding.resolved_at is None,
+            is_problem=is_problem(finding),
+            evidence=evidence,
+            holdings=HOLDINGS,
+            read_how=READ_HOW,
+            examples=read_examples(finding),
+            maps=list(map_blocks_of(evidence)),
+        )
+
+    async def acknowledge(self, request: Request) -> Response:
+        """Stop the reminders of a finding."""
+        form = await read_form(request)
+
+        def change(c: sa.Connection, number: int, now: int) -> str:
+            acknowledge(c, number, now)
+            return "Acknowledged: no more reminders until it changes."
+
+        return await run_in_threadpool(self._decide, request, "acknowledge", read_finding_id(form), change)
+
+    async def mute(self, request: Request) -> Response:
+        """Stop the reminders of a finding for some days."""
+        form = await read_form(request)
+        days = read_days(form)
+
+        def change(c: sa.Connection, number: int, now: int) -> str:
+            until = now + days * _DAY_S
+            mute(c, number, until, now)
+            return f"Muted: no reminders until {local_time(until)}."
+
+        return await run_in_threadpool(self._decide, request, "mute", read_finding_id(form), change)
+
+    def _decide(
+        self, request: Request, verb: str, number: int, change: Callable[[sa.Connection, int, int], str]
+    ) -> Response:
+        """Change a finding, and write the audit log in the same transaction."""
+        now = self._site.now
+        try:
+            with self._site.database.transaction() as c:
+                done = change(c, number, now)
+                audit.record(
+                    c,
+                    at=now,
+                    who=PAGE_OWNER,
+                    address=find_address(request),
+                    verb=verb,
+                    subject=f"finding {number}",
+                    outcome=done,
+                )
+        except NoSuchFinding as error:
+            return self._site.render_error(request, 409, "This was not done", str(error))
+        return self._site.render(request, "done.html", title="Done", message=done, back=f"/findings/{number}")
+
+
+def get_known(c: sa.Connection, request: Request) -> HubFinding:
+    """
+    Return the finding that a URL names.
+
+    Raises:
+        HTTPException: 404, there is none.
+    """
+    number = min(int(request.path_params["finding_id"]), _LARGEST_NUMBER)
+    try:
+        return get_finding(c, number)
+    except NoSuchFinding as error:
+        raise HTTPException(404, str(error)) from error
+
+
+def read_filter(c: sa.Connection, request: Request) -> HubFindingFilter:
+    """
+    Return which findings a query asks for: ``kind``, ``set``, ``box`` (names), ``state=all``.
+
+    Raises:
+        HTTPException: 404, there is no such set or box.
+    """
+    set_name, box_name = request.query_params.get("set", ""), request.query_params.get("box", "")
+    return HubFindingFilter(
+        kind=read_word(request, "kind", HubFindingKind),
+        set_id=_find_id({one.name: one.id for one in load_sets(c)}, set_name) if set_name else None,
+        box_id=_find_id({one.name: one.id for one in find_boxes(c)}, box_name) if box_name else None,
+        include_resolved=request.query_params.get("state") == "all",
+    )
+
+
+def _find_id(ids: dict[str, int], name: str) -> int:
+    if name not in ids:
+        raise HTTPException(404, "there is no set or box with this name")
+    return ids[name]
+
+
+def map_blocks_of(evidence: Sequence[MemberEvidence]) -> Iterable[DamageMap]:
+    """Yield the map of the damaged blocks of each member that has some."""
+    for member in evidence:
+        for report in member.reports:
+            size, block = member.size_bytes, report.block_size_bytes
+            if size is None or block < _SMALLEST_BLOCK or not (report.blocks or report.ranges):
+                continue  # smaller blocks are no box's: it could have the hub draw anything
+            inside = [number for number in report.blocks if number * block < size]
+            unreadable = report.ranges if report.is_unreadable else ()
+            is_elsewhere = any(other.is_source for other in evidence)
+            blocks = map_damage(size, block, inside, unreadable, is_elsewhere=is_elsewhere)
+            yield DamageMap(member.box, blocks, damaged_places(inside, block, report.ranges) or "")

@@ -1,0 +1,112 @@
+"""The first page: how all boxes are, and a card for each, the worst first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from integrity.catalog.coverage import Age
+from integrity.config import format_duration, format_size
+from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
+from integrity.hub.fleet_sentence import describe_gap, sum_up_fleet
+from integrity.hub.pages.sets import pair_agreements
+from integrity.hub.replica_sets import count_hub_findings, load_sets
+from integrity.views.text import count
+from integrity.web.drawings import BarPart, layout_bar
+from integrity.web.query import read_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from integrity.hub.pages.site import HubSite
+
+_MOST_CARDS = 60
+_MOST_SETS = 20
+_WORDS = {
+    Age.DAY: "verified within a day",
+    Age.WEEK: "verified within a week",
+    Age.KEPT: "verified as promised",
+    Age.OVERDUE: "overdue",
+    Age.NEVER: "not read again since recorded",
+}
+
+
+class BoxCard(NamedTuple):
+    """What the card of a box shows. ``gap``: why it is not known to be well, if it does not say so itself."""
+
+    status: BoxStatus
+    bar: list[BarPart]
+    gap: str
+
+
+class HubOverview:
+    """The first page."""
+
+    def __init__(self, site: HubSite) -> None:
+        self._site = site
+
+    def routes(self) -> Sequence[Route]:
+        """Return the route of the page."""
+        return (read_at("/", self.show),)
+
+    def show(self, request: Request) -> Response:
+        """Show the page."""
+        now = self._site.now
+        with self._site.read() as c:
+            fleet = load_fleet(c, now, self._site.silent_after_s)
+            sets, kinds = load_sets(c), count_hub_findings(c)
+        boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
+        boxes.sort(key=lambda one: HEALTH_ORDER[one.health])
+        numbers = Counter(one.health for one in boxes)
+        return self._site.render(
+            request,
+            "hub_overview.html",
+            title="Overview",
+            sentence=sum_up_fleet(fleet, kinds, sets, now),
+            kinds=kinds,
+            cards=[make_card(one) for one in boxes[:_MOST_CARDS]],
+            total=len(boxes),
+            numbers=[(health, numbers[health]) for health in BoxHealth if numbers[health]],
+            sets=pair_agreements(sorted(sets, key=lambda one: not one.kinds)[:_MOST_SETS], fleet),
+            set_count=len(sets),
+        )
+
+
+def make_card(one: BoxStatus) -> BoxCard:
+    """Collect what the card of a box shows."""
+    is_said = one.health is not BoxHealth.GAP or one.box.state == "gap"
+    return BoxCard(one, make_box_bar(one), "" if is_said else describe_gap(one))
+
+
+def make_box_bar(one: BoxStatus) -> list[BarPart]:
+    """
+    Lay out how long ago the bytes of a box were verified.
+
+    Each folder counts as a whole, with the file in it that waits longest. Of a silent box nothing is known: what was
+    verified when it last reported may have been lost since.
+    """
+    if one.is_silent:
+        silence = format_duration(one.now - (one.box.seen_at or one.now))
+        size = f"{format_size(one.bytes)}, {count(one.files, 'file')}"
+        return layout_bar([("never", f"not known, no report for {silence}: {size}", max(one.bytes, 1))])
+    files, sizes = Counter[Age](), Counter[Age]()
+    for root in one.roots:
+        age = one.age_of(root)
+        if age is not None:
+            files[age] += root.file_count
+            sizes[age] += root.byte_count
+    parts = [
+        (
+            age.value,
+            f"{words}: {format_size(sizes[age])}, {count(files[age], 'file')}",
+            max(sizes[age], 1) if files[age] else 0,
+        )
+        for age, words in _WORDS.items()
+    ]
+    # How large the files with findings are is not reported: the part is as narrow as one that can be seen.
+    return layout_bar([*parts, ("problem", count(one.finding_count, "open finding"), int(one.finding_count > 0))])

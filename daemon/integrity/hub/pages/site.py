@@ -1,0 +1,117 @@
+"""
+What all pages of a hub share: its database, when a box counts as silent, and templates.
+
+I1  A page that only reads has a transaction of its own that can't write; it sees one state of the database.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from integrity.hub.finding_list import is_problem
+from integrity.hub.fleet import BoxHealth, BoxStatus
+from integrity.hub.fleet_sentence import shorten
+from integrity.views.explain import exact_time
+from integrity.views.sentence import Gravity
+from integrity.web.rendering import Renderer
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from integrity.hub.database import HubDatabase
+
+_PLACES = (
+    ("/boxes", "Boxes"),
+    ("/sets", "Replica sets"),
+    ("/findings", "Findings"),
+    ("/audit", "Audit log"),
+)
+
+HEALTH_WORDS = {
+    BoxHealth.PROBLEM: "problem",
+    BoxHealth.SILENT: "stopped reporting",
+    BoxHealth.GAP: "not everything is checked",
+    BoxHealth.WAITING: "has not reported yet",
+    BoxHealth.OK: "well",
+    BoxHealth.REVOKED: "may not report",
+}
+_GRAVITIES = {
+    BoxHealth.PROBLEM: Gravity.PROBLEM,
+    BoxHealth.OK: Gravity.GOOD,
+}
+
+
+class HubSite(Renderer):
+    """
+    What all pages of a hub share.
+
+    Args:
+        database: open.
+        silent_after_s: a box that does not report for longer counts as silent.
+        public_url: URL under which boxes and browsers reach the hub; empty: not said.
+        clock: seconds UTC.
+    """
+
+    def __init__(
+        self,
+        database: HubDatabase,
+        silent_after_s: int,
+        *,
+        public_url: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(("integrity.hub", "integrity.web"), _PLACES, "integrity-hub")
+        self.database = database
+        self.silent_after_s = silent_after_s
+        self.public_url = public_url
+        self._clock = clock
+        self.templates.globals["public_url"] = public_url
+        self.templates.filters |= {
+            "health": HEALTH_WORDS.__getitem__,
+            "box_gravity": find_box_gravity,
+            "finding_gravity": lambda finding: "is-bad" if is_problem(finding) else "is-warn",
+            "short": shorten,
+            "exact_time": exact_time,
+            "box_url": box_url,
+            "set_url": set_url,
+        }
+
+    @property
+    def has_actions(self) -> bool:
+        """Acknowledging and muting change nothing on a box, so whoever has logged in may do it."""
+        return True
+
+    @property
+    def now(self) -> int:
+        """The time, seconds UTC."""
+        return int(self._clock())
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """
+        Read the database (I1).
+
+        Raises:
+            HubDatabaseAway: it does not answer; a page says so.
+        """
+        with self.database.read() as c:
+            yield c
+
+
+def find_box_gravity(one: BoxStatus) -> Gravity:
+    """Return the color of a box."""
+    return _GRAVITIES.get(one.health, Gravity.WARNING)
+
+
+def box_url(name: str) -> str:
+    """Return the page of a box."""
+    return f"/boxes/{quote(name, safe='')}"
+
+
+def set_url(name: str) -> str:
+    """Return the page of a replica set, whose name may be any text."""
+    return f"/sets/{quote(name, safe='')}"

@@ -1,0 +1,128 @@
+"""The replica sets: their members, when they were last compared, and what is unresolved about them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.hub import schema
+from integrity.hub.fleet import BoxRoot, BoxStatus, find_box_roots
+from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
+from integrity.views.sentence import Gravity
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """
+    A replica set.
+
+    Attributes:
+        id: its number.
+        name: as its members report it: any text.
+        created_at: when a box first reported it.
+        voted_at: when its last vote was completed; None: none yet.
+        vote_ms: how long that took.
+        members: the roots that boxes report in it now.
+        kinds: unresolved findings about it.
+    """
+
+    id: int
+    name: str
+    created_at: int
+    voted_at: int | None
+    vote_ms: int | None
+    members: tuple[BoxRoot, ...]
+    kinds: Counter[HubFindingKind]
+
+
+class Agreement(NamedTuple):
+    """Whether the members of a set are known to agree; gravity None: nothing can be said."""
+
+    gravity: Gravity | None
+    text: str
+
+
+def describe_agreement(one: SetStatus, fleet: Mapping[int, BoxStatus]) -> Agreement:
+    """
+    Say whether the members of a set agree, as far as it is known.
+
+    Args:
+        one: the set.
+        fleet: the status of each box, by number.
+    """
+    if one.kinds:
+        return Agreement(Gravity.PROBLEM, describe_hub_kinds(one.kinds))
+    if len(one.members) < 2:
+        return Agreement(None, "nothing to compare with")
+    if one.voted_at is None:
+        return Agreement(None, "not compared yet")
+    silent = sum(fleet[root.box_id].is_silent for root in one.members)
+    if silent:
+        return Agreement(Gravity.WARNING, f"no difference is known, but {count_boxes(silent)} stopped reporting")
+    if any(root.settled_at is None for root in one.members):
+        return Agreement(Gravity.WARNING, "no difference is known, but not all files were reported yet")
+    return Agreement(Gravity.GOOD, "all boxes agree")
+
+
+def describe_hub_kinds(kinds: Counter[HubFindingKind]) -> str:
+    """Write how many findings of the hub there are of each kind, the gravest first."""
+    parts = []
+    for kind, number in sorted(kinds.items(), key=lambda item: HUB_GRAVITY[item[0]]):
+        phrase = HUB_KINDS[kind].phrase
+        parts.append(f"{number:,} {phrase.one if number == 1 else phrase.many}")
+    return ", ".join(parts)
+
+
+def count_boxes(number: int) -> str:
+    """Write "1 box", "3 boxes"."""
+    return f"{number:,} {'box' if number == 1 else 'boxes'}"
+
+
+def load_sets(c: sa.Connection) -> list[SetStatus]:
+    """Return all sets by name, those without members too."""
+    return _load(c, sa.select(schema.replica_set).order_by(schema.replica_set.c.name), None)
+
+
+def find_set(c: sa.Connection, name: str) -> SetStatus | None:
+    """Return the set of a name; None: there is none."""
+    query = sa.select(schema.replica_set).where(schema.replica_set.c.name == name)
+    row = c.execute(query).first()
+    return None if row is None else _load(c, query, row.id)[0]
+
+
+def count_hub_findings(c: sa.Connection) -> Counter[HubFindingKind]:
+    """Return how many findings of the hub are unresolved, by kind."""
+    finding = schema.finding
+    query = sa.select(finding.c.kind, sa.func.count()).where(finding.c.resolved_at.is_(None)).group_by(finding.c.kind)
+    return Counter({HubFindingKind(kind): number for kind, number in c.execute(query)})
+
+
+def _load(c: sa.Connection, query: sa.Select[Any], set_id: int | None) -> list[SetStatus]:
+    members: dict[int, list[BoxRoot]] = defaultdict(list)
+    for one in find_box_roots(c, set_id=set_id):
+        if one.set_id is not None:
+            members[one.set_id].append(one)
+    kinds = _count_by_set(c, set_id)
+    return [
+        SetStatus(row.id, row.name, row.created_at, row.voted_at, row.vote_ms, tuple(members[row.id]), kinds[row.id])
+        for row in c.execute(query)
+    ]
+
+
+def _count_by_set(c: sa.Connection, set_id: int | None) -> defaultdict[int, Counter[HubFindingKind]]:
+    finding = schema.finding
+    query = (
+        sa.select(finding.c.set_id, finding.c.kind, sa.func.count())
+        .where(finding.c.resolved_at.is_(None), finding.c.set_id.is_not(None))
+        .group_by(finding.c.set_id, finding.c.kind)
+    )
+    if set_id is not None:
+        query = query.where(finding.c.set_id == set_id)
+    counts: defaultdict[int, Counter[HubFindingKind]] = defaultdict(Counter)
+    for found_id, kind, number in c.execute(query):
+        counts[found_id][HubFindingKind(kind)] += number
+    return counts

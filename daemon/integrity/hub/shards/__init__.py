@@ -1,0 +1,1 @@
+"""Shared trees: cut into shards that many workers read, each with a catalog of its own."""

@@ -1,0 +1,140 @@
+"""
+The calls of workers of shared trees: ``/hub/v1/shards/...``. What every call of a box passes first is in ``hub.api``.
+
+Catalogs arrive in parts of the size of other bodies, so neither memory nor the time of a call grows with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from integrity.errors import AppError, ProtocolError
+from integrity.hub.admission import Refused
+from integrity.hub.api import PREFIX, BoxCall, BoxGuard, show_error
+from integrity.hub.reported import require_version
+from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
+from integrity.hub.shards.store import UploadRefused
+from integrity.hub.shards.workers import ShardRefused
+from integrity.jobs.shards.messages import VisitResult, read_message
+from integrity.reporting.protocol import JsonObject, decode, decode_lines
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_LONGEST_TROUBLE = 2000
+_NO_SHARDS = (
+    "this hub has no shared trees, which need PostgreSQL: set [hub_server] database to its URL there, then run:"
+    " integrity hub migrate"
+)
+
+
+class ShardApi:
+    """
+    The calls of workers.
+
+    Args:
+        hub: does what they ask; None: this hub has no shared trees.
+        guard: what each call passes first.
+    """
+
+    def __init__(self, hub: ShardHub | None, guard: BoxGuard) -> None:
+        self._hub = hub
+        self._guard = guard
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        calls: dict[str, Callable[[ShardHub, BoxCall], JsonObject]] = {
+            "join": lambda hub, call: hub.join(call.reporter.box_id, _read(call)),
+            "take": lambda hub, call: hub.take(call.reporter.box_id, _read(call)),
+            "beat": _beat,
+            "survey": _survey,
+            "release": _release,
+            "store": _store,
+            "finish": _finish,
+        }
+        routes = [
+            Route(f"{PREFIX}/shards/{name}", partial(self._guard.answer, self._refusing(call)), methods=["POST"])
+            for name, call in calls.items()
+        ]
+        return [*routes, Route(f"{PREFIX}/shards/fetch", self._fetch, methods=["POST"])]
+
+    def _refusing(self, act: Callable[[ShardHub, BoxCall], JsonObject]) -> Callable[[BoxCall], JsonObject]:
+        def answer(call: BoxCall) -> JsonObject:
+            try:
+                return act(self._require_hub(), call)
+            except ShardRefused as error:
+                raise Refused(409, error.code, str(error)) from error
+            except UploadRefused as error:
+                raise Refused(409, "bad_upload", str(error)) from error
+
+        return answer
+
+    async def _fetch(self, request: Request) -> Response:
+        """Send the stored catalog of a shard."""
+        try:
+            reporter = await self._guard.identify(request)
+            body = decode(await request.body())
+            hub, call = self._require_hub(), HeldJob.read(reporter.box_id, body)
+            path = await self._guard.in_thread(hub.find_catalog, call)
+        except ShardRefused as error:
+            return show_error(request, Refused(409, error.code, str(error)))
+        except (Refused, AppError) as error:
+            return show_error(request, error)
+        return FileResponse(path.decode(), media_type="application/octet-stream")
+
+    def _require_hub(self) -> ShardHub:
+        if self._hub is None:
+            raise Refused(409, "no_shards", _NO_SHARDS)
+        return self._hub
+
+
+def _read(call: BoxCall) -> JsonObject:
+    value = decode(call.body)
+    require_version(value)
+    return value
+
+
+def _beat(hub: ShardHub, call: BoxCall) -> JsonObject:
+    body = _read(call)
+    return hub.beat(HeldJob.read(call.reporter.box_id, body), read_number(body, "done_bytes"))
+
+
+def _survey(hub: ShardHub, call: BoxCall) -> JsonObject:
+    body = _read(call)
+    return hub.accept_survey(HeldJob.read(call.reporter.box_id, body), _read_digest(body))
+
+
+def _release(hub: ShardHub, call: BoxCall) -> JsonObject:
+    body = _read(call)
+    trouble = body.get("trouble")
+    text = trouble[:_LONGEST_TROUBLE] if isinstance(trouble, str) else None
+    return hub.release(HeldJob.read(call.reporter.box_id, body), text)
+
+
+def _store(hub: ShardHub, call: BoxCall) -> JsonObject:
+    """Receive a part of a file: a line with its place, then the data."""
+    line, _, data = call.body.partition(b"\n")
+    header = decode(line)
+    require_version(header)
+    job = HeldJob.read(call.reporter.box_id, header)
+    offset, size = read_number(header, "offset"), read_number(header, "size")
+    return hub.receive(job, _read_digest(header), offset, size, data)
+
+
+def _finish(hub: ShardHub, call: BoxCall) -> JsonObject:
+    header, *findings = [*decode_lines(call.body)] or [{}]
+    require_version(header)
+    job, result = HeldJob.read(call.reporter.box_id, header), read_message(VisitResult, header)
+    return hub.finish(job, result, findings)
+
+
+def _read_digest(body: JsonObject) -> str:
+    value = body.get("digest")
+    if not isinstance(value, str) or not is_digest(value):
+        raise ProtocolError("digest is none: 64 hexadecimal digits")
+    return value

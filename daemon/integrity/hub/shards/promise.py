@@ -1,0 +1,145 @@
+"""The promise of a shared tree: every byte is read within ``verify_every``; whether it is kept, and what would help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from integrity.config import format_size, spell_duration
+from integrity.hub.shards.schema import shard, shard_worker, shared_tree
+
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class TreePromise:
+    """
+    How far a tree is verified.
+
+    Args:
+        name: of the tree.
+        verify_every_s: the promise.
+        is_surveyed: it was cut into shards.
+        shards: number of shards.
+        unread_shards: of them, without any catalog yet.
+        overdue_shards: of them, with a file that was not verified in time.
+        files: recorded files.
+        bytes: their sizes, added up.
+        oldest_at: when the file was verified that waits longest; None: no file.
+        workers: that called within the lease.
+        boxes: that worked within the last day.
+        needed_bytes_per_s: to read everything in time.
+        measured_bytes_per_s: of one worker; None: not known yet.
+    """
+
+    tree_id: int
+    name: str
+    verify_every_s: int
+    is_surveyed: bool
+    shards: int
+    unread_shards: int
+    overdue_shards: int
+    files: int
+    bytes: int
+    oldest_at: int | None
+    workers: int
+    boxes: int
+    needed_bytes_per_s: float
+    measured_bytes_per_s: float | None
+
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether the boxes could not keep the promise even if they read day and night."""
+        rate = self.measured_bytes_per_s
+        return rate is not None and self.boxes > 0 and rate * self.boxes < self.needed_bytes_per_s
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether everything was verified in time, and will be as far as is known."""
+        return not self.overdue_shards and not self.is_too_slow
+
+    def describe(self, now: int) -> str:
+        """Return the state of the promise in a sentence or two."""
+        every = spell_duration(self.verify_every_s)
+        if not self.is_surveyed:
+            return "Not surveyed yet: no worker has listed its folders."
+        if self.overdue_shards:
+            late = "" if self.oldest_at is None else f"; the oldest verification is {_days(now - self.oldest_at)} old"
+            head = f"{self.overdue_shards:,} of {self.shards:,} shards were not verified within {every}{late}."
+        elif self.is_too_slow:
+            head = f"Will not be verified within {every}."
+        else:
+            head = f"All files were verified within the last {every}."
+        return f"{head} {self._describe_speed()}".strip()
+
+    def _describe_speed(self) -> str:
+        rate = self.measured_bytes_per_s
+        if not self.workers:
+            return "No worker reads it now."
+        if rate is None:
+            return f"Workers: {self.workers}."
+        needed, can = format_size(int(self.needed_bytes_per_s)), format_size(int(rate * self.boxes))
+        text = f"It needs {needed}/s; {self.boxes} boxes manage {can}/s together"
+        if not self.is_too_slow:
+            return f"{text}."
+        return f"{text}: add {self._missing_boxes()} more, or a longer verify_every."
+
+    def _missing_boxes(self) -> int:
+        rate = self.measured_bytes_per_s or 1.0
+        return max(1, int(-(-(self.needed_bytes_per_s - rate * self.boxes) // rate)))
+
+
+def _days(seconds: int) -> str:
+    return f"{max(0, seconds) // _DAY_S:,} days"
+
+
+def find_promises(c: sa.Connection, lease_s: int, now: int, *where: sa.ColumnElement[bool]) -> list[TreePromise]:
+    """Return the promise of each tree, by name."""
+    return [
+        _find_promise(c, tree, lease_s, now)
+        for tree in c.execute(sa.select(shared_tree).where(*where).order_by(shared_tree.c.name)).all()
+    ]
+
+
+def _find_promise(c: sa.Connection, tree: sa.Row[tuple[object, ...]], lease_s: int, now: int) -> TreePromise:
+    mine = shard.c.tree_id == tree.id
+    is_late = sa.func.coalesce(shard.c.oldest_at, now) < now - tree.verify_every_s
+    is_unread = shard.c.version == 0
+    is_never = sa.and_(is_unread, shard.c.created_at < now - tree.verify_every_s)
+    count = sa.func.count()
+    sums = c.execute(
+        sa.select(
+            count.label("shards"),
+            count.filter(is_unread).label("unread"),
+            count.filter(sa.or_(is_late, is_never)).label("overdue"),
+            *(sa.func.coalesce(sa.func.sum(shard.c[name]), 0).label(name) for name in _SUMMED),
+            sa.func.min(shard.c.oldest_at).label("oldest_at"),
+        ).where(mine)
+    ).one()
+    here = shard_worker.c.tree_id == tree.id
+    workers, boxes = (
+        c.execute(sa.select(sa.func.count(what)).where(here, shard_worker.c.seen_at > now - within_s)).scalar_one()
+        for what, within_s in ((shard_worker.c.id, lease_s), (shard_worker.c.box_id.distinct(), _DAY_S))
+    )
+    measured = int(sums.read_bytes) * 1000 / int(sums.read_ms) if sums.read_ms and sums.read_bytes else None
+    readable = int(sums.byte_count) - int(sums.apart_bytes)
+    return TreePromise(
+        tree_id=tree.id,
+        name=tree.name,
+        verify_every_s=tree.verify_every_s,
+        is_surveyed=tree.surveyed_at is not None,
+        shards=sums.shards,
+        unread_shards=sums.unread,
+        overdue_shards=sums.overdue,
+        files=int(sums.file_count),
+        bytes=int(sums.byte_count),
+        oldest_at=sums.oldest_at,
+        workers=workers,
+        boxes=boxes,
+        needed_bytes_per_s=readable / tree.verify_every_s,
+        measured_bytes_per_s=measured,
+    )
+
+
+_SUMMED = "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"

@@ -1,0 +1,90 @@
+"""
+The tables of shared trees. They are created by the hub's migrations with all others.
+
+S1  Each folder of a tree is in at most one row of ``shard_folder``; a name belongs to the shard with the deepest folder
+    above it.
+S2  ``shard.version`` counts the catalogs that were stored of a shard. It grows by one with each, in the transaction
+    that names the catalog's file, and only for the worker that holds the shard's job (queue.py).
+S3  Each shard has exactly one job, which is created with it and never ends: it waits for its time, or a worker has it.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from integrity.hub.schema import column_blob, column_id, column_int, column_text, metadata
+
+shared_tree = sa.Table(
+    "shared_tree",
+    metadata,
+    column_id("number of the tree"),
+    column_text("name", "[[root]] shared of its workers"),
+    column_int("created_at", "when the first worker came"),
+    column_int("inode", "inode number of its top folder: a worker that sees another one has mounted something else"),
+    column_text("settings", "the root's settings that all workers must agree on, JSON"),
+    column_int("verify_every_s", "the promise: every byte is read within this time"),
+    column_int("surveyed_at", "when it was cut into shards; null: not yet", null=True),
+    sa.UniqueConstraint("name"),
+)
+
+shard = sa.Table(
+    "shard",
+    metadata,
+    column_id("number of the shard"),
+    column_int("tree_id", "its tree", sa.ForeignKey("shared_tree.id")),
+    column_int("job_id", "its job in the queue of the tree (S3)"),
+    column_int("version", "number of catalogs that were stored (S2); 0: none yet"),
+    column_text("digest", "BLAKE3 of the stored catalog, which is also its file's name; null: none yet", null=True),
+    column_text("former_digest", "of the catalog before; null: none", null=True),
+    column_int("stored_by", "the worker that stored it; null: none yet", null=True),
+    column_int("created_at", "when it was cut"),
+    column_int("round_at", "when the present or last round of reading began; null: none yet", null=True),
+    column_int("is_complete", "1: that round is over; 0: another visit continues it"),
+    column_int("visited_at", "when a worker last stored its catalog; null: never", null=True),
+    column_int("due_at", "when a worker should have it next"),
+    column_int("file_count", "recorded files"),
+    column_int("byte_count", "their sizes, added up"),
+    column_int("oldest_at", "when the file was verified that waits longest; null: no file", null=True),
+    column_int("apart_bytes", "bytes that can't be verified, as findings say"),
+    column_int("read_bytes", "what the last visit read"),
+    column_int("read_ms", "how long that took"),
+    column_text("trouble", "why the last worker gave it back; null: it did not", null=True),
+)
+sa.Index("shard_tree", shard.c.tree_id, shard.c.due_at)
+
+shard_folder = sa.Table(
+    "shard_folder",
+    metadata,
+    column_int("tree_id", "the tree", sa.ForeignKey("shared_tree.id")),
+    column_blob("path", "a folder of the shard, relative to the tree; empty: the top"),
+    column_int("shard_id", "the shard", sa.ForeignKey("shard.id")),
+    sa.PrimaryKeyConstraint("tree_id", "path"),
+)
+sa.Index("shard_folder_shard", shard_folder.c.shard_id)
+
+shard_finding = sa.Table(
+    "shard_finding",
+    metadata,
+    column_int("shard_id", "the shard", sa.ForeignKey("shard.id")),
+    column_int("number", "number of the finding in its catalog"),
+    column_blob("path", "relative to the tree; empty: about no file"),
+    column_text("kind", "FindingKind, as text: a newer worker may know more"),
+    column_int("opened_at", "by the clock of the worker"),
+    column_text("body", "the object of `findings --json`, JSON"),
+    sa.PrimaryKeyConstraint("shard_id", "number"),
+)
+sa.Index("shard_finding_path", shard_finding.c.path)
+
+shard_worker = sa.Table(
+    "shard_worker",
+    metadata,
+    column_int("id", "number of the worker, given by the queue"),
+    column_int("tree_id", "the tree that it reads", sa.ForeignKey("shared_tree.id")),
+    column_int("box_id", "the box that it runs on", sa.ForeignKey("box.id")),
+    column_int("began_at", "when it came"),
+    column_int("seen_at", "its last call"),
+    column_int("shard_id", "the shard that it has; null: none, or the survey", null=True),
+    column_int("done_bytes", "what it read of the shard so far"),
+    sa.PrimaryKeyConstraint("id"),
+)
+sa.Index("shard_worker_tree", shard_worker.c.tree_id)

@@ -1,0 +1,239 @@
+"""
+What the hub does for workers of shared trees: one method for each call, in transactions of its own.
+
+Any thread may call it. Several processes may, too: all state is in the database and in the store.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from integrity.errors import HubDatabaseError, ProtocolError
+from integrity.hub.shards import tree_findings, visits, workers
+from integrity.hub.shards.schema import shard
+from integrity.hub.shards.store import ShardStore
+from integrity.hub.shards.workers import ShardLimits, ShardRefused
+from integrity.hub.work import HubDuty
+from integrity.jobs.shards.messages import TreeOffer, VisitResult, read_message, write_message
+from integrity.jobs.shards.survey import Size
+from integrity.reporting.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from integrity.config import Config
+    from integrity.hub.database import HubDatabase
+
+_MOST_FOLDERS = 5_000_000
+_MOST_BYTES = 2 << 30
+"""Of a packed catalog: ten times what one of 100,000 files and 500 GB takes."""
+
+_BEATS = 4
+"""A worker renews its lease so many times in the time of the lease."""
+
+_IDLE_S = 30
+_EVERY_MINUTE = "* * * * *"
+_TROUBLE_S = 300
+"""A shard that a worker could not work on waits this long, so that one that nobody can is not passed around all day."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJob:
+    """A call about a job that a worker of a box says that it has."""
+
+    box_id: int
+    worker: int
+    job: int
+
+    @classmethod
+    def read(cls, box_id: int, body: JsonObject) -> HeldJob:
+        """
+        Read it from the body of a call.
+
+        Raises:
+            ProtocolError: a number is missing.
+        """
+        return cls(box_id, read_number(body, "worker"), read_number(body, "job"))
+
+
+def read_number(body: JsonObject, name: str) -> int:
+    """
+    Return a number of a call.
+
+    Raises:
+        ProtocolError: it is missing.
+    """
+    value = body.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise ProtocolError(f"{name} is no number")
+    return value
+
+
+class ShardHub:
+    """
+    The shared trees of a hub.
+
+    Args:
+        database: PostgreSQL: the jobs of shards live in it.
+        store: for catalogs.
+        limits: how trees are cut and read.
+
+    Raises:
+        HubDatabaseError: the database is SQLite.
+    """
+
+    def __init__(
+        self,
+        database: HubDatabase,
+        store: ShardStore,
+        limits: ShardLimits,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not database.is_postgres:
+            raise HubDatabaseError(
+                "shared trees need PostgreSQL: set [hub_server] database, then: integrity hub migrate"
+            )
+        self._database = database
+        self.store = store
+        self._limits = limits
+        self._clock = clock
+        self._monotonic = monotonic
+        self._retries_from = monotonic() + limits.lease_s
+
+    def join(self, box_id: int, body: JsonObject) -> JsonObject:
+        """Add a worker; see ``workers.join``."""
+        offer = read_message(TreeOffer, body)
+        if not offer.tree or len(offer.tree) > 200:
+            raise ProtocolError("tree is no name")
+        with self._database.transaction() as c:
+            return {"worker": workers.join(c, box_id, offer, limits=self._limits, now=self._now())}
+
+    def take(self, box_id: int, body: JsonObject) -> JsonObject:
+        """Give a worker its next job; see ``workers.take``."""
+        may_retry = self._monotonic() >= self._retries_from
+        with self._database.transaction() as c:
+            worker = workers.get_worker(c, box_id, read_number(body, "worker"))
+            task = workers.take(c, worker, limits=self._limits, may_retry=may_retry, now=self._now())
+            tree_findings.check_promise(c, worker.tree_id, self._limits, self._now())
+        beat_s = self._limits.lease_s / _BEATS
+        if task is None:
+            return {"task": None, "wait_s": min(_IDLE_S, beat_s), "beat_s": beat_s}
+        return {"task": write_message(task), "beat_s": beat_s}
+
+    def beat(self, call: HeldJob, done_bytes: int) -> JsonObject:
+        """
+        Renew a lease.
+
+        Raises:
+            ShardRefused: it was lost.
+        """
+        with self._database.transaction() as c:
+            worker = workers.get_worker(c, call.box_id, call.worker)
+            workers.get_held(c, worker, call.job)
+            workers.renew(c, worker, done_bytes, self._now())
+        return {}
+
+    def find_catalog(self, call: HeldJob) -> bytes:
+        """
+        Return the path of the stored catalog of a shard that a worker has.
+
+        Raises:
+            ShardRefused: it does not have it, or there is no catalog.
+        """
+        with self._database.read() as c:
+            job = workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
+            digest = c.execute(sa.select(shard.c.digest).where(shard.c.id == job.shard_id)).scalar()
+        if digest is None or not self.store.has(digest):
+            raise ShardRefused("no_catalog", f"the store of the hub has no catalog of shard {job.shard_id}")
+        return self.store.path_of(digest)
+
+    def receive(self, call: HeldJob, digest: str, offset: int, size: int, data: bytes) -> JsonObject:
+        """
+        Receive a part of a file; see ``ShardStore.receive``.
+
+        Raises:
+            ShardRefused: the worker does not have the job; anybody with a token could fill the disk.
+        """
+        with self._database.read() as c:
+            workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
+        self.store.receive(f"{call.worker}-{call.job}", digest, offset, size, data)
+        return {}
+
+    def accept_survey(self, call: HeldJob, digest: str) -> JsonObject:
+        """Cut a tree; see ``visits.accept_survey``."""
+        folders = list(visits.read_survey(self._find_stored(digest), _MOST_FOLDERS))
+        with self._database.transaction() as c:
+            worker = workers.get_worker(c, call.box_id, call.worker)
+            visits.accept_survey(c, worker, call.job, folders, limits=self._limits, now=self._now())
+        return {}
+
+    def finish(self, call: HeldJob, result: VisitResult, findings: Sequence[JsonObject]) -> JsonObject:
+        """Take over the new version of a shard; see ``visits.accept_visit``."""
+        self._find_stored(result.digest)
+        survey = None
+        if result.survey is not None:
+            survey = list(visits.read_survey(self._find_stored(result.survey), _MOST_FOLDERS))
+        now = self._now()
+        with self._database.transaction() as c:
+            worker = workers.get_worker(c, call.box_id, call.worker)
+            paths = visits.accept_visit(c, worker, call.job, result, findings, survey, limits=self._limits, now=now)
+            tree_findings.follow(c, worker.tree_id, paths, now)
+            tree_findings.check_promise(c, worker.tree_id, self._limits, now)
+        return {}
+
+    def release(self, call: HeldJob, trouble: str | None) -> JsonObject:
+        """Take a job back; see ``workers.release``."""
+        now = self._now()
+        with self._database.transaction() as c:
+            worker = workers.get_worker(c, call.box_id, call.worker)
+            workers.release(c, worker, call.job, trouble, now + (_TROUBLE_S if trouble else 0))
+        return {}
+
+    def check(self) -> None:
+        """Check the promise of all trees, and tidy the store; called from time to time."""
+        with self._database.transaction() as c:
+            tree_findings.check_promises(c, self._limits, self._now())
+        with self._database.read() as c:
+            rows = c.execute(sa.select(shard.c.digest, shard.c.former_digest)).all()
+        self.store.prune({digest for row in rows for digest in row if digest is not None})
+
+    def _find_stored(self, digest: str) -> bytes:
+        if not is_digest(digest) or not self.store.has(digest):
+            raise ShardRefused("no_file", "the file of this digest has not arrived; send it first")
+        return self.store.path_of(digest)
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def make_shard_hub(config: Config, database: HubDatabase) -> ShardHub | None:
+    """
+    Return the shared trees of a hub; None if its database is SQLite.
+
+    Raises:
+        HubDatabaseError: the store can't be made.
+    """
+    if not database.is_postgres:
+        return None
+    settings = config.hub_server
+    folder = settings.store or os.path.join(os.path.dirname(config.catalog), b"hub-shards")
+    store = ShardStore(folder, _MOST_BYTES)
+    store.prepare()
+    size = Size(settings.shard_files, settings.shard_size_bytes)
+    return ShardHub(database, store, ShardLimits(size, settings.shard_lease_s, settings.shard_visit_s))
+
+
+def find_shard_duties(hub: ShardHub | None) -> list[HubDuty]:
+    """Return what is due again and again for shared trees."""
+    return [] if hub is None else [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check())]
+
+
+def is_digest(text: str) -> bool:
+    """Return whether a text is a digest, and so the name of a file in the store."""
+    return len(text) == 64 and all(char in "0123456789abcdef" for char in text)

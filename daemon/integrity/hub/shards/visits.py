@@ -1,0 +1,218 @@
+"""
+What a worker brings back: the survey of a tree, and new versions of the catalogs of shards.
+
+V1  A catalog is accepted only from the worker that has the shard's job, and only if it began with the stored version:
+    compare and swap. A worker that lost its lease, or one of two that work on the same version, changes nothing.
+V2  The version, what is known of the shard, its findings and its job change in one transaction.
+V3  A worker that did not hear the answer may say the same again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+import sqlalchemy as sa
+import zstandard
+
+from integrity.errors import ProtocolError
+from integrity.files.scope import Scope
+from integrity.hub.shards.cutting import cut
+from integrity.hub.shards.queue import JobsInTransaction
+from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shared_tree
+from integrity.hub.shards.workers import ShardLimits, ShardRefused, Worker, find_folders, find_round_s, get_held
+from integrity.jobs.shards.messages import VisitResult, read_survey_line, to_path
+from integrity.jobs.shards.survey import FolderSize, Size, restrict
+from integrity.reporting.protocol import JsonObject
+
+_LONGEST_LINE = 64 << 10
+_NUMBERS = "version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"
+
+
+def accept_survey(
+    c: sa.Connection, worker: Worker, job_id: int, survey: Sequence[FolderSize], *, limits: ShardLimits, now: int
+) -> None:
+    """
+    Cut a tree that a worker has surveyed, and queue its shards.
+
+    Raises:
+        ShardRefused: the worker does not have the job.
+    """
+    surveyed_at = c.execute(
+        sa.select(shared_tree.c.surveyed_at).where(shared_tree.c.id == worker.tree_id).with_for_update()
+    ).scalar_one()
+    if surveyed_at is not None:
+        return  # V3
+    if get_held(c, worker, job_id).shard_id is not None:
+        raise ShardRefused("not_yours", "this job is a shard, no survey")
+    for folders in cut(survey, [b""], limits.size):
+        shard_id = _add_shard(c, worker.tree_id, now)
+        _give_folders(c, worker.tree_id, shard_id, folders)
+    c.execute(sa.update(shared_tree).where(shared_tree.c.id == worker.tree_id).values(surveyed_at=now))
+    JobsInTransaction(c, worker.tree_id).end(job_id)
+
+
+def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> int:
+    """Add a shard with its job."""
+    numbers = dict.fromkeys(
+        ("version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"), 0
+    )
+    row = {"tree_id": tree_id, "job_id": 0, "created_at": now, "due_at": now, **numbers, **values}
+    made = c.execute(sa.insert(shard).values(row)).inserted_primary_key
+    assert made is not None
+    shard_id = int(made[0])
+    job = JobsInTransaction(c, tree_id).add_shards([shard_id])[shard_id]
+    c.execute(sa.update(shard).where(shard.c.id == shard_id).values(job_id=job))
+    return shard_id
+
+
+def _give_folders(c: sa.Connection, tree_id: int, shard_id: int, folders: Iterable[bytes]) -> None:
+    rows = [{"tree_id": tree_id, "path": path, "shard_id": shard_id} for path in folders]
+    c.execute(sa.insert(shard_folder), rows)
+
+
+def accept_visit(
+    c: sa.Connection,
+    worker: Worker,
+    job_id: int,
+    result: VisitResult,
+    findings: Sequence[JsonObject],
+    survey: Sequence[FolderSize] | None,
+    *,
+    limits: ShardLimits,
+    now: int,
+) -> set[bytes]:
+    """
+    Take over the new version of a shard's catalog; cut the shard if it grew too large.
+
+    Args:
+        findings: the open findings in the catalog, as objects of ``--json``.
+        survey: of the shard, if it is too large.
+
+    Returns:
+        The paths whose findings may have changed.
+
+    Raises:
+        ShardRefused: the worker lost the shard, or another one was faster.
+    """
+    if _was_accepted(c, worker, job_id, result):
+        return set()
+    shard_id = get_held(c, worker, job_id).shard_id
+    if shard_id is None:
+        raise ShardRefused("not_yours", "this job is the survey, no shard")
+    row = c.execute(sa.select(shard).where(shard.c.id == shard_id).with_for_update()).one()
+    if row.version != result.version:
+        raise ShardRefused("changed", f"the shard has version {row.version} now; this work began with {result.version}")
+    verify_every_s = c.execute(
+        sa.select(shared_tree.c.verify_every_s).where(shared_tree.c.id == worker.tree_id)
+    ).scalar_one()
+    due_at = row.round_at + find_round_s(verify_every_s) if result.is_complete else now
+    c.execute(sa.update(shard).where(shard.c.id == shard_id).values(_values(row, worker, result, due_at, now)))
+    paths = _replace_findings(c, shard_id, findings)
+    JobsInTransaction(c, worker.tree_id).give_back(job_id, due_at)
+    if survey is not None:
+        _cut_again(c, worker.tree_id, shard_id, survey, limits.size, now)
+    return paths
+
+
+def _was_accepted(c: sa.Connection, worker: Worker, job_id: int, result: VisitResult) -> bool:
+    """Return whether the worker says again what was accepted already (V3)."""
+    same = shard.c.job_id == job_id, shard.c.tree_id == worker.tree_id, shard.c.stored_by == worker.id
+    query = sa.select(shard.c.id).where(*same, shard.c.version == result.version + 1, shard.c.digest == result.digest)
+    return c.execute(query).first() is not None
+
+
+def _values(
+    row: sa.Row[tuple[object, ...]], worker: Worker, result: VisitResult, due_at: int, now: int
+) -> dict[str, object]:
+    return {
+        "version": result.version + 1,
+        "digest": result.digest,
+        "former_digest": row.digest,
+        "stored_by": worker.id,
+        "is_complete": int(result.is_complete),
+        "visited_at": now,
+        "due_at": due_at,
+        "file_count": result.files,
+        "byte_count": result.bytes,
+        "oldest_at": result.oldest_at,
+        "apart_bytes": result.apart_bytes,
+        "read_bytes": result.read_bytes,
+        "read_ms": result.read_ms,
+        "trouble": None,
+    }
+
+
+def _replace_findings(c: sa.Connection, shard_id: int, findings: Sequence[JsonObject]) -> set[bytes]:
+    """Replace the findings of a shard; return all paths that had or have one."""
+    mine = shard_finding.c.shard_id == shard_id
+    paths = {bytes(path) for path in c.execute(sa.select(shard_finding.c.path).where(mine)).scalars()}
+    c.execute(sa.delete(shard_finding).where(mine))
+    rows = [_read_finding(shard_id, one) for one in findings]
+    if rows:
+        c.execute(sa.insert(shard_finding), rows)
+    return paths | {bytes(row["path"]) for row in rows if isinstance(row["path"], bytes)}
+
+
+def _read_finding(shard_id: int, value: JsonObject) -> dict[str, object]:
+    match value:
+        case {
+            "number": int(number),
+            "path": str(path),
+            "kind": str(kind),
+            "opened_at": int(opened_at),
+            "body": dict(body),
+        }:
+            return {
+                "shard_id": shard_id,
+                "number": number,
+                "path": to_path(path),
+                "kind": kind,
+                "opened_at": opened_at,
+                "body": json.dumps(body),
+            }
+    raise ProtocolError("not a finding of a shard: it needs number, path, kind, opened_at and body")
+
+
+def _cut_again(
+    c: sa.Connection, tree_id: int, shard_id: int, survey: Sequence[FolderSize], limit: Size, now: int
+) -> None:
+    """Give folders of a shard that grew to new shards; each begins with a copy of its catalog, findings included."""
+    own, left_out = find_folders(c, tree_id, shard_id)
+    _, *parts = cut(restrict(survey, Scope(own, left_out)), own, limit)
+    row = c.execute(sa.select(shard).where(shard.c.id == shard_id)).one()
+    for folders in parts:
+        new_id = _add_shard(c, tree_id, now, version=row.version, digest=row.digest, oldest_at=row.oldest_at)
+        c.execute(sa.delete(shard_folder).where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(folders)))
+        _give_folders(c, tree_id, new_id, folders)
+        _move_findings(c, shard_id, new_id, Scope(*find_folders(c, tree_id, new_id)))
+
+
+def _move_findings(c: sa.Connection, from_id: int, to_id: int, scope: Scope) -> None:
+    numbers = c.execute(
+        sa.select(shard_finding.c.number, shard_finding.c.path).where(shard_finding.c.shard_id == from_id)
+    )
+    moved = [number for number, path in numbers if path and scope.covers_name(bytes(path))]
+    change = sa.update(shard_finding).where(shard_finding.c.shard_id == from_id, shard_finding.c.number.in_(moved))
+    c.execute(change.values(shard_id=to_id))
+
+
+def read_survey(path: bytes, most_lines: int) -> Iterator[FolderSize]:
+    """
+    Read a stored survey.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    with open(path, "rb") as file:
+        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+        try:
+            for _ in range(most_lines):
+                line = lines.readline(_LONGEST_LINE)
+                if not line:
+                    return
+                yield read_survey_line(json.loads(line))
+        except (ValueError, RecursionError, zstandard.ZstdError) as error:
+            raise ProtocolError(f"not a survey: {error}") from error
+    raise ProtocolError(f"a survey of more than {most_lines:,} folders")

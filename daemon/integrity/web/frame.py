@@ -1,0 +1,133 @@
+"""What surrounds the pages of a box and those of a hub: static files, the guard, and pages for errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from integrity.errors import AppError, ConfigError, printable
+from integrity.web.security import BodyTooLarge, Guard, GuardAdvice, Sessions
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp
+
+    from integrity.web.rendering import Renderer
+
+_log = logging.getLogger(__name__)
+
+_TITLES = {
+    400: "This can't be understood",
+    403: "This was not done",
+    404: "There is no such page",
+    405: "This page does not take that",
+    413: "The request is too large",
+}
+
+
+class PageGroup(Protocol):
+    """The pages about one subject."""
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """Return their routes."""
+        ...
+
+
+class Troubles(NamedTuple):
+    """Titles of the page for an error of the program: by its class, and for all others."""
+
+    titles: Mapping[type[AppError], str]
+    otherwise: str
+
+
+def put_together(
+    renderer: Renderer,
+    pages: Iterable[PageGroup],
+    troubles: Troubles,
+    *,
+    sessions: Sessions,
+    hosts: Collection[str],
+    advice: GuardAdvice,
+    token: str,
+    is_secure: bool,
+) -> ASGIApp:
+    """
+    Return the application.
+
+    Args:
+        renderer: of the pages for errors.
+        pages: with their routes.
+        troubles: how errors of the program are headed.
+        sessions: of log-ins.
+        hosts: names under which browsers may ask for the pages, in lower case.
+        advice: that refusals give.
+        token: bearer token of ``/metrics`` and ``/api``; empty: none.
+        is_secure: browsers come by HTTPS.
+    """
+    static = Mount("/static", StaticFiles(directory=str(resources.files("integrity.web") / "static")))
+    errors = _Errors(renderer, troubles)
+    app = Starlette(
+        routes=[static, *(route for page in pages for route in page.routes())],
+        exception_handlers={
+            HTTPException: errors.show_http,
+            BodyTooLarge: errors.show_too_large,
+            ClientDisconnect: errors.show_nothing,
+            AppError: errors.show_known,
+            Exception: errors.show_bug,
+        },
+    )
+    return Guard(app, hosts=hosts, sessions=sessions, advice=advice, token=token, is_secure=is_secure)
+
+
+class _Errors:
+    """The pages for what goes wrong."""
+
+    def __init__(self, renderer: Renderer, troubles: Troubles) -> None:
+        self._renderer = renderer
+        self._troubles = troubles
+
+    async def show_http(self, request: Request, error: Exception) -> Response:
+        """Show that a page does not exist, or a request can't be understood."""
+        assert isinstance(error, HTTPException)
+        if request.scope["path"].startswith("/api/"):
+            return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+        title = _TITLES.get(error.status_code, "This did not work")
+        text = error.detail if error.status_code in (400, 403) else "Go back, or begin at the overview."
+        response = self._renderer.render_error(request, error.status_code, title, text)
+        response.headers.update(error.headers or {})
+        return response
+
+    async def show_too_large(self, request: Request, _: Exception) -> Response:
+        """Show that a request was too large."""
+        response = self._renderer.render_error(request, 413, _TITLES[413], "Nothing was done.")
+        response.headers["Connection"] = "close"  # or else the server would read all that is still to come
+        return response
+
+    async def show_nothing(self, _: Request, __: Exception) -> Response:
+        """Answer a client that has gone, or was cut off, before its request was complete."""
+        return Response(status_code=400)
+
+    async def show_known(self, request: Request, error: Exception) -> Response:
+        """Show an error of the program: what is wrong, where, and what to do."""
+        if isinstance(error, ConfigError):
+            return self._renderer.render_error(request, 404, "Not known", printable(str(error)))
+        found = (text for kind, text in self._troubles.titles.items() if isinstance(error, kind))
+        title = next(found, self._troubles.otherwise)
+        return self._renderer.render_error(request, 503, title, printable(str(error)))
+
+    async def show_bug(self, request: Request, error: Exception) -> Response:
+        """Show that the page has a bug; the log has the details, the browser has none."""
+        _log.error("a bug in the page %s", printable(request.scope["path"]), exc_info=error)
+        return self._renderer.render_error(
+            request, 500, "A bug in this page", "The log has details. Nothing was changed."
+        )

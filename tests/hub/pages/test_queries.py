@@ -1,0 +1,75 @@
+"""Pages read what boxes and votes summed up: however many files and boxes there are, they ask the same questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import sqlalchemy as sa
+from tests.hub.pages.conftest import fill
+
+from integrity.hub.audit import find_entries
+from integrity.hub.box_reports import page_box_findings, page_events
+from integrity.hub.database import HubDatabase
+from integrity.hub.finding_list import HubFindingFilter, page_findings
+from integrity.hub.fleet import load_fleet
+from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
+from support.hub_rows import HubRows
+
+NOW = 2_000_000_000
+LARGE_TABLES = re.compile(r"\b(file|file_part|former_file|folder|member_folder)\b")
+
+QUESTIONS: dict[str, Callable[[sa.Connection], object]] = {
+    "fleet": lambda c: load_fleet(c, NOW, 86400),
+    "sets": load_sets,
+    "set": lambda c: find_set(c, "photos"),
+    "counts": count_hub_findings,
+    "findings": lambda c: page_findings(c, HubFindingFilter(set_id=1, box_id=2), before=9, limit=100),
+    "box findings": lambda c: page_box_findings(c, 2, before=None, limit=100),
+    "events": lambda c: page_events(c, 2, before=None, limit=100),
+    "audit": find_entries,
+}
+
+
+@contextmanager
+def listening(database: HubDatabase) -> Iterator[list[str]]:
+    """Collect the statements that are run in the block."""
+    statements: list[str] = []
+
+    def note(_: object, __: object, statement: str, *rest: object) -> None:
+        statements.append(statement)
+
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        yield statements
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_page_reads_rows_of_files(filled: HubDatabase, question: str) -> None:
+    """With 20 million of them a page that counts is a page that nobody waits for."""
+    with listening(filled) as statements, filled.read() as c:
+        assert QUESTIONS[question](c)
+
+    selects = [text for text in statements if text.startswith("SELECT")]
+    assert selects
+    assert [] == [text for text in selects if LARGE_TABLES.search(text)]
+
+
+@pytest.mark.parametrize("question", ["fleet", "sets"])
+def test_number_of_questions_does_not_grow_with_the_boxes(hub_database: HubDatabase, question: str) -> None:
+    """Two hundred boxes more, and as many sets."""
+    fill(hub_database)
+    with listening(hub_database) as few, hub_database.read() as c:
+        QUESTIONS[question](c)
+    with hub_database.transaction() as c:
+        rows = HubRows(c, NOW)
+        for number in range(200):
+            rows.add_root(rows.add_box(f"more-{number}"), b"/srv", set_id=rows.add_set(f"set {number}"))
+    with listening(hub_database) as many, hub_database.read() as c:
+        QUESTIONS[question](c)
+
+    assert len(few) == len(many)

@@ -1,0 +1,130 @@
+"""Findings about boxes themselves, and what is deleted with time, in both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.hub import schema
+from integrity.hub.box_checks import CLOCK_LIMIT_S, check_boxes
+from integrity.hub.boxes import revoke_box
+from integrity.hub.database import HubDatabase
+from integrity.hub.findings import NoSuchFinding, acknowledge, find_findings, get_finding, mute
+from integrity.hub.former import keep_former
+from integrity.hub.kinds import HubFindingKind
+from integrity.hub.retention import retain
+from integrity.model import FindingState
+from support.hubrows import DAY_S, NOW, HubRows, reported
+
+
+@pytest.fixture
+def rows(hub_database: HubDatabase) -> Iterator[HubRows]:
+    """Return the rows of an empty set."""
+    with hub_database.transaction() as c:
+        yield HubRows(c)
+
+
+def check(rows: HubRows, now: int = NOW) -> list[tuple[HubFindingKind, str | None]]:
+    """Check all boxes; return the unresolved findings."""
+    check_boxes(rows.c, now, DAY_S)
+    unresolved = schema.finding.c.resolved_at.is_(None)
+    return sorted((one.kind, one.box_name) for one in find_findings(rows.c, unresolved))
+
+
+def resolutions(rows: HubRows) -> list[str | None]:
+    """Return why findings ended."""
+    return [one.resolution for one in find_findings(rows.c, schema.finding.c.resolved_at.is_not(None))]
+
+
+def test_silent_box_is_a_finding_until_it_reports(rows: HubRows) -> None:
+    """Also one that never reported."""
+    rows.add_box("a", seen_at=NOW - DAY_S)
+    rows.add_box("b", seen_at=None)
+
+    assert [(HubFindingKind.BOX_SILENT, "b")] == check(rows)
+    assert [(HubFindingKind.BOX_SILENT, "a"), (HubFindingKind.BOX_SILENT, "b")] == check(rows, NOW + 1)
+
+    rows.c.execute(sa.update(schema.box).values(seen_at=NOW + 1))
+
+    assert [] == check(rows, NOW + 2)
+    assert ["the box reports again"] * 2 == resolutions(rows)
+
+
+@pytest.mark.parametrize(("ahead", "words"), [(CLOCK_LIMIT_S + 1, "5 minutes ahead of"), (-DAY_S, "24 hours behind")])
+def test_wrong_clock_is_a_finding(rows: HubRows, ahead: int, words: str) -> None:
+    """Within the limit it is none; it ends when the clock is right."""
+    rows.add_box("a", clock_ahead_s=ahead)
+    rows.add_box("b", clock_ahead_s=CLOCK_LIMIT_S)
+
+    assert [(HubFindingKind.CLOCK_WRONG, "a")] == check(rows)
+    assert words in next(find_findings(rows.c)).explanation
+
+    rows.c.execute(sa.update(schema.box).values(clock_ahead_s=0))
+
+    assert [] == check(rows)
+    assert ["the clock is right again"] == resolutions(rows)
+
+
+def test_revoked_box_leaves_votes_and_ends_its_findings(rows: HubRows) -> None:
+    """Its sets vote again without it."""
+    for name in ("a", "b", "c"):
+        rows.add_member(name, {b"": [reported(b"x")]}, seen_at=NOW - 2 * DAY_S)
+    rows.report_finding("c", 1, "rot", b"x")
+    rows.vote(NOW - 60)
+
+    assert (HubFindingKind.REPLICA_DAMAGED, "c") in check(rows)
+
+    revoke_box(rows.c, "c", NOW)
+
+    assert [(HubFindingKind.BOX_SILENT, "a"), (HubFindingKind.BOX_SILENT, "b")] == check(rows)
+    assert sorted(["the box was revoked", "no longer the case"]) == sorted(map(str, resolutions(rows)))
+
+
+def test_findings_are_acknowledged_and_muted(rows: HubRows) -> None:
+    """A change of what mends it opens an acknowledged one again; an ended one can't be changed."""
+    rows.add_member("a", {b"": [reported(b"x")]})
+    rows.add_member("b", {b"": [reported(b"x", verified_at=None)]})
+    rows.report_finding("a", 1, "rot", b"x")
+    (found,) = rows.vote()
+    acknowledge(rows.c, found.id, NOW)
+    rows.vote()
+
+    assert FindingState.ACKNOWLEDGED is get_finding(rows.c, found.id).state
+
+    rows.store_folder("b", b"", [reported(b"x")])
+    rows.vote()
+
+    assert FindingState.OPEN is get_finding(rows.c, found.id).state
+
+    mute(rows.c, found.id, NOW + DAY_S, NOW)
+    rows.resolve_finding("a", 1)
+    rows.vote()
+
+    assert FindingState.RESOLVED is get_finding(rows.c, found.id).state
+    with pytest.raises(NoSuchFinding, match=f"finding {found.id}: there is none of this number, or it is resolved"):
+        mute(rows.c, found.id, NOW, NOW)
+
+
+def test_old_rows_are_deleted(rows: HubRows) -> None:
+    """What is unresolved stays, and so does what is young."""
+    rows.add_member("a", {b"": [reported(b"x")]})
+    keep_former(rows.c, rows.members["a"], {rows.folder_id(b""): [reported(b"x", b"new")]}, NOW)
+    values = {"box_id": rows.boxes["a"], "kind": "run", "body": "{}"}
+    rows.c.execute(sa.insert(schema.box_event), [values | {"at": NOW}, values | {"at": NOW - 91 * DAY_S}])
+    for number in (1, 2):
+        rows.report_finding("a", number, "rot", b"x")
+    rows.resolve_finding("a", 2)
+    rows.add_box("b", seen_at=NOW - 2 * DAY_S)
+    check(rows)
+
+    assert (1, 2, 1, 1) == count(rows, NOW)
+    assert (0, 1, 1, 0) == count(rows, NOW + 366 * DAY_S)
+
+
+def count(rows: HubRows, now: int) -> tuple[int, ...]:
+    """Delete what is old; return the number of events, findings of boxes and of the hub, and former contents."""
+    retain(rows.c, now)
+    tables = schema.box_event, schema.box_finding, schema.finding, schema.former_file
+    return tuple(rows.c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() for table in tables)

@@ -1,0 +1,131 @@
+"""``integrity hub``: what its commands print, and that the check finds damage."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.hub import audit
+from integrity.hub.database import HubDatabase
+from integrity.hub.schema import file, member, member_folder
+from support.cli import Box, make_command
+from support.hub_reports import Stream, Tree, make_file, make_finding, make_heartbeat, make_root
+from support.hubserver import HubServerProcess
+
+TREE = Tree({b"": [make_file(b"a")], b"x": [make_file(b"b")], b"x/y": [make_file(b"c")]})
+
+
+class HubCommands:
+    """The commands of a hub that does not run."""
+
+    def __init__(self, box: Box, url: str) -> None:
+        setting = f'database = "{url}"\n' if "://" in url else ""
+        box.configure(f"[hub_server]\n{setting}")
+        self._environment = {**box.environment, "STATE_DIRECTORY": url.rpartition("/")[0]}
+
+    def run(self, *arguments: str, expect: int = 0) -> str:
+        done = subprocess.run(
+            make_command(*arguments), env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        assert expect == done.returncode, (done.stdout + done.stderr).decode()
+        return (done.stdout + done.stderr).decode()
+
+
+def test_tables_are_made_by_migrate(integrity: Box, empty_url: str) -> None:
+    """PostgreSQL needs the command once; without it every other one says so."""
+    hub = HubCommands(integrity, empty_url)
+    if "://" in empty_url:
+        for command in (("run",), ("add", "nas"), ("list",), ("revoke", "nas")):
+            assert "integrity hub migrate" in hub.run("hub", *command, expect=4)
+        assert "integrity hub migrate" in hub.run("hub", "check", expect=4)
+
+    assert "created (schema 0001)" in hub.run("hub", "migrate")
+    assert "up to date (schema 0001)" in hub.run("hub", "migrate")
+    assert "all is well. Checked 0 boxes, 0 folders, 0 files." in hub.run("hub", "check")
+
+
+def test_boxes_are_added_listed_and_revoked(integrity: Box, hub_url: str) -> None:
+    """Each step is in the audit log, with the name of who took it; the token is not."""
+    hub = HubCommands(integrity, hub_url)
+    assert "hub add BOX" in hub.run("hub", "list")
+    token = json.loads(hub.run("--json", "hub", "add", "nas"))["token"]
+    assert "hub revoke nas" in hub.run("hub", "add", "nas", expect=2)
+    assert "nas: has not reported yet" in hub.run("hub", "list")
+    hub.run("hub", "revoke", "nas")
+    assert "nas: revoked" in hub.run("hub", "list")
+    assert "hub list" in hub.run("hub", "revoke", "other", expect=2)
+
+    database = HubDatabase.open(hub_url)
+    with database.read() as c:
+        entries = audit.find_entries(c)
+    database.close()
+    assert [("revoke_box", "nas"), ("add_box", "nas")] == [(entry.verb, entry.subject) for entry in entries]
+    assert {"command line"} == {entry.address for entry in entries}
+    assert token not in repr(entries)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ('listen = "0.0.0.0:8433"', "sent in plain text"),
+        ('certificate = "/none.pem"', "belong together"),
+        ('database = "mysql://x"', "postgresql://"),
+        ('database = "postgresql://hub:secret@h/hub"', "passfile"),
+        ('database = "postgresql://h/hub?password=secret"', "passfile"),
+    ],
+)
+def test_wrong_configuration_is_refused(integrity: Box, tmp_path: Path, settings: str, words: str) -> None:
+    """What would be unsafe does not start, and a password is not repeated."""
+    hub = HubCommands(integrity, str(tmp_path / "hub.db"))
+    integrity.configure(f"[hub_server]\n{settings}\n")
+    said = hub.run("hub", "run", expect=2)
+
+    assert words in said
+    assert "secret" not in said
+
+
+def report(hub: HubServerProcess) -> None:
+    """Report a tree and a finding."""
+    nas, stream = hub.add("nas"), Stream().begin(make_finding(1))
+    nas.call("heartbeat", make_heartbeat(stream.id, make_root(1, tree=TREE.top), newest=2))
+    assert {"last": 2} == nas.post("messages", stream.body()).object
+    nas.send_tree(TREE.parts())
+    assert {"settled": True} == nas.call("trees/1/settle", {"protocol": 1, "tree": TREE.top.hex()})
+
+
+def test_check_finds_damage(integrity: Box, hub_url: str) -> None:
+    """Rows that are not what the boxes reported are named with their folder; the exit code says so."""
+    with HubServerProcess(integrity, hub_url) as hub:
+        report(hub)
+        hub.stop()
+        assert "all is well. Checked 1 boxes, 3 folders, 3 files." in hub.command("hub", "check")
+        database = HubDatabase.open(hub_url)
+        for damage, words in (
+            (
+                sa.update(file).where(file.c.name == b"b").values(size_bytes=7),
+                "1 folders are not what was reported (x)",
+            ),
+            (sa.update(member_folder).values(subtree=bytes(16)), "the top of its tree"),
+            (sa.update(member).values(settled_tree=b"1" * 16), "the top of its tree"),
+            (sa.delete(file).where(file.c.name == b"c"), "2 files checked"),
+            (sa.delete(member_folder), "belong to no folder"),
+        ):
+            with database.transaction() as c:
+                c.execute(damage)
+            assert words in hub.command("hub", "check", expect=4)
+        database.close()
+
+
+def test_killed_hub_has_lost_nothing(integrity: Box, hub_url: str) -> None:
+    """What was confirmed is there after a crash, and the box goes on where it was."""
+    with HubServerProcess(integrity, hub_url) as hub:
+        report(hub)
+        hub.stop(signal.SIGKILL)
+        hub.start()
+
+        assert "all is well. Checked 1 boxes, 3 folders, 3 files." in hub.command("hub", "check")

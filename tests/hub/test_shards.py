@@ -1,0 +1,420 @@
+"""What the hub does for workers of shared trees: leases, compare and swap, cuts, findings, the promise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.errors import HubDatabaseError
+from integrity.files.scope import Scope
+from integrity.hub.boxes import add_box
+from integrity.hub.database import HubDatabase
+from integrity.hub.findings import find_findings
+from integrity.hub.schema import box
+from integrity.hub.shards.promise import find_promises
+from integrity.hub.shards.schema import shard, shared_tree
+from integrity.hub.shards.service import HeldJob, ShardHub
+from integrity.hub.shards.store import ShardStore, UploadRefused
+from integrity.hub.shards.workers import ShardLimits, ShardRefused
+from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, write_message, write_survey
+from integrity.jobs.shards.packing import digest_file, pack_lines
+from integrity.jobs.shards.survey import FolderSize, Size
+from support.clock import Clock
+from support.postgres import PostgresServer
+
+LIMITS = ShardLimits(Size(10, 10_000), lease_s=60, visit_s=600)
+OFFER = TreeOffer("archive", 2, 30 * 86_400, {"policy": "archive"})
+SURVEY = [FolderSize(name, Size(8, 800)) for name in (b"", b"a", b"b", b"c")]
+
+
+class Hub:
+    """A hub with two boxes, and what tests ask of it."""
+
+    def __init__(self, database: HubDatabase, folder: Path) -> None:
+        self.database = database
+        self.clock = Clock(time.time())
+        self.folder = folder
+        store = ShardStore(str(folder / "store").encode(), 1 << 20, clock=self.clock)
+        store.prepare()
+        with database.transaction() as c:
+            for name in ("nas1", "nas2"):
+                add_box(c, name, int(self.clock()))
+            self.boxes = list(c.execute(sa.select(box.c.id).order_by(box.c.id)).scalars())
+        self.shards = ShardHub(database, store, LIMITS, clock=self.clock, monotonic=self.clock)
+        self.advance(LIMITS.lease_s)  # from now on it believes that silent workers are gone
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, for the queue as well, whose clock is the database's."""
+        self.clock.now += seconds
+        with self.database.transaction() as c:
+            c.execute(
+                sa.text("UPDATE procrastinate_jobs SET scheduled_at = now() WHERE scheduled_at <= to_timestamp(:now)"),
+                {"now": self.clock.now},
+            )
+
+    def silence(self, who: tuple[int, int], seconds: float) -> None:
+        """Let a worker not be heard of for so long."""
+        with self.database.transaction() as c:
+            c.execute(
+                sa.text(
+                    "UPDATE procrastinate_workers SET last_heartbeat = now() - make_interval(secs => :s) WHERE id = :w"
+                ),
+                {"s": seconds, "w": who[1]},
+            )
+
+    def join(self, number: int = 0, offer: TreeOffer = OFFER) -> tuple[int, int]:
+        """Let a worker of a box come; return the box and the worker."""
+        worker = self.shards.join(self.boxes[number], write_message(offer))["worker"]
+        assert isinstance(worker, int)
+        return self.boxes[number], worker
+
+    def take(self, who: tuple[int, int]) -> ShardTask | None:
+        """Let a worker ask for work."""
+        self.advance(0)
+        task = self.shards.take(who[0], {"worker": who[1]})["task"]
+        return read_message(ShardTask, task) if isinstance(task, dict) else None
+
+    def store(self, data: bytes) -> str:
+        """Send a file; return its digest."""
+        path = self.folder / "sent"
+        path.write_bytes(data)
+        with path.open("rb") as file:
+            digest = digest_file(file)
+        self.shards.store.receive("test", digest, 0, len(data), data)
+        return digest
+
+    def store_survey(self, folders: list[FolderSize]) -> str:
+        """Send a survey; return its digest."""
+        path = pack_lines(write_survey(folders), str(self.folder / "survey").encode())
+        return self.store(Path(path.decode()).read_bytes())
+
+    def survey(self, who: tuple[int, int]) -> None:
+        """Let a worker do the survey."""
+        task = self.take(who)
+        assert task is not None
+        assert task.shard is None
+        self.shards.accept_survey(HeldJob(*who, task.job), self.store_survey(SURVEY))
+
+    def result(self, task: ShardTask, data: bytes = b"catalog", **values: object) -> VisitResult:
+        """Return what a worker says after a visit whose catalog has arrived."""
+        at = int(self.clock())
+        done = VisitResult(task.version, self.store(data), True, 8, 800, at, 0, 800, 1000, 0)
+        return replace(done, **values)  # type: ignore[arg-type]
+
+    def finish(self, who: tuple[int, int], task: ShardTask, result: VisitResult, *findings: dict[str, object]) -> None:
+        """Let a worker bring a shard back."""
+        self.shards.finish(HeldJob(*who, task.job), result, findings)
+
+    def take_until(self, who: tuple[int, int], shard_id: int | None) -> ShardTask:
+        """Let a worker do all that it is given until it gets one shard."""
+        while (task := self.take(who)) is not None and task.shard != shard_id:
+            self.finish(who, task, self.result(task))
+        assert task is not None
+        return task
+
+    def take_and_finish(self, who: tuple[int, int]) -> ShardTask | None:
+        """Let a worker do one job, if there is one."""
+        task = self.take(who)
+        if task is not None:
+            self.finish(who, task, self.result(task))
+        return task
+
+    def rows(self) -> list[sa.Row[tuple[object, ...]]]:
+        """Return the shards."""
+        with self.database.read() as c:
+            return list(c.execute(sa.select(shard).order_by(shard.c.id)))
+
+
+@pytest.fixture
+def hub(postgres: PostgresServer, tmp_path: Path) -> Iterator[Hub]:
+    """Run a hub on PostgreSQL."""
+    url = postgres.create_database(template="hub_template")
+    database = HubDatabase.open(url)
+    yield Hub(database, tmp_path)
+    database.close()
+    postgres.drop_database(url)
+
+
+def _finding(path: str, kind: str = "rot", number: int = 1) -> dict[str, object]:
+    body = {"message": "changed on the disk", "certainty": "proven", "blocks": [0], "block_size_bytes": 1 << 20}
+    return {"number": number, "path": path, "kind": kind, "opened_at": 5, "body": body}
+
+
+def test_sqlite_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    """Shared trees need PostgreSQL, and the message says how to get there."""
+    database = HubDatabase.open(str(tmp_path / "hub.db"), any_revision=True)
+
+    with pytest.raises(HubDatabaseError, match="need PostgreSQL"):
+        ShardHub(database, ShardStore(b"/nowhere", 1), LIMITS)
+    database.close()
+
+
+def test_first_job_is_the_survey_and_then_every_shard_is_given_out_once(hub: Hub) -> None:
+    """A tree is surveyed first; then each worker gets another shard, and together they cover every folder."""
+    one, two = hub.join(0), hub.join(1)
+    hub.survey(one)
+    tasks = [hub.take(hub.join(number % 2)) for number in range(5)]
+
+    given = [task for task in tasks if task is not None]
+    assert 4 == len(given)
+    assert hub.take(two) is None
+    for folder in (b"", b"a", b"b", b"c", b"new", b"a/new"):
+        assert 1 == sum(task.scope.covers(folder) for task in given)
+
+
+def test_survey_is_cut_once_though_it_is_sent_twice(hub: Hub) -> None:
+    """A worker that did not hear the answer sends its survey again, and nothing is doubled."""
+    who = hub.join()
+    task = hub.take(who)
+    assert task is not None
+    for _ in range(2):
+        hub.shards.accept_survey(HeldJob(*who, task.job), hub.store_survey(SURVEY))
+
+    assert 4 == len(hub.rows())
+
+
+def test_worker_that_asks_again_gets_the_job_that_it_has(hub: Hub) -> None:
+    """A worker that did not hear which job it got is given the same one again."""
+    who = hub.join()
+    hub.survey(who)
+
+    assert hub.take(who) == hub.take(who)
+
+
+def test_stored_version_is_what_the_next_worker_begins_with(hub: Hub) -> None:
+    """The catalog that a worker brings back is the one that the next worker gets, a round later."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    result = hub.result(task)
+    hub.finish(who, task, result)
+    for other in iter(lambda: hub.take(who), None):
+        hub.finish(who, other, hub.result(other))
+    hub.advance(task.every_s)
+    again = [other for other in (hub.take(hub.join()) for _ in range(4)) if other is not None]
+
+    assert [(task.version + 1, result.digest)] == [
+        (one.version, one.digest) for one in again if one.shard == task.shard
+    ]
+
+
+def test_late_result_of_a_worker_that_lost_its_lease_is_refused(hub: Hub) -> None:
+    """A silent worker's shard goes to another one; what the first brings back later changes nothing."""
+    slow, fast = hub.join(0), hub.join(1)
+    hub.survey(slow)
+    task = hub.take(slow)
+    assert task is not None
+    hub.silence(slow, LIMITS.lease_s + 1)
+    while (mine := hub.take(fast)) is not None and mine.shard != task.shard:
+        hub.finish(fast, mine, hub.result(mine, f"{mine.shard}".encode()))
+    assert mine is not None
+
+    with pytest.raises(ShardRefused, match="lease"):
+        hub.finish(slow, task, hub.result(task, b"late"))
+    hub.finish(fast, mine, hub.result(mine, b"in time"))
+    with pytest.raises(ShardRefused, match="lease"):
+        hub.finish(slow, task, hub.result(task, b"later"))
+    assert [hub.result(mine, b"in time").digest] == [row.digest for row in hub.rows() if row.id == task.shard]
+
+
+def test_result_that_began_with_another_version_is_refused(hub: Hub) -> None:
+    """Compare and swap: work on a version that is not the stored one is not stored."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+
+    with pytest.raises(ShardRefused, match="version 0 now; this work began with 3"):
+        hub.finish(who, task, hub.result(task, version=3))
+
+
+def test_result_that_is_sent_twice_counts_once(hub: Hub) -> None:
+    """A worker that did not hear the answer sends its result again; the version grows once."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    result = hub.result(task)
+    for _ in range(2):
+        hub.finish(who, task, result)
+
+    assert [1] == [row.version for row in hub.rows() if row.id == task.shard]
+
+
+def test_nothing_is_retried_right_after_the_hub_was_away(hub: Hub) -> None:
+    """After its own outage the hub waits for a lease before it takes shards from workers that look silent."""
+    slow, fast = hub.join(0), hub.join(1)
+    hub.survey(slow)
+    task = hub.take(slow)
+    assert task is not None
+    hub.silence(slow, 10 * LIMITS.lease_s)
+    restarted = ShardHub(hub.database, hub.shards.store, LIMITS, clock=hub.clock, monotonic=hub.clock)
+    hub.shards = restarted
+    taken = [one.shard for one in iter(lambda: hub.take_and_finish(fast), None)]
+
+    assert task.shard not in taken
+    hub.shards.beat(HeldJob(*slow, task.job), 1)
+
+
+def test_another_folder_under_the_name_of_the_tree_is_refused(hub: Hub) -> None:
+    """A worker on which something else is mounted gets no work, and hears why."""
+    hub.join(0)
+
+    with pytest.raises(ShardRefused, match="mount the same file system"):
+        hub.join(1, replace(OFFER, inode=77))
+
+
+def test_other_settings_are_refused_while_others_work(hub: Hub) -> None:
+    """Workers must agree on the settings; once the others are gone, the new ones count."""
+    hub.join(0)
+    other = replace(OFFER, settings={"policy": "mutable"})
+
+    with pytest.raises(ShardRefused, match="policy is configured differently"):
+        hub.join(1, other)
+    hub.advance(3 * LIMITS.lease_s)
+    hub.join(1, other)
+
+
+def test_a_box_cannot_act_for_the_worker_of_another(hub: Hub) -> None:
+    """A token speaks for its own box only."""
+    _, worker = hub.join(0)
+
+    with pytest.raises(ShardRefused, match="does not know this worker"):
+        hub.shards.take(hub.boxes[1], {"worker": worker})
+
+
+def test_shard_that_grew_is_cut_again_with_its_findings(hub: Hub) -> None:
+    """New folders that made a shard too large get shards of their own, which begin with its catalog and findings."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    top = task.folders[0]
+    grown = [FolderSize(f"{top}/{name}".strip("/").encode(), Size(9, 9)) for name in ("x", "y")]
+    sizes = [FolderSize(top.encode(), Size(8, 8)), *grown]
+    path = f"{top}/y/file".strip("/")
+    hub.finish(who, task, hub.result(task, files=26, survey=hub.store_survey(sizes)), _finding(path))
+
+    rows = [row for row in hub.rows() if row.digest is not None]
+    assert 3 == len(rows)
+    assert 1 == len({row.digest for row in rows})
+    with hub.database.read() as c:
+        assert [path.encode()] == [one.path for one in find_findings(c)]
+    hub.advance(5)
+    for other in iter(lambda: hub.take(who), None):
+        mine = [_finding(path)] if other.scope.covers_name(path.encode()) else []
+        hub.finish(who, other, hub.result(other), *mine)
+    with hub.database.read() as c:
+        (found,) = find_findings(c)
+        assert found.resolved_at is None
+
+
+def test_findings_of_a_shard_are_findings_of_the_tree(hub: Hub) -> None:
+    """Damage that a worker found is a finding of the hub with its words, and ends when the shard has it no more."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    hub.finish(who, task, hub.result(task, is_complete=False), _finding("a/photo.jpg"))
+    with hub.database.read() as c:
+        (found,) = find_findings(c)
+    again = hub.take_until(who, task.shard)
+    hub.finish(who, again, hub.result(again))
+    with hub.database.read() as c:
+        (ended,) = find_findings(c)
+
+    assert "DAMAGED (bit rot): archive: a/photo.jpg" == found.headline
+    assert "changed on the disk" == found.explanation
+    assert found.resolved_at is None
+    assert ended.resolved_at is not None
+
+
+def test_broken_promise_is_a_finding_that_says_what_would_help(hub: Hub) -> None:
+    """A tree that was not read in time is a finding; it ends when everything was read."""
+    who = hub.join()
+    hub.survey(who)
+    hub.advance(OFFER.verify_every_s + 1)
+    hub.shards.check()
+    with hub.database.read() as c:
+        (broken,) = find_findings(c)
+    for task in iter(lambda: hub.take(who), None):
+        hub.finish(who, task, hub.result(task))
+    with hub.database.read() as c:
+        (kept,) = find_findings(c)
+
+    assert "Not verified in time: archive" == broken.headline
+    assert "4 of 4 shards were not verified within 30d" in broken.explanation
+    assert kept.resolved_at is not None
+
+
+def test_too_few_workers_are_named_before_the_promise_is_broken(hub: Hub) -> None:
+    """A tree that one box can't read in time, day and night, says how many more boxes are needed."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    hub.finish(who, task, hub.result(task, bytes=10 << 40, read_bytes=1 << 20, read_ms=1000))
+    with hub.database.read() as c:
+        (promise,) = find_promises(c, LIMITS.lease_s, int(hub.clock()), shared_tree.c.name == "archive")
+
+    assert not promise.is_kept
+    assert "Will not be verified within 30d. It needs 4.0 MiB/s; 1 boxes manage 1.0 MiB/s together: add 4 more" in (
+        promise.describe(int(hub.clock()))
+    )
+
+
+def test_file_arrives_in_parts_some_of_them_twice(hub: Hub) -> None:
+    """A part whose answer got lost is sent again, and the file is whole."""
+    store, digest = hub.shards.store, hub.store(b"0123456789")
+    Path(store.path_of(digest).decode()).unlink()
+    for offset, data in ((0, b"0123"), (4, b"45"), (4, b"4567"), (0, b"0123"), (4, b"4567"), (8, b"89")):
+        store.receive("worker", digest, offset, 10, data)
+
+    assert b"0123456789" == Path(store.path_of(digest).decode()).read_bytes()
+
+
+def test_upload_that_is_damaged_on_the_way_is_refused(hub: Hub) -> None:
+    """What arrives is checked by its digest; parts that are missing, or too many, are refused."""
+    store, digest = hub.shards.store, hub.store(b"data")
+    Path(store.path_of(digest).decode()).unlink()
+
+    with pytest.raises(UploadRefused, match="send it again"):
+        store.receive("worker", digest, 0, 4, b"dada")
+    with pytest.raises(UploadRefused, match="is missing"):
+        store.receive("worker", digest, 2, 4, b"ta")
+    with pytest.raises(UploadRefused, match="at most"):
+        store.receive("worker", digest, 0, (1 << 20) + 1, b"data")
+    assert not store.has(digest)
+
+
+def test_files_that_no_shard_names_are_removed_after_a_day(hub: Hub) -> None:
+    """The store keeps the present and the former catalog of each shard."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    result = hub.result(task)
+    hub.finish(who, task, result)
+    hub.store(b"nobody's")
+    hub.clock.now += 10 * 86_400
+    hub.shards.check()
+
+    assert [result.digest] == [path.name for path in (hub.folder / "store").iterdir()]
+
+
+def test_new_folders_belong_to_the_shard_around_them(hub: Hub) -> None:
+    """A folder that is made after the survey is covered by the shard of the folder that it was made in."""
+    who = hub.join()
+    hub.survey(who)
+    scopes: list[Scope] = []
+    for task in iter(lambda: hub.take(who), None):
+        scopes.append(task.scope)
+        hub.finish(who, task, hub.result(task))
+
+    assert [1, 1] == [sum(scope.covers(path) for scope in scopes) for path in (b"b/made/later", b"made later")]

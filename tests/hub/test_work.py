@@ -1,0 +1,216 @@
+"""The jobs of the hub: the same tasks run in the same way, queued in PostgreSQL or in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.errors import HubDatabaseAway
+from integrity.hub import schema
+from integrity.hub.check import check_hub
+from integrity.hub.database import HubDatabase
+from integrity.hub.work import HubDuty, HubWork, find_sets_to_vote
+from support.hub_reports import NOW
+from support.waiting import wait_until
+
+
+class Votes:
+    """Counts votes, and can hold or fail them."""
+
+    def __init__(self) -> None:
+        self.began: list[int] = []
+        self.ended: list[int] = []
+        self.may_end = threading.Event()
+        self.may_end.set()
+        self.errors: list[Exception] = []
+
+    def run(self, c: sa.Connection, set_id: int, now: int) -> None:
+        self.began.append(set_id)
+        assert self.may_end.wait(60)
+        if self.errors:
+            raise self.errors.pop()
+        c.execute(sa.update(schema.replica_set).where(schema.replica_set.c.id == set_id).values(voted_at=now))
+        self.ended.append(set_id)
+
+
+@pytest.fixture
+def votes() -> Votes:
+    return Votes()
+
+
+@contextmanager
+def running(work: HubWork) -> Iterator[None]:
+    """Run the worker in a thread with a loop of its own."""
+    tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.append((asyncio.get_running_loop(), task))
+        await work.run()
+
+    def run() -> None:
+        with suppress(asyncio.CancelledError):
+            asyncio.run(main())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: bool(tasks), "the loop")
+    try:
+        yield
+    finally:
+        (loop, task), *_ = tasks
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def add_set(database: HubDatabase, name: str = "photos", settled_at: int | None = NOW) -> int:
+    """Add a set with a member."""
+    with database.transaction() as c:
+        box = {"name": name, "token_hash": name.encode(), "created_at": 0, "last_number": 0, "last_chain": bytes(16)}
+        box_id = c.execute(sa.insert(schema.box).values(**box)).inserted_primary_key[0]
+        values = {"name": name, "created_at": 0}
+        set_id = int(c.execute(sa.insert(schema.replica_set).values(**values)).inserted_primary_key[0])
+        root: dict[str, Any] = {"path": b"/a", "url": "", "excludes": "[]", "policy": "mutable", "verify_every_s": 1}
+        counts: dict[str, Any] = {"file_count": 0, "byte_count": 0, "settled_at": settled_at}
+        c.execute(sa.insert(schema.member).values(box_id=box_id, root_id=1, set_id=set_id, **root, **counts))
+    return set_id
+
+
+def queue(database: HubDatabase, work: HubWork, set_id: int) -> None:
+    with database.transaction() as c:
+        work.queue_votes(c, [set_id])
+
+
+def make_work(
+    database: HubDatabase, votes: Votes, *duties: HubDuty, clock: Callable[[], float] = lambda: NOW
+) -> HubWork:
+    return HubWork(database, votes.run, duties, clock)
+
+
+def test_queued_vote_is_run(hub_database: HubDatabase, votes: Votes) -> None:
+    """A vote that a transaction queued runs after it."""
+    work, set_id = make_work(hub_database, votes), add_set(hub_database, settled_at=None)
+    with running(work):
+        wait_until(lambda: work.is_running, "the worker")
+        votes.ended.clear()
+        queue(hub_database, work, set_id)
+        wait_until(lambda: set_id in votes.ended, "the vote")
+
+
+def test_rolled_back_vote_is_not_run(hub_database: HubDatabase, votes: Votes) -> None:
+    """On PostgreSQL a vote goes with the transaction that queued it."""
+    if not hub_database.is_postgres:
+        pytest.skip("in memory a vote too many is harmless")
+    work, lost, kept = (
+        make_work(hub_database, votes),
+        add_set(hub_database, "a", None),
+        add_set(hub_database, "b", None),
+    )
+    with pytest.raises(ZeroDivisionError), hub_database.transaction() as c:
+        raise_after(work.queue_votes(c, [lost]))
+    queue(hub_database, work, kept)
+    with running(work):
+        wait_until(lambda: kept in votes.ended, "the vote")
+
+    assert [kept] == votes.ended
+
+
+def raise_after(_: None) -> None:
+    raise ZeroDivisionError
+
+
+def test_many_requests_for_a_vote_are_few_votes(hub_database: HubDatabase, votes: Votes) -> None:
+    """However often a vote is queued while one runs, never two of a set run at the same time."""
+    work, set_id = make_work(hub_database, votes), add_set(hub_database)
+    votes.may_end.clear()
+    with running(work):
+        wait_until(lambda: len(votes.began) == 1, "the first vote")
+        queued = [threading.Thread(target=queue, args=(hub_database, work, set_id)) for _ in range(10)]
+        for thread in queued:
+            thread.start()
+        if hub_database.is_postgres:  # in SQLite they wait for the vote, which has the only lock
+            for thread in queued:
+                thread.join()
+        began = len(votes.began)
+        votes.may_end.set()
+        wait_until(lambda: len(votes.ended) >= 2, "the second vote")
+        for thread in queued:
+            thread.join()
+
+    assert 1 == began
+    if hub_database.is_postgres:
+        assert 2 == len(votes.ended)
+
+
+def test_vote_that_was_overtaken_is_tried_again(hub_database: HubDatabase, votes: Votes) -> None:
+    """A vote whose rows somebody else changed begins anew."""
+    work, set_id = make_work(hub_database, votes), add_set(hub_database)
+    votes.errors = [HubDatabaseAway("busy"), HubDatabaseAway("busy")]
+    with running(work):
+        wait_until(lambda: set_id in votes.ended, "the vote")
+
+    assert 3 == len(votes.began)
+
+
+def test_missing_votes_are_queued_at_the_start(hub_database: HubDatabase, votes: Votes) -> None:
+    """Whatever became of the jobs: a set that was reported since its last vote gets one."""
+    work, set_id = make_work(hub_database, votes), add_set(hub_database)
+    with running(work):
+        wait_until(lambda: set_id in votes.ended, "the vote")
+    with hub_database.read() as c:
+        assert [set_id] == find_sets_to_vote(c)  # of the same second: once more is better than never
+    with hub_database.transaction() as c:
+        c.execute(sa.update(schema.replica_set).values(voted_at=NOW + 1))
+    with hub_database.read() as c:
+        assert [] == find_sets_to_vote(c)
+
+
+def test_failed_vote_is_reported_and_found_again(hub_database: HubDatabase, votes: Votes) -> None:
+    """A vote that fails blocks nothing; the check names it."""
+    work, set_id = make_work(hub_database, votes), add_set(hub_database)
+    votes.errors = [ZeroDivisionError()]
+    with running(work):
+        wait_until(lambda: votes.began and not votes.errors, "the failure")
+        queue(hub_database, work, set_id)
+        wait_until(lambda: set_id in votes.ended, "the next vote")
+
+    if hub_database.is_postgres:
+        problems = [problem.message for problem in check_hub(hub_database, NOW).problems]
+        assert ["1 jobs of kind vote failed: see the log of the hub (journalctl -u integrity-hub)."] == problems
+
+
+def test_duties_follow_votes(hub_database: HubDatabase, votes: Votes) -> None:
+    """Alerts go out after the vote that gives a reason for them, not a minute later."""
+    done: list[int] = []
+    work = make_work(hub_database, votes, HubDuty("alerts", "0 0 1 1 *", lambda _, now: done.append(now), True))
+    add_set(hub_database)
+    with running(work):
+        wait_until(lambda: bool(done), "the duty")
+
+    assert NOW == done[0]
+
+
+def test_job_of_a_dead_worker_is_run_again(hub_database: HubDatabase, votes: Votes) -> None:
+    """A vote that was running when its process was killed is taken back when the worker's heartbeat is old."""
+    if not hub_database.is_postgres:
+        pytest.skip("jobs in memory die with their process, and are queued anew at the start")
+    work, set_id = make_work(hub_database, votes), add_set(hub_database, settled_at=None)
+    queue(hub_database, work, set_id)
+    with hub_database.transaction() as c:
+        c.exec_driver_sql(
+            "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 hour');"
+            " UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT max(id) FROM procrastinate_workers)"
+        )
+    stuck = [problem.message for problem in check_hub(hub_database, NOW).problems]
+    with running(work):
+        wait_until(lambda: set_id in votes.ended, "the vote")
+
+    assert ["1 jobs of kind vote stuck: the process that ran them died."] == stuck

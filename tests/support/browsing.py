@@ -1,0 +1,110 @@
+"""Debian's chromium, driven by Playwright, and what each page is checked for in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+from support.machine import need_programs
+from support.webpage import PASSWORD
+
+WIDTHS = (360, 1440)
+Scheme = Literal["light", "dark"]
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start chromium; it ends with the block."""
+    need_programs("chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+def find_screenshots(usual: Path) -> Path:
+    """Return the folder for screenshots: the one that INTEGRITY_SCREENSHOTS names, or ``usual``."""
+    folder = Path(os.environ.get("INTEGRITY_SCREENSHOTS", usual))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def log_in(tab: Page, url: str) -> None:
+    """Log in as the owner."""
+    tab.goto(f"{url}/login")
+    tab.fill("#password", PASSWORD)
+    tab.click("main button")
+    tab.wait_for_url(f"{url}/")
+
+
+def listen(tab: Page) -> list[str]:
+    """Collect what the browser complains about: errors, refused scripts and styles."""
+    complaints: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(message.text)
+
+    tab.on("console", note)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+    return complaints
+
+
+def find_problems(browser: Browser, url: str, places: Mapping[str, str], scheme: Scheme, folder: Path) -> list[str]:
+    """
+    Look at pages at each width, and take a screenshot of each.
+
+    Args:
+        browser: started.
+        url: of the pages.
+        places: path of each page, by its name.
+        scheme: colors that the reader prefers.
+        folder: for the screenshots.
+
+    Returns:
+        What sticks out of the window, what axe finds serious, and what the browser complains about.
+    """
+    problems = []
+    for width in WIDTHS:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tab = context.new_page()
+        complaints = listen(tab)
+        log_in(tab, url)
+        for name, place in places.items():
+            tab.goto(url + place)
+            tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
+            if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                problems.append(f"{name} at {width}: wider than the window")
+            problems += [f"{name} at {width}: {barrier}" for barrier in find_barriers(tab)]
+        problems += [f"console at {width}: {text}" for text in complaints]
+        context.close()
+    return problems
+
+
+def find_barriers(tab: Page) -> list[str]:
+    """Return what axe finds serious on a page."""
+    return [
+        f"{one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
+        for one in Axe().run(tab).response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def follow_with_keyboard(tab: Page, selector: str) -> None:
+    """Move to the first such link with the key Tab alone, and follow it."""
+    link = tab.locator(selector).first
+    for _ in range(80):
+        tab.keyboard.press("Tab")
+        if link.evaluate("link => link === document.activeElement"):
+            break
+    expect(link).to_be_focused()
+    tab.keyboard.press("Enter")

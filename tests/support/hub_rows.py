@@ -1,0 +1,148 @@
+"""Rows of a hub's database as boxes and votes leave them, without the boxes: for tests of what is made from rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from integrity.hub import schema
+from integrity.hub.boxes import add_box
+from integrity.hub.kinds import HubCertainty, HubFindingKind
+
+DAY_S = 86400
+PROMISE_S = 30 * DAY_S
+DIGEST = bytes(range(16))
+OTHER_DIGEST = bytes(range(16, 32))
+
+
+class HubRows:
+    """
+    Write rows.
+
+    Args:
+        c: in a transaction.
+        now: seconds UTC.
+    """
+
+    def __init__(self, c: sa.Connection, now: int) -> None:
+        self._c = c
+        self.now = now
+
+    def add_box(
+        self,
+        name: str,
+        *,
+        seen_ago_s: int | None = 60,
+        state: str = "ok",
+        sentence: str = "All 12,345 files (5.4 GiB) were verified within 30 days.",
+        **columns: Any,
+    ) -> int:
+        """Add a box that reported so long ago, and return its number; None: it never did."""
+        add_box(self._c, name, self.now - 90 * DAY_S)
+        reported = {"state": state, "sentence": sentence, "hostname": f"{name}.local", "version": "1.0"}
+        values: dict[str, Any] = {"clock_ahead_s": 0, **reported, "seen_at": self.now - (seen_ago_s or 0)}
+        if seen_ago_s is not None:
+            change = sa.update(schema.box).where(schema.box.c.name == name)
+            self._c.execute(change.values({**values, **columns}))
+        return int(self._c.execute(sa.select(schema.box.c.id).where(schema.box.c.name == name)).scalar_one())
+
+    def add_set(self, name: str, *, voted_ago_s: int | None = 300) -> int:
+        """Add a replica set that was compared so long ago, and return its number; None: never."""
+        voted = None if voted_ago_s is None else self.now - voted_ago_s
+        return self._insert(
+            schema.replica_set,
+            name=name,
+            created_at=self.now - 60 * DAY_S,
+            voted_at=voted,
+            vote_ms=None if voted is None else 1250,
+        )
+
+    def add_root(
+        self,
+        box_id: int,
+        path: bytes,
+        *,
+        set_id: int | None = None,
+        files: int = 12_345,
+        size: int = 5_798_205_850,
+        oldest_ago_s: int | None = 12 * DAY_S,
+        settled_ago_s: int = 600,
+        root_id: int = 1,
+        **columns: Any,
+    ) -> int:
+        """Add a root that a box reports, and return its number."""
+        values: dict[str, Any] = {
+            "box_id": box_id,
+            "root_id": root_id,
+            "set_id": set_id,
+            "path": path,
+            "url": "",
+            "excludes": "[]",
+            "policy": "archive",
+            "verify_every_s": PROMISE_S,
+            "file_count": files,
+            "byte_count": size,
+            "oldest_verified_at": None if oldest_ago_s is None else self.now - oldest_ago_s,
+            "announced_tree": DIGEST if set_id else None,
+            "settled_tree": DIGEST if set_id else None,
+            "settled_at": self.now - settled_ago_s if set_id else None,
+        }
+        return self._insert(schema.member, **{**values, **columns})
+
+    def add_box_finding(
+        self, box_id: int, number: int, path: bytes, kind: str, *, body: str = "{}", **columns: Any
+    ) -> None:
+        """Add a finding that a box reported."""
+        values: dict[str, Any] = {
+            "box_id": box_id,
+            "stream": DIGEST,
+            "number": number,
+            "root_id": 1,
+            "path": path,
+            "kind": kind,
+            "state": "open",
+            "certainty": None,
+            "opened_at": self.now - 2 * DAY_S,
+            "resolved_at": None,
+            "body": body,
+        }
+        self._c.execute(sa.insert(schema.box_finding).values({**values, **columns}))
+
+    def add_event(self, box_id: int, kind: str, body: Mapping[str, object] | str, *, ago_s: int = 3600) -> None:
+        """Add an event of a box; ``body``: an object, or the text to be stored in its place."""
+        text = body if isinstance(body, str) else json.dumps(body)
+        self._insert(schema.box_event, box_id=box_id, at=self.now - ago_s, kind=kind, root_id=1, body=text)
+
+    def add_finding(
+        self,
+        kind: HubFindingKind,
+        path: bytes,
+        *,
+        headline: str,
+        evidence: Sequence[Mapping[str, object]] = (),
+        **columns: Any,
+    ) -> int:
+        """Add a finding of the hub, and return its number."""
+        values: dict[str, Any] = {
+            "kind": kind.value,
+            "certainty": HubCertainty.PROVEN.value,
+            "set_id": None,
+            "tree_id": None,
+            "box_id": None,
+            "path": path,
+            "state": "open",
+            "opened_at": self.now - 7200,
+            "updated_at": self.now - 3600,
+            "headline": headline,
+            "explanation": "This is why the hub thinks so.",
+            "evidence": json.dumps(list(evidence)),
+        }
+        return self._insert(schema.finding, **{**values, **columns})
+
+    def _insert(self, table: sa.Table, **values: Any) -> int:
+        key = self._c.execute(sa.insert(table).values(**values)).inserted_primary_key
+        assert key is not None
+        return int(key[0])
