@@ -47,6 +47,14 @@ def test_equal_members_give_no_finding(rows: HubRows) -> None:
     assert [] == rows.vote()
 
 
+def test_folders_of_equal_digests_are_not_looked_into(rows: HubRows) -> None:
+    """Rows that contradict their digest (which the hub checks when it stores them) show that they are not read."""
+    add_three(rows)
+    rows.c.execute(sa.update(schema.file).where(schema.file.c.member_id == rows.members["b"]).values(size_bytes=1))
+
+    assert [] == rows.vote()
+
+
 def test_flipped_bit_is_named_with_box_blocks_and_command(rows: HubRows) -> None:
     """The finding has the box, the file, the blocks, who has it right, and the repair; it ends with the box's own."""
     add_three(rows)

@@ -10,8 +10,8 @@ from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.replica_verdict import (
     BAD,
     HOLDING_OF_KIND,
-    Advice,
     Holding,
+    ReplicaAdvice,
     ReplicaView,
     Source,
     Standing,
@@ -59,47 +59,50 @@ def kinds(*views: ReplicaView) -> list[HubFindingKind | None]:
     return [vote.ruling.kind for vote in judge_replicas(views)]
 
 
-def advice(*views: ReplicaView) -> list[Advice]:
+def advice(*views: ReplicaView) -> list[ReplicaAdvice]:
     return [vote.ruling.advice for vote in judge_replicas(views)]
 
 
 EXPECTED = {
     # holding, standing, source: kind, advice; None stands for any
-    (Holding.EXCLUDED, None, None): (None, Advice.NOTHING),
+    (Holding.EXCLUDED, None, None): (None, ReplicaAdvice.NOTHING),
     **{
         (holding, None, Source.VERIFIED): (
             HubFindingKind.REPLICA_DAMAGED,
-            Advice.PUT_BACK if holding is Holding.CONTESTED else Advice.REPAIR,
+            ReplicaAdvice.PUT_BACK if holding is Holding.CONTESTED else ReplicaAdvice.REPAIR,
         )
         for holding in BAD
     },
-    **{(holding, None, Source.RECORDED): (HubFindingKind.REPLICA_DAMAGED, Advice.VERIFY_SOURCE) for holding in BAD},
     **{
-        (holding, Standing.BEHIND, source): (HubFindingKind.REPLICA_DAMAGED, Advice.TAKE_NEWER)
+        (holding, None, Source.RECORDED): (HubFindingKind.REPLICA_DAMAGED, ReplicaAdvice.VERIFY_SOURCE)
+        for holding in BAD
+    },
+    **{
+        (holding, Standing.BEHIND, source): (HubFindingKind.REPLICA_DAMAGED, ReplicaAdvice.TAKE_NEWER)
         for holding, source in product(BAD, (Source.DAMAGED, Source.NONE))
     },
     **dict.fromkeys(
         product(BAD, set(Standing) - {Standing.BEHIND}, (Source.DAMAGED, Source.NONE)),
-        (HubFindingKind.REPLICA_DAMAGED, Advice.FIND_BACKUP),
+        (HubFindingKind.REPLICA_DAMAGED, ReplicaAdvice.FIND_BACKUP),
     ),
-    (Holding.ABSENT, None, Source.VERIFIED): (HubFindingKind.REPLICA_MISSING, Advice.REPLICATE),
-    (Holding.ABSENT, None, Source.RECORDED): (HubFindingKind.REPLICA_MISSING, Advice.REPLICATE),
-    (Holding.ABSENT, None, Source.DAMAGED): (HubFindingKind.REPLICA_MISSING, Advice.DO_NOT_REPLICATE),
-    (Holding.ABSENT, None, Source.NONE): (None, Advice.NOTHING),
+    (Holding.ABSENT, None, Source.VERIFIED): (HubFindingKind.REPLICA_MISSING, ReplicaAdvice.REPLICATE),
+    (Holding.ABSENT, None, Source.RECORDED): (HubFindingKind.REPLICA_MISSING, ReplicaAdvice.REPLICATE),
+    (Holding.ABSENT, None, Source.DAMAGED): (HubFindingKind.REPLICA_MISSING, ReplicaAdvice.DO_NOT_REPLICATE),
+    (Holding.ABSENT, None, Source.NONE): (None, ReplicaAdvice.NOTHING),
     **{
-        (holding, standing, None): (None, Advice.NOTHING)
+        (holding, standing, None): (None, ReplicaAdvice.NOTHING)
         for holding, standing in product((Holding.GOOD, Holding.DOUBTFUL), (Standing.AGREES, Standing.NEWEST))
     },
     **{
         (holding, Standing.BEHIND, source): (
-            (HubFindingKind.REPLICA_STALE, step) if step is not Advice.NOTHING else (None, step)
+            (HubFindingKind.REPLICA_STALE, step) if step is not ReplicaAdvice.NOTHING else (None, step)
         )
         for holding in (Holding.GOOD, Holding.DOUBTFUL)
         for source, step in (
-            (Source.VERIFIED, Advice.REPLICATE),
-            (Source.RECORDED, Advice.REPLICATE),
-            (Source.DAMAGED, Advice.DO_NOT_REPLICATE),
-            (Source.NONE, Advice.NOTHING),
+            (Source.VERIFIED, ReplicaAdvice.REPLICATE),
+            (Source.RECORDED, ReplicaAdvice.REPLICATE),
+            (Source.DAMAGED, ReplicaAdvice.DO_NOT_REPLICATE),
+            (Source.NONE, ReplicaAdvice.NOTHING),
         )
     },
     **{
@@ -110,10 +113,10 @@ EXPECTED = {
             (Standing.UNDECIDED, HubFindingKind.REPLICA_DIFFERS),
         )
         for source, step in (
-            (Source.VERIFIED, Advice.COMPARE),
-            (Source.NONE, Advice.COMPARE),
-            (Source.RECORDED, Advice.VERIFY_HERE),
-            (Source.DAMAGED, Advice.VERIFY_HERE),
+            (Source.VERIFIED, ReplicaAdvice.COMPARE),
+            (Source.NONE, ReplicaAdvice.COMPARE),
+            (Source.RECORDED, ReplicaAdvice.VERIFY_HERE),
+            (Source.DAMAGED, ReplicaAdvice.VERIFY_HERE),
         )
     },
 }
@@ -133,7 +136,12 @@ def test_each_combination_has_one_row(holding: Holding, standing: Standing, sour
 
 def test_repair_only_from_a_verified_source() -> None:
     """I1: no other row proposes a repair."""
-    proposing = {source for row in ROWS if rule(*row).advice in (Advice.REPAIR, Advice.PUT_BACK) for source in row[2:]}
+    proposing = {
+        source
+        for row in ROWS
+        if rule(*row).advice in (ReplicaAdvice.REPAIR, ReplicaAdvice.PUT_BACK)
+        for source in row[2:]
+    }
 
     assert {Source.VERIFIED} == proposing
 
@@ -156,27 +164,33 @@ def test_damage_is_repaired_from_who_verified_it() -> None:
     damaged = view(holding=Holding.DAMAGED)
     votes = judge_replicas([damaged, view(verified_at=None), view()])
 
-    assert [Advice.REPAIR, Advice.NOTHING, Advice.NOTHING] == [vote.ruling.advice for vote in votes]
+    assert [ReplicaAdvice.REPAIR, ReplicaAdvice.NOTHING, ReplicaAdvice.NOTHING] == [
+        vote.ruling.advice for vote in votes
+    ]
     assert (2,) == votes[0].sources
     assert HubCertainty.PROVEN is votes[0].certainty
 
 
 def test_two_damaged_replicas_are_no_sources() -> None:
     """I2: the same file damaged on both boxes can only come from a backup."""
-    assert [Advice.FIND_BACKUP] * 2 == advice(view(holding=Holding.DAMAGED), view(holding=Holding.LOST))
-    assert [Advice.FIND_BACKUP, Advice.NOTHING] == advice(view(holding=Holding.DAMAGED), view(holding=Holding.DOUBTFUL))
+    assert [ReplicaAdvice.FIND_BACKUP] * 2 == advice(view(holding=Holding.DAMAGED), view(holding=Holding.LOST))
+    assert [ReplicaAdvice.FIND_BACKUP, ReplicaAdvice.NOTHING] == advice(
+        view(holding=Holding.DAMAGED), view(holding=Holding.DOUBTFUL)
+    )
 
 
 def test_unverified_source_is_verified_first() -> None:
     """What was only recorded is not proposed as a source yet."""
-    assert [Advice.VERIFY_SOURCE, Advice.NOTHING] == advice(view(holding=Holding.DAMAGED), view(verified_at=None))
+    assert [ReplicaAdvice.VERIFY_SOURCE, ReplicaAdvice.NOTHING] == advice(
+        view(holding=Holding.DAMAGED), view(verified_at=None)
+    )
 
 
 def test_damaged_old_version_is_replaced_by_the_newer() -> None:
     """The recorded content is nowhere else, but its successor is."""
     votes = judge_replicas([view(holding=Holding.DAMAGED, mtime=1000), view(NEW, mtime=2000)])
 
-    assert Advice.TAKE_NEWER is votes[0].ruling.advice
+    assert ReplicaAdvice.TAKE_NEWER is votes[0].ruling.advice
     assert (1,) == votes[0].sources
 
 
@@ -184,7 +198,7 @@ def test_newest_version_that_is_damaged_is_not_replicated() -> None:
     """The older version elsewhere may be the best that is left."""
     votes = judge_replicas([view(NEW, Holding.DAMAGED, mtime=2000), view(mtime=1000)])
 
-    assert [Advice.FIND_BACKUP, Advice.DO_NOT_REPLICATE] == [vote.ruling.advice for vote in votes]
+    assert [ReplicaAdvice.FIND_BACKUP, ReplicaAdvice.DO_NOT_REPLICATE] == [vote.ruling.advice for vote in votes]
 
 
 def test_older_mtime_is_stale() -> None:
@@ -220,7 +234,7 @@ def test_both_edited_is_a_conflict() -> None:
 def test_same_mtime_is_undecided() -> None:
     """I5: different content under one mtime is what a bad copy looks like; who did not verify it does so first."""
     assert [HubFindingKind.REPLICA_DIFFERS] * 2 == kinds(view(), view(NEW, mtime=1002))
-    assert [Advice.COMPARE, Advice.VERIFY_HERE] == advice(view(), view(NEW, verified_at=None))
+    assert [ReplicaAdvice.COMPARE, ReplicaAdvice.VERIFY_HERE] == advice(view(), view(NEW, verified_at=None))
 
 
 @pytest.mark.parametrize("ahead", [DAY, -DAY])
@@ -248,7 +262,7 @@ def test_unknown_digests_differ_from_nothing() -> None:
     damaged = view(OLD._replace(md5=None), Holding.DAMAGED)
 
     assert [None, None] == kinds(only_md5, only_xxh3)
-    assert [Advice.FIND_BACKUP, Advice.NOTHING] == advice(damaged, only_md5)
+    assert [ReplicaAdvice.FIND_BACKUP, ReplicaAdvice.NOTHING] == advice(damaged, only_md5)
 
 
 def test_circle_is_undecided() -> None:

@@ -92,7 +92,7 @@ def find_sets_of_roots(c: sa.Connection, box_id: int, root_ids: Iterable[int]) -
 
 def remove_files(c: sa.Connection, member_id: int) -> None:
     """Remove all that is stored of the files of a member."""
-    for table in (schema.file_part, schema.file, schema.member_folder):
+    for table in (schema.file_part, schema.file, schema.former_file, schema.member_folder):
         c.execute(sa.delete(table).where(table.c.member_id == member_id))
 
 

@@ -82,7 +82,7 @@ class DisputedFile(NamedTuple):
     findings: tuple[BoxFinding, ...]
 
 
-class _Group(NamedTuple):
+class _FileGroup(NamedTuple):
     folder_id: int
     folder: bytes
     name: bytes
@@ -165,7 +165,7 @@ def _find_findings(c: sa.Connection, members: Sequence[SetMember]) -> dict[_File
 
 def _find_with_findings(
     c: sa.Connection, set_id: int, members: Sequence[SetMember], keys: Sequence[_FileKey]
-) -> Iterator[_Group]:
+) -> Iterator[_FileGroup]:
     ids = [one.id for one in members]
     for start in range(0, len(keys), FILES_AT_ONCE):
         some = keys[start : start + FILES_AT_ONCE]
@@ -173,7 +173,7 @@ def _find_with_findings(
             folder.c.set_id == set_id, folder.c.path.in_({above for above, _ in some})
         )
         folder_ids = {bytes(path): number for path, number in c.execute(known)}
-        groups = {key: _Group(folder_ids.get(key[0], 0), *key, {}) for key in some}
+        groups = {key: _FileGroup(folder_ids.get(key[0], 0), *key, {}) for key in some}
         query = _select_rows().where(
             file.c.member_id.in_(ids), file.c.folder_id.in_(folder_ids.values()), file.c.name.in_({k[1] for k in some})
         )
@@ -184,7 +184,7 @@ def _find_with_findings(
         yield from (group for group in groups.values() if group.rows)  # else: a folder, or gone everywhere
 
 
-def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterator[_Group]:
+def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterator[_FileGroup]:
     """Find the files that some members lack or have with other content (V1)."""
     ids = [one.id for one in members]
     content = member_folder.c.content
@@ -211,7 +211,7 @@ def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterato
     )
     rows = c.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
     for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
-        yield _Group(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
+        yield _FileGroup(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
 
 
 def _select_rows() -> sa.Select[Any]:
@@ -224,7 +224,7 @@ def _select_rows() -> sa.Select[Any]:
 def _complete(
     c: sa.Connection,
     members: Sequence[SetMember],
-    groups: Sequence[_Group],
+    groups: Sequence[_FileGroup],
     findings: Mapping[_FileKey, tuple[BoxFinding, ...]],
 ) -> Iterator[DisputedFile]:
     """Add findings and former contents to some files."""
@@ -242,7 +242,7 @@ def _complete(
         yield DisputedFile(path, tuple(views), tuple(map(group.rows.get, ids)), about)
 
 
-def _has_several_contents(group: _Group) -> bool:
+def _has_several_contents(group: _FileGroup) -> bool:
     return len({(row.size_bytes, row.md5, row.xxh3_128) for row in group.rows.values()}) > 1
 
 

@@ -58,7 +58,7 @@ class Source(StrEnum):
     NONE = "none"
 
 
-class Advice(StrEnum):
+class ReplicaAdvice(StrEnum):
     """What to do next."""
 
     NOTHING = "nothing"
@@ -77,7 +77,7 @@ class Ruling(NamedTuple):
     """A row of the table: what is wrong at a member, if anything, and what to do."""
 
     kind: HubFindingKind | None
-    advice: Advice
+    advice: ReplicaAdvice
 
 
 class Version(NamedTuple):
@@ -163,24 +163,24 @@ HOLDING_OF_KIND: dict[FindingKind, Holding] = dict.fromkeys(DOUBTS, Holding.DOUB
 _GRAVEST_FIRST = (Holding.DAMAGED, Holding.LOST, Holding.CONTESTED, Holding.DOUBTFUL)
 
 _OF_DAMAGED = {
-    Source.VERIFIED: Advice.REPAIR,
-    Source.RECORDED: Advice.VERIFY_SOURCE,
-    Source.DAMAGED: Advice.FIND_BACKUP,
-    Source.NONE: Advice.FIND_BACKUP,
+    Source.VERIFIED: ReplicaAdvice.REPAIR,
+    Source.RECORDED: ReplicaAdvice.VERIFY_SOURCE,
+    Source.DAMAGED: ReplicaAdvice.FIND_BACKUP,
+    Source.NONE: ReplicaAdvice.FIND_BACKUP,
 }
 _OF_COPY = {
-    Source.VERIFIED: Advice.REPLICATE,
-    Source.RECORDED: Advice.REPLICATE,
-    Source.DAMAGED: Advice.DO_NOT_REPLICATE,
-    Source.NONE: Advice.NOTHING,
+    Source.VERIFIED: ReplicaAdvice.REPLICATE,
+    Source.RECORDED: ReplicaAdvice.REPLICATE,
+    Source.DAMAGED: ReplicaAdvice.DO_NOT_REPLICATE,
+    Source.NONE: ReplicaAdvice.NOTHING,
 }
 _OF_UNDECIDED = {
-    Source.VERIFIED: Advice.COMPARE,
-    Source.RECORDED: Advice.VERIFY_HERE,
-    Source.DAMAGED: Advice.VERIFY_HERE,  # a finding leaves doubt about its own content
-    Source.NONE: Advice.COMPARE,
+    Source.VERIFIED: ReplicaAdvice.COMPARE,
+    Source.RECORDED: ReplicaAdvice.VERIFY_HERE,
+    Source.DAMAGED: ReplicaAdvice.VERIFY_HERE,  # a finding leaves doubt about its own content
+    Source.NONE: ReplicaAdvice.COMPARE,
 }
-_NOTHING = Ruling(None, Advice.NOTHING)
+_NOTHING = Ruling(None, ReplicaAdvice.NOTHING)
 _NOBODY: tuple[int, ...] = ()
 
 
@@ -220,11 +220,11 @@ def rule(holding: Holding, standing: Standing, source: Source) -> Ruling:
     return _NOTHING
 
 
-def _advise_damaged(holding: Holding, standing: Standing, source: Source) -> Advice:
+def _advise_damaged(holding: Holding, standing: Standing, source: Source) -> ReplicaAdvice:
     advice = _OF_DAMAGED[source]
-    if advice is Advice.FIND_BACKUP and standing is Standing.BEHIND:
-        return Advice.TAKE_NEWER
-    return Advice.PUT_BACK if advice is Advice.REPAIR and holding is Holding.CONTESTED else advice
+    if advice is ReplicaAdvice.FIND_BACKUP and standing is Standing.BEHIND:
+        return ReplicaAdvice.TAKE_NEWER
+    return ReplicaAdvice.PUT_BACK if advice is ReplicaAdvice.REPAIR and holding is Holding.CONTESTED else advice
 
 
 def find_holding(kinds: Iterable[FindingKind]) -> Holding:
@@ -364,7 +364,7 @@ def _vote(
     else:
         source, sources = _find_source(_find_candidates(index, views, pairs, standings), views)
     ruling = rule(view.holding, standing, source)
-    if ruling.advice is Advice.TAKE_NEWER:
+    if ruling.advice is ReplicaAdvice.TAKE_NEWER:
         sources = tuple(one for one, pair in enumerate(pairs) if pair.order is _Order.OLDER)
     proven = any(pair.is_proven and pair.order is _Order.OLDER for pair in pairs)
     return MemberVote(ruling, _find_certainty(ruling, view.holding, is_proven=proven), standing, source, sources)
@@ -405,5 +405,5 @@ def _find_certainty(ruling: Ruling, holding: Holding, *, is_proven: bool) -> Hub
     if ruling.kind in (HubFindingKind.REPLICA_CONFLICT, HubFindingKind.REPLICA_DIFFERS):
         return HubCertainty.UNDECIDED
     if ruling.kind is HubFindingKind.REPLICA_DAMAGED:
-        is_proven = ruling.advice is Advice.REPAIR and holding is not Holding.CONTESTED
+        is_proven = ruling.advice is ReplicaAdvice.REPAIR and holding is not Holding.CONTESTED
     return HubCertainty.PROVEN if is_proven or ruling.kind is HubFindingKind.REPLICA_MISSING else HubCertainty.LIKELY

@@ -17,7 +17,7 @@ from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, wr
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_commands import copy_command, find_url, repair_command, scrub_command
 from integrity.hub.replica_rows import DisputedFile, ReplicaRow, SetMember
-from integrity.hub.replica_verdict import Advice, Holding, MemberVote, ReplicaView, Standing, do_differ
+from integrity.hub.replica_verdict import Holding, MemberVote, ReplicaAdvice, ReplicaView, Standing, do_differ
 from integrity.kinds import GRAVITY, REPAIRABLE, headline
 from integrity.paths import absolute, path_fields
 from integrity.reporting.digest_tree import READ_HOWS
@@ -137,19 +137,19 @@ class SetWords:
     def _pick_spokesman(self, judged: JudgedFile) -> int:
         """Return the member whose advice is that of an undecided file: the first one that should verify its content."""
         mine = [at for at, vote in enumerate(judged.votes) if _is_undecided(vote)]
-        return next((at for at in mine if judged.votes[at].ruling.advice is Advice.VERIFY_HERE), mine[0])
+        return next((at for at in mine if judged.votes[at].ruling.advice is ReplicaAdvice.VERIFY_HERE), mine[0])
 
     def _find_command(self, path: bytes, index: int, vote: MemberVote) -> tuple[str | None, SetMember | None]:
         here, sources = self.members[index], [self.members[at] for at in vote.sources]
         advice = vote.ruling.advice
-        if advice in (Advice.REPAIR, Advice.PUT_BACK):
+        if advice in (ReplicaAdvice.REPAIR, ReplicaAdvice.PUT_BACK):
             commands = (repair_command(here, source, path) for source in sources)
             return next((one for one in commands if one is not None), None), here
-        if advice is Advice.VERIFY_SOURCE:
+        if advice is ReplicaAdvice.VERIFY_SOURCE:
             return scrub_command(sources[0], path), sources[0]
-        if advice is Advice.VERIFY_HERE:
+        if advice is ReplicaAdvice.VERIFY_HERE:
             return scrub_command(here, path), here
-        if advice in (Advice.REPLICATE, Advice.TAKE_NEWER):
+        if advice in (ReplicaAdvice.REPLICATE, ReplicaAdvice.TAKE_NEWER):
             commands = (copy_command(here, source, path) for source in sources)
             return next((one for one in commands if one is not None), None), here
         return None, None
@@ -179,18 +179,18 @@ class SetWords:
     def _advise_damaged(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
         others, advice = self._name(vote.sources), vote.ruling.advice
         have = "has" if len(vote.sources) == 1 else "have"
-        if advice is Advice.REPAIR:
+        if advice is ReplicaAdvice.REPAIR:
             return f"{self._name_verified(judged, vote)} {have} the recorded content."
-        if advice is Advice.PUT_BACK:
+        if advice is ReplicaAdvice.PUT_BACK:
             return (
                 f"Somebody wrote to the file. If that was not meant, put back the recorded content, which"
                 f" {self._name_verified(judged, vote)} {have}."
             )
-        if advice is Advice.VERIFY_SOURCE:
+        if advice is ReplicaAdvice.VERIFY_SOURCE:
             return (
                 f"{others} recorded the same content but did not verify it since. Verify it there first, then repair."
             )
-        if advice is Advice.TAKE_NEWER:
+        if advice is ReplicaAdvice.TAKE_NEWER:
             return f"No other box has the recorded content; {others} {have} a newer version."
         what = self._list_others(judged, index)
         return f"No other box has the recorded content undamaged: restore it from a backup. {what}"
@@ -199,7 +199,7 @@ class SetWords:
         name, have = printable(self.members[index].box_name), "has" if len(vote.sources) == 1 else "have"
         since = utc_time(min(judged.file.views[at].recorded_at for at in vote.sources))
         told = utc_time(judged.file.views[index].reported_at)
-        if vote.ruling.advice is Advice.DO_NOT_REPLICATE:
+        if vote.ruling.advice is ReplicaAdvice.DO_NOT_REPLICATE:
             return f"Only {self._name(vote.sources)} {have} it, damaged: do not replicate it; restore it from a backup."
         return (
             f"{self._name(vote.sources)} {have} it, recorded {since}; {name} reported {told} without it. Run the"
@@ -210,7 +210,7 @@ class SetWords:
         views, name = judged.file.views, printable(self.members[index].box_name)
         newer = self._name(vote.sources)
         have = "has" if len(vote.sources) == 1 else "have"
-        if vote.ruling.advice is Advice.DO_NOT_REPLICATE:
+        if vote.ruling.advice is ReplicaAdvice.DO_NOT_REPLICATE:
             return f"Only {newer} {have} the newer version, damaged: do not replicate it."
         if vote.certainty is HubCertainty.PROVEN:
             return f"{newer} had the content of {name} before, and replaced it. Run the replication again."
@@ -228,7 +228,7 @@ class SetWords:
             text += " All of them replaced what they had in common: keep one, or all under different names."
         elif majority := self._find_majority(views, mine):
             text += f" {majority}"
-        if vote.ruling.advice is Advice.VERIFY_HERE:
+        if vote.ruling.advice is ReplicaAdvice.VERIFY_HERE:
             name = printable(self.members[index].box_name)
             text += f" {name} has not verified its content since it was recorded: verify it there first."
         return text

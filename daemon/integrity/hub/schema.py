@@ -97,7 +97,7 @@ replica_set = sa.Table(
         sa.SmallInteger,
         nullable=False,
         server_default="0",
-        comment="1: the vote left files open, because a box has not reported since they were recorded elsewhere",
+        comment="1: vote again; files were left open until a box reports again, or a box was revoked",
     ),
     sa.UniqueConstraint("name"),
 )

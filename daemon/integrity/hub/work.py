@@ -235,7 +235,7 @@ def find_sets_to_vote(c: sa.Connection) -> list[int]:
 
 
 def find_waiting_sets(c: sa.Connection) -> list[int]:
-    """Return the sets whose last vote left files open, until a box reports again."""
+    """Return the sets whose last vote left files open until a box reports again, or counted one that was revoked."""
     return list(c.execute(sa.select(replica_set.c.id).where(replica_set.c.is_waiting == 1)).scalars())
 
 
