@@ -72,7 +72,7 @@ def run(tree: Path, scratch: Path, workers: int, *, files: int, rate: int) -> Ti
         database = HubDatabase.open(url, any_revision=True)
         migrate(database)
         database.close()
-        most = max(100, files // 40)
+        most = max(100, files // 80)
         folder = scratch / f"rig{workers}"
         with ShardRig(url, folder, tree, most_files=most, lease_s=30, verify_every="90d") as rig:
             began = time.monotonic()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.postgres import PostgresServer
-from support.shardrig import OneBox, ShardRig, damage, kill_at_random, make_tree
+from support.shardrig import OneBox, ShardRig, damage, kill_at_random, make_tree, read_catalog
 from support.waiting import wait_until
 
 
@@ -65,6 +67,43 @@ def test_kills_of_workers_and_hub_lose_and_double_nothing(shards_url: str, tmp_p
     assert OneBox(tmp_path / "alone", tree).read() == recorded
 
 
+def test_service_reads_a_shared_tree_and_leaves_it_out_of_its_own_work(
+    shards_url: str, tmp_path: Path, tree: Path
+) -> None:
+    """A service with a shared root reads its shards while a window is open, and records none of it by itself."""
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        config = rig.make_config()
+        service = rig.start_service(config)
+        wait_until(lambda: rig.has_read_since(0), f"all shards to be read\n{rig.log}", every_s=0.1)
+        service.send_signal(signal.SIGTERM)
+        assert 0 == service.wait(60)
+        recorded = rig.read_shards()
+
+    assert OneBox(tmp_path / "alone", tree).read() == recorded
+    assert {} == read_catalog(config.parent / "catalog.db").files
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(10))
+def test_many_kills_lose_and_double_nothing(shards_url: str, tmp_path: Path, tree: Path, seed: int) -> None:
+    """Fifty kills of workers and hub at random moments, while files come, change and are damaged."""
+    alone = OneBox(tmp_path / "alone", tree)
+    alone.read()
+    chance = random.Random(seed)
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        _work_until_read(rig, [rig.make_config(), rig.make_config()], int(time.time()))
+        damage(tree / "g0" / "folder 3" / "file 7")
+        make_tree(tree / f"new {seed}", 3, 20)
+        last = kill_at_random(rig, chance, workers=4, kills=50, most_wait_s=5)
+        wait_until(lambda: rig.has_read_since(last), f"all shards to be read\n{rig.log}", timeout_s=600, every_s=0.1)
+        _stop(rig.workers)
+        recorded = rig.read_shards()
+
+    alone.read()
+    assert alone.read() == recorded
+
+
 def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, tmp_path: Path, tree: Path) -> None:
     """A worker that stands still while it has a shard is replaced; when it goes on, its late result is refused."""
     with ShardRig(shards_url, tmp_path / "rig", tree, lease_s=2) as rig:
@@ -88,9 +127,69 @@ def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, t
     assert OneBox(tmp_path / "alone", tree).read() == recorded
 
 
-def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:
-    workers = [rig.start_worker(config) for config in configs]
-    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=60, every_s=0.1)
+def test_shard_that_grew_is_cut_and_keeps_what_is_known(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """Many new files get shards of their own; damage that is known of the old one stays known, and is not recorded."""
+    alone = OneBox(tmp_path / "alone", tree)
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        configs = [rig.make_config(), rig.make_config()]
+        _work_until_read(rig, configs, int(time.time()))
+        assert rig.read_shards() == alone.read()
+        damage(tree / "g0" / "folder 3" / "file 7")
+        _work_until_read(rig, configs, int(time.time()) + 1)
+        before = len(rig.shards())
+        for number in range(10):
+            make_tree(tree / "g0" / "folder 3" / f"new {number}", 1, 30)
+        _work_until_read(rig, configs, int(time.time()) + 1)
+        _work_until_read(rig, configs, int(time.time()) + 1)
+        cut, recorded = len(rig.shards()), rig.read_shards()
+
+    assert cut >= before + 5
+    alone.read()
+    assert alone.read() == recorded
+    assert {b"g0/folder 3/file 7"} == {path for path, *_ in recorded.findings}
+
+
+def test_tree_that_changes_while_it_is_surveyed_and_read(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """Folders that come and go meanwhile are recorded in the end as one box alone records them."""
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        workers = [rig.start_worker() for _ in range(2)]
+        for number in range(30):
+            make_tree(tree / f"came {number}", 1, 5)
+            if number >= 10:
+                shutil.rmtree(tree / f"came {number - 10}")
+            (tree / "g1" / f"folder {number % 4 * 3 + 1}").rename(tree / "g1" / f"moved {number}")
+            (tree / "g1" / f"moved {number}").rename(tree / "g1" / f"folder {number % 4 * 3 + 1}")
+            rig.pause(0.2)
+        since = int(time.time()) + 1
+        wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", every_s=0.1)
+        _stop(workers)
+        recorded = rig.read_shards()
+
+    assert OneBox(tmp_path / "alone", tree).read().files == recorded.files
+
+
+def test_worker_before_another_folder_gets_no_work(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """A machine on which the tree is not mounted stores nothing, and its owner reads why."""
+    with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
+        _work_until_read(rig, [rig.make_config()], int(time.time()))
+        recorded = rig.read_shards()
+        config = rig.make_config()
+        (tmp_path / "not mounted").mkdir()
+        config.write_text(config.read_text().replace(str(tree), str(tmp_path / "not mounted")))
+        worker = rig.start_worker(config)
+
+        assert worker.wait(60) != 0
+        assert "mount the same file system" in rig.log
+        assert recorded == rig.read_shards()
+
+
+def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
     for worker in workers:
         worker.send_signal(signal.SIGTERM)
         worker.wait(60)
+
+
+def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:
+    workers = [rig.start_worker(config) for config in configs]
+    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=200, every_s=0.1)
+    _stop(workers)

@@ -204,6 +204,22 @@ def test_stored_version_is_what_the_next_worker_begins_with(hub: Hub) -> None:
     ]
 
 
+def test_shard_that_is_due_first_is_given_out_first(hub: Hub) -> None:
+    """Shards are given out in the order in which they are due, however little earlier."""
+    who = hub.join()
+    hub.survey(who)
+    order = [task.shard for task in reversed([hub.take(hub.join()) for _ in range(4)]) if task is not None]
+    with hub.database.transaction() as c:
+        c.execute(sa.text("UPDATE procrastinate_jobs SET worker_id = :w WHERE status = 'doing'"), {"w": who[1]})
+    for shard_id in order:
+        (row,) = [row for row in hub.rows() if row.id == shard_id]
+        hub.shards.release(HeldJob(*who, int(str(row.job_id))), "in turn")
+        hub.advance(1)
+    hub.advance(400)
+
+    assert order == [task.shard for task in iter(lambda: hub.take(hub.join()), None)]
+
+
 def test_late_result_of_a_worker_that_lost_its_lease_is_refused(hub: Hub) -> None:
     """A silent worker's shard goes to another one; what the first brings back later changes nothing."""
     slow, fast = hub.join(0), hub.join(1)

@@ -112,7 +112,7 @@ class ShardRig:
         most_files: int = 50,
         lease_s: int = 4,
         visit_s: int = 600,
-        verify_every: str = "8s",
+        verify_every: str = "20s",
         policy: str = "mutable",
     ) -> None:
         self.url = url
@@ -197,10 +197,18 @@ class ShardRig:
         self.workers.append(worker)
         return worker
 
+    def start_service(self, config: Path) -> subprocess.Popen[bytes]:
+        """Start the service of a box, with an open window."""
+        config.write_text(config.read_text() + '[schedule]\nscrub = "00:00-24:00"\n')
+        service = self._spawn(config.parent.name, config, "daemon")
+        self.workers.append(service)
+        return service
+
     def _spawn(self, name: str, config: Path, *command: str) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{name}.log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "integrity", "--config", str(config), "-v", *command],
+                [sys.executable, "-m", "integrity", "--config", str(config), *command],
+                env={**os.environ, "RUNTIME_DIRECTORY": str(config.parent)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -210,6 +218,11 @@ class ShardRig:
         """Return the rows of the shards."""
         with self.database.read() as c:
             return list(c.execute(sa.select(shard).order_by(shard.c.id)))
+
+    @staticmethod
+    def pause(seconds: float) -> None:
+        """Let the workers go on for a while."""
+        threading.Event().wait(seconds)
 
     def find_busy(self) -> set[int]:
         """Return the shards that workers have now."""

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _TASK = "shard"
 _SURVEY = "survey"
-_MINUTE_S = 60
+_FROM_AT = 1_577_836_800
+"""2020-01-01: priorities are numbers of 32 bits, which count seconds from here until 2088."""
 
 T = TypeVar("T")
 
@@ -60,12 +61,12 @@ class JobsInTransaction:
 
     def add_survey(self) -> None:
         """Add the survey, at once."""
-        self._manager.batch_defer_jobs([self._make(_SURVEY, {}, None)])
+        self._manager.batch_defer_jobs([self._make(_SURVEY, {})])
 
     def add_shards(self, shard_ids: Iterable[int]) -> dict[int, int]:
         """Add the jobs of new shards, at once; return the number of each shard's job."""
         ids = list(shard_ids)
-        made = self._manager.batch_defer_jobs([self._make(f"{_TASK}:{one}", {_TASK: one}, None) for one in ids])
+        made = self._manager.batch_defer_jobs([self._make(f"{_TASK}:{one}", {_TASK: one}) for one in ids])
         return {shard_id: job.id or 0 for shard_id, job in zip(ids, made, strict=True)}
 
     def take(self, worker: int) -> QueuedJob | None:
@@ -99,12 +100,10 @@ class JobsInTransaction:
         """Unregister a worker that has no job."""
         _run(self._manager.unregister_worker(worker))
 
-    def _make(self, queueing_lock: str, kwargs: dict[str, Any], due_at: int | None) -> Job:
-        priority = 0 if due_at is None else _priority(due_at)
+    def _make(self, queueing_lock: str, kwargs: dict[str, Any]) -> Job:
         lock = f"{self._queue}:{queueing_lock}"
         return Job(
             queue=self._queue,
-            priority=priority,
             lock=lock,
             queueing_lock=lock,
             task_name=f"integrity.{_TASK}",
@@ -114,7 +113,7 @@ class JobsInTransaction:
 
 def _priority(due_at: int) -> int:
     """Return a priority by which the job that is due first comes first; that of new shards, 0, before all others."""
-    return -(due_at // _MINUTE_S)
+    return -max(0, due_at - _FROM_AT)
 
 
 def _describe(job: Job) -> QueuedJob:

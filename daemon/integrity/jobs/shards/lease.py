@@ -40,6 +40,7 @@ class Lease:
     Attributes:
         stop: set when the work should end: the worker is stopped, or the lease was lost.
         is_lost: another worker has the job.
+        is_ending: the result is being sent. It ends the job, so a refused renewal means nothing any more.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Lease:
         self._ended = threading.Event()
         self.stop = Stop()
         self.is_lost = False
+        self.is_ending = False
 
     @contextmanager
     def held(self, stop: Stop) -> Iterator[None]:
@@ -123,6 +125,8 @@ class Lease:
         except HubAway as error:
             _log.info("lease_not_renewed: %s", error)  # the next one may be in time
         except (HubRefusal, ProtocolError) as refusal:
+            if self.is_ending:
+                return
             _log.warning("lease_lost: %s", refusal)
             self.is_lost = True
             self.stop.set()

@@ -14,7 +14,8 @@ from integrity.errors import AppError, show_path
 _CHUNK_BYTES = 1 << 20
 _LEVEL = 3
 _MOST_TIMES = 100
-"""A catalog never shrinks to less than a hundredth: what grows more was made to fill the disk."""
+_ALWAYS_BYTES = 1 << 30
+"""What unpacks to more than this, and to more than a hundred times its size, was made to fill the disk."""
 
 
 class PackedDamaged(AppError):
@@ -56,9 +57,9 @@ def unpack_file(file: IO[bytes], path: bytes, digest: str) -> None:
     if digest_file(file) != digest:
         raise PackedDamaged(f"{show_path(path)}: what arrived from the hub is not what was stored; it is fetched again")
     file.seek(0)
-    left = os.fstat(file.fileno()).st_size * _MOST_TIMES
+    left = max(_ALWAYS_BYTES, os.fstat(file.fileno()).st_size * _MOST_TIMES)
     try:
-        with open(path, "wb") as target, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+        with open(path, "wb") as target, zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as reader:
             while chunk := reader.read(_CHUNK_BYTES):
                 left -= len(chunk)
                 if left < 0:

@@ -187,6 +187,7 @@ class ShardWorker:
             os.close(fd)
         if not lease.is_over():
             digest = self._store_lines(write_survey(folders), task, folder)
+            lease.is_ending = True
             self._call("survey", {"job": task.job, "digest": digest})
 
     def _visit(self, task: ShardTask, lease: Lease, folder: bytes) -> None:
@@ -203,6 +204,7 @@ class ShardWorker:
             lease.made_progress()
             digest = self._store(pack_file(path + b".out"), task)
             survey = None if done.folders is None else self._store_lines(write_survey(done.folders), task, folder)
+            lease.is_ending = True
             self._finish(task, done, digest, survey)
         finally:
             local_copy.remove(path)

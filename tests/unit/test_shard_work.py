@@ -1,0 +1,180 @@
+"""What a worker of a shared tree decides by itself: how much it reads, and whether it reports to be alive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from integrity.config import Config, parse_config
+from integrity.errors import ConfigError, ProtocolError
+from integrity.jobs.options import ScanOptions
+from integrity.jobs.report import Stop
+from integrity.jobs.runner import scan
+from integrity.jobs.shards.client import ShardClient
+from integrity.jobs.shards.lease import Lease
+from integrity.jobs.shards.messages import ShardTask, VisitResult, read_message, to_path, write_message
+from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
+from integrity.jobs.shards.visit import plan_visit
+from support.jobs import open_context
+from support.waiting import wait_until
+
+_DAY_S = 86_400
+
+
+class SmallHub:
+    """A server that counts heartbeats, and refuses them once it is told to."""
+
+    def __init__(self) -> None:
+        self.beats = 0
+        self.refuses = False
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                outer.beats += 1
+                body = b'{"error": "not_yours", "message": "lost"}' if outer.refuses else b"{}"
+                self.send_response(409 if outer.refuses else 200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Print nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    @contextmanager
+    def serving(self) -> Iterator[SmallHub]:
+        """Serve during the block."""
+        thread = threading.Thread(target=self._server.serve_forever)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            thread.join()
+            self._server.server_close()
+
+
+def _config(text: str) -> Config:
+    return parse_config(text.encode(), "test")
+
+
+def _task(**values: object) -> ShardTask:
+    numbers = {"job": 1, "shard": 1, "version": 0, "round_at": 0, "now": 0, "visit_s": 600, "every_s": _DAY_S}
+    rest = {"digest": None, "folders": ("",), "left_out": (), "most_files": 10, "most_bytes": 10}
+    return ShardTask(**(numbers | rest | values))  # type: ignore[arg-type]
+
+
+def test_worker_without_progress_is_not_kept_alive() -> None:
+    """A worker that hangs renews its lease no more; one that makes progress does."""
+    with SmallHub().serving() as hub:
+        client = ShardClient(hub.url, "token", wait=lambda _: True)
+        now = 0.0
+        lease = Lease(client, 1, 1, beat_s=0.01, quiet_s=60, monotonic=lambda: now)
+        with lease.held(Stop()):
+            now = 1.0
+            wait_until(lambda: hub.beats == 1, "the first renewal")
+            now = 61.0
+            before = hub.beats
+            threading.Event().wait(0.5)
+            assert before == hub.beats
+            lease.made_progress()
+            now = 62.0
+            wait_until(lambda: hub.beats > before, "a renewal after progress")
+
+
+def test_refused_renewal_ends_the_work() -> None:
+    """A worker that lost its shard stops reading it."""
+    with SmallHub().serving() as hub:
+        hub.refuses = True
+        lease = Lease(ShardClient(hub.url, "token", wait=lambda _: True), 1, 1, beat_s=0.01, quiet_s=60)
+        with lease.held(Stop()):
+            wait_until(lease.is_over, "the end of the work")
+        assert lease.is_lost
+
+
+def test_round_reads_an_even_share_of_the_promise(tmp_path: Path) -> None:
+    """With rounds of a day and a promise of 30, each reads a 28th, and first what may not wait for two more rounds."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_bytes(bytes(28_000))
+    config = _config(f'[[root]]\npath = "{tree}"\nverify_every = "30d"\n')
+    with open_context(tmp_path / "catalog.db", config) as context:
+        scan(context, [str(tree).encode()], ScanOptions())
+        options = plan_visit(context, str(tree).encode(), _task(), 600)
+
+    assert (1000, 2 * _DAY_S, 600) == (options.at_least_bytes, options.due_within_s, options.time_limit_s)
+
+
+def test_round_that_is_as_long_as_the_promise_allows_reads_everything(tmp_path: Path) -> None:
+    """If rounds are not much shorter than the promise, each reads all that it has not read yet."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_bytes(b"content")
+    config = _config(f'[[root]]\npath = "{tree}"\nverify_every = "40s"\n')
+    with open_context(tmp_path / "catalog.db", config) as context:
+        scan(context, [str(tree).encode()], ScanOptions())
+        options = plan_visit(context, str(tree).encode(), _task(every_s=15, round_at=90, now=100), 600)
+
+    assert (10, None) == (options.older_than_s, options.at_least_bytes)
+
+
+def test_scan_of_a_shared_tree_is_refused_with_the_command_for_it(tmp_path: Path) -> None:
+    """The records of a shared tree are not in the catalog of one machine."""
+    tree = tmp_path / "tree"
+    (tree / "folder").mkdir(parents=True)
+    config = _config(f'[[root]]\npath = "{tree}"\nshared = "archive"\n')
+    with (
+        open_context(tmp_path / "catalog.db", config) as context,
+        pytest.raises(ConfigError, match=r"lies in the shared tree archive.*hub work"),
+    ):
+        scan(context, [str(tree / "folder").encode()], ScanOptions())
+
+
+def test_packed_file_that_was_damaged_is_refused(tmp_path: Path) -> None:
+    """What arrives is compared with the digest that was announced."""
+    path = tmp_path / "file"
+    path.write_bytes(b"content" * 1000)
+    packed = Path(pack_file(str(path).encode()).decode())
+    with packed.open("r+b") as file:
+        digest = digest_file(file)
+        unpack_file(file, str(tmp_path / "same").encode(), digest)
+        file.seek(10)
+        file.write(b"X")
+        file.flush()
+        with pytest.raises(PackedDamaged, match="not what was stored"):
+            unpack_file(file, str(tmp_path / "other").encode(), digest)
+
+    assert path.read_bytes() == (tmp_path / "same").read_bytes()
+
+
+def test_messages_come_back_as_they_were_sent() -> None:
+    """Messages survive being written and read; names of any bytes, too."""
+    task = _task(folders=("a/\udcff",), digest="ab")
+
+    assert task == read_message(ShardTask, dict(write_message(task)))
+    assert b"a/\xff" == to_path(task.folders[0])
+
+
+@pytest.mark.parametrize("change", [{"files": "1"}, {"files": True}, {"digest": None}, {"files": 1 << 63}])
+def test_message_with_a_wrong_value_is_refused(change: dict[str, object]) -> None:
+    """A value of another type, or out of range, is refused with its name."""
+    result = write_message(VisitResult(0, "ab", True, 1, 1, None, 0, 1, 1, 0))
+
+    with pytest.raises(ProtocolError, match=next(iter(change))):
+        read_message(VisitResult, {**result, **change})
+
+
+@pytest.mark.parametrize("path", ["/a", "a/../b", "a//b", "..", "a\0b", "a/"])
+def test_path_out_of_the_tree_is_refused(path: str) -> None:
+    """A path in a message lies in the tree."""
+    with pytest.raises(ProtocolError):
+        to_path(path)
