@@ -151,6 +151,15 @@ def test_missing_file_is_named_unless_excluded(rows: HubRows) -> None:
     assert (HubFindingKind.REPLICA_MISSING, "b", b"2019/a.jpg") == (found.kind, found.box_name, found.path)
 
 
+def test_costly_pattern_of_a_box_stops_no_vote(rows: HubRows) -> None:
+    """A pattern and a name that are made for each other would take longer than anybody lives."""
+    name = b"a" * 250
+    rows.add_member("a", {b"": [reported(name), reported(b"x.tmp")]})
+    rows.add_member("b", {}, excludes=["*a" * 60 + "b", "[", "*.tmp"])
+
+    assert name == only(rows.vote()).path
+
+
 def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
     """A box that did not report since lacks nothing yet; the vote is repeated, for its next report may change it."""
     rows.add_member("a", {b"2019": [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW - 60)]})

@@ -8,6 +8,7 @@ V2  Memory does not grow with the number of files, only with that of unresolved 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -89,6 +90,10 @@ class _FileGroup(NamedTuple):
     rows: dict[int, ReplicaRow]
 
 
+_PATTERNS_AT_MOST = 1000
+_STARS_AT_MOST = 5
+"""In one pattern: each multiplies the time that a name can cost which was chosen for it, and boxes choose both."""
+
 _NONE: frozenset[Version] = frozenset()
 
 _FileKey = tuple[bytes, bytes]
@@ -124,14 +129,15 @@ def _to_member(row: sa.Row[Any]) -> SetMember:
 
 
 def _read_excludes(text: str) -> Excludes:
-    """Read the patterns of a box; a pattern that this version does not understand excludes nothing."""
+    """Read the patterns of a box. One that this version does not understand, or that costs too much, is left out."""
     patterns = []
-    for pattern in json.loads(text):
+    for pattern in json.loads(text)[:_PATTERNS_AT_MOST]:
         try:
             Excludes([pattern])
         except (ConfigError, TypeError):
             continue
-        patterns.append(pattern)
+        if len(re.findall(r"\*+", pattern)) <= _STARS_AT_MOST:
+            patterns.append(pattern)
     return Excludes(patterns)
 
 
