@@ -57,7 +57,7 @@ def main() -> None:
     """Measure."""
     folders = int(sys.argv[1])
     here, there = Pipe()
-    process = Process(target=serve, args=(there,))
+    process = Process(target=serve, args=(there,), daemon=True)
     process.start()
     url = here.recv()
     with tempfile.TemporaryDirectory() as place, CatalogBox(os.fsencode(place) + b"/catalog.db") as box:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.boxes import add_box
 from integrity.hub.kinds import HubCertainty, HubFindingKind
+from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 
 DAY_S = 86400
 PROMISE_S = 30 * DAY_S
@@ -141,6 +142,44 @@ class HubRows:
             "evidence": json.dumps(list(evidence)),
         }
         return self._insert(schema.finding, **{**values, **columns})
+
+    def add_tree(self, name: str, *, surveyed_ago_s: int | None = DAY_S) -> int:
+        """Add a shared tree that was cut so long ago, and return its number; None: it was not yet."""
+        surveyed = None if surveyed_ago_s is None else self.now - surveyed_ago_s
+        values = {"name": name, "inode": 2, "settings": "{}", "verify_every_s": PROMISE_S, "surveyed_at": surveyed}
+        return self._insert(shared_tree, created_at=self.now - 2 * DAY_S, **values)
+
+    def add_shard(
+        self, tree_id: int, paths: Sequence[bytes], *, oldest_ago_s: int | None = 3 * DAY_S, **columns: Any
+    ) -> int:
+        """Add a shard whose oldest verification is so long ago, and return its number; None: it was never read."""
+        is_read = oldest_ago_s is not None
+        values: dict[str, Any] = {
+            "tree_id": tree_id,
+            "job_id": 0,
+            "version": int(is_read),
+            "digest": "0" * 64 if is_read else None,
+            "created_at": self.now - DAY_S,
+            "is_complete": 1,
+            "visited_at": self.now - 3600 if is_read else None,
+            "due_at": self.now + 3600,
+            "file_count": 100_000 if is_read else 0,
+            "byte_count": 400 << 30 if is_read else 0,
+            "oldest_at": None if oldest_ago_s is None else self.now - oldest_ago_s,
+            "apart_bytes": 0,
+            "read_bytes": 40 << 30 if is_read else 0,
+            "read_ms": 400_000 if is_read else 0,
+        }
+        number = self._insert(shard, **{**values, **columns})
+        rows = [{"tree_id": tree_id, "path": path, "shard_id": number} for path in paths]
+        self._c.execute(sa.insert(shard_folder), rows)
+        return number
+
+    def add_worker(self, number: int, tree_id: int, box_id: int, shard_id: int | None, *, seen_ago_s: int = 20) -> None:
+        """Add a worker of a tree that called so long ago."""
+        values = {"id": number, "tree_id": tree_id, "box_id": box_id, "shard_id": shard_id, "done_bytes": 7 << 30}
+        times = {"began_at": self.now - DAY_S, "seen_at": self.now - seen_ago_s}
+        self._c.execute(sa.insert(shard_worker).values(**values, **times))
 
     def _insert(self, table: sa.Table, **values: Any) -> int:
         key = self._c.execute(sa.insert(table).values(**values)).inserted_primary_key

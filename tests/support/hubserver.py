@@ -45,6 +45,7 @@ class HubServerProcess:
 
     def __init__(self, home: Box, database: str, toml: str = "") -> None:
         self._home = home
+        self.database = database
         self.port = find_port()
         self.url = f"http://127.0.0.1:{self.port}"
         setting = f'database = "{database}"\n' if "://" in database else ""

@@ -12,6 +12,8 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 _CHUNK = 65536
+_TIMES = {"cut": 0, "repeat": 2}
+"""How often the hub gets a request."""
 
 
 class CountingRelay:
@@ -64,6 +66,13 @@ class CountingRelay:
             pass
 
 
+class _QuietServer(ThreadingHTTPServer):
+    """A box that was killed does not read its answer."""
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
 class BadProxy:
     """
     An HTTP proxy in front of a hub, which damages no byte and does everything else.
@@ -84,7 +93,7 @@ class BadProxy:
         self._random = random.Random(seed)
         self._faults = faults
         self.happened: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
+        self._server = _QuietServer(("127.0.0.1", 0), self._make_handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
@@ -109,12 +118,14 @@ class BadProxy:
                 fault = proxy.choose()
                 if fault == "delay":
                     time.sleep(0.05)
-                status, headers, answer = (0, [], b"") if fault == "cut" else proxy.forward(self, body)
-                if fault == "repeat":
-                    status, headers, answer = proxy.forward(self, body)
-                if fault in ("cut", "lose"):
+                try:
+                    answers = [proxy.forward(self, body) for _ in range(_TIMES.get(fault, 1))]
+                except (OSError, http.client.HTTPException):
+                    answers = []  # the hub is away
+                if fault == "lose" or not answers:
                     self.close_connection = True
                     return
+                status, headers, answer = answers[-1]
                 self.send_response_only(status)
                 for name, value in headers:
                     if name.lower() not in ("connection", "transfer-encoding", "content-length"):

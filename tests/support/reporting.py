@@ -37,7 +37,7 @@ class ReportingBox:
         self.is_over: Callable[[], bool] = lambda: False
         self.waits: list[float] = []
         self.client = HubClient(
-            url, token, certificate=certificate, is_over=lambda: self.is_over(), pause=self._pause, timeout_s=20.0
+            url, token, certificate=certificate, is_over=lambda: self.is_over(), pause=self._pause, timeout_s=30.0
         )
         self._catalog = self._open()
         self.reporter = self.make()

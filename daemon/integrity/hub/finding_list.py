@@ -113,6 +113,12 @@ def read_examples(finding: HubFinding) -> list[str]:
     ]
 
 
+def read_shard_reports(finding: HubFinding) -> list[tuple[int, DamageReport]]:
+    """Return what was found in the shards of a shared tree, with the number of each shard."""
+    rows = [(read_count(row, "shard"), row.get("finding")) for row in finding.objects[:_MOST_MEMBERS]]
+    return [(number, _read_report(found)) for number, found in rows if isinstance(found, dict)]
+
+
 def _read_member(row: JsonObject) -> MemberEvidence:
     mtime_ns = row.get("mtime_ns")
     return MemberEvidence(

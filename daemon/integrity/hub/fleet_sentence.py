@@ -37,7 +37,7 @@ def sum_up_fleet(
             Gravity.WARNING, "No box reports here yet.", (f"Add one with: {program.command('hub add BOX')}",)
         )
     problems = _find_problems(boxes, kinds)
-    doubts = [*_find_doubts(boxes, now), *_find_set_doubts(sets)]
+    doubts = [*_find_doubts(boxes, now), *_find_set_doubts(sets), *_find_other_gaps(fleet, kinds)]
     if problems:
         return Sentence(Gravity.PROBLEM, problems[0], (*problems[1:], *doubts))
     if doubts:
@@ -54,7 +54,7 @@ def shorten(text: str) -> str:
 def _find_problems(boxes: Iterable[BoxStatus], kinds: Counter[HubFindingKind]) -> list[str]:
     """Say what is wrong: what votes found, then what boxes report of themselves."""
     damage = Counter({kind: n for kind, n in kinds.items() if HUB_KINDS[kind].weight is Weight.PROBLEM})
-    found = [f"Found by comparing boxes: {describe_hub_kinds(damage)}."] if damage else []
+    found = [f"Found: {describe_hub_kinds(damage)}."] if damage else []
     reporting = [one for one in boxes if one.health is BoxHealth.PROBLEM and one.box.state == "problem"]
     if reporting:
         verb = "reports" if len(reporting) == 1 else "report"
@@ -111,6 +111,14 @@ def _find_set_doubts(sets: Iterable[SetStatus]) -> list[str]:
         for words, names in states
         if names
     ]
+
+
+def _find_other_gaps(fleet: Sequence[BoxStatus], kinds: Counter[HubFindingKind]) -> list[str]:
+    """Say what could not be checked and belongs to no box, such as a part of a shared tree."""
+    gaps = Counter({kind: n for kind, n in kinds.items() if HUB_KINDS[kind].weight is Weight.GAP})
+    for one in fleet:
+        gaps -= one.hub_kinds
+    return [f"Not everything could be checked: {describe_hub_kinds(gaps)}."] if gaps else []
 
 
 def _praise(boxes: Sequence[BoxStatus]) -> str:

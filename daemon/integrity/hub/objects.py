@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from integrity.hub.fleet import BoxRoot, BoxStatus
     from integrity.hub.kinds import HubFindingKind
     from integrity.hub.replica_sets import SetStatus
+    from integrity.hub.shards.promise import TreePromise
+    from integrity.hub.shared_trees import ShardView
     from integrity.views.sentence import Sentence
 
 
@@ -84,13 +86,47 @@ def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
     }
 
 
-def hub_finding_object(finding: HubFinding) -> JsonObject:
-    """Write a finding of the hub, with the evidence of each member."""
+def tree_object(promise: TreePromise, now: int) -> JsonObject:
+    """Write a shared tree."""
+    return {
+        "name": promise.name,
+        "sentence": promise.describe(now),
+        "is_kept": promise.is_kept,
+        "verify_every_s": promise.verify_every_s,
+        "files": promise.files,
+        "bytes": promise.bytes,
+        "oldest_verified_at": iso_time(promise.oldest_at),
+        "shards": promise.shards,
+        "shards_unread": promise.unread_shards,
+        "shards_overdue": promise.overdue_shards,
+        "workers": promise.workers,
+    }
+
+
+def shard_object(one: ShardView) -> JsonObject:
+    """Write a shard; ``folders``: the first ones."""
+    return {
+        "id": one.id,
+        "folders": [path_fields("path", path) for path in one.folders.first],
+        "folder_count": one.folders.total,
+        "files": one.file_count,
+        "bytes": one.byte_count,
+        "oldest_verified_at": iso_time(one.oldest_at),
+        "visited_at": iso_time(one.visited_at),
+        "due_at": iso_time(one.due_at),
+        "worker": one.worker,
+        "trouble": one.trouble,
+    }
+
+
+def hub_finding_object(finding: HubFinding, tree_name: str | None) -> JsonObject:
+    """Write a finding of the hub, with the evidence of each member; ``tree_name``: of the tree that it is about."""
     return {
         "id": finding.id,
         "kind": finding.kind.value,
         "certainty": finding.certainty.value,
         "set": finding.set_name,
+        "tree": tree_name,
         "box": finding.box_name,
         **path_fields("path", finding.path),
         "state": finding.state.value,

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import product
 from typing import NamedTuple
 
 import xxhash
@@ -44,6 +45,11 @@ _NO_DIGEST = bytes(16)
 _LENGTH = struct.Struct("<I")
 _ROW = struct.Struct("<Qq16s16sqqBB")
 _CONTENT = struct.Struct("<Q16s16s")
+_OR_NONE = {str: (str, type(None)), int: (int, type(None))}
+_SHAPES = frozenset(
+    product((str,), (int,), (int,), _OR_NONE[str], _OR_NONE[str], (int,), _OR_NONE[int], (int,), (int,))
+)
+"""The types of the nine values of a file: a set, because this is asked for each of millions of files."""
 
 
 class ReportedFile(NamedTuple):
@@ -159,21 +165,9 @@ def read_file_values(values: object) -> ReportedFile:
     Raises:
         ProtocolError: it is none, or a value is out of its range.
     """
-    match values:
-        case [
-            str(name),
-            int(size),
-            int(mtime_ns),
-            str() | None as md5,
-            str() | None as xxh3,
-            int(recorded_at),
-            int() | None as verified_at,
-            int(read_how),
-            int(flags),
-        ]:
-            pass
-        case _:
-            raise ProtocolError("not a file of a folder: it needs nine values")
+    if not isinstance(values, list) or tuple(map(type, values)) not in _SHAPES:
+        raise ProtocolError("not a file of a folder: it needs nine values")
+    name, size, mtime_ns, md5, xxh3, *others = values
     try:
         file = ReportedFile(
             name.encode("utf-8", "surrogateescape"),
@@ -181,10 +175,7 @@ def read_file_values(values: object) -> ReportedFile:
             mtime_ns,
             None if md5 is None else bytes.fromhex(md5),
             None if xxh3 is None else bytes.fromhex(xxh3),
-            recorded_at,
-            verified_at,
-            read_how,
-            flags,
+            *others,
         )
         _check(file)
     except (ValueError, struct.error) as error:
@@ -194,11 +185,11 @@ def read_file_values(values: object) -> ReportedFile:
 
 def _check(file: ReportedFile) -> None:
     """Raise ValueError or struct.error for what no file can have."""
-    if not file.name or b"/" in file.name or b"\0" in file.name or len(file.name) > 4096 or file.name in (b".", b".."):
+    name, size_bytes, mtime_ns, md5, xxh3, recorded_at, verified_at, read_how, flags = file
+    if not 0 < len(name) <= 4096 or b"/" in name or b"\0" in name or name in (b".", b".."):
         raise ValueError("its name can't be a file's")
-    if any(digest is not None and len(digest) != 16 for digest in (file.md5, file.xxh3_128)):
+    if (md5 is not None and len(md5) != 16) or (xxh3 is not None and len(xxh3) != 16):
         raise ValueError("a digest has not 16 bytes")
-    if file.read_how >= len(READ_HOWS) or file.size_bytes >= 1 << 63:
+    if read_how >= len(READ_HOWS) or size_bytes >= 1 << 63:
         raise ValueError("a number is out of its range")
-    times = file.recorded_at, file.verified_at or 0
-    _ROW.pack(file.size_bytes, file.mtime_ns, _NO_DIGEST, _NO_DIGEST, *times, file.read_how, file.flags)
+    _ROW.pack(size_bytes, mtime_ns, _NO_DIGEST, _NO_DIGEST, recorded_at, verified_at or 0, read_how, flags)

@@ -86,6 +86,7 @@ class ReportThread(RoundThread):
         self._reporter: Reporter | None = None
         self._client: HubClient | None = None
         self._used: Config | None = None  # by the reporter
+        self._tried: Config | None = None  # that the pauses are about
         self._next_at: float | None = None
         self._failures = 0
         self._noted = ""  # the failure that the catalog knows
@@ -113,6 +114,9 @@ class ReportThread(RoundThread):
             return 0.0
         except AppError as error:
             return self._failed(error, config.hub)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the box must not fall silent because of it
+            _log.exception("report_failed for a reason that is a defect of this program")
+            return self._failed(AppError(f"a defect of this program: {error!r}"), config.hub)
 
     def _finish(self) -> None:
         self._drop_reporter()
@@ -131,15 +135,18 @@ class ReportThread(RoundThread):
                     with catalog.transaction() as c:
                         report_queue.stop_reporting(c)
             self._finish()
-        self._used, self._next_at, self._failures = self._service.config(), None, 0
+        self._used, self._tried, self._failures = self._service.config(), None, 0
         return threading.TIMEOUT_MAX
 
     def _report_if_due(self, config: Config) -> float:
         now = time.monotonic()
-        if self._next_at is None:
+        if self._next_at is None or config is not self._tried:
             self._next_at = now + self._uniform(0.0, min(_FIRST_S, config.hub.report_every_s))
+            self._tried, self._failures = config, 0
+        if now < self._next_at and self._failures:
+            return self._next_at - now
         reporter = self._find_reporter(config)
-        if now < self._next_at and (self._failures or not self._has_news()):
+        if now < self._next_at and not self._has_news():
             return min(self._next_at - now, _LOOK_S)
         reporter.report()
         if self._failures:
@@ -177,6 +184,8 @@ class ReportThread(RoundThread):
         return self._next_at - time.monotonic()
 
     def _note(self, error: AppError, hub: Hub) -> None:
+        if not hub.url:
+            return
         now = int(self._service.clock())
         try:
             with self._service.open_catalog() as catalog, catalog.transaction() as c:

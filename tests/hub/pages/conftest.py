@@ -84,6 +84,7 @@ def fill(database: HubDatabase) -> None:
                "findings_opened": 1, "bytes_read": 5_798_205_850}  # fmt: skip
         rows.add_event(cellar, "run", run)
         rows.add_event(cellar, "action", {"verb": "ack", "who": "owner, on the page", "outcome": "acknowledged"})
+        _add_tree(rows, attic, studio)
         audit.record(
             c,
             at=now - DAY_S,
@@ -135,6 +136,25 @@ def _add_findings(rows: HubRows, photos: int, cellar: int, offsite: int, now: in
     )
 
 
+def _add_tree(rows: HubRows, attic: int, studio: int) -> None:
+    tree = rows.add_tree("archive")
+    rows.add_tree("new", surveyed_ago_s=None)
+    read = rows.add_shard(tree, [b"1998", b"1999"])
+    years = [b"20%02d" % year for year in range(9)]
+    rows.add_shard(tree, years, oldest_ago_s=40 * DAY_S, trouble="no space on /var/tmp")
+    rows.add_shard(tree, [b""], oldest_ago_s=None)
+    rows.add_worker(1, tree, attic, read)
+    rows.add_worker(2, tree, studio, None, seen_ago_s=DAY_S)
+    rows.add_finding(
+        HubFindingKind.TREE_OVERDUE,
+        b"",
+        headline="Not verified in time: archive",
+        tree_id=tree,
+        explanation="1 of 3 shards were not verified within 30 days.",
+        evidence=[{"shard": read, "finding": {"id": 3, "kind": "rot", "message": "Block 4 differs."}}],
+    )
+
+
 def fill_hostile(database: HubDatabase) -> None:
     """Write what a stolen box could report, in every column that is shown."""
     now = int(time.time())
@@ -148,6 +168,8 @@ def fill_hostile(database: HubDatabase) -> None:
         rows.add_root(box, EVIL_PATH, set_id=bad_set, url=EVIL, policy=EVIL, excludes=EVIL,
                       files=(1 << 63) - 1, size=(1 << 63) - 1, verify_every_s=1)  # fmt: skip
         rows.add_root(box, b"", set_id=bad_set, root_id=2, oldest_verified_at=(1 << 62), verify_every_s=(1 << 62))
+        tree = rows.add_tree(EVIL_SET)
+        rows.add_worker(9, tree, box, rows.add_shard(tree, [EVIL_PATH], trouble=EVIL, oldest_ago_s=-(1 << 60)))
         for number, body in enumerate((json.dumps({"message": EVIL, "blocks": EVIL}), '{"message": NaN, "x": 1e999}',
                                        '{"message": "\\udcff"}', f'{{"x": {bottomless}}}', "[]"), 1):  # fmt: skip
             rows.add_box_finding(box, number, EVIL_PATH, EVIL, body=body, state=EVIL, opened_at=1 << 62)

@@ -34,6 +34,8 @@ PLACES = {
     "hub-finding": "/findings/1",
     "hub-finding-silent": "/findings/2",
     "hub-finding-many": "/findings/3",
+    "hub-trees": "/trees",
+    "hub-tree": "/trees/archive",
     "hub-audit": "/audit",
 }
 HOSTILE = {
@@ -43,7 +45,8 @@ HOSTILE = {
     "hostile-sets": "/sets",
     "hostile-set": f"/sets/{quote(EVIL_SET, safe='')}",
     "hostile-findings": "/findings",
-    "hostile-finding": "/findings/4",
+    "hostile-finding": "/findings/5",
+    "hostile-tree": f"/trees/{quote(EVIL_SET, safe='')}",
     "hostile-audit": "/audit",
 }
 
@@ -94,7 +97,7 @@ def test_pages_of_a_hub_need_no_script(browser: Browser, shown: HubPages) -> Non
     tab = browser.new_context(java_script_enabled=False).new_page()
     log_in(tab, shown.url)
 
-    expect(tab.locator("h1")).to_contain_text("Found by comparing boxes: 1 damaged file")
+    expect(tab.locator("h1")).to_contain_text("Found: 1 damaged file")
     for place in PLACES.values():
         tab.goto(shown.url + place)
         assert tab.inner_text("main").strip()

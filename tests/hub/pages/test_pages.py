@@ -22,16 +22,16 @@ from support.webpage import WebClient
 PLACES = (
     *("/", "/boxes", "/boxes/cellar", "/boxes/offsite", "/boxes/workshop", "/boxes/former"),
     *("/sets", "/sets/photos", "/sets/music", "/findings", "/findings?state=all"),
-    *("/findings/1", "/findings/2", "/findings/3", "/audit"),
+    *("/findings/1", "/findings/2", "/findings/3", "/findings/4", "/trees", "/trees/archive", "/trees/new", "/audit"),
 )
 BAD_SET = quote(EVIL_SET, safe="")
 HOSTILE_PLACES = (
     *("/", "/boxes", "/boxes/stolen", "/sets", f"/sets/{BAD_SET}"),
-    *("/findings", f"/findings?set={BAD_SET}", "/findings/4", "/audit"),
+    *("/findings", f"/findings?set={BAD_SET}", "/findings/5", "/trees", f"/trees/{BAD_SET}", "/audit"),
 )
 OBJECTS = (
     *("/status", "/boxes", "/boxes/stolen", "/boxes/stolen/findings", "/boxes/stolen/events"),
-    *("/sets", f"/sets/{BAD_SET}", "/findings", "/findings/4", "/audit"),
+    *("/sets", f"/sets/{BAD_SET}", "/findings", "/findings/5", "/trees", f"/trees/{BAD_SET}", "/audit"),
 )
 
 
@@ -71,13 +71,14 @@ def test_overview_says_what_is_wrong_the_worst_first(pages: HubPages) -> None:
     )
 
     assert [
-        "Found by comparing boxes: 1 damaged file.",
+        "Found: 1 damaged file.",
         "1 box reports a problem: cellar.",
         "cellar says: Found: 1 damaged file. 1 of 12,345 files is affected.",
         "1 box of 5 has stopped reporting: offsite for 3 days.",
         "studio: not every file in 1 folder was verified as promised.",
         "1 box has not reported yet: workshop.",
         "1 replica set was not compared yet: music.",
+        "Not everything could be checked: 1 shared tree is not verified in time.",
     ] == [line for line in sentence if line]
     assert ["cellar", "offsite", "studio", "workshop", "attic"] == re.findall(r'<h3><a href="/boxes/(\w+)"', text)
 
@@ -109,6 +110,28 @@ def test_finding_names_the_box_and_the_command(pages: HubPages) -> None:
     assert "the right content" in text
 
 
+def test_tree_says_whether_its_promise_is_kept(pages: HubPages) -> None:
+    """With what is late, what nobody has read, who reads now, and who does not call any more."""
+    visitor = pages.visitor()
+    text = read(visitor, "/trees/archive")
+
+    assert '<h1 class="sentence warn">archive' in text
+    assert "1 of 3 shards were not verified within" in text
+    assert "no space on /var/tmp" in text
+    assert '<a href="/boxes/attic">attic</a> reads it' in text
+    assert "does not call any more" in text
+    assert "and 6 more folders" in text
+    assert "Not surveyed yet" in read(visitor, "/trees")
+    page = visitor.get("/api/v1/trees/archive?limit=2").object
+    rest = visitor.get(f"/api/v1/trees/archive?after={page['next_after']}").object
+    assert [1, 2, 3] == [one["id"] for one in page["page"] + rest["page"]]
+    assert 404 == visitor.get("/trees/nothing").status
+    finding = read(visitor, "/findings/4")
+    assert '<a href="/trees/archive">archive</a>' in finding
+    assert "shard 1, finding 3: Block 4 differs." in finding
+    assert ["archive"] == [one["tree"] for one in visitor.get("/api/v1/findings?tree=archive").object["findings"]]
+
+
 def test_decisions_are_made_and_written_down(pages: HubPages) -> None:
     """Acknowledging and muting change the finding, and the audit log says who did it from where."""
     visitor = pages.visitor()
@@ -119,7 +142,7 @@ def test_decisions_are_made_and_written_down(pages: HubPages) -> None:
 
     assert (200, 200) == (done.status, muted.status)
     states = {one["id"]: one["state"] for one in visitor.get("/api/v1/findings").object["findings"]}
-    assert {1: "acknowledged", 2: "muted"} == states
+    assert {1: "acknowledged", 2: "muted", 4: "open"} == states
     entries = visitor.get("/api/v1/audit").object["entries"]
     assert [("mute", "finding 2", "127.0.0.1"), ("acknowledge", "finding 1", "127.0.0.1")] == [
         (one["verb"], one["subject"], one["address"]) for one in entries[:2]

@@ -16,6 +16,8 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import load_fleet
 from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
+from integrity.hub.shards.promise import find_promises
+from integrity.hub.shared_trees import page_shards
 from support.hub_rows import HubRows
 
 NOW = 2_000_000_000
@@ -29,6 +31,8 @@ QUESTIONS: dict[str, Callable[[sa.Connection], object]] = {
     "findings": lambda c: page_findings(c, HubFindingFilter(set_id=1, box_id=2), before=9, limit=100),
     "box findings": lambda c: page_box_findings(c, 2, before=None, limit=100),
     "events": lambda c: page_events(c, 2, before=None, limit=100),
+    "trees": lambda c: find_promises(c, 600, NOW),
+    "shards": lambda c: page_shards(c, 1, after=0, limit=100),
     "audit": find_entries,
 }
 

@@ -20,11 +20,16 @@ from integrity.hub.objects import (
     kinds_object,
     sentence_object,
     set_object,
+    shard_object,
+    tree_object,
 )
 from integrity.hub.pages.boxes import get_box, read_cursor, select_boxes, write_cursor
 from integrity.hub.pages.findings import get_known, read_filter
 from integrity.hub.pages.sets import select_sets
+from integrity.hub.pages.trees import get_promise
 from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
+from integrity.hub.shards.promise import find_promises
+from integrity.hub.shared_trees import find_tree_names, page_shards
 from integrity.views.objects import iso_time
 from integrity.web.json_pages import MOST_ENTRIES, USUAL_ENTRIES, mount_json
 from integrity.web.query import read_limit, read_number
@@ -57,6 +62,8 @@ class HubApi:
             "/boxes/{name}/events": self.list_box_events,
             "/sets": self.list_sets,
             "/sets/{name:path}": self.show_set,
+            "/trees": self.list_trees,
+            "/trees/{name:path}": self.show_tree,
             "/findings": self.list_findings,
             "/findings/{finding_id:int}": self.show_finding,
             "/audit": self.list_audit,
@@ -133,20 +140,40 @@ class HubApi:
                 raise HTTPException(404, "there is no set with this name")
             return set_object(one, {status.box.id: status for status in self._load_fleet(c)})
 
+    def list_trees(self, _: Request) -> JsonObject:
+        """Return all shared trees."""
+        now = self._site.now
+        with self._site.read() as c:
+            return {"trees": [tree_object(one, now) for one in find_promises(c, self._site.lease_s, now)]}
+
+    def show_tree(self, request: Request) -> JsonObject:
+        """Return one shared tree, with a page of its shards."""
+        limit, after = _read_limit(request), read_number(request, "after") or 0
+        with self._site.read() as c:
+            promise = get_promise(c, self._site, request.path_params["name"])
+            found = page_shards(c, promise.tree_id, after=after, limit=limit)
+        return {
+            **tree_object(promise, self._site.now),
+            "page": [shard_object(one) for one in found],
+            "next_after": found[-1].id if len(found) == limit else None,
+        }
+
     def list_findings(self, request: Request) -> JsonObject:
         """Return a page of findings of the hub, the newest first."""
         limit = _read_limit(request)
         with self._site.read() as c:
             found = page_findings(c, read_filter(c, request), before=read_number(request, "before"), limit=limit)
+            trees = find_tree_names(c, [finding.id for finding in found])
         return {
-            "findings": [hub_finding_object(finding) for finding in found],
+            "findings": [hub_finding_object(finding, trees.get(finding.id)) for finding in found],
             "next_before": found[-1].id if len(found) == limit else None,
         }
 
     def show_finding(self, request: Request) -> JsonObject:
         """Return one finding of the hub."""
         with self._site.read() as c:
-            return hub_finding_object(get_known(c, request))
+            finding = get_known(c, request)
+            return hub_finding_object(finding, find_tree_names(c, [finding.id]).get(finding.id))
 
     def list_audit(self, request: Request) -> JsonObject:
         """Return a page of the audit log, the newest first."""

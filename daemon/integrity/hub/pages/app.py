@@ -13,6 +13,7 @@ from integrity.hub.pages.monitoring import HubMonitoring
 from integrity.hub.pages.overview import HubOverview
 from integrity.hub.pages.sets import SetPages
 from integrity.hub.pages.site import HubSite
+from integrity.hub.pages.trees import TreePages
 from integrity.web.app import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
@@ -44,7 +45,7 @@ def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, 
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
     """
     settings = config.hub_server
-    site = HubSite(database, settings.silent_after_s, public_url=settings.public_url)
+    site = HubSite(database, settings)
     is_secure = bool(settings.certificate) or settings.public_url.startswith("https:")
     sessions = Sessions(passwords)
     pages = (
@@ -52,6 +53,7 @@ def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, 
         HubOverview(site),
         BoxPages(site),
         SetPages(site),
+        TreePages(site),
         HubFindingPages(site),
         AuditPages(site),
         HubMonitoring(site),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
+import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
 from integrity.alerts.wording import damaged_places
-from integrity.hub import audit
+from integrity.hub import audit, schema
 from integrity.hub.boxes import find_boxes
 from integrity.hub.finding_list import (
     HubFindingFilter,
@@ -20,10 +21,13 @@ from integrity.hub.finding_list import (
     page_findings,
     read_evidence,
     read_examples,
+    read_shard_reports,
 )
 from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.replica_sets import count_hub_findings, load_sets
+from integrity.hub.shards.schema import shared_tree
+from integrity.hub.shared_trees import find_tree_names
 from integrity.views.explain import READ_HOW
 from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
@@ -33,7 +37,6 @@ from integrity.web.query import read_at, read_number, read_word
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import sqlalchemy as sa
     from starlette.requests import Request
 
     from integrity.hub.pages.site import HubSite
@@ -83,6 +86,8 @@ class HubFindingPages:
             wanted = read_filter(c, request)
             found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
             counts, sets, boxes = count_hub_findings(c), load_sets(c), find_boxes(c)
+            trees = c.execute(sa.select(shared_tree.c.name).order_by(shared_tree.c.name)).scalars().all()
+            tree_names = find_tree_names(c, [one.id for one in found])
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
         return self._site.render(
             request,
@@ -93,7 +98,9 @@ class HubFindingPages:
             kinds=[(kind, HUB_KINDS[kind].phrase.many) for kind in HUB_KINDS],
             sets=[one.name for one in sets],
             boxes=[one.name for one in boxes],
-            asked={key: asked.get(key, "") for key in ("kind", "set", "box", "state")},
+            trees=trees,
+            tree_names=tree_names,
+            asked={key: asked.get(key, "") for key in ("kind", "set", "box", "tree", "state")},
             more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
             query=f"?{urlencode(asked)}" if asked else "",
         )
@@ -102,6 +109,7 @@ class HubFindingPages:
         """Show one finding."""
         with self._site.read() as c:
             finding = get_known(c, request)
+            tree_name = find_tree_names(c, [finding.id]).get(finding.id)
         evidence = read_evidence(finding)
         return self._site.render(
             request,
@@ -110,6 +118,8 @@ class HubFindingPages:
             finding=finding,
             is_open=finding.resolved_at is None,
             is_problem=is_problem(finding),
+            tree_name=tree_name,
+            shard_reports=read_shard_reports(finding),
             evidence=evidence,
             holdings=HOLDINGS,
             read_how=READ_HOW,
@@ -177,24 +187,29 @@ def get_known(c: sa.Connection, request: Request) -> HubFinding:
 
 def read_filter(c: sa.Connection, request: Request) -> HubFindingFilter:
     """
-    Return which findings a query asks for: ``kind``, ``set``, ``box`` (names), ``state=all``.
+    Return which findings a query asks for: ``kind``, ``set``, ``box``, ``tree`` (names), ``state=all``.
 
     Raises:
-        HTTPException: 404, there is no such set or box.
+        HTTPException: 404, there is no such set, box, or tree.
     """
-    set_name, box_name = request.query_params.get("set", ""), request.query_params.get("box", "")
     return HubFindingFilter(
         kind=read_word(request, "kind", HubFindingKind),
-        set_id=_find_id({one.name: one.id for one in load_sets(c)}, set_name) if set_name else None,
-        box_id=_find_id({one.name: one.id for one in find_boxes(c)}, box_name) if box_name else None,
+        set_id=_find_id(c, schema.replica_set, request, "set"),
+        box_id=_find_id(c, schema.box, request, "box"),
+        tree_id=_find_id(c, shared_tree, request, "tree"),
         include_resolved=request.query_params.get("state") == "all",
     )
 
 
-def _find_id(ids: dict[str, int], name: str) -> int:
-    if name not in ids:
-        raise HTTPException(404, "there is no set or box with this name")
-    return ids[name]
+def _find_id(c: sa.Connection, table: sa.Table, request: Request, key: str) -> int | None:
+    """Return the number of what a query names; None if it names nothing."""
+    name = request.query_params.get(key, "")
+    if not name:
+        return None
+    number: int | None = c.execute(sa.select(table.c.id).where(table.c.name == name)).scalar()
+    if number is None:
+        raise HTTPException(404, f"{key}: there is none with this name")
+    return number
 
 
 def map_blocks_of(evidence: Sequence[MemberEvidence]) -> Iterable[DamageMap]:

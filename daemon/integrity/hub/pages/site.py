@@ -1,5 +1,5 @@
 """
-What all pages of a hub share: its database, when a box counts as silent, and templates.
+What all pages of a hub share: its database, when a box or a worker counts as silent, and templates.
 
 I1  A page that only reads has a transaction of its own that can't write; it sees one state of the database.
 """
@@ -22,11 +22,13 @@ from integrity.web.rendering import Renderer
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+    from integrity.config import HubServer
     from integrity.hub.database import HubDatabase
 
 _PLACES = (
     ("/boxes", "Boxes"),
     ("/sets", "Replica sets"),
+    ("/trees", "Shared trees"),
     ("/findings", "Findings"),
     ("/audit", "Audit log"),
 )
@@ -51,25 +53,17 @@ class HubSite(Renderer):
 
     Args:
         database: open.
-        silent_after_s: a box that does not report for longer counts as silent.
-        public_url: URL under which boxes and browsers reach the hub; empty: not said.
+        settings: of the hub.
         clock: seconds UTC.
     """
 
-    def __init__(
-        self,
-        database: HubDatabase,
-        silent_after_s: int,
-        *,
-        public_url: str = "",
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, database: HubDatabase, settings: HubServer, clock: Callable[[], float] = time.time) -> None:
         super().__init__(("integrity.hub", "integrity.web"), _PLACES, "integrity-hub")
         self.database = database
-        self.silent_after_s = silent_after_s
-        self.public_url = public_url
+        self.silent_after_s = settings.silent_after_s
+        self.lease_s = settings.shard_lease_s
         self._clock = clock
-        self.templates.globals["public_url"] = public_url
+        self.templates.globals["public_url"] = settings.public_url
         self.templates.filters |= {
             "health": HEALTH_WORDS.__getitem__,
             "box_gravity": find_box_gravity,
@@ -78,6 +72,7 @@ class HubSite(Renderer):
             "exact_time": exact_time,
             "box_url": box_url,
             "set_url": set_url,
+            "tree_url": tree_url,
         }
 
     @property
@@ -115,3 +110,8 @@ def box_url(name: str) -> str:
 def set_url(name: str) -> str:
     """Return the page of a replica set, whose name may be any text."""
     return f"/sets/{quote(name, safe='')}"
+
+
+def tree_url(name: str) -> str:
+    """Return the page of a shared tree, whose name may be any text."""
+    return f"/trees/{quote(name, safe='')}"

@@ -1,0 +1,103 @@
+"""The shared trees as pages show them: their shards page by page, and the workers that read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from integrity.hub import schema
+from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
+
+_FOLDERS_SHOWN = 3
+
+
+class ShardFolders(NamedTuple):
+    """The folders of a shard: the first ones, and how many there are."""
+
+    first: tuple[bytes, ...]
+    total: int
+
+
+class ShardView(NamedTuple):
+    """A shard; see the columns of ``shards.schema.shard``. ``worker``: name of the box that has it; None: nobody."""
+
+    id: int
+    version: int
+    file_count: int
+    byte_count: int
+    apart_bytes: int
+    oldest_at: int | None
+    visited_at: int | None
+    due_at: int
+    trouble: str | None
+    worker: str | None
+    folders: ShardFolders
+
+
+class TreeWorker(NamedTuple):
+    """A worker of a tree; see the columns of ``shards.schema.shard_worker``. ``box_name``: where it runs."""
+
+    id: int
+    box_name: str
+    began_at: int
+    seen_at: int
+    shard_id: int | None
+    done_bytes: int
+
+
+def page_shards(c: sa.Connection, tree_id: int, *, after: int, limit: int) -> list[ShardView]:
+    """Return shards of a tree in the order of their numbers: those with a larger number than ``after``."""
+    columns = [shard.c[name] for name in ShardView._fields if name not in ("worker", "folders")]
+    query = sa.select(*columns).where(shard.c.tree_id == tree_id, shard.c.id > after).order_by(shard.c.id).limit(limit)
+    rows = c.execute(query).all()
+    ids = [row.id for row in rows]
+    folders = _find_folders(c, ids)
+    workers = {one.shard_id: one.box_name for one in find_workers(c, tree_id)}
+    return [ShardView(*(*row, workers.get(row.id), folders[row.id])) for row in rows]
+
+
+def find_workers(c: sa.Connection, tree_id: int) -> list[TreeWorker]:
+    """Return the workers of a tree, those that called last first; also those whose lease is over."""
+    names = {"box_name": schema.box.c.name}
+    columns = [names[name].label(name) if name in names else shard_worker.c[name] for name in TreeWorker._fields]
+    query = (
+        sa.select(*columns)
+        .join(schema.box, schema.box.c.id == shard_worker.c.box_id)
+        .where(shard_worker.c.tree_id == tree_id)
+        .order_by(shard_worker.c.seen_at.desc(), shard_worker.c.id)
+    )
+    return [TreeWorker(*row) for row in c.execute(query)]
+
+
+def find_tree_names(c: sa.Connection, finding_ids: Collection[int]) -> dict[int, str]:
+    """Return the name of the tree that each of some findings of the hub is about, by number; others are left out."""
+    finding = schema.finding
+    query = (
+        sa.select(finding.c.id, shared_tree.c.name)
+        .join(shared_tree, shared_tree.c.id == finding.c.tree_id)
+        .where(finding.c.id.in_(finding_ids))
+    )
+    return {row.id: row.name for row in c.execute(query)}
+
+
+def _find_folders(c: sa.Connection, ids: Collection[int]) -> defaultdict[int, ShardFolders]:
+    """Return the folders of some shards."""
+    shard_id, path = shard_folder.c.shard_id, shard_folder.c.path
+    ranked = (
+        sa.select(
+            shard_id,
+            path,
+            sa.func.row_number().over(partition_by=shard_id, order_by=path).label("place"),
+            sa.func.count().over(partition_by=shard_id).label("total"),
+        )
+        .where(shard_id.in_(ids))
+        .subquery()
+    )
+    query = sa.select(ranked).where(ranked.c.place <= _FOLDERS_SHOWN).order_by(ranked.c.shard_id, ranked.c.place)
+    found: defaultdict[int, ShardFolders] = defaultdict(lambda: ShardFolders((), 0))
+    for row in c.execute(query):
+        found[row.shard_id] = ShardFolders((*found[row.shard_id].first, bytes(row.path)), row.total)
+    return found

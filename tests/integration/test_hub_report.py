@@ -1,0 +1,206 @@
+"""A real box reports to a real hub: damage of its disk is there after one report, whatever lies between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.hub import schema
+from integrity.hub.check import check_hub
+from integrity.hub.database import HubDatabase
+from integrity.hub.migrate import migrate
+from support.bitrot import drop_cache, flip_bit
+from support.cli import Box
+from support.hubserver import HubServerProcess
+from support.loopfs import LoopFS
+from support.planted import plant
+from support.postgres import PostgresServer
+from support.relay import BadProxy
+from support.service import Service
+from support.stored import query
+from support.waiting import wait_until
+
+NEVER = "0 0 29 feb *"
+MIB = 1 << 20
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HubServerProcess]:
+    """Run a hub, on each kind of database in turn."""
+    home = Box(tmp_path / "hub-home")
+    if request.param == "sqlite":
+        with HubServerProcess(home, str(tmp_path / "hub.db")) as hub:
+            yield hub
+        return
+    with PostgresServer() as postgres:
+        url = postgres.create_database()
+        database = HubDatabase.open(url, any_revision=True)
+        migrate(database)
+        database.close()
+        with HubServerProcess(home, url) as hub:
+            yield hub
+
+
+class HubRows:
+    """What a hub has stored, read from its database."""
+
+    def __init__(self, server: HubServerProcess) -> None:
+        self._database = HubDatabase.open(server.database)
+
+    def __enter__(self) -> HubRows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def findings(self) -> list[tuple[object, ...]]:
+        """Return path, kind and state of each finding of a box."""
+        columns = schema.box_finding.c.path, schema.box_finding.c.kind, schema.box_finding.c.state
+        with self._database.read() as c:
+            return [(bytes(row.path), row.kind, row.state) for row in c.execute(sa.select(*columns))]
+
+    def runs(self) -> list[int]:
+        """Return the number of each run, in the order in which they arrived."""
+        query = sa.select(schema.box_event.c.body).order_by(schema.box_event.c.id)
+        with self._database.read() as c:
+            return [json.loads(body)["id"] for body in c.execute(query).scalars()]
+
+    def settled(self) -> list[bytes]:
+        """Return the digest of each settled tree that is the announced one."""
+        member = schema.member.c
+        query = sa.select(member.settled_tree).where(member.settled_tree == member.announced_tree)
+        with self._database.read() as c:
+            return [bytes(one) for one in c.execute(query).scalars()]
+
+    def flags(self) -> dict[bytes, int]:
+        """Return the flags of each file by its name."""
+        with self._database.read() as c:
+            rows = c.execute(sa.select(schema.file.c.name, schema.file.c.flags))
+            return {bytes(row.name): row.flags for row in rows}
+
+    def count(self, table: sa.Table) -> int:
+        """Count rows."""
+        with self._database.read() as c:
+            return int(c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+    def problems(self) -> list[str]:
+        """Return what the hub's own check finds."""
+        return [one.message for one in check_hub(self._database, 0).problems]
+
+
+def configure(box: Box, root: Path, server: HubServerProcess, url: str) -> None:
+    """Have a root reported by a box that the hub knows."""
+    box.configure("")
+    token_file = box.home / "hub.token"
+    token_file.write_text(server.add("nas").token)
+    token_file.chmod(0o600)
+    box.configure(
+        f'[[root]]\npath = "{root}"\nsettle = "1s"\nreplica_set = "photos"\n[schedule]\nscrub = "{NEVER}"\n'
+        f'[hub]\nurl = "{url}"\ntoken_file = "{token_file}"\nreport_every = "2s"\n'
+    )
+
+
+@pytest.mark.root
+def test_flipped_bit_is_on_the_hub_after_one_report(ext4: LoopFS, integrity: Box, server: HubServerProcess) -> None:
+    """Right file, right kind, its record frozen; repaired, it ends there, too."""
+    root = plant(Path(os.fsdecode(ext4.mnt)) / "photos", 5, size_bytes=3 * MIB)
+    configure(integrity, root, server, server.url)
+    with Service(integrity) as service, HubRows(server) as rows:
+        service.wait_begun()
+        wait_until(lambda: len(rows.settled()) == 1, "a settled tree", timeout_s=PATIENCE_S)
+        assert {0} == {*rows.flags().values()}
+        os.sync()
+        flip_bit(root / "d0/0.txt", 2 * MIB + 5, 3)
+        integrity.run("scrub", root, expect=1)
+        wait_until(
+            lambda: rows.findings() == [(b"d0/0.txt", "rot", "open")], "the finding on the hub", timeout_s=PATIENCE_S
+        )
+        wait_until(lambda: rows.flags()[b"0.txt"] == 1 and rows.settled() != [], "its row", timeout_s=PATIENCE_S)
+
+        flip_bit(root / "d0/0.txt", 2 * MIB + 5, 3)
+        drop_cache(root / "d0/0.txt")
+        integrity.run("scrub", root, expect=0)
+        wait_until(lambda: rows.findings()[0][2] == "resolved", "its end on the hub", timeout_s=PATIENCE_S)
+        wait_until(lambda: rows.flags()[b"0.txt"] == 0 and rows.settled() != [], "its row", timeout_s=PATIENCE_S)
+        service.stop()
+        assert [] == rows.problems()
+
+
+def test_everything_arrives_once_behind_a_bad_proxy(integrity: Box, tmp_path: Path, server: HubServerProcess) -> None:
+    """It delays, cuts, loses answers, and repeats; the hub is killed, and the service, too."""
+    root = plant(tmp_path / "photos", 30)
+    with BadProxy(server.url, seed=1, faults=0.3) as proxy, HubRows(server) as rows:
+        configure(integrity, root, server, proxy.url)
+        for kills_hub in (False, True, False):
+            (root / f"new{len(proxy.happened)}").write_text("new")
+            before = len(proxy.happened)
+            with Service(integrity) as service:
+                service.wait_begun()
+                wait_until(partial(has_more, proxy, before + 3), "some requests", timeout_s=PATIENCE_S)
+                if kills_hub:
+                    server.stop(signal.SIGKILL)
+                    server.start()
+                os.kill(service.pid, signal.SIGKILL)
+                service.wait_end()
+        with Service(integrity) as service:
+            service.wait_begun()
+            wait_until(
+                lambda: rows.count(schema.file) == 33 and rows.settled() != [], "all files", timeout_s=PATIENCE_S
+            )
+            service.wait_idle()
+            ((newest,),) = query(integrity, "SELECT max(id) FROM run")
+            wait_until(lambda: newest in rows.runs(), "the last run", timeout_s=PATIENCE_S)
+            service.stop()
+        runs = rows.runs()
+        assert [*range(runs[0], runs[0] + len(runs))] == runs  # the first may have ended before the box joined
+        assert runs[0] <= 2
+        assert [] == rows.problems()
+        assert {*proxy.happened} - {"pass"}
+
+
+def test_box_that_went_back_reports_its_open_findings_again(
+    integrity: Box, tmp_path: Path, server: HubServerProcess
+) -> None:
+    """Restored from a backup of its catalog: what the hub had from later ends there, and nothing is doubled."""
+    root = plant(tmp_path / "photos", 3)
+    configure(integrity, root, server, server.url)
+    with Service(integrity) as service, HubRows(server) as rows:
+        service.wait_begun()
+        wait_until(lambda: rows.settled() != [], "a settled tree", timeout_s=PATIENCE_S)
+        service.stop()
+        integrity.run("catalog", "backup", expect=0)
+        damage(root / "d0/0.txt")
+        integrity.run("scrub", root, expect=1)
+    with Service(integrity) as service, HubRows(server) as rows:
+        wait_until(lambda: len(rows.findings()) == 1, "the finding", timeout_s=PATIENCE_S)
+        service.stop()
+    integrity.run("catalog", "restore", "--yes", expect=0)
+    damage(root / "d0/0.txt")
+    with Service(integrity) as service, HubRows(server) as rows:
+        wait_until(
+            lambda: [one[2] for one in rows.findings()] != ["open"] and rows.settled() != [],
+            "the end of what the box does not know any more",
+            timeout_s=PATIENCE_S,
+        )
+        service.stop()
+        assert [] == rows.problems()
+
+
+def has_more(proxy: BadProxy, count: int) -> bool:
+    """Return whether the proxy had more requests than so many."""
+    return len(proxy.happened) > count
+
+
+def damage(path: Path) -> None:
+    """Reverse the content of a file and put its times back."""
+    before = path.stat()
+    path.write_bytes(bytes(reversed(path.read_bytes())))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
