@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from integrity.catalog.outbox import Message
+from integrity.config import Alerts
 from integrity.errors import HubDatabaseError
 from integrity.files.scope import Scope
+from integrity.hub.alerts import send_alerts
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings
@@ -138,6 +141,19 @@ def hub(postgres: PostgresServer, tmp_path: Path) -> Iterator[Hub]:
     yield Hub(database, tmp_path)
     database.close()
     postgres.drop_database(url)
+
+
+class KeepingChannel:
+    """A channel that keeps what it is sent."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.got: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        """Keep a message."""
+        self.got.append(message)
 
 
 def _finding(path: str, kind: str = "rot", number: int = 1) -> dict[str, object]:
@@ -346,9 +362,27 @@ def test_findings_of_a_shard_are_findings_of_the_tree(hub: Hub) -> None:
         (ended,) = find_findings(c)
 
     assert "DAMAGED (bit rot): archive: a/photo.jpg" == found.headline
-    assert "changed on the disk" == found.explanation
+    step = "Do this: restore the recorded content from a backup; the next reading of the shard checks it."
+    assert f"changed on the disk {step}" == found.explanation
     assert found.resolved_at is None
     assert ended.resolved_at is not None
+
+
+def test_damage_in_a_tree_is_sent_as_an_alert(hub: Hub) -> None:
+    """The mail names tree and file, and says what to do."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    hub.finish(who, task, hub.result(task), _finding("a/photo.jpg"))
+    hub.advance(3600)
+    channel = KeepingChannel()
+    send_alerts(hub.database, int(hub.clock()), channels=[channel], settings=Alerts(), hostname="hub")
+
+    (message,) = channel.got
+    assert "[integrity] hub: 1 problem in a shared tree" == message.subject
+    assert "DAMAGED (bit rot): archive: a/photo.jpg" in message.body
+    assert "restore the recorded content from a backup" in message.body
 
 
 def test_broken_promise_is_a_finding_that_says_what_would_help(hub: Hub) -> None:

@@ -72,7 +72,7 @@ def _draft(kind: HubFindingKind, path: bytes, tree_id: int, rows: list[sa.Row[tu
         box_id=None,
         path=path,
         headline=f"{_headline(worst.kind, certainty)}: {place}",
-        explanation=printable(message) if isinstance(message, str) else _explain(worst.kind),
+        explanation=_explain(worst.kind, message if isinstance(message, str) else ""),
         command=None,
         command_box_id=None,
         evidence=json.dumps([_write_evidence(row) for row in rows]),
@@ -84,8 +84,12 @@ def _headline(word: str, certainty: Certainty | None) -> str:
     return headline(FindingKind(word), certainty) if word in set(FindingKind) else printable(word)
 
 
-def _explain(word: str) -> str:
-    return KINDS[FindingKind(word)].explanation if word in set(FindingKind) else ""
+def _explain(word: str, message: str) -> str:
+    """Return what a worker says of a finding, and what to do; its commands need a catalog and don't work here."""
+    entry = KINDS[FindingKind(word)] if word in set(FindingKind) else None
+    said = printable(message) or (entry.explanation if entry else "")
+    step = f"Do this: {entry.steps[0].words}; the next reading of the shard checks it." if entry and entry.steps else ""
+    return f"{said} {step}".strip()
 
 
 def _write_evidence(row: sa.Row[tuple[object, ...]]) -> dict[str, object]:
