@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TypedDict
@@ -126,7 +127,8 @@ class PostgresServer:
             return
         if number == signal.SIGKILL:  # its children end when they notice
             for child in _children(process.pid):
-                os.kill(child, number)
+                with suppress(ProcessLookupError):  # it served one query, and has ended
+                    os.kill(child, number)
         process.send_signal(number)
         process.wait(30)
         (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
