@@ -34,8 +34,8 @@ LOADED = load_all()
 
 def parse(line: str) -> None:
     """Have click parse the integrity of a line; it raises what the user would see."""
-    words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
-    ends = [words.index(word) for word in (">", "&&") if word in words]
+    words = shlex.split(line)
+    ends = [words.index(word) for word in ("<", ">", "&&") if word in words]
     words = words[: min(ends, default=len(words))]
     assert "integrity" == words.pop(0)
     context = cli.make_context("integrity", list(words), obj=Session())

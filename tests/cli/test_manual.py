@@ -146,7 +146,7 @@ def test_pages_are_plain_text(integrity: Box) -> None:
     text = integrity.run("manual", *names, expect=0).stdout
 
     assert [] == [mark for mark in ("<!--", "```", ".md)", "\n\n\n") if mark in text]
-    assert set() == set(re.findall(r"\(integrity manual (\w+)\)", text)) - set(names)
+    assert set() == set(re.findall(r"\(integrity manual ([\w-]+)\)", text)) - set(names)
 
 
 def test_unknown_page_is_named(integrity: Box) -> None:

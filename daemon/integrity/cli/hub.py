@@ -88,7 +88,12 @@ def run(session: Session, sets_password: bool) -> int:
     return ExitCode.OK
 
 
-@hub.command(epilog=examples(("integrity hub add nas-berlin", "then on that box: integrity hub join URL")))
+@hub.command(
+    epilog=examples(
+        ("integrity hub add nas-berlin", "then on that box: integrity hub join URL"),
+        ("integrity -q hub add nas-berlin > token.txt", "only the token, for a script"),
+    )
+)
 @click.argument("box")
 @click.pass_obj
 def add(session: Session, box: str) -> int:
@@ -129,7 +134,12 @@ def list_(session: Session) -> int:
     return ExitCode.OK
 
 
-@hub.command(epilog=examples(("integrity hub revoke nas-berlin", "its token is worthless from now on")))
+@hub.command(
+    epilog=examples(
+        ("integrity hub revoke nas-berlin", "its token is worthless from now on"),
+        ("integrity hub add nas-berlin", "let it report again, with a new token"),
+    )
+)
 @click.argument("box")
 @click.pass_obj
 def revoke(session: Session, box: str) -> int:
@@ -143,7 +153,12 @@ def revoke(session: Session, box: str) -> int:
     return ExitCode.OK
 
 
-@hub.command(epilog=examples(("integrity hub migrate", "after an upgrade, while the hub is stopped")))
+@hub.command(
+    epilog=examples(
+        ("integrity hub migrate", "after an upgrade, while the hub is stopped"),
+        ("integrity hub migrate && integrity hub check", "and see whether all is well"),
+    )
+)
 @click.pass_obj
 def migrate(session: Session) -> int:
     """Create the hub's tables, or bring those of an older version up to date."""
@@ -162,7 +177,12 @@ def migrate(session: Session) -> int:
     return ExitCode.OK
 
 
-@hub.command(epilog=examples(("integrity hub check", "after a crash, or when in doubt")))
+@hub.command(
+    epilog=examples(
+        ("integrity hub check", "after a crash, or when in doubt"),
+        ("integrity hub check --json", "for scripts"),
+    )
+)
 @click.pass_obj
 def check(session: Session) -> int:
     """

@@ -76,7 +76,7 @@ def _to_plain_text(text: str) -> Iterator[str]:
     """Yield the lines of a page without what only a browser needs: comments, fences, the targets of links."""
     text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
     text = re.sub(r"\[([^]]+)\]\((?:[\w./]*/)?index\.md\)", r"\1 (integrity manual)", text)
-    text = re.sub(r"\[([^]]+)\]\((?:[\w./]*/)?(\w+)\.md(?:#[\w-]+)?\)", r"\1 (integrity manual \2)", text)
+    text = re.sub(r"\[([^]]+)\]\((?:[\w./]*/)?([\w-]+)\.md(?:#[\w-]+)?\)", r"\1 (integrity manual \2)", text)
     text = re.sub(r"^!\[.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\n{3,}", "\n\n", text)
     is_code = False

@@ -50,7 +50,6 @@ def service() -> None:
     epilog=examples(
         ("integrity service install --now", "install and start the service, as root"),
         ("integrity service install --web --now", "with the page for browsers"),
-        ("integrity service install --hub --now", "with a hub for several boxes"),
         ("integrity service install --user --now", "your own, without root"),
     )
 )
