@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import html
+import json
 import os
 import re
 from urllib.parse import quote
@@ -121,6 +121,11 @@ def plain(printed: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in printed.items() if key not in ("type", "schema")}
 
 
+def ask(watched: Watched, visitor: WebClient, place: str) -> Any:
+    """Ask the API; commands in its answer stand as the box itself prints them."""
+    return json.loads(visitor.get(f"/api/v1/{place}").text.replace(watched.box.program, "integrity"))
+
+
 def test_objects_are_those_of_the_command_line(page: WebPage, watched: Watched) -> None:
     """The same fields with the same values."""
     visitor, box = page.visitor(), watched.box
@@ -128,9 +133,8 @@ def test_objects_are_those_of_the_command_line(page: WebPage, watched: Watched) 
     status = visitor.get("/api/v1/status").object
 
     found = [plain(one) for one in box.findings("findings", expect=1)]
-    shown = json.loads(visitor.get("/api/v1/findings").text.replace(box.program, "integrity"))
-    assert found == shown["findings"][::-1]
-    assert plain(box.get_object("file", "explain", file)) == visitor.get(f"/api/v1/files{quote(str(file))}").object
+    assert found == ask(watched, visitor, "findings")["findings"][::-1]
+    assert plain(box.get_object("file", "explain", file)) == ask(watched, visitor, f"files{quote(str(file))}")
     assert plain(box.get_object("copy", "status")) == status["copies"][0]
     (root,) = status["roots"]
     assert 1 == root.pop("id")

@@ -91,7 +91,7 @@ def run(session: Session, sets_password: bool) -> int:
 @hub.command(
     epilog=examples(
         ("integrity hub add nas-berlin", "then on that box: integrity hub join URL"),
-        ("integrity -q hub add nas-berlin > token.txt", "only the token, for a script"),
+        ("integrity hub add nas-berlin -q > token.txt", "only the token, for a script"),
     )
 )
 @click.argument("box")
