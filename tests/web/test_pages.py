@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+from typing import Any
 from urllib.parse import quote
 
 import pytest
