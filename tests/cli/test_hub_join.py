@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.cli import Box, Completed, complete, make_command
+from support.cli import Box
+from support.hub_join import join_hub
 from support.planted import plant
 from support.service import Service
 from support.smallhub import TOKEN, SmallHub, make_certificate
@@ -23,14 +23,6 @@ def hub() -> Iterator[SmallHub]:
         yield made
 
 
-def join(box: Box, *args: object, token: str = TOKEN, expect: int = 0) -> Completed:
-    """Join with a token on standard input."""
-    command = make_command("hub", "join", *map(str, args))
-    done = subprocess.run(command, env=box.environment, input=token.encode() + b"\n", capture_output=True, check=False)
-    assert expect == done.returncode, done
-    return complete(done.returncode, done.stdout, done.stderr, is_json=False)
-
-
 def config_of(box: Box) -> Path:
     return box.home / "integrity.toml"
 
@@ -42,7 +34,7 @@ def is_unchanged(box: Box) -> bool:
 
 def test_empty_configuration_gets_a_section(integrity: Box, hub: SmallHub) -> None:
     """The token is in a file of its own that nobody else can read; the hub learned nothing yet."""
-    done = join(integrity, hub.url)
+    done = join_hub(integrity, hub.url)
 
     place = config_of(integrity)
     token_file = place.parent / "hub-token"
@@ -60,7 +52,7 @@ def test_section_is_added_and_all_else_stays(integrity: Box, hub: SmallHub, head
     place = integrity.configure(text)
     place.chmod(0o640)
 
-    join(integrity, hub.url)
+    join_hub(integrity, hub.url)
 
     after = place.read_text()
     assert text.splitlines() == [line for line in after.splitlines() if line not in added(after, text)]
@@ -78,7 +70,7 @@ def test_other_hub_is_not_replaced(integrity: Box, hub: SmallHub) -> None:
     """The owner decides to leave it."""
     place = integrity.configure('[hub]\nurl = "https://other.example"\ntoken_file = "/nowhere"\n')
 
-    done = join(integrity, hub.url, expect=2)
+    done = join_hub(integrity, hub.url, expect=2)
 
     assert "this box reports to https://other.example already" in done.stderr
     assert '[hub]\nurl = "https://other.example"\ntoken_file = "/nowhere"\n' == place.read_text()
@@ -87,12 +79,12 @@ def test_other_hub_is_not_replaced(integrity: Box, hub: SmallHub) -> None:
 
 def test_new_token_of_the_same_hub_takes_the_place_of_the_former(integrity: Box, hub: SmallHub) -> None:
     """After it was revoked, say."""
-    join(integrity, hub.url)
+    join_hub(integrity, hub.url)
     place = config_of(integrity)
     before = place.read_text()
     (place.parent / "hub-token").write_text("integrity-box-" + "B" * 43)
 
-    join(integrity, hub.url)
+    join_hub(integrity, hub.url)
 
     assert (before, f"{TOKEN}\n") == (place.read_text(), (place.parent / "hub-token").read_text())
 
@@ -109,7 +101,7 @@ def test_token_that_does_not_work_changes_nothing(
     integrity: Box, hub: SmallHub, token: str, code: int, words: str
 ) -> None:
     """Neither a file nor a section."""
-    done = join(integrity, hub.url, token=token, expect=code)
+    done = join_hub(integrity, hub.url, token=token, expect=code)
 
     assert words in done.stderr
     assert is_unchanged(integrity)
@@ -117,8 +109,8 @@ def test_token_that_does_not_work_changes_nothing(
 
 def test_address_that_is_no_hub_changes_nothing(integrity: Box) -> None:
     """Nothing listens there, or the token would be sent in plain text."""
-    assert "Connection refused" in join(integrity, "http://127.0.0.1:1", expect=3).stderr
-    assert "https://" in join(integrity, "http://hub.example.org", expect=2).stderr
+    assert "Connection refused" in join_hub(integrity, "http://127.0.0.1:1", expect=3).stderr
+    assert "https://" in join_hub(integrity, "http://hub.example.org", expect=2).stderr
     assert is_unchanged(integrity)
 
 
@@ -126,8 +118,8 @@ def test_certificate_of_ones_own_is_named_in_the_configuration(integrity: Box, t
     """It is trusted for this hub alone."""
     certificate = make_certificate(tmp_path)
     with SmallHub(certificate) as hub:
-        assert "certificate is not trusted" in join(integrity, hub.url, expect=3).stderr
-        join(integrity, "--certificate", certificate, hub.url)
+        assert "certificate is not trusted" in join_hub(integrity, hub.url, expect=3).stderr
+        join_hub(integrity, "--certificate", certificate, hub.url)
 
     assert f'certificate = "{certificate}"' in config_of(integrity).read_text()
 
@@ -137,6 +129,6 @@ def test_running_service_reports_from_then_on(integrity: Box, tmp_path: Path, hu
     integrity.configure(f'[[root]]\npath = "{plant(tmp_path / "photos", 2)}"\n')
     with Service(integrity) as service:
         service.wait_begun()
-        assert "The service reports from now on" in join(integrity, hub.url).stdout
+        assert "The service reports from now on" in join_hub(integrity, hub.url).stdout
         wait_until(lambda: bool(hub.heartbeats), "a heartbeat", timeout_s=90)
         service.stop()

@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -41,14 +42,17 @@ class HubServerProcess:
         home: where its configuration and log are.
         database: URL, or the path of an SQLite file.
         toml: further configuration.
+        certificate: of 127.0.0.1, with its key beside it; none: plain HTTP, which ``add`` and ``caller`` speak.
     """
 
-    def __init__(self, home: Box, database: str, toml: str = "") -> None:
+    def __init__(self, home: Box, database: str, toml: str = "", *, certificate: Path | None = None) -> None:
         self._home = home
         self.database = database
         self.port = find_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{self.port}"
         setting = f'database = "{database}"\n' if "://" in database else ""
+        if certificate is not None:
+            setting += f'certificate = "{certificate}"\nkey = "{certificate.with_suffix(".key")}"\n'
         home.configure(f'[hub_server]\nlisten = "127.0.0.1:{self.port}"\n{setting}{toml}')
         state = str(home.home / "state") if "://" in database else database.rpartition("/")[0]
         self._environment = {**home.environment, "STATE_DIRECTORY": state}
