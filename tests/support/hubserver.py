@@ -6,7 +6,8 @@ import http.client
 import json
 import signal
 import subprocess
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -19,6 +20,15 @@ from support.waiting import wait_until
 from support.webpage import find_port
 
 _TIMEOUT_S = 60.0
+_WITH_BOUNDS = """
+import json, sys
+from integrity.cli import main
+from integrity.hub.server import HubProtocol
+for name, seconds in json.loads(sys.argv.pop(1)).items():
+    assert 0 < seconds < getattr(HubProtocol, name)
+    setattr(HubProtocol, name, seconds)
+sys.exit(main())
+"""
 
 
 class HubAnswer(NamedTuple):
@@ -43,10 +53,19 @@ class HubServerProcess:
         database: URL, or the path of an SQLite file.
         toml: further configuration.
         certificate: of 127.0.0.1, with its key beside it; none: plain HTTP, which ``add`` and ``caller`` speak.
+        bounds: deadlines of ``HubProtocol`` in seconds that are shorter than the real ones.
     """
 
-    def __init__(self, home: Box, database: str, toml: str = "", *, certificate: Path | None = None) -> None:
-        self._home = home
+    def __init__(
+        self,
+        home: Box,
+        database: str,
+        toml: str = "",
+        *,
+        certificate: Path | None = None,
+        bounds: Mapping[str, float] | None = None,
+    ) -> None:
+        self._home, self._bounds = home, bounds
         self.database = database
         self.port = find_port()
         self.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{self.port}"
@@ -88,8 +107,11 @@ class HubServerProcess:
         """Start it and wait until boxes can report."""
         with open(self._log, "ab") as log:
             before = log.tell()
+            command = make_command("hub", "run")
+            if self._bounds is not None:
+                command = [sys.executable, "-P", "-c", _WITH_BOUNDS, json.dumps(dict(self._bounds)), "hub", "run"]
             self._process = subprocess.Popen(
-                make_command("hub", "run"), env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         try:
             wait_until(lambda: "The hub is at" in self.log[before:] or self.has_ended, "the hub to start")
