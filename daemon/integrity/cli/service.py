@@ -123,6 +123,8 @@ def install(
         session.output.say(f"started; see how it does:  {program.command('status')}")
         if has_page:
             session.output.say("The page's log has the link that sets its password:  journalctl -u integrity-web -n 5")
+        if has_hub:
+            session.output.say("The hub's log has the link that sets its password:  journalctl -u integrity-hub -n 5")
     else:
         _say_steps(session, "To start it, now and whenever it should run:", starting)
     if is_user:

@@ -10,6 +10,7 @@ I2  At most 400 connections are open: a new one ends the oldest whose request is
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 import ssl
 from collections.abc import Callable, Coroutine
@@ -149,7 +150,9 @@ def serve(
         config.load()
     except (OSError, ssl.SSLError) as error:
         places = " or ".join(show_path(place) for place in (certificate, key) if place)
-        raise ConfigError(f"{places}: can't be used as certificate and key: {error}") from error
+        is_closed = isinstance(error, PermissionError)
+        remedy = f"; let the user {getpass.getuser()} read them" if is_closed else ""
+        raise ConfigError(f"{places}: can't be used as certificate and key: {error}{remedy}") from error
     server = _Server(config, ready)
     asyncio.run(_run(server, host, port, section, background))
 
