@@ -1,14 +1,16 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from integrity.errors import ConfigError
-from integrity.files.excludes import BUILTIN, Excludes
+from integrity.files.excludes import BUILTIN, Excludes, _translate_pattern
 
 
 @pytest.mark.parametrize(
@@ -159,3 +161,41 @@ def test_what_a_repair_made_or_kept_is_left_out_whatever_the_patterns_say(name: 
     assert not Excludes(builtin=False).covers(name, is_folder=True)
     assert not Excludes(builtin=False).covers(b".a.jpg.integrity-0123456789abcde")
     assert not Excludes(builtin=False, kept=False).covers(name)
+
+
+PIECES = ("a", "b", "*", "?", "/", "**/", "/**/", "[ab]", "[(]", "(", ".", "*a")
+
+
+@given(
+    pattern=st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join),
+    path=st.lists(st.text("aab(.", min_size=1, max_size=4), min_size=1, max_size=6).map("/".join),
+)
+@settings(max_examples=500)
+def test_bounded_expression_matches_what_that_of_pathspec_does(pattern: str, path: str) -> None:
+    """Giving up backtracking changes no verdict."""
+    try:
+        bounded = Excludes([pattern], builtin=False, kept=False)
+        plain = GitIgnoreSpec.from_lines([_translate_pattern(pattern)], backend="simple").patterns[0]
+    except (ConfigError, IndexError):
+        return
+    assert plain.regex is not None
+    expected = plain.regex.fullmatch(path) is not None and bool(plain.include)
+
+    assert expected == bounded.matches(path.encode(), path.encode().rpartition(b"/")[2], False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*a" * 30 + "*b", "a" * 250 + "bc"),
+        ("a" + "*" * 60 + "b", "a" * 250 + "bc"),
+        ("*?" * 30 + "*b", "a" * 250 + "bc"),
+        ("a/**/" * 30 + "b", "/".join("a" * 500) + "/b/c"),
+        ("**/a*a/" * 30 + "b", "/".join(["aa"] * 500) + "/b/c"),
+    ],
+)
+def test_pattern_with_many_wildcards_is_tested_in_no_time(pattern: str, path: str) -> None:
+    """The time does not grow with a power of the number of wildcards: this would take longer than there are tests."""
+    began_at = time.thread_time()
+    assert not Excludes([pattern]).matches(path.encode(), path.encode().rpartition(b"/")[2], False)
+    assert time.thread_time() - began_at < 5

@@ -286,7 +286,10 @@ def read_on(kinds: Iterable[FindingKind]) -> str:
 
 def utc_time(seconds: int) -> str:
     """Write a time with its zone: a mail may be read in another time zone than it was written in."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return "at no possible time"  # no calendar has it: a box may report anything
 
 
 def _roots(findings: Sequence[Finding]) -> str:

@@ -24,6 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+import integrity.web.query  # noqa: F401 - registers {name:number}
 from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
 from integrity.hub.admission import Rates, Refused, Slots
@@ -101,9 +102,9 @@ class BoxApi:
         calls: dict[str, Answer] = {
             "/heartbeat": self.take_heartbeat,
             "/messages": self.take_messages,
-            "/trees/{root_id:int}/compare": self.compare,
-            "/trees/{root_id:int}/folders": self.store_folders,
-            "/trees/{root_id:int}/settle": self.settle,
+            "/trees/{root_id:number}/compare": self.compare,
+            "/trees/{root_id:number}/folders": self.store_folders,
+            "/trees/{root_id:number}/settle": self.settle,
         }
         routes = [
             Route(PREFIX + path, partial(self.guard.answer, answer), methods=["POST"]) for path, answer in calls.items()

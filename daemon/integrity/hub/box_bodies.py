@@ -57,12 +57,12 @@ def read_certainty(body: JsonObject) -> Certainty | None:
 
 def _read_int(body: JsonObject, name: str) -> int | None:
     value = body.get(name)
-    return value if isinstance(value, int) and value > 0 else None
+    return value if protocol.is_number(value) and value > 0 else None
 
 
 def _read_blocks(body: JsonObject) -> list[int]:
     blocks = body.get("blocks")
-    return [one for one in blocks if isinstance(one, int)][:_PLACES_KEPT] if isinstance(blocks, list) else []
+    return [one for one in blocks if protocol.is_number(one)][:_PLACES_KEPT] if isinstance(blocks, list) else []
 
 
 def _read_ranges(body: JsonObject) -> list[ByteRange]:
@@ -71,5 +71,5 @@ def _read_ranges(body: JsonObject) -> list[ByteRange]:
     return [
         (one[0], one[1])
         for one in pairs[:_PLACES_KEPT]
-        if isinstance(one, list) and len(one) == 2 and all(isinstance(value, int) for value in one)
+        if isinstance(one, list) and len(one) == 2 and all(map(protocol.is_number, one))
     ]

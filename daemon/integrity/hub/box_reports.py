@@ -19,7 +19,7 @@ from integrity.hub.box_bodies import JsonObject, read_body
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
 from integrity.model import FindingKind, Outcome
 from integrity.paths import absolute
-from integrity.reporting.protocol import MessageKind
+from integrity.reporting.protocol import MessageKind, is_number
 from integrity.views.text import PLAIN, count, describe_outcome
 
 _LONGEST_TEXT = 1000
@@ -152,7 +152,7 @@ def read_text(body: JsonObject, name: str) -> str:
 def read_count(body: JsonObject, name: str) -> int:
     """Return a number of an object; 0 if there is none."""
     value = body.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else 0
+    return value if is_number(value) else 0
 
 
 def _describe_run(body: JsonObject) -> str:

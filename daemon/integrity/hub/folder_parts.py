@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from integrity.errors import AppError, ProtocolError
-from integrity.hub.reported import DIGEST_BYTES, read_hex, read_path
+from integrity.hub.reported import DIGEST_BYTES, LONGEST_INDEXED, read_hex, read_path
 from integrity.reporting.digest_tree import FolderDigests, ReportedFile, digest_files, read_file_values
 from integrity.reporting.protocol import JsonObject
 
@@ -112,9 +112,15 @@ def require_order(files: list[ReportedFile]) -> None:
 def read_relative(value: Mapping[str, object], key: str) -> bytes:
     """Read the path of a folder, relative to its root."""
     path = read_path(value, key)
+    _require_short(path, key)
     if path and any(name in (b"", b".", b"..") for name in path.split(b"/")):
         raise ProtocolError(f"{key}: a path relative to the root is needed")
     return path
+
+
+def _require_short(path: bytes, key: str) -> None:
+    if len(path) > LONGEST_INDEXED:
+        raise ProtocolError(f"{key}: a path of {len(path):,} bytes; at most {LONGEST_INDEXED:,}")
 
 
 def _read_part(line: JsonObject) -> SentFolder:
@@ -125,6 +131,8 @@ def _read_part(line: JsonObject) -> SentFolder:
     if not (isinstance(first, bool) and isinstance(last, bool)) or (files is None and not (first and last)):
         raise ProtocolError("first and last: true or false is needed, and true for a folder without its files")
     top = path + b"/" if path else b""
+    rows = [read_file_values(values) for values in files or ()]
+    _require_short(top + max((row.name for row in rows), key=len, default=b""), "files")
     return SentFolder(
         path,
         read_hex(line, "own", DIGEST_BYTES),
@@ -134,7 +142,7 @@ def _read_part(line: JsonObject) -> SentFolder:
         files is not None,
         first,
         last,
-        [read_file_values(values) for values in files or ()],
+        rows,
     )
 
 

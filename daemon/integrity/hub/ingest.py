@@ -24,10 +24,11 @@ from integrity.hub.reported import (
     read_finding,
     read_number,
     read_number_or_none,
+    write_body,
 )
 from integrity.hub.schema import box, box_event, box_finding, box_stream
 from integrity.model import FindingState
-from integrity.reporting.protocol import FIRST_CHAIN, JsonObject, Message, MessageKind, encode, extend_chain
+from integrity.reporting.protocol import FIRST_CHAIN, LARGEST, JsonObject, Message, MessageKind, extend_chain
 
 NOT_REPORTED = "not_reported"
 """State of a finding that was unresolved when its box began a new stream without it."""
@@ -170,16 +171,10 @@ def _store_message(c: sa.Connection, box_id: int, stream: bytes, message: Messag
 
 
 def _store_event(c: sa.Connection, box_id: int, message: Message) -> None:
-    body = encode(message.body).decode("ascii")
+    body = write_body(message.body)
     root_id = read_number_or_none(message.body, "root_id")
-    values = {"box_id": box_id, "at": _in_range(message.at), "kind": message.kind.value, "root_id": root_id}
+    values = {"box_id": box_id, "at": message.at, "kind": message.kind.value, "root_id": root_id}
     c.execute(sa.insert(box_event).values(body=body, **values))
-
-
-def _in_range(at: int) -> int:
-    if not 0 <= at < 1 << 63:
-        raise ProtocolError("at: out of range")
-    return at
 
 
 def _take_finding(c: sa.Connection, box_id: int, stream: bytes, body: JsonObject, now: int) -> set[int]:
@@ -231,7 +226,7 @@ def _store_finding(c: sa.Connection, box_id: int, stream: bytes, found: Reported
 
 def _expect_repeats(c: sa.Connection, box_id: int, message: Message) -> None:
     """Note how many messages repeat findings."""
-    until = message.number + (read_number_or_none(message.body, "findings") or 0)
+    until = min(message.number + (read_number_or_none(message.body, "findings") or 0), LARGEST)
     c.execute(sa.update(box).where(box.c.id == box_id).values(repeats_until=until))
 
 

@@ -8,7 +8,7 @@ V2  Memory does not grow with the number of files, only with that of unresolved 
 from __future__ import annotations
 
 import json
-import re
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -26,6 +26,10 @@ from integrity.model import FindingKind, ReadHow
 from integrity.reporting.digest_tree import FROZEN, READ_HOWS
 
 FILES_AT_ONCE = 500
+_LONGEST_PATTERNS = 64 << 10
+"""Of all patterns of a root; those behind exclude nothing. A long list has a few thousand characters."""
+
+_PATTERNS_TAKE_S = 60.0
 _ROWS_AT_ONCE = 5000
 _FROM_DISK = frozenset(READ_HOWS.index(how) for how in (ReadHow.DIRECT, ReadHow.DROPPED))
 
@@ -90,10 +94,6 @@ class _FileGroup(NamedTuple):
     rows: dict[int, ReplicaRow]
 
 
-_PATTERNS_AT_MOST = 1000
-_STARS_AT_MOST = 5
-"""In one pattern: each multiplies the time that a name can cost which was chosen for it, and boxes choose both."""
-
 _NONE: frozenset[Version] = frozenset()
 
 _FileKey = tuple[bytes, bytes]
@@ -129,16 +129,37 @@ def _to_member(row: sa.Row[Any]) -> SetMember:
 
 
 def _read_excludes(text: str) -> Excludes:
-    """Read the patterns of a box. One that this version does not understand, or that costs too much, is left out."""
-    patterns = []
-    for pattern in json.loads(text)[:_PATTERNS_AT_MOST]:
+    """Read the patterns of a box; a pattern that this version does not understand excludes nothing."""
+    patterns: list[str] = []
+    length = 0
+    for pattern in json.loads(text):
+        length += len(pattern)
         try:
             Excludes([pattern])
-        except (ConfigError, TypeError):
+        except (ConfigError, RecursionError, OverflowError):
             continue
-        if len(re.findall(r"\*+", pattern)) <= _STARS_AT_MOST:
+        if length <= _LONGEST_PATTERNS:
             patterns.append(pattern)
-    return Excludes(patterns)
+    return _ReportedExcludes(patterns)
+
+
+class _ReportedExcludes(Excludes):
+    """Patterns of a box, which may be made to take forever: after a minute of a vote they exclude nothing more."""
+
+    __slots__ = ("_left_s",)
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        super().__init__(patterns)
+        self._left_s = _PATTERNS_TAKE_S
+
+    def matches(self, path: bytes, name: bytes, is_folder: bool) -> bool:
+        """Return whether an entry is excluded; see ``Excludes``."""
+        if self._left_s <= 0:
+            return False
+        began_at = time.thread_time()
+        is_excluded = super().matches(path, name, is_folder)
+        self._left_s -= time.thread_time() - began_at
+        return is_excluded
 
 
 def find_disputed(c: sa.Connection, set_id: int, members: Sequence[SetMember]) -> Iterator[DisputedFile]:

@@ -18,9 +18,16 @@ from integrity.reporting.protocol import CHAIN_BYTES, STREAM_BYTES, JsonObject
 DIGEST_BYTES = 16
 _LONGEST_TEXT = 1000
 _LONGEST_PATH = 4096
-_LARGEST = (1 << 63) - 1
 _MOST_ROOTS = 1000
 _MOST_EXCLUDES = 1000
+_LONGEST_SET = 200
+LONGEST_INDEXED = 2560
+"""The longest path relative to a root, in bytes: an index of PostgreSQL holds no row of more than 2,704."""
+
+_LONGEST_BODY = 64 << 10
+"""A vote reads thousands of them at once. A box sends at most a thousand places of damage: half as much."""
+
+_LONGEST_VALUE = 4 << 10
 _STATES = frozenset({"ok", "problem", "gap"})
 
 
@@ -128,11 +135,14 @@ def _read_root(value: object) -> ReportedRoot:
     if not isinstance(excludes, list) or len(excludes) > _MOST_EXCLUDES or not _are_texts(excludes):
         raise ProtocolError("excludes: a list of texts is needed")
     set_name = None if value.get("set") is None else read_text(value, "set")
-    if set_name == "":
-        raise ProtocolError("set: an empty name")
+    if set_name is not None and not 0 < len(set_name) <= _LONGEST_SET:
+        raise ProtocolError(f"set: a name of at most {_LONGEST_SET} characters is needed")
+    path = read_path(value, "path")
+    if not path.startswith(b"/"):
+        raise ProtocolError("path: an absolute path is needed")
     return ReportedRoot(
         read_number(value, "root"),
-        read_path(value, "path"),
+        path,
         set_name,
         read_text(value, "url"),
         protocol.encode(excludes).decode("ascii"),
@@ -164,14 +174,30 @@ def read_finding(value: JsonObject) -> ReportedFinding:
     return ReportedFinding(
         read_number(value, "id"),
         read_number_or_none(value, "root_id"),
-        None if value.get("relative_path") is None else read_path(value, "relative_path"),
+        _read_indexed_path(value, "relative_path"),
         read_text(value, "kind"),
         read_text(value, "state"),
         None if value.get("certainty") is None else read_text(value, "certainty"),
         read_time(value, "opened_at"),
         resolved_at,
-        protocol.encode(value).decode("ascii"),
+        write_body(value),
     )
+
+
+def write_body(value: JsonObject) -> str:
+    """Write what a box says of a finding or an event; without its longest values, if it is too long to be kept."""
+    text = protocol.encode(value).decode("ascii")
+    if len(text) <= _LONGEST_BODY:
+        return text
+    short = {key: one for key, one in value.items() if len(key) + len(protocol.encode(one)) <= _LONGEST_VALUE}
+    text = protocol.encode(short).decode("ascii")
+    return text if len(text) <= _LONGEST_BODY else "{}"
+
+
+def _read_indexed_path(value: JsonObject, key: str) -> bytes | None:
+    """Read a path, or null; one that is too long to be looked up stands in the body only."""
+    path = None if value.get(key) is None else read_path(value, key)
+    return None if path is None or len(path) > LONGEST_INDEXED else path
 
 
 def read_text(value: Mapping[str, object], key: str) -> str:
@@ -185,19 +211,14 @@ def read_text(value: Mapping[str, object], key: str) -> str:
 def read_number(value: Mapping[str, object], key: str) -> int:
     """Read a number that is not negative."""
     number = value.get(key)
-    if not _is_number(number):
+    if not protocol.is_number(number):
         raise ProtocolError(f"{key}: a whole number is needed, not negative and of at most 63 bits")
-    assert isinstance(number, int)
     return number
 
 
 def read_number_or_none(value: Mapping[str, object], key: str) -> int | None:
     """Read a number, or null."""
     return None if value.get(key) is None else read_number(value, key)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
 
 
 def read_hex(value: Mapping[str, object], key: str, length: int) -> bytes:

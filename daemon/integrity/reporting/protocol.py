@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeGuard, TypeVar
 
 import xxhash
 
@@ -37,6 +37,8 @@ MOST_LINE_BYTES = 4 << 20
 STREAM_BYTES = 16
 CHAIN_BYTES = 16
 FIRST_CHAIN = bytes(CHAIN_BYTES)
+LARGEST = (1 << 63) - 1
+"""What databases store as a whole number."""
 
 JsonObject = dict[str, object]
 T = TypeVar("T")
@@ -132,12 +134,19 @@ def read_message(line: JsonObject) -> Message:
         ProtocolError: it is no message.
     """
     match line:
-        case {"n": int(number), "at": int(at), "kind": str(kind), "body": dict(body)} if number >= 1:
+        case {"n": int(number), "at": int(at), "kind": str(kind), "body": dict(body)} if number and is_number(number):
+            if not is_number(at):
+                raise ProtocolError(f"message {number}: at is out of range")
             if kind not in set(MessageKind):
                 raise ProtocolError(f"message {number} has the unknown kind {kind!r}")
             return Message(number, at, MessageKind(kind), body)
         case _:
             raise ProtocolError("not a message: it needs n, at, kind and body")
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number, not negative and of at most 63 bits; true and false are none."""
+    return type(value) is int and 0 <= value <= LARGEST
 
 
 def cut(values: Iterable[T], write: Callable[[T], object], most_bytes: int) -> Iterator[list[T]]:

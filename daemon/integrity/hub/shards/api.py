@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from integrity.errors import AppError, ProtocolError
+from integrity.errors import AppError, ProtocolError, printable
 from integrity.hub.admission import Refused
 from integrity.hub.api import PREFIX, BoxCall, BoxGuard, find_length, show_error
 from integrity.hub.reported import require_version
@@ -113,7 +113,7 @@ def _survey(hub: ShardHub, call: BoxCall) -> JsonObject:
 def _release(hub: ShardHub, call: BoxCall) -> JsonObject:
     body = _read(call)
     trouble = body.get("trouble")
-    text = trouble[:_LONGEST_TROUBLE] if isinstance(trouble, str) else None
+    text = printable(trouble[:_LONGEST_TROUBLE]) if isinstance(trouble, str) else None
     return hub.release(HeldJob.read(call.reporter.box_id, body), text)
 
 

@@ -22,13 +22,15 @@ from integrity.hub.shards.workers import ShardLimits, ShardRefused
 from integrity.hub.work import HubDuty
 from integrity.jobs.shards.messages import TreeOffer, VisitResult, read_message, write_message
 from integrity.jobs.shards.survey import Size
-from integrity.reporting.protocol import JsonObject
+from integrity.reporting.protocol import JsonObject, encode, is_number
 
 if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.hub.database import HubDatabase
 
 _MOST_FOLDERS = 5_000_000
+_LONGEST_NAME = 200
+_LONGEST_SETTINGS = 1 << 20
 _MOST_BYTES = 2 << 30
 """Of a packed catalog: ten times what one of 100,000 files and 500 GB takes."""
 
@@ -68,7 +70,7 @@ def read_number(body: JsonObject, name: str) -> int:
         ProtocolError: it is missing.
     """
     value = body.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+    if not is_number(value):
         raise ProtocolError(f"{name} is no number")
     return value
 
@@ -109,8 +111,10 @@ class ShardHub:
     def join(self, box_id: int, body: JsonObject) -> JsonObject:
         """Add a worker; see ``workers.join``."""
         offer = read_message(TreeOffer, body)
-        if not offer.tree or len(offer.tree) > 200:
+        if not 0 < len(offer.tree) <= _LONGEST_NAME or not offer.tree.isprintable():
             raise ProtocolError("tree is no name")
+        if not offer.verify_every_s or len(encode(offer.settings)) > _LONGEST_SETTINGS:
+            raise ProtocolError("verify_every_s is 0, or the settings are too long")
         with self._database.transaction() as c:
             return {"worker": workers.join(c, box_id, offer, limits=self._limits, now=self._now())}
 

@@ -11,22 +11,24 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 import zstandard
 
-from integrity.errors import ProtocolError
+from integrity.errors import ProtocolError, printable
 from integrity.files.scope import Scope
+from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.shards.cutting import cut
 from integrity.hub.shards.queue import JobsInTransaction
 from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shared_tree
 from integrity.hub.shards.workers import ShardLimits, ShardRefused, Worker, find_folders, find_round_s, get_held
 from integrity.jobs.shards.messages import VisitResult, read_survey_line, to_path
 from integrity.jobs.shards.survey import FolderSize, Size, restrict
-from integrity.reporting.protocol import JsonObject
+from integrity.reporting.protocol import JsonObject, is_number
 
 _LONGEST_LINE = 64 << 10
+_LONGEST_KIND = 100
 _NUMBERS = "version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"
 
 
@@ -67,8 +69,10 @@ def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> in
     return shard_id
 
 
-def _give_folders(c: sa.Connection, tree_id: int, shard_id: int, folders: Iterable[bytes]) -> None:
+def _give_folders(c: sa.Connection, tree_id: int, shard_id: int, folders: Sequence[bytes]) -> None:
     rows = [{"tree_id": tree_id, "path": path, "shard_id": shard_id} for path in folders]
+    if any(len(path) > LONGEST_INDEXED for path in folders):
+        raise ProtocolError("a folder has a path that is too long for the hub")
     c.execute(sa.insert(shard_folder), rows)
 
 
@@ -163,14 +167,15 @@ def _read_finding(shard_id: int, value: JsonObject) -> dict[str, object]:
             "kind": str(kind),
             "opened_at": int(opened_at),
             "body": dict(body),
-        }:
+        } if is_number(number) and is_number(opened_at):
+            place = to_path(path)
             return {
                 "shard_id": shard_id,
                 "number": number,
-                "path": to_path(path),
-                "kind": kind,
+                "path": place if len(place) <= LONGEST_INDEXED else b"",
+                "kind": printable(kind[:_LONGEST_KIND]),
                 "opened_at": opened_at,
-                "body": json.dumps(body),
+                "body": write_body(body),
             }
     raise ProtocolError("not a finding of a shard: it needs number, path, kind, opened_at and body")
 

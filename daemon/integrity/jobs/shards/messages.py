@@ -13,12 +13,10 @@ from typing import TypeVar
 from integrity.errors import ProtocolError
 from integrity.files.scope import Scope
 from integrity.jobs.shards.survey import FolderSize, Size
-from integrity.reporting.protocol import JsonObject, encode
+from integrity.reporting.protocol import JsonObject, encode, is_number
 
 MOST_FINDINGS = 5000
 """Findings of one shard that a worker sends; of more, the hub learns the number."""
-
-_MOST = 1 << 63
 
 T = TypeVar("T")
 
@@ -35,7 +33,10 @@ def to_path(text: str) -> bytes:
     Raises:
         ProtocolError: it leads out of the tree.
     """
-    path = text.encode("utf-8", "surrogateescape")
+    try:
+        path = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:  # a surrogate that stands for no byte
+        raise ProtocolError(f"{text!r} is no path") from error
     if (path and any(part in (b"", b".", b"..") for part in path.split(b"/"))) or b"\0" in path:
         raise ProtocolError(f"{text!r} is no path in a tree")
     return path
@@ -163,7 +164,7 @@ def _check(kind: object, value: object, name: str) -> object:
         case bool():
             is_right = "bool" in allowed
         case int():
-            is_right = "int" in allowed and -_MOST < value < _MOST
+            is_right = "int" in allowed and is_number(value)
         case str():
             is_right = "str" in allowed
         case dict():
@@ -191,6 +192,6 @@ def read_survey_line(line: object) -> FolderSize:
         ProtocolError: it is none.
     """
     match line:
-        case [str(path), int(files), int(size)] if 0 <= files < _MOST and 0 <= size < _MOST:
+        case [str(path), int(files), int(size)] if is_number(files) and is_number(size):
             return FolderSize(to_path(path), Size(files, size))
     raise ProtocolError("not a line of a survey: it needs path, files and bytes")
