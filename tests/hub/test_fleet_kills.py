@@ -18,7 +18,7 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.migrate import migrate
 from support.bitrot import rot
 from support.cli import Box
-from support.fleet import NAMES, Fleet
+from support.fleet import NAMES, PATIENCE_S, Fleet
 from support.hubserver import HubServerProcess
 from support.planted import plant_path
 from support.postgres import PostgresServer
@@ -179,7 +179,12 @@ def assert_reported_once(fleet: Fleet, name: str) -> None:
     recorded = query(fleet.boxes[name], "SELECT id, kind, state FROM finding ORDER BY id")
     assert recorded == [tuple(row) for row in reported]
 
-    bodies = sa.select(sa.cast(schema.box_event.c.body, sa.JSON)["id"].as_integer())
-    runs = [row[0] for row in fleet.ask(bodies.join(schema.box).where(box, schema.box_event.c.kind == "run"))]
-    finished = query(fleet.boxes[name], "SELECT id FROM run WHERE finished_at IS NOT NULL ORDER BY id")
-    assert [number for (number,) in finished if number > 1] == sorted(number for number in runs if number > 1)
+    def find_missing() -> list[object]:
+        bodies = sa.select(sa.cast(schema.box_event.c.body, sa.JSON)["id"].as_integer())
+        rows = fleet.ask(bodies.join(schema.box).where(box, schema.box_event.c.kind == "run"))
+        reported = [row[0] for row in rows]
+        assert len({*reported}) == len(reported)
+        finished = query(fleet.boxes[name], "SELECT id FROM run WHERE finished_at IS NOT NULL AND id > 1")
+        return [number for (number,) in finished if number not in reported]
+
+    wait_until(lambda: find_missing() == [], "the reports of all runs", timeout_s=PATIENCE_S, every_s=0.5)
