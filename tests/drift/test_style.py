@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -38,3 +39,14 @@ def test_types_are_right() -> None:
 def test_imports_point_downward() -> None:
     """No module imports from a layer above its own, and third-party names stay behind their walls."""
     check(PROGRAMS / "lint-imports", "--no-cache")
+
+
+def test_each_class_name_stands_once() -> None:
+    """One name, one meaning; names with an underscore belong to their module."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "daemon").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path.name)
+
+    assert {} == {name: places for name, places in found.items() if len(places) > 1}

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from integrity.errors import ProtocolError
 from integrity.hub import audit, boxes
 from integrity.hub.database import HubDatabase
-from integrity.hub.ingest import HeartbeatStored, MessagesStored, Reporter, WentBack, store_heartbeat, store_messages
+from integrity.hub.ingest import CallingBox, HeartbeatStored, MessagesStored, WentBack, store_heartbeat, store_messages
 from integrity.hub.reported import read_heartbeat, read_messages_header
 from integrity.hub.schema import box, box_event, box_finding, member, replica_set
 from integrity.reporting.protocol import JsonObject, MessageKind
@@ -27,7 +27,7 @@ class ReportingBox:
             token = boxes.add_box(c, name, NOW - 100)
             found = boxes.find_by_token(c, token)
         assert found is not None
-        self.reporter = Reporter(found.id, name, "192.0.2.1")
+        self.reporter = CallingBox(found.id, name, "192.0.2.1")
 
     def beat(self, stream: Stream, *roots: JsonObject, now: int = NOW, **changes: Any) -> HeartbeatStored:
         with self.database.transaction() as c:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts
 from integrity.errors import HubDatabaseError
-from integrity.files.scope import Scope
+from integrity.files.scope import TreeScope
 from integrity.hub.alerts import send_alerts
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
@@ -462,7 +462,7 @@ def test_new_folders_belong_to_the_shard_around_them(hub: Hub) -> None:
     """A folder that is made after the survey is covered by the shard of the folder that it was made in."""
     who = hub.join()
     hub.survey(who)
-    scopes: list[Scope] = []
+    scopes: list[TreeScope] = []
     for task in iter(lambda: hub.take(who), None):
         scopes.append(task.scope)
         hub.finish(who, task, hub.result(task))

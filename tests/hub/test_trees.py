@@ -13,7 +13,7 @@ from integrity.errors import ProtocolError
 from integrity.hub import boxes, trees
 from integrity.hub.database import HubDatabase
 from integrity.hub.folder_parts import WrongDigest, read_folders
-from integrity.hub.ingest import Reporter, store_heartbeat
+from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.reported import read_heartbeat
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.reporting.digest_tree import ReportedFile
@@ -38,7 +38,7 @@ class TreeBox:
             assert found is not None
             self.id = found.id
             beat = read_heartbeat(make_heartbeat(bytes(16), make_root(1)))
-            store_heartbeat(c, Reporter(self.id, name, "192.0.2.1"), beat, NOW)
+            store_heartbeat(c, CallingBox(self.id, name, "192.0.2.1"), beat, NOW)
 
     def member(self, c: sa.Connection) -> trees.TreeMember:
         found = trees.find_tree_member(c, self.id, 1)

@@ -10,7 +10,14 @@ import xxhash
 
 from integrity.reporting import protocol
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree, file_values
-from integrity.reporting.protocol import FIRST_CHAIN, JsonObject, Message, MessageKind, extend_chain, message_object
+from integrity.reporting.protocol import (
+    FIRST_CHAIN,
+    JsonObject,
+    MessageKind,
+    ReportMessage,
+    extend_chain,
+    message_object,
+)
 
 NOW = 1_800_000_000
 
@@ -68,12 +75,12 @@ class Stream:
 
     def __init__(self) -> None:
         self.id = secrets.token_bytes(protocol.STREAM_BYTES)
-        self.messages: list[Message] = []
+        self.messages: list[ReportMessage] = []
         self.chains = [FIRST_CHAIN]
 
     def add(self, kind: MessageKind, body: JsonObject) -> Stream:
         """Add a message."""
-        message = Message(len(self.messages) + 1, NOW, kind, body)
+        message = ReportMessage(len(self.messages) + 1, NOW, kind, body)
         self.messages.append(message)
         self.chains.append(extend_chain(self.chains[-1], message))
         return self

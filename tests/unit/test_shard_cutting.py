@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.files.excludes import Excludes
-from integrity.files.scope import Scope, ScopeExcludes, find_parents
+from integrity.files.scope import ScopeExcludes, TreeScope, find_parents
 from integrity.hub.shards.cutting import cut, find_left_out, find_scope
 from integrity.jobs.shards.survey import NOTHING, FolderSize, Size, add_up, restrict, summarize
 
@@ -105,7 +105,7 @@ def test_left_out_are_the_next_folders_of_others() -> None:
 
 def test_scope_excludes_lead_to_its_folders_only() -> None:
     """Folders above a shard's are walked, but their files and other folders are excluded."""
-    excludes = ScopeExcludes(Excludes(["*.tmp"]), Scope([b"a/b", b"a/b/x/y"], [b"a/b/x"]))
+    excludes = ScopeExcludes(Excludes(["*.tmp"]), TreeScope([b"a/b", b"a/b/x/y"], [b"a/b/x"]))
 
     assert not excludes.covers(b"a/b/file")
     assert not excludes.covers(b"a/b/new/file")

@@ -56,7 +56,7 @@ CREATE TABLE tree (
 """
 
 
-class FolderRow(NamedTuple):
+class FolderDigestRow(NamedTuple):
     """A folder with recorded files, or that had some, and the digests of those."""
 
     id: FolderId
@@ -115,14 +115,14 @@ def drop_digests(c: sa.Connection, ids: Sequence[FolderId]) -> None:
         c.execute(sa.delete(report_folder).where(report_folder.c.folder_id.in_(chunk)))
 
 
-def find_digested(c: sa.Connection, root_id: RootId) -> Iterator[FolderRow]:
+def find_digested(c: sa.Connection, root_id: RootId) -> Iterator[FolderDigestRow]:
     """Yield the folders of a root whose digests are known, each before those in it, siblings in the order of names."""
     query = select_sealed(report_folder, folder.c.id, folder.c.path, report_folder.c.own, report_folder.c.content)
     joined = query.join(folder, folder.c.id == report_folder.c.folder_id)
     of_root = joined.where(folder.c.root_id == root_id, report_folder.c.own.is_not(None))
     rows = c.execution_options(yield_per=1000).execute(of_root.order_by(_IN_TREE_ORDER))
     for row in check_seals(c, report_folder, rows):
-        yield FolderRow(FolderId(row.id), row.path, row.own, row.content)
+        yield FolderDigestRow(FolderId(row.id), row.path, row.own, row.content)
 
 
 def find_files(c: sa.Connection, sealer: Sealer, folder_id: FolderId) -> Iterator[FileRecord]:

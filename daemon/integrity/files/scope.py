@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from integrity.files.excludes import Excludes
 
 
-class Scope:
+class TreeScope:
     """
     The folders of a shard.
 
@@ -65,7 +65,7 @@ class ScopeExcludes(Excludes):
 
     __slots__ = ("_excludes", "_scope")
 
-    def __init__(self, excludes: Excludes, scope: Scope) -> None:
+    def __init__(self, excludes: Excludes, scope: TreeScope) -> None:
         super().__init__()
         self._excludes = excludes
         self._scope = scope

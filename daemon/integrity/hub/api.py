@@ -29,7 +29,7 @@ from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
 from integrity.hub.admission import Rates, Refused, Slots
 from integrity.hub.folder_parts import WrongDigest, read_folders
-from integrity.hub.ingest import Reporter, WentBack, store_heartbeat, store_messages
+from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
 from integrity.reporting import protocol
 from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, read_message
@@ -72,7 +72,7 @@ class VoteQueue(Protocol):
 class BoxCall(NamedTuple):
     """A call of a box. ``root_id``: from the path; 0: the path names none. ``body``: decompressed."""
 
-    reporter: Reporter
+    reporter: CallingBox
     root_id: int
     body: bytes
     now: int
@@ -189,7 +189,7 @@ class BoxGuard:
         except (Refused, AppError, RecursionError) as error:
             return show_error(request, error)
 
-    async def identify(self, request: Request) -> Reporter:
+    async def identify(self, request: Request) -> CallingBox:
         """
         Return the box whose token the request carries (A1).
 
@@ -214,7 +214,7 @@ class BoxGuard:
             self._threads = anyio.CapacityLimiter(_THREADS)
         return await run_sync(work, *args, limiter=self._threads)
 
-    async def _work(self, answer: Answer, request: Request, reporter: Reporter) -> Response:
+    async def _work(self, answer: Answer, request: Request, reporter: CallingBox) -> Response:
         body = await request.body()  # as long as its Content-Length; the server bounds how long it may take
         is_zstd = _is_zstd(request)
         root_id = int(request.path_params.get("root_id", 0))
@@ -225,7 +225,7 @@ class BoxGuard:
 
         return JSONResponse(await self.in_thread(work))
 
-    def _find_box(self, authorization: str, address: str) -> Reporter | None:
+    def _find_box(self, authorization: str, address: str) -> CallingBox | None:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return None
@@ -236,7 +236,7 @@ class BoxGuard:
         if found.revoked_at is not None:
             self._note_revoked(found, address)
             return None
-        return Reporter(found.id, found.name, address)
+        return CallingBox(found.id, found.name, address)
 
     def _note_revoked(self, box: boxes.Box, address: str) -> None:
         """Note, once per hour, that somebody still uses a token that was revoked."""

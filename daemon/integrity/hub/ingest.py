@@ -18,7 +18,7 @@ from integrity.errors import AppError, ProtocolError
 from integrity.hub import audit
 from integrity.hub.members import find_sets_of_roots, find_unsettled, update_members
 from integrity.hub.reported import (
-    Heartbeat,
+    BoxHeartbeat,
     MessagesHeader,
     ReportedFinding,
     read_finding,
@@ -28,7 +28,7 @@ from integrity.hub.reported import (
 )
 from integrity.hub.schema import box, box_event, box_finding, box_stream
 from integrity.model import FindingState
-from integrity.reporting.protocol import FIRST_CHAIN, LARGEST, JsonObject, Message, MessageKind, extend_chain
+from integrity.reporting.protocol import FIRST_CHAIN, LARGEST, JsonObject, MessageKind, ReportMessage, extend_chain
 
 NOT_REPORTED = "not_reported"
 """State of a finding that was unresolved when its box began a new stream without it."""
@@ -38,7 +38,7 @@ class WentBack(AppError):
     """Say that messages do not continue their stream: the box has to begin a new one."""
 
 
-class Reporter(NamedTuple):
+class CallingBox(NamedTuple):
     """Who reports: the box of the token, and the address that its request came from."""
 
     box_id: int
@@ -68,7 +68,7 @@ class MessagesStored(NamedTuple):
     sets: set[int]
 
 
-def store_heartbeat(c: sa.Connection, reporter: Reporter, beat: Heartbeat, now: int) -> HeartbeatStored:
+def store_heartbeat(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, now: int) -> HeartbeatStored:
     """Store a heartbeat."""
     row = _lock_box(c, reporter.box_id)
     values = {
@@ -88,7 +88,7 @@ def store_heartbeat(c: sa.Connection, reporter: Reporter, beat: Heartbeat, now: 
 
 
 def store_messages(
-    c: sa.Connection, reporter: Reporter, header: MessagesHeader, messages: Sequence[Message], now: int
+    c: sa.Connection, reporter: CallingBox, header: MessagesHeader, messages: Sequence[ReportMessage], now: int
 ) -> MessagesStored:
     """
     Store the messages that are new.
@@ -124,8 +124,8 @@ def _lock_box(c: sa.Connection, box_id: int) -> Any:
 
 
 def _find_new(
-    header: MessagesHeader, messages: Sequence[Message], last: int, last_chain: bytes
-) -> tuple[list[Message], bytes]:
+    header: MessagesHeader, messages: Sequence[ReportMessage], last: int, last_chain: bytes
+) -> tuple[list[ReportMessage], bytes]:
     """Return the messages behind the last stored one, and the chain up to their end (I2)."""
     if header.first > last + 1:
         raise WentBack(f"message {last + 1} is missing before {header.first}")
@@ -140,7 +140,7 @@ def _find_new(
 
 
 def _begin_stream(
-    c: sa.Connection, reporter: Reporter, header: MessagesHeader, messages: Sequence[Message], now: int
+    c: sa.Connection, reporter: CallingBox, header: MessagesHeader, messages: Sequence[ReportMessage], now: int
 ) -> None:
     is_state = bool(messages) and messages[0].kind is MessageKind.STATE
     if header.first != 1 or not is_state:
@@ -154,7 +154,7 @@ def _begin_stream(
     _record(c, reporter, now, "new_stream", header.stream.hex(), "the box sends its open findings again")
 
 
-def _store_message(c: sa.Connection, box_id: int, stream: bytes, message: Message, now: int) -> set[int]:
+def _store_message(c: sa.Connection, box_id: int, stream: bytes, message: ReportMessage, now: int) -> set[int]:
     """Store a message. Return the roots whose findings changed."""
     try:
         match message.kind:
@@ -170,7 +170,7 @@ def _store_message(c: sa.Connection, box_id: int, stream: bytes, message: Messag
         raise ProtocolError(f"message {message.number}: {error}") from error
 
 
-def _store_event(c: sa.Connection, box_id: int, message: Message) -> None:
+def _store_event(c: sa.Connection, box_id: int, message: ReportMessage) -> None:
     body = write_body(message.body)
     root_id = read_number_or_none(message.body, "root_id")
     values = {"box_id": box_id, "at": message.at, "kind": message.kind.value, "root_id": root_id}
@@ -224,7 +224,7 @@ def _store_finding(c: sa.Connection, box_id: int, stream: bytes, found: Reported
     return set() if found.root_id is None else {found.root_id}
 
 
-def _expect_repeats(c: sa.Connection, box_id: int, message: Message) -> None:
+def _expect_repeats(c: sa.Connection, box_id: int, message: ReportMessage) -> None:
     """Note how many messages repeat findings."""
     until = min(message.number + (read_number_or_none(message.body, "findings") or 0), LARGEST)
     c.execute(sa.update(box).where(box.c.id == box_id).values(repeats_until=until))
@@ -252,6 +252,6 @@ def _end_former(c: sa.Connection, box_id: int, now: int) -> set[int]:
     return roots - {None}
 
 
-def _record(c: sa.Connection, reporter: Reporter, now: int, verb: str, subject: str, outcome: str) -> None:
+def _record(c: sa.Connection, reporter: CallingBox, now: int, verb: str, subject: str, outcome: str) -> None:
     who = f"box:{reporter.name}"
     audit.record(c, at=now, who=who, address=reporter.address, verb=verb, subject=subject, outcome=outcome)

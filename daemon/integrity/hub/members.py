@@ -14,13 +14,13 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.database import add_new
-from integrity.hub.reported import ReportedRoot
+from integrity.hub.reported import AnnouncedRoot
 from integrity.hub.schema import member, replica_set
 
 _NOTHING_STORED: dict[str, Any] = {"settled_tree": None, "settled_at": None}
 
 
-def update_members(c: sa.Connection, box_id: int, roots: Iterable[ReportedRoot], now: int) -> set[int]:
+def update_members(c: sa.Connection, box_id: int, roots: Iterable[AnnouncedRoot], now: int) -> set[int]:
     """
     Store the roots that a box has; all others of it are not reported any more.
 
@@ -50,7 +50,7 @@ def update_members(c: sa.Connection, box_id: int, roots: Iterable[ReportedRoot],
     return changed
 
 
-def _values(root: ReportedRoot, set_id: int | None) -> dict[str, Any]:
+def _values(root: AnnouncedRoot, set_id: int | None) -> dict[str, Any]:
     return {
         "set_id": set_id,
         "path": root.path,

@@ -32,7 +32,7 @@ _STATES = frozenset({"ok", "problem", "gap"})
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedRoot:
+class AnnouncedRoot:
     """
     A root in a heartbeat; see the columns of ``schema.member``.
 
@@ -56,7 +56,7 @@ class ReportedRoot:
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class BoxHeartbeat:
     """A heartbeat; see hub-api.md."""
 
     hostname: str
@@ -66,7 +66,7 @@ class Heartbeat:
     newest: int
     sentence: str
     state: str
-    roots: tuple[ReportedRoot, ...]
+    roots: tuple[AnnouncedRoot, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def require_version(value: Mapping[str, object]) -> None:
         raise ProtocolError(f"this hub speaks version {protocol.VERSION} of the report protocol; update the older side")
 
 
-def read_heartbeat(value: JsonObject) -> Heartbeat:
+def read_heartbeat(value: JsonObject) -> BoxHeartbeat:
     """Read a heartbeat."""
     require_version(value)
     roots = value.get("roots")
@@ -116,7 +116,7 @@ def read_heartbeat(value: JsonObject) -> Heartbeat:
     state = read_text(value, "state")
     if state not in _STATES:
         raise ProtocolError("state: not ok, problem or gap")
-    return Heartbeat(
+    return BoxHeartbeat(
         read_text(value, "hostname"),
         read_text(value, "version"),
         read_number(value, "sent_at"),
@@ -128,7 +128,7 @@ def read_heartbeat(value: JsonObject) -> Heartbeat:
     )
 
 
-def _read_root(value: object) -> ReportedRoot:
+def _read_root(value: object) -> AnnouncedRoot:
     if not isinstance(value, dict):
         raise ProtocolError("roots: one of them is no object")
     excludes = value.get("excludes")
@@ -140,7 +140,7 @@ def _read_root(value: object) -> ReportedRoot:
     path = read_path(value, "path")
     if not path.startswith(b"/"):
         raise ProtocolError("path: an absolute path is needed")
-    return ReportedRoot(
+    return AnnouncedRoot(
         read_number(value, "root"),
         path,
         set_name,

@@ -29,7 +29,7 @@ from integrity.files.listing import Skip
 from integrity.files.mirrors import Mirror
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget
-from integrity.files.scope import Scope
+from integrity.files.scope import TreeScope
 from integrity.files.span import UNLIMITED, Pace, ReadMode
 from integrity.files.system_load import read_boot_uuid
 from integrity.hashing.engine import STALL_S, Engine
@@ -100,7 +100,7 @@ class Context:
     preempted: Stop = field(default_factory=Stop)
     socket: str | None = None
     actor: Actor | None = None
-    scope: Scope | None = None
+    scope: TreeScope | None = None
     makes_backups: bool = True
 
     def now(self) -> int:

@@ -12,7 +12,7 @@ from integrity.catalog.report_queue import QueuedChange, QueuedMessage
 from integrity.catalog.roots import find_roots
 from integrity.catalog.runs import RunRecord
 from integrity.model import Finding, FindingId, FindingState, RunId
-from integrity.reporting.protocol import JsonObject, Message, MessageKind, decode, encode
+from integrity.reporting.protocol import JsonObject, MessageKind, ReportMessage, decode, encode
 
 MESSAGES_AT_ONCE = 500
 _MOST_IN_LIST = 1000
@@ -56,9 +56,9 @@ def write_messages(
     ]
 
 
-def to_message(queued: QueuedMessage) -> Message:
+def to_message(queued: QueuedMessage) -> ReportMessage:
     """Return a stored message as the protocol has it."""
-    return Message(queued.number, queued.at, MessageKind(queued.kind), decode(queued.body.encode("ascii")))
+    return ReportMessage(queued.number, queued.at, MessageKind(queued.kind), decode(queued.body.encode("ascii")))
 
 
 class _Writing:

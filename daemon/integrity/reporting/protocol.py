@@ -54,7 +54,7 @@ class MessageKind(StrEnum):
     # unresolved findings; then the hub ends those of older streams that were not among them
 
 
-class Message(NamedTuple):
+class ReportMessage(NamedTuple):
     """
     A numbered message.
 
@@ -116,17 +116,17 @@ def decode_lines(body: bytes) -> Iterator[JsonObject]:
             raise ProtocolError(f"line {number}: {error}") from error
 
 
-def extend_chain(chain: bytes, message: Message) -> bytes:
+def extend_chain(chain: bytes, message: ReportMessage) -> bytes:
     """Return the digest of all messages up to this one, from that of all before it (I2)."""
     return xxhash.xxh3_128_digest(chain + encode(message_object(message)))
 
 
-def message_object(message: Message) -> JsonObject:
+def message_object(message: ReportMessage) -> JsonObject:
     """Write a message as the object of its line."""
     return {"n": message.number, "at": message.at, "kind": message.kind.value, "body": message.body}
 
 
-def read_message(line: JsonObject) -> Message:
+def read_message(line: JsonObject) -> ReportMessage:
     """
     Read the object of a line.
 
@@ -139,7 +139,7 @@ def read_message(line: JsonObject) -> Message:
                 raise ProtocolError(f"message {number}: at is out of range")
             if kind not in set(MessageKind):
                 raise ProtocolError(f"message {number} has the unknown kind {kind!r}")
-            return Message(number, at, MessageKind(kind), body)
+            return ReportMessage(number, at, MessageKind(kind), body)
         case _:
             raise ProtocolError("not a message: it needs n, at, kind and body")
 

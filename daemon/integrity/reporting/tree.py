@@ -15,7 +15,7 @@ from typing import NamedTuple
 from integrity.catalog import report_rows
 from integrity.catalog.connection import Catalog
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.report_rows import FolderKey, FolderRow, StoredTree, TreeFolder
+from integrity.catalog.report_rows import FolderDigestRow, FolderKey, StoredTree, TreeFolder
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadInterrupted
 from integrity.files.excludes import Excludes
@@ -152,7 +152,7 @@ class _Open(NamedTuple):
     subtree: SubtreeDigest
 
 
-def _make_folders(rows: Iterable[FolderRow]) -> Iterator[TreeFolder]:
+def _make_folders(rows: Iterable[FolderDigestRow]) -> Iterator[TreeFolder]:
     """Yield all folders of a tree, each after those in it, from rows in the order of ``find_digested``."""
     stack = [_open(b"", NO_FILES)]
     for row in rows:

@@ -19,7 +19,7 @@ from integrity.web.filters import FILTERS
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from integrity.web.security import Session
+    from integrity.web.security import BrowserSession
 
 
 class Renderer:
@@ -52,7 +52,7 @@ class Renderer:
 
     def render(self, request: Request, template: str, *, status_code: int = 200, **values: Any) -> HTMLResponse:
         """Write a page."""
-        session: Session | None = request.scope.get("state", {}).get("session")
+        session: BrowserSession | None = request.scope.get("state", {}).get("session")
         page = self.templates.get_template(template).render(
             path=request.scope["path"],
             is_logged_in=session is not None,

@@ -46,7 +46,7 @@ _HEADERS = {
 }
 
 
-class Session(NamedTuple):
+class BrowserSession(NamedTuple):
     """A log-in: its random name, and the token that its forms carry."""
 
     name: str
@@ -59,7 +59,7 @@ class Sessions:
     def __init__(self, passwords: PasswordStore) -> None:
         self._passwords = passwords
 
-    def find(self, cookie: str | None) -> Session | None:
+    def find(self, cookie: str | None) -> BrowserSession | None:
         """Return the session of a cookie; None if it is missing, forged, or older than a week."""
         if not cookie or not self._passwords.is_set:
             return None
@@ -69,18 +69,18 @@ class Sessions:
             return None
         return self._make(name)
 
-    def open(self) -> tuple[str, Session]:
+    def open(self) -> tuple[str, BrowserSession]:
         """Return the cookie of a new session, and the session."""
         name = secrets.token_urlsafe(24)
         return self._signer().sign(name).decode(), self._make(name)
 
-    def holds(self, session: Session) -> bool:
+    def holds(self, session: BrowserSession) -> bool:
         """Return whether a session still holds: no new password has ended it."""
         return self._passwords.is_set and self._make(session.name) == session
 
-    def _make(self, name: str) -> Session:
+    def _make(self, name: str) -> BrowserSession:
         key = self._passwords.session_key.encode()
-        return Session(name, hmac.new(key, b"csrf:" + name.encode(), sha256).hexdigest())
+        return BrowserSession(name, hmac.new(key, b"csrf:" + name.encode(), sha256).hexdigest())
 
     def _signer(self) -> TimestampSigner:
         return TimestampSigner(self._passwords.session_key, salt="session", digest_method=sha256)
@@ -156,7 +156,7 @@ class Guard:
         else:
             await self._app(scope, LimitedBody(receive), secured)
 
-    def _refuse(self, request: Request, session: Session | None) -> Response | None:
+    def _refuse(self, request: Request, session: BrowserSession | None) -> Response | None:
         """Return the answer to a request that may not pass."""
         host = _host_name(request.headers.get("host", ""))
         if host not in self._hosts:
@@ -227,7 +227,7 @@ class LimitedBody:
         return message
 
 
-def is_form_valid(session: Session | None, token: object) -> bool:
+def is_form_valid(session: BrowserSession | None, token: object) -> bool:
     """Return whether a form carries the token of its session (I2)."""
     return session is not None and isinstance(token, str) and is_same(session.csrf, token)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from integrity.files.scope import Scope, find_parents
+from integrity.files.scope import TreeScope, find_parents
 from integrity.jobs.shards.survey import NOTHING, FolderSize, Size
 
 
@@ -98,11 +98,11 @@ def _pack(folders: Iterable[FolderSize], limit: Size) -> list[list[FolderSize]]:
     return bundles
 
 
-def find_scope(shards: Sequence[Sequence[bytes]], number: int) -> Scope:
+def find_scope(shards: Sequence[Sequence[bytes]], number: int) -> TreeScope:
     """Return what one of the shards of a tree covers."""
     own = frozenset(shards[number])
     others = {path for index, folders in enumerate(shards) if index != number for path in folders}
-    return Scope(own, find_left_out(own, others))
+    return TreeScope(own, find_left_out(own, others))
 
 
 def find_left_out(own: Iterable[bytes], others: Iterable[bytes]) -> set[bytes]:

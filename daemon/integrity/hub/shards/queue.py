@@ -32,7 +32,7 @@ _FROM_AT = 1_577_836_800
 T = TypeVar("T")
 
 
-class QueuedJob(NamedTuple):
+class ShardJob(NamedTuple):
     """A job of a tree. ``shard_id`` is None for the survey."""
 
     id: int
@@ -69,13 +69,13 @@ class JobsInTransaction:
         made = self._manager.batch_defer_jobs([self._make(f"{_TASK}:{one}", {_TASK: one}) for one in ids])
         return {shard_id: job.id or 0 for shard_id, job in zip(ids, made, strict=True)}
 
-    def take(self, worker: int) -> QueuedJob | None:
+    def take(self, worker: int) -> ShardJob | None:
         """Return the job that a worker has, or else give it the most urgent one; None if there is none now."""
         has = list(_run(self._manager.list_jobs_async(worker_id=worker, status=Status.DOING.value)))
         job = has[0] if has else _run(self._manager.fetch_job([self._queue], worker))
         return None if job is None else _describe(job)
 
-    def find_held(self, worker: int, job_id: int) -> QueuedJob | None:
+    def find_held(self, worker: int, job_id: int) -> ShardJob | None:
         """Return a job if the worker has it."""
         has = _run(self._manager.list_jobs_async(id=job_id, worker_id=worker, status=Status.DOING.value))
         return next((_describe(one) for one in has), None)
@@ -89,7 +89,7 @@ class JobsInTransaction:
         """End a job that a worker has: the survey."""
         _run(self._manager.finish_job_by_id_async(job_id, Status.SUCCEEDED, delete_job=True))
 
-    def retry_stalled(self, silent_s: float) -> list[QueuedJob]:
+    def retry_stalled(self, silent_s: float) -> list[ShardJob]:
         """Take the jobs from workers that were silent for so long; return them."""
         stalled = list(_run(self._manager.get_stalled_jobs(queue=self._queue, seconds_since_heartbeat=silent_s)))
         for job in stalled:
@@ -116,9 +116,9 @@ def _priority(due_at: int) -> int:
     return -max(0, due_at - _FROM_AT)
 
 
-def _describe(job: Job) -> QueuedJob:
+def _describe(job: Job) -> ShardJob:
     shard_id = job.task_kwargs.get(_TASK)
-    return QueuedJob(job.id or 0, shard_id if isinstance(shard_id, int) else None)
+    return ShardJob(job.id or 0, shard_id if isinstance(shard_id, int) else None)
 
 
 class _TransactionConnector(SyncPsycopgConnector):

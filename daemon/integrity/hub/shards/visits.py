@@ -17,12 +17,12 @@ import sqlalchemy as sa
 import zstandard
 
 from integrity.errors import ProtocolError, printable
-from integrity.files.scope import Scope
+from integrity.files.scope import TreeScope
 from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.shards.cutting import cut
 from integrity.hub.shards.queue import JobsInTransaction
 from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shared_tree
-from integrity.hub.shards.workers import ShardLimits, ShardRefused, Worker, find_folders, find_round_s, get_held
+from integrity.hub.shards.workers import ShardLimits, ShardRefused, WorkerRow, find_folders, find_round_s, get_held
 from integrity.jobs.shards.messages import VisitResult, read_survey_line, to_path
 from integrity.jobs.shards.survey import FolderSize, Size, restrict
 from integrity.reporting.protocol import JsonObject, is_number
@@ -33,7 +33,7 @@ _NUMBERS = "version", "is_complete", "file_count", "byte_count", "apart_bytes", 
 
 
 def accept_survey(
-    c: sa.Connection, worker: Worker, job_id: int, survey: Sequence[FolderSize], *, limits: ShardLimits, now: int
+    c: sa.Connection, worker: WorkerRow, job_id: int, survey: Sequence[FolderSize], *, limits: ShardLimits, now: int
 ) -> None:
     """
     Cut a tree that a worker has surveyed, and queue its shards.
@@ -78,7 +78,7 @@ def _give_folders(c: sa.Connection, tree_id: int, shard_id: int, folders: Sequen
 
 def accept_visit(
     c: sa.Connection,
-    worker: Worker,
+    worker: WorkerRow,
     job_id: int,
     result: VisitResult,
     findings: Sequence[JsonObject],
@@ -120,7 +120,7 @@ def accept_visit(
     return paths
 
 
-def _was_accepted(c: sa.Connection, worker: Worker, job_id: int, result: VisitResult) -> bool:
+def _was_accepted(c: sa.Connection, worker: WorkerRow, job_id: int, result: VisitResult) -> bool:
     """Return whether the worker says again what was accepted already (V3)."""
     same = shard.c.job_id == job_id, shard.c.tree_id == worker.tree_id, shard.c.stored_by == worker.id
     query = sa.select(shard.c.id).where(*same, shard.c.version == result.version + 1, shard.c.digest == result.digest)
@@ -128,7 +128,7 @@ def _was_accepted(c: sa.Connection, worker: Worker, job_id: int, result: VisitRe
 
 
 def _values(
-    row: sa.Row[tuple[object, ...]], worker: Worker, result: VisitResult, due_at: int, now: int
+    row: sa.Row[tuple[object, ...]], worker: WorkerRow, result: VisitResult, due_at: int, now: int
 ) -> dict[str, object]:
     return {
         "version": result.version + 1,
@@ -185,16 +185,16 @@ def _cut_again(
 ) -> None:
     """Give folders of a shard that grew to new shards; each begins with a copy of its catalog, findings included."""
     own, left_out = find_folders(c, tree_id, shard_id)
-    _, *parts = cut(restrict(survey, Scope(own, left_out)), own, limit)
+    _, *parts = cut(restrict(survey, TreeScope(own, left_out)), own, limit)
     row = c.execute(sa.select(shard).where(shard.c.id == shard_id)).one()
     for folders in parts:
         new_id = _add_shard(c, tree_id, now, version=row.version, digest=row.digest, oldest_at=row.oldest_at)
         c.execute(sa.delete(shard_folder).where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(folders)))
         _give_folders(c, tree_id, new_id, folders)
-        _move_findings(c, shard_id, new_id, Scope(*find_folders(c, tree_id, new_id)))
+        _move_findings(c, shard_id, new_id, TreeScope(*find_folders(c, tree_id, new_id)))
 
 
-def _move_findings(c: sa.Connection, from_id: int, to_id: int, scope: Scope) -> None:
+def _move_findings(c: sa.Connection, from_id: int, to_id: int, scope: TreeScope) -> None:
     numbers = c.execute(
         sa.select(shard_finding.c.number, shard_finding.c.path).where(shard_finding.c.shard_id == from_id)
     )

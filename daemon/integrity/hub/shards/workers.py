@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from integrity.errors import AppError
 from integrity.hub.shards.cutting import find_left_out
-from integrity.hub.shards.queue import JobsInTransaction, QueuedJob
+from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, to_text
 from integrity.jobs.shards.survey import Size
@@ -56,7 +56,7 @@ class ShardLimits:
     visit_s: int
 
 
-class Worker(NamedTuple):
+class WorkerRow(NamedTuple):
     """A worker of a tree."""
 
     id: int
@@ -133,7 +133,7 @@ def _name_difference(one: str, other: str) -> str:
     return ", ".join(key for key in sorted(left.keys() | right.keys()) if left.get(key) != right.get(key))
 
 
-def get_worker(c: sa.Connection, box_id: int, number: int) -> Worker:
+def get_worker(c: sa.Connection, box_id: int, number: int) -> WorkerRow:
     """
     Return a worker of a box.
 
@@ -144,17 +144,17 @@ def get_worker(c: sa.Connection, box_id: int, number: int) -> Worker:
     row = c.execute(sa.select(*columns).where(shard_worker.c.id == number, shard_worker.c.box_id == box_id)).first()
     if row is None:
         raise ShardRefused("not_yours", "the hub does not know this worker (any more); it must come again")
-    return Worker(*row)
+    return WorkerRow(*row)
 
 
-def renew(c: sa.Connection, worker: Worker, done_bytes: int, now: int) -> None:
+def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> None:
     """Renew the lease of a worker."""
     JobsInTransaction(c, worker.tree_id).renew(worker.id)
     values = {"seen_at": now, "done_bytes": done_bytes}
     c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(values))
 
 
-def get_held(c: sa.Connection, worker: Worker, job_id: int) -> QueuedJob:
+def get_held(c: sa.Connection, worker: WorkerRow, job_id: int) -> ShardJob:
     """
     Return a job that a worker has.
 
@@ -167,7 +167,7 @@ def get_held(c: sa.Connection, worker: Worker, job_id: int) -> QueuedJob:
     return job
 
 
-def take(c: sa.Connection, worker: Worker, *, limits: ShardLimits, may_retry: bool, now: int) -> ShardTask | None:
+def take(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, may_retry: bool, now: int) -> ShardTask | None:
     """
     Give a worker the most urgent job of its tree, or the one that it has; None: nothing is due.
 
@@ -186,7 +186,7 @@ def take(c: sa.Connection, worker: Worker, *, limits: ShardLimits, may_retry: bo
     return _describe(c, worker.tree_id, job, limits, now)
 
 
-def _describe(c: sa.Connection, tree_id: int, job: QueuedJob, limits: ShardLimits, now: int) -> ShardTask:
+def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits, now: int) -> ShardTask:
     tree = c.execute(sa.select(shared_tree).where(shared_tree.c.id == tree_id)).one()
     version, digest, round_at, own, left_out = 0, None, now, [b""], list[bytes]()
     every_s = find_round_s(tree.verify_every_s)
@@ -221,7 +221,7 @@ def find_folders(c: sa.Connection, tree_id: int, shard_id: int) -> tuple[list[by
     return sorted(own), sorted(find_left_out(own, others))
 
 
-def release(c: sa.Connection, worker: Worker, job_id: int, trouble: str | None, due_at: int) -> None:
+def release(c: sa.Connection, worker: WorkerRow, job_id: int, trouble: str | None, due_at: int) -> None:
     """
     Take a job back from a worker that can't do it, or ends.
 

@@ -26,7 +26,7 @@ from integrity.model import FileId, RootIdentity, RootState
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.roots import RootRecord
-    from integrity.files.scope import Scope
+    from integrity.files.scope import TreeScope
 
 
 def see_tree(path: bytes) -> RootIdentity:
@@ -62,7 +62,7 @@ def bind(catalog: Catalog, path: bytes) -> None:
             roots.rebind_root(connection, root.id, path, identity)
 
 
-def narrow(catalog: Catalog, scope: Scope) -> int:
+def narrow(catalog: Catalog, scope: TreeScope) -> int:
     """
     Drop the records of what does not belong to a shard (any more): the catalogs of other shards have them.
 
@@ -84,7 +84,7 @@ def narrow(catalog: Catalog, scope: Scope) -> int:
     return dropped
 
 
-def _find_foreign(catalog: Catalog, root: RootRecord, scope: Scope) -> list[FileId]:
+def _find_foreign(catalog: Catalog, root: RootRecord, scope: TreeScope) -> list[FileId]:
     found: list[FileId] = []
     after = 0
     with catalog.read() as connection:
@@ -94,7 +94,7 @@ def _find_foreign(catalog: Catalog, root: RootRecord, scope: Scope) -> list[File
     return found
 
 
-def _end_foreign_findings(catalog: Catalog, root: RootRecord, scope: Scope) -> None:
+def _end_foreign_findings(catalog: Catalog, root: RootRecord, scope: TreeScope) -> None:
     """End findings about names without a record: their shard has them, too."""
     with catalog.read() as connection:
         found = findings.find_findings(connection, root_id=root.id)

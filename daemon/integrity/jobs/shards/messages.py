@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TypeVar
 
 from integrity.errors import ProtocolError
-from integrity.files.scope import Scope
+from integrity.files.scope import TreeScope
 from integrity.jobs.shards.survey import FolderSize, Size
 from integrity.reporting.protocol import JsonObject, encode, is_number
 
@@ -52,8 +52,8 @@ class ShardTask:
         shard: number of the shard; None: survey the tree.
         version: of the catalog to begin with; 0: begin with an empty one.
         digest: of that catalog.
-        folders: see ``Scope``.
-        left_out: see ``Scope``.
+        folders: see ``TreeScope``.
+        left_out: see ``TreeScope``.
         round_at: when this round of reading began, seconds UTC by the clock of the hub.
         now: the hub's clock.
         visit_s: store the catalog after this time at the latest.
@@ -76,9 +76,9 @@ class ShardTask:
     most_bytes: int
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TreeScope:
         """The part of the tree."""
-        return Scope(map(to_path, self.folders), map(to_path, self.left_out))
+        return TreeScope(map(to_path, self.folders), map(to_path, self.left_out))
 
     @property
     def limit(self) -> Size:

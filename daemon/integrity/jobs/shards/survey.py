@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.files.scope import Scope, find_parents
+from integrity.files.scope import TreeScope, find_parents
 from integrity.files.walk import walk
 
 if TYPE_CHECKING:
@@ -92,6 +92,6 @@ def _may_be_cut(path: bytes, whole: dict[bytes, Size], limit: Size) -> bool:
     return not path or not whole[path.rpartition(b"/")[0]].fits(limit)
 
 
-def restrict(folders: Iterable[FolderSize], scope: Scope) -> list[FolderSize]:
+def restrict(folders: Iterable[FolderSize], scope: TreeScope) -> list[FolderSize]:
     """Return the folders of a survey that belong to a shard."""
     return [one for one in folders if scope.covers(one.path)]

@@ -116,7 +116,7 @@ def file_url(finding: Finding, story: FileStory | None) -> str:
     return f"/browse/{story.root_id}/{quote_path(finding.path)}"
 
 
-class Evidence(NamedTuple):
+class EvidenceColumn(NamedTuple):
     """What one side says of a file: the record, what was found instead, a copy, a former version."""
 
     who: str
@@ -128,13 +128,13 @@ class Evidence(NamedTuple):
     how: str
 
 
-def collect_evidence(story: FileStory) -> list[Evidence]:
+def collect_evidence(story: FileStory) -> list[EvidenceColumn]:
     """Put side by side what is recorded, what waits instead of it, each copy, and former versions."""
     rows = []
     if story.record is not None:
         record, digests = story.record, digest_fields(story.record.digests)
         rows.append(
-            Evidence(
+            EvidenceColumn(
                 "recorded",
                 _describe_checks(record),
                 record.witness.size_bytes,
@@ -148,7 +148,7 @@ def collect_evidence(story: FileStory) -> list[Evidence]:
         found, digests = story.candidate, digest_fields(story.candidate.digests)
         witness = found.witness
         rows.append(
-            Evidence(
+            EvidenceColumn(
                 "found instead",
                 f"{'the file was gone' if witness is None else 'other content'}, seen {local_time(found.seen_at)}",
                 None if witness is None else witness.size_bytes,
@@ -159,7 +159,7 @@ def collect_evidence(story: FileStory) -> list[Evidence]:
             )
         )
     rows += [
-        Evidence(f"copy {copy.name}", describe_copy_state(copy.state), None, "", "", "", copy.url)
+        EvidenceColumn(f"copy {copy.name}", describe_copy_state(copy.state), None, "", "", "", copy.url)
         for copy in story.copies
     ]
     return rows

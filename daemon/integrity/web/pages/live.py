@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from integrity.web.security import Session, Sessions
+    from integrity.web.security import BrowserSession, Sessions
     from integrity.web.site import Site
 
 _LOOK_S = 2.0
@@ -42,7 +42,7 @@ class LivePages:
         """Send what runs now until the viewer goes, or the session ends."""
         return EventSourceResponse(self._events(request.scope["state"]["session"]), ping=30)
 
-    async def _events(self, session: Session) -> AsyncIterator[ServerSentEvent]:
+    async def _events(self, session: BrowserSession) -> AsyncIterator[ServerSentEvent]:
         template, said = self._site.templates.get_template("now.html"), ""
         while self._sessions.holds(session):
             live = await run_in_threadpool(self._site.find_live)
