@@ -52,7 +52,8 @@ def make_odd_heartbeats() -> list[JsonObject]:
     ]
     numbers = ("root", "verify_every_s", "files", "bytes", "oldest_verified_at")
     texts += [{key: value} for key in numbers for value in ODD_NUMBERS]
-    texts += [{"excludes": value} for value in (["\0", "\ud800"], [5], ["["], ["a"] * 5000, {})]
+    patterns: list[Any] = [["\0", "\ud800"], [5], ["["], ["a"] * 5000, {}]
+    texts += [{"excludes": one} for one in patterns]
     return [*beats, *(make_heartbeat(bytes(16), make_root(1, **changes)) for changes in texts)]
 
 
@@ -124,7 +125,7 @@ def test_odd_trees_are_refused_or_stored(hub: HubServerProcess) -> None:
 ODD_BODIES: list[dict[str, Any]] = [
     {},
     {"blocks": [10**4000, -1, True], "block_size_bytes": 10**4000},
-    {"ranges": [[10**4000, 10**4000], [-1, -1], [FAR, FAR]], "message": "\0\ud800"},
+    {"ranges": [[10**4300 - 1, 10**4300 - 1], [-1, -1], [FAR, FAR]], "message": "\0\ud800"},
     {"message": "x" * 1_000_000, "opened_at": "9999-12-31T23:59:59Z"},
 ]
 
@@ -143,6 +144,7 @@ def test_odd_member_does_not_stop_the_votes_of_others(hub: HubServerProcess, hub
     patterns = ["*a" * 50 + "b", "a/**/" * 50 + "b", "*" * 4000, "?*" * 2000, "[" * 50, "(" * 4000]
     honest = Tree({b"": [make_file(name) for name in names], b"a" * 200: [make_file(b"a" * 200)]})
     files = [make_file(name, b"y")._replace(**odd) for name, odd in zip(names, ODD_FILES, strict=True)]
+    files += [make_file(b"only here %d" % at)._replace(**odd) for at, odd in enumerate(ODD_FILES)]
     bodies = [make_finding(at, f"f{at}", **body) for at, body in enumerate(ODD_BODIES)]
     nas, odd = hub.add("nas"), hub.add("odd")
     send_all(nas, honest, Stream().begin(), make_root(1))
@@ -156,4 +158,24 @@ def test_odd_member_does_not_stop_the_votes_of_others(hub: HubServerProcess, hub
 
     wait_until(is_judged, "a vote")
     database.close()
+    assert 0 == hub.log.count("Traceback")
+
+
+def test_odd_worker_is_refused_or_given_work(hub: HubServerProcess) -> None:
+    """No value of a worker's first call or of its trouble is a defect of the hub, or of the trees of others."""
+    box = hub.add("nas")
+    right: JsonObject = {"protocol": 1, "tree": "archive", "inode": 2, "verify_every_s": 86400, "settings": {}}
+    odd = [("join", right | {"tree": text}) for text in ODD_TEXTS]
+    odd += [("join", right | {key: value}) for key in ("inode", "verify_every_s") for value in (*ODD_NUMBERS, 0)]
+    settings: list[Any] = [{"\0": "\0"}, {"x": "x" * 2_000_000}, [], {"a": float("nan")}]
+    odd += [("join", right | {"settings": one}) for one in settings]
+    worker = box.post("shards/join", protocol.encode(right)).object.get("worker", 0)
+    taken = box.post("shards/take", protocol.encode({"protocol": 1, "worker": worker})).object
+    mine = {"protocol": 1, "worker": worker, "job": taken["task"]["job"] if "task" in taken else 0}
+    odd += [("beat", mine | {"done_bytes": value}) for value in ODD_NUMBERS]
+    odd += [("release", mine | {"trouble": text}) for text in ODD_TEXTS]
+
+    found = [(path, str(body)[:200], box.post(f"shards/{path}", protocol.encode(body)).status) for path, body in odd]
+
+    assert [] == [one for one in found if one[2] not in (200, 400, 409)]
     assert 0 == hub.log.count("Traceback")

@@ -414,7 +414,22 @@ def test_too_few_workers_are_named_before_the_promise_is_broken(hub: Hub) -> Non
         (promise,) = find_promises(c, LIMITS.lease_s, int(hub.clock()), shared_tree.c.name == "archive")
 
     assert not promise.is_kept
-    assert "Will not be verified within 30d. It needs 4.0 MiB/s; 1 boxes manage 1.0 MiB/s together: add 4 more" in (
+    assert "Will not be verified within 30d. It needs 4.0 MiB/s; one box manages 1.0 MiB/s: add 4 more" in (
+        promise.describe(int(hub.clock()))
+    )
+
+
+def test_verification_in_the_future_is_no_verification(hub: Hub) -> None:
+    """A worker whose clock is wrong does not make the tree look verified."""
+    who = hub.join()
+    hub.survey(who)
+    while (task := hub.take(who)) is not None:
+        hub.finish(who, task, hub.result(task, oldest_at=int(hub.clock()) + 30 * 86_400))
+    with hub.database.read() as c:
+        (promise,) = find_promises(c, LIMITS.lease_s, int(hub.clock()))
+
+    assert not promise.is_kept
+    assert "4 of 4 shards were not verified within 30d; the times of 4 lie in the future" in (
         promise.describe(int(hub.clock()))
     )
 

@@ -232,6 +232,7 @@ def test_hostile_names_and_urls_stay_text(rows: HubRows) -> None:
     """A box can't put an option, a command or a line break into what is run on another one."""
     name = b"-rf $(touch x)\n'\xff"
     urls = {"a": "", "b": "rclone::sftp,ssh='touch /x':y", "c": "ssh://-oProxyCommand=x/y", "d": "/mnt/d"}
+    urls["e"] = "ssh://-exec@host/y"
     for box, url in urls.items():
         rows.add_member(box, {b"": [reported(name)]}, url=url, path=b"/srv/it's")
     rows.report_finding("a", 1, "rot", name, message="\x1b[2J", certainty="sure")

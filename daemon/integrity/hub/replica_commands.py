@@ -16,7 +16,7 @@ from integrity.hub.replica_rows import SetMember
 from integrity.paths import absolute, shell_word
 
 _LONGEST_URL = 4096
-_is_host = re.compile(r"(?:[A-Za-z0-9_.+-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]").fullmatch
+_is_host = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\]").fullmatch
 
 
 def repair_command(damaged: SetMember, source: SetMember, path: bytes) -> str | None:

@@ -9,6 +9,7 @@ again without an error.
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import ssl
 from collections.abc import Callable
@@ -31,6 +32,7 @@ _MOST_ANSWER_BYTES = 8 << 20
 _LONGEST_WAIT_S = 120
 _MOST_WAITS = 10
 _API = "/hub/v1/"
+_is_seconds = re.compile(r"[0-9]{1,9}").fullmatch
 _STALE = (http.client.RemoteDisconnected, http.client.CannotSendRequest, BrokenPipeError, ConnectionResetError)
 
 
@@ -175,7 +177,7 @@ class HubClient:
         if not response.isclosed():  # longer than any answer of a hub
             connection.close()
         after = response.headers.get("Retry-After", "")
-        return response.status, int(after) if after.isdecimal() else None, answer
+        return response.status, int(after) if _is_seconds(after) else None, answer
 
     def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
         if not self._is_tls:

@@ -174,7 +174,7 @@ def cut(values: Iterable[T], write: Callable[[T], object], most_bytes: int) -> I
 
 def read_indexes(answer: JsonObject, name: str, count: int) -> list[int]:
     """
-    Read a list of indexes of lines.
+    Read a list of indexes of lines, each once: what is asked about them again must not become more.
 
     Raises:
         ProtocolError: it is none.
@@ -182,4 +182,6 @@ def read_indexes(answer: JsonObject, name: str, count: int) -> list[int]:
     found = answer.get(name)
     if not isinstance(found, list) or not all(type(one) is int and 0 <= one < count for one in found):
         raise ProtocolError(f"the answer has no list of lines as {name!r}")
+    if len(set(found)) < len(found):
+        raise ProtocolError(f"the answer names a line twice as {name!r}")
     return found

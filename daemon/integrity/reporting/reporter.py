@@ -167,7 +167,8 @@ class Reporter:
         if (last is None and state.confirmed) or (isinstance(last, int) and not state.confirmed <= last <= newest):
             self._start_stream("the hub has other messages than this box sent")
         trees = answer.get("trees")
-        return [RootId(one) for one in trees if type(one) is int] if isinstance(trees, list) else []
+        wanted = trees if isinstance(trees, list) else []
+        return list(dict.fromkeys(RootId(one) for one in wanted if type(one) is int))
 
     def _write_heartbeat(self, box: BoxFacts, state: ReportState, newest: int) -> JsonObject:
         return {

@@ -10,6 +10,7 @@ from integrity.config import format_size, spell_duration
 from integrity.hub.shards.schema import shard, shard_worker, shared_tree
 
 _DAY_S = 86_400
+_CLOCK_SLACK_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class TreePromise:
         is_surveyed: it was cut into shards.
         shards: number of shards.
         unread_shards: of them, without any catalog yet.
-        overdue_shards: of them, with a file that was not verified in time.
+        overdue_shards: of them, with a file that was not verified in time, as far as its time can be true.
+        future_shards: of these, with a time to come, which proves nothing.
         files: recorded files.
         bytes: their sizes, added up.
         oldest_at: when the file was verified that waits longest; None: no file.
@@ -40,6 +42,7 @@ class TreePromise:
     shards: int
     unread_shards: int
     overdue_shards: int
+    future_shards: int
     files: int
     bytes: int
     oldest_at: int | None
@@ -65,13 +68,18 @@ class TreePromise:
         if not self.is_surveyed:
             return "Not surveyed yet: no worker has listed its folders."
         if self.overdue_shards:
-            late = "" if self.oldest_at is None else f"; the oldest verification is {_days(now - self.oldest_at)} old"
-            head = f"{self.overdue_shards:,} of {self.shards:,} shards were not verified within {every}{late}."
+            late = f"{self.overdue_shards:,} of {self.shards:,} shards were not verified within {every}"
+            head = f"{late}{self._tell_why(now)}."
         elif self.is_too_slow:
             head = f"Will not be verified within {every}."
         else:
             head = f"All files were verified within the last {every}."
         return f"{head} {self._describe_speed()}".strip()
+
+    def _tell_why(self, now: int) -> str:
+        if self.future_shards:
+            return f"; the times of {self.future_shards:,} lie in the future, so a machine had a wrong clock"
+        return "" if self.oldest_at is None else f"; the oldest verification is {_days(now - self.oldest_at)} old"
 
     def _describe_speed(self) -> str:
         rate = self.measured_bytes_per_s
@@ -80,7 +88,7 @@ class TreePromise:
         if rate is None:
             return f"Workers: {self.workers}."
         needed, can = format_size(int(self.needed_bytes_per_s)), format_size(int(rate * self.boxes))
-        text = f"It needs {needed}/s; {self.boxes} boxes manage {can}/s together"
+        text = f"It needs {needed}/s; {_name_boxes(self.boxes)} {can}/s"
         if not self.is_too_slow:
             return f"{text}."
         return f"{text}: add {self._missing_boxes()} more, or a longer verify_every."
@@ -90,8 +98,13 @@ class TreePromise:
         return max(1, int(-(-(self.needed_bytes_per_s - rate * self.boxes) // rate)))
 
 
+def _name_boxes(boxes: int) -> str:
+    return "one box manages" if boxes == 1 else f"{boxes:,} boxes together manage"
+
+
 def _days(seconds: int) -> str:
-    return f"{max(0, seconds) // _DAY_S:,} days"
+    days = max(0, seconds) // _DAY_S
+    return "1 day" if days == 1 else f"{days:,} days"
 
 
 def find_promises(c: sa.Connection, lease_s: int, now: int, *where: sa.ColumnElement[bool]) -> list[TreePromise]:
@@ -105,6 +118,7 @@ def find_promises(c: sa.Connection, lease_s: int, now: int, *where: sa.ColumnEle
 def _find_promise(c: sa.Connection, tree: sa.Row[tuple[object, ...]], lease_s: int, now: int) -> TreePromise:
     mine = shard.c.tree_id == tree.id
     is_late = sa.func.coalesce(shard.c.oldest_at, now) < now - tree.verify_every_s
+    is_future = shard.c.oldest_at > now + _CLOCK_SLACK_S
     is_unread = shard.c.version == 0
     is_never = sa.and_(is_unread, shard.c.created_at < now - tree.verify_every_s)
     count = sa.func.count()
@@ -112,7 +126,8 @@ def _find_promise(c: sa.Connection, tree: sa.Row[tuple[object, ...]], lease_s: i
         sa.select(
             count.label("shards"),
             count.filter(is_unread).label("unread"),
-            count.filter(sa.or_(is_late, is_never)).label("overdue"),
+            count.filter(sa.or_(is_late, is_never, is_future)).label("overdue"),
+            count.filter(is_future).label("future"),
             *(sa.func.coalesce(sa.func.sum(shard.c[name]), 0).label(name) for name in _SUMMED),
             sa.func.min(shard.c.oldest_at).label("oldest_at"),
         ).where(mine)
@@ -132,6 +147,7 @@ def _find_promise(c: sa.Connection, tree: sa.Row[tuple[object, ...]], lease_s: i
         shards=sums.shards,
         unread_shards=sums.unread,
         overdue_shards=sums.overdue,
+        future_shards=sums.future,
         files=int(sums.file_count),
         bytes=int(sums.byte_count),
         oldest_at=sums.oldest_at,

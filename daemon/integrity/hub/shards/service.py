@@ -21,6 +21,7 @@ from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
 from integrity.hub.work import HubDuty
 from integrity.jobs.shards.messages import TreeOffer, VisitResult, read_message, write_message
+from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
 from integrity.reporting.protocol import JsonObject, encode, is_number
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 _MOST_FOLDERS = 5_000_000
 _LONGEST_NAME = 200
 _LONGEST_SETTINGS = 1 << 20
-_MOST_BYTES = 2 << 30
-"""Of a packed catalog: ten times what one of 100,000 files and 500 GB takes."""
-
 _BEATS = 4
 """A worker renews its lease so many times in the time of the lease."""
 
@@ -227,7 +225,7 @@ def make_shard_hub(config: Config, database: HubDatabase) -> ShardHub | None:
         return None
     settings = config.hub_server
     folder = settings.store or os.path.join(os.path.dirname(config.catalog), b"hub-shards")
-    store = ShardStore(folder, _MOST_BYTES)
+    store = ShardStore(folder, MOST_PACKED_BYTES)
     store.prepare()
     size = Size(settings.shard_files, settings.shard_size_bytes)
     return ShardHub(database, store, ShardLimits(size, settings.shard_lease_s, settings.shard_visit_s))

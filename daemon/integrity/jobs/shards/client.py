@@ -106,14 +106,22 @@ class ShardClient:
             self.call(path, encode({**header, "offset": offset, "size": size}) + b"\n" + data)
             offset += len(data)
 
-    def receive_file(self, path: str, body: bytes, file: IO[bytes]) -> JsonObject:
-        """Write the answer, whatever it is, to a file; otherwise as ``call``."""
+    def receive_file(self, path: str, body: bytes, file: IO[bytes], *, most_bytes: int) -> JsonObject:
+        """
+        Write the answer, whatever it is, to a file; otherwise as ``call``.
+
+        Raises:
+            ProtocolError: it is longer than ``most_bytes``.
+        """
 
         def receive() -> JsonObject:
             file.seek(0)
             file.truncate()
             response = self._exchange(path, body, "application/json")
             while chunk := response.read(_CHUNK_BYTES):
+                if file.tell() + len(chunk) > most_bytes:
+                    self.close()
+                    raise ProtocolError(f"{self._url}: what the hub sends is longer than a catalog can be")
                 file.write(chunk)
             file.flush()
             return {}

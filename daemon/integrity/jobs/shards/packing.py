@@ -15,7 +15,11 @@ _CHUNK_BYTES = 1 << 20
 _LEVEL = 3
 _MOST_TIMES = 100
 _ALWAYS_BYTES = 1 << 30
-"""What unpacks to more than this, and to more than a hundred times its size, was made to fill the disk."""
+_MOST_BYTES = 16 << 30
+"""What unpacks to more than the first, and to more than a hundred times its size or the second, fills the disk."""
+
+MOST_PACKED_BYTES = 2 << 30
+"""Of a packed catalog: ten times what one of 100,000 files and 500 GB takes."""
 
 
 class PackedDamaged(AppError):
@@ -47,7 +51,7 @@ def digest_file(file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def unpack_file(file: IO[bytes], path: bytes, digest: str) -> None:
+def unpack_file(file: IO[bytes], path: bytes, digest: str, *, most_bytes: int = _MOST_BYTES) -> None:
     """
     Unpack a file.
 
@@ -57,7 +61,7 @@ def unpack_file(file: IO[bytes], path: bytes, digest: str) -> None:
     if digest_file(file) != digest:
         raise PackedDamaged(f"{show_path(path)}: what arrived from the hub is not what was stored; it is fetched again")
     file.seek(0)
-    left = max(_ALWAYS_BYTES, os.fstat(file.fileno()).st_size * _MOST_TIMES)
+    left = min(most_bytes, max(_ALWAYS_BYTES, os.fstat(file.fileno()).st_size * _MOST_TIMES))
     try:
         with open(path, "wb") as target, zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as reader:
             while chunk := reader.read(_CHUNK_BYTES):

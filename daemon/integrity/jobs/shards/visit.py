@@ -80,7 +80,7 @@ def visit(context: Context, path: bytes, task: ShardTask) -> Visited:
 @contextmanager
 def _stopping_after(context: Context, limit_s: float) -> Iterator[None]:
     """Stop the job after a time: what it has read is kept, and the next visit goes on."""
-    timer = threading.Timer(limit_s, context.stop.set)
+    timer = threading.Timer(min(limit_s, threading.TIMEOUT_MAX), context.stop.set)
     timer.daemon = True
     timer.start()
     try:
@@ -112,7 +112,7 @@ def plan_visit(context: Context, path: bytes, task: ShardTask, left_s: float) ->
 
 def _begin_of_round(context: Context, task: ShardTask) -> int:
     """Return when the round began, by the clock of this machine."""
-    return context.now() - (task.now - task.round_at)
+    return context.now() - max(0, min(task.now - task.round_at, context.now()))
 
 
 def _get_root(context: Context, path: bytes) -> RootRecord:

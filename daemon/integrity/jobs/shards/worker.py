@@ -38,7 +38,7 @@ from integrity.jobs.shards.messages import (
     write_message,
     write_survey,
 )
-from integrity.jobs.shards.packing import digest_file, pack_file, pack_lines, unpack_file
+from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_file, pack_lines, unpack_file
 from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.visit import Visited, visit
 from integrity.jobs.shards.work_folder import make_work_folder
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from integrity.model import Finding
 
 _log = logging.getLogger(__name__)
+
+_SHORTEST_S, _LONGEST_S = 0.1, 86_400.0
+"""Of a time that the hub names."""
 
 _QUIET_S = 2 * STALL_S
 """Without progress for this long a worker hangs: reads are given up after half of it."""
@@ -140,9 +143,8 @@ class ShardWorker:
         answer = self._call("take", {})
         task = answer.get("task")
         if not isinstance(task, dict):
-            wait_s = answer.get("wait_s")
-            return float(wait_s) if isinstance(wait_s, (int, float)) else 60.0
-        self._do(read_message(ShardTask, task), _beat_s(answer), folder)
+            return read_seconds(answer, "wait_s", 60.0)
+        self._do(read_message(ShardTask, task), read_seconds(answer, "beat_s", 10.0), folder)
         return 0.0
 
     def _join(self) -> None:
@@ -169,7 +171,7 @@ class ShardWorker:
             _log.warning("shard_lost tree=%s shard=%s: %s", self._root.shared, task.shard, refusal)
         except HubAway:
             raise
-        except AppError as error:
+        except (AppError, OSError) as error:  # OSError: no space for the local copy, say
             _log.error("shard_failed tree=%s shard=%s: %s", self._root.shared, task.shard, error)
             with suppress(HubRefusal):  # it lost the shard meanwhile
                 self._call("release", {"job": task.job, "trouble": str(error)})
@@ -218,7 +220,7 @@ class ShardWorker:
             return
         with open(path + b".in", "w+b") as file:
             body = {"protocol": VERSION, "worker": self._worker, "job": task.job}
-            self._client.receive_file("fetch", encode(body), file)
+            self._client.receive_file("fetch", encode(body), file, most_bytes=MOST_PACKED_BYTES)
             lease.made_progress()
             unpack_file(file, path, task.digest)
         with Catalog.open(path, writes=True, seal_key=key) as catalog:
@@ -306,9 +308,12 @@ def make_worker(
     return ShardWorker(client, config, root, settings, write_finding, stop)
 
 
-def _beat_s(answer: JsonObject) -> float:
-    value = answer.get("beat_s")
-    return float(value) if isinstance(value, (int, float)) else 10.0
+def read_seconds(answer: JsonObject, name: str, default: float) -> float:
+    """Return a time of an answer; what is none, too short or too long is the default."""
+    value = answer.get(name)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not _SHORTEST_S <= value <= _LONGEST_S:
+        return default
+    return float(value)
 
 
 def _spell(value: object) -> object:
