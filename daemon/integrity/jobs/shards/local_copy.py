@@ -8,7 +8,7 @@ catalogs of all shards, and a shard that is cut again is a copy of the catalog w
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,9 +18,10 @@ from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copying import copy_database
 from integrity.catalog.paging import write_in_pages
-from integrity.errors import RootSuspended, show_path
+from integrity.errors import CatalogError, RootSuspended, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
+from integrity.jobs.shards.messages import is_in_tree
 from integrity.model import FileId, RootIdentity, RootState
 
 if TYPE_CHECKING:
@@ -62,6 +63,22 @@ def bind(catalog: Catalog, path: bytes) -> None:
             roots.rebind_root(connection, root.id, path, identity)
 
 
+def require_inside(catalog: Catalog) -> None:
+    """
+    Require that every record is of a name in the tree: any box of the hub may have made the catalog.
+
+    Raises:
+        CatalogError: one leads out of it.
+    """
+    for root in _find_roots(catalog):
+        for path in _find_paths(catalog, root):
+            if not is_in_tree(path):
+                raise CatalogError(
+                    f"the catalog from the hub has a record of {show_path(path)}, which is no name in a tree: somebody"
+                    " made it; revoke the token of the box that stored it"
+                )
+
+
 def narrow(catalog: Catalog, scope: TreeScope) -> int:
     """
     Drop the records of what does not belong to a shard (any more): the catalogs of other shards have them.
@@ -82,6 +99,14 @@ def narrow(catalog: Catalog, scope: TreeScope) -> int:
         write_in_pages(catalog.transaction, ids, drop)
         _end_foreign_findings(catalog, root, scope)
     return dropped
+
+
+def _find_paths(catalog: Catalog, root: RootRecord) -> Iterator[bytes]:
+    after = 0
+    with catalog.read() as connection:
+        while page := files.page_files(connection, root.id, after=after):
+            yield from (path for _, path, _ in page)
+            after = page[-1][0]
 
 
 def _find_foreign(catalog: Catalog, root: RootRecord, scope: TreeScope) -> list[FileId]:

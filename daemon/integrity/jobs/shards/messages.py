@@ -26,6 +26,11 @@ def to_text(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
 
 
+def is_in_tree(path: bytes) -> bool:
+    """Return whether a relative path can be a name in a tree, by its parts; its top has none."""
+    return b"\0" not in path and not any(part in (b"", b".", b"..") for part in path.split(b"/"))
+
+
 def to_path(text: str) -> bytes:
     """
     Read a path relative to a tree.
@@ -37,7 +42,7 @@ def to_path(text: str) -> bytes:
         path = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:  # a surrogate that stands for no byte
         raise ProtocolError(f"{text!r} is no path") from error
-    if (path and any(part in (b"", b".", b"..") for part in path.split(b"/"))) or b"\0" in path:
+    if path and not is_in_tree(path):
         raise ProtocolError(f"{text!r} is no path in a tree")
     return path
 

@@ -224,6 +224,7 @@ class ShardWorker:
             lease.made_progress()
             unpack_file(file, path, task.digest)
         with Catalog.open(path, writes=True, seal_key=key) as catalog:
+            local_copy.require_inside(catalog)
             local_copy.bind(catalog, self._root.path)
             yield catalog
 
