@@ -157,7 +157,7 @@ def test_vote_that_was_overtaken_is_tried_again(hub_database: HubDatabase, votes
     with running(work):
         wait_until(lambda: set_id in votes.ended, "the vote")
 
-    assert 3 == len(votes.began)
+    assert [set_id] * 3 == votes.began[:3]  # the clock may queue one more meanwhile
 
 
 def test_missing_votes_are_queued_at_the_start(hub_database: HubDatabase, votes: Votes) -> None:

@@ -221,7 +221,7 @@ def test_test_alert_is_sent_and_recorded(integrity: Box, root: Path, tmp_path: P
     """Through each channel; without a channel the answer says what to configure."""
     sent = tmp_path / "sent"
     config = f'{ON}[alerts]\ncommand = ["sh", "-c", "cat > {sent}"]\n'
-    with serving(integrity, root, tmp_path, ON), pytest.raises(ConfigError, match="integrity config sample"):
+    with serving(integrity, root, tmp_path, ON), pytest.raises(ConfigError, match="config sample"):
         do(integrity, Act(ActVerb.TEST_ALERT, ALICE))
     with serving(integrity, root, tmp_path, config):
         said = do(integrity, Act(ActVerb.TEST_ALERT, ALICE))

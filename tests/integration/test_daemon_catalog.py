@@ -85,7 +85,7 @@ def test_gone_catalog_with_a_backup_ends_the_service(integrity: Box, tmp_path: P
 
     with Service(integrity, is_awaited=False) as service:
         assert 4 == service.wait_end()
-        assert "integrity catalog restore" in service.log
+        assert f"{integrity.program} catalog restore" in service.log
     assert not integrity.catalog.exists()
 
 
