@@ -8,28 +8,11 @@ I2  A configuration that is there is never replaced: the difference is shown, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 
 from integrity.cli.help import examples
 from integrity.cli.params import DURATION, PATH
 from integrity.cli.session import Session
-
-
-@dataclass(frozen=True, slots=True)
-class GivenAnswers:
-    """Answers that were given as options; None or empty: to be asked."""
-
-    roots: tuple[bytes, ...]
-    archives: tuple[bytes, ...]
-    copies: tuple[tuple[bytes, bytes], ...]
-    has_no_copies: bool
-    windows: str | None
-    verify_every_s: int | None
-    mail_to: tuple[str, ...]
-    mail_server: str | None
-    mail_password_file: bytes | None
 
 
 @click.command(
@@ -88,6 +71,7 @@ def setup(
     --yes, which takes the proposed answers where no option gives another.
     """
     from integrity.cli.setup_finish import run_setup
+    from integrity.cli.setup_flow import GivenAnswers
     from integrity.cli.setup_questions import Asker, interrupting_signals, require_terminal
 
     if not is_yes:

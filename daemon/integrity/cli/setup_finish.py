@@ -20,7 +20,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
-from integrity.cli.setup_flow import SetupQuestions, SetupResult, TestedMail
+from integrity.cli.setup_flow import GivenAnswers, SetupQuestions, SetupResult, TestedMail
 from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
 from integrity.config.sample import write_config
@@ -33,7 +33,6 @@ from integrity.views import setup as views
 
 if TYPE_CHECKING:
     from integrity.cli.session import Session
-    from integrity.cli.setup import GivenAnswers
 
 _PROPOSED = b".proposed"
 _GROUP = "integrity"

@@ -40,12 +40,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from integrity.cli.session import Session
-    from integrity.cli.setup import GivenAnswers
     from integrity.config import Mail
     from integrity.service.selftest import SelfTestStep
     from integrity.views.objects import JsonObject
 
 _DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswers:
+    """Answers that were given as options; None or empty: to be asked."""
+
+    roots: tuple[bytes, ...]
+    archives: tuple[bytes, ...]
+    copies: tuple[tuple[bytes, bytes], ...]
+    has_no_copies: bool
+    windows: str | None
+    verify_every_s: int | None
+    mail_to: tuple[str, ...]
+    mail_server: str | None
+    mail_password_file: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
