@@ -15,6 +15,7 @@ from support.systemdbox import PROGRAM, SystemdBox
 from support.waiting import wait_until
 
 PORT = 2525
+WATCHED = "/tmp/data"
 MSMTP = f"""
 defaults
 logfile /var/log/msmtp.log
@@ -29,9 +30,9 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def box(ext4: LoopFS) -> Iterator[SystemdBox]:
-    """Boot a machine with a disk, and a mail server that is not at the usual port."""
+    """Boot a machine with a disk below /tmp, and a mail server that is not at the usual port."""
     fill(ext4.folder, 5, "odt", age_days=20)
-    with SystemdBox({ext4.folder: "/srv/data"}) as box:
+    with SystemdBox({ext4.folder: WATCHED}) as box:
         box.let_program_in()
         box.run("rm", "-rf", "/home")
         box.put("/root/sink.py", make_sink(PORT))
@@ -41,12 +42,12 @@ def box(ext4: LoopFS) -> Iterator[SystemdBox]:
 
 
 def test_msmtp_sends_the_mails_of_setup_and_service(box: SystemdBox) -> None:
-    """It is found, and the service may run it: its temporary file has a place, its log has none and need not."""
+    """It is found, and the service may run it: its temporary file has a place, and folders in /tmp stay visible."""
     need_programs("msmtp")
     box.run("ln", "-sf", "/usr/bin/msmtp", "/usr/sbin/sendmail")
     box.put("/etc/msmtprc", MSMTP)
 
-    said = box.run(PROGRAM, "setup", "--yes", "--root", "/srv/data", "--mail-to", "me@example.org")
+    said = box.run(PROGRAM, "setup", "--yes", "--root", WATCHED, "--mail-to", "me@example.org")
 
     assert "mail      me@example.org, through sendmail" in said
     assert "the service has sent a test mail, too" in said

@@ -37,6 +37,7 @@ from support.mounts import (
 from support.namespaces import with_binds
 from support.nastytree import nasty_tree
 from support.preload import Shims
+from support.privileges import as_nobody, let_in
 from support.proc import find_moments, kill_after, measure, signal_at
 from support.programs import ProgramError, sh
 from support.shapes import TIB, put, put_sparse
@@ -613,3 +614,15 @@ def test_rot_is_seen_by_the_next_reader(ext4: LoopFS) -> None:
     rot(path, 70_000, bit=5)
 
     assert bytes([data[70_000] ^ 1 << 5]) == read(path, 70_000, 1)
+
+
+@pytest.mark.root
+def test_other_run_does_not_close_the_folders_of_this_one(tmp_path: Path) -> None:
+    """Whoever a test has let in stays so when another run of pytest begins beside it."""
+    let_in(tmp_path)
+    (tmp_path / "test_other.py").write_text("def test_it(tmp_path): pass\n")
+    others = {name: value for name, value in os.environ.items() if name != "PYTEST_DEBUG_TEMPROOT"}
+    subprocess.run([sys.executable, "-m", "pytest", "-q", tmp_path], env=others, check=True, cwd=tmp_path)
+
+    with as_nobody():
+        assert ["test_other.py"] == [name for name in os.listdir(tmp_path) if name.endswith(".py")]

@@ -305,7 +305,8 @@ def test_sandbox_lets_nothing_else_be_written(box: SystemdBox) -> None:
     """Only its own folders; no device can be opened, no file changed or given away."""
     box.run("mknod", "-m", "666", "/dev/disk0", "b", "7", "0")
     own = " ".join(f"{folder}/integrity/own" for folder in ("/var/lib", "/var/cache", "/run"))
-    others = "/srv/data/new /srv/data/private/new /var/tmp/new /etc/integrity/new /root/new /usr/new"
+    box.run("mkdir", "/tmp/others")
+    others = "/srv/data/new /srv/data/private/new /tmp/others/new /var/tmp/new /etc/integrity/new /root/new /usr/new"
     script = (
         f"touch {own} || exit 1; for path in {others}; do touch $path && exit 2; done;"
         " chmod 777 /srv/data/private && exit 3; head -c 1 /dev/disk0 && exit 4; head -c 1 /dev/null || exit 5;"

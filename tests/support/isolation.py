@@ -1,5 +1,5 @@
 """
-What a test run leaves out of the machine it runs on: the owner's environment, home folder, settings and services.
+What a test run leaves out of the machine it runs on: its owner's settings and services, and the files of other runs.
 
 ``isolate`` is called once in each process of the run, before any test. What needs mounts is done for root only.
 """
@@ -7,6 +7,7 @@ What a test run leaves out of the machine it runs on: the owner's environment, h
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import pwd
 import shutil
@@ -16,14 +17,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from support.machine import is_privileged
 from support.namespaces import enter_private_mounts
 from support.programs import SEARCH_PATH, sh
 
+_TEMP_ROOT = "PYTEST_DEBUG_TEMPROOT"
+_PREFIX = "itests-"  # short, for paths of sockets
 # Everything else is dropped: locale, proxies, XDG_*, SSH_AUTH_SOCK, and the variables of git, rclone, borg, AWS, ...
-_KEPT = ("CI", "LD_LIBRARY_PATH", "PYTHONPATH", "TERM", "TMPDIR", "VIRTUAL_ENV")
+_KEPT = ("CI", "LD_LIBRARY_PATH", "PYTHONPATH", "TERM", "TMPDIR", "VIRTUAL_ENV", _TEMP_ROOT)
 _KEPT_PREFIXES = ("INTEGRITY_TEST_", "INTEGRITY_SCREENSHOTS", "PYTEST_XDIST_")
 _SET = {
     "FUSE_LIBRARY_NAME": "fuse3",  # mfusepy prefers libfuse 2 where the machine has both
@@ -55,6 +59,34 @@ def isolate() -> None:
     os.environ.clear()
     os.environ.update({**kept, **_SET, "HOME": str(home), "PATH": path})
     time.tzset()
+    if _TEMP_ROOT not in os.environ:  # else this is a worker, and has that of the run
+        _remove_old_temp_roots()
+        os.environ[_TEMP_ROOT] = _make_temp_root()
+
+
+def _make_temp_root() -> str:
+    """
+    Make the folder of this run's temporary files, locked until the end of this process.
+
+    Not pytest's, which all runs share: each run that starts closes it to other users, also if a test of another run has
+    just let one in.
+    """
+    new = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    new.chmod(0o755)
+    fcntl.flock(os.open(new, os.O_RDONLY), fcntl.LOCK_EX)
+    return str(new.rename(new.with_name(new.name[1:])))  # only now can other runs find it
+
+
+def _remove_old_temp_roots() -> None:
+    """Remove what failed tests of runs that have ended left to be looked at."""
+    for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # in use, another user's, or just removed by another run
+            fd = os.open(root, os.O_RDONLY)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(root)
+            finally:
+                os.close(fd)
 
 
 def _cover(home: Path) -> None:

@@ -38,7 +38,7 @@ def run_as_nobody(box: Box, *args: AnyPath) -> Completed:
 
 
 def let_in(folder: Path) -> None:
-    """Let anybody pass through a folder and all folders above it; pytest's own are closed to others."""
+    """Let anybody pass through a folder and all folders above it: pytest makes its folders for their owner only."""
     for place in (folder, *folder.parents):
         mode = stat.S_IMODE(place.stat().st_mode)
         if not mode & stat.S_IXOTH:

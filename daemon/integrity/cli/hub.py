@@ -167,7 +167,9 @@ def migrate(session: Session) -> int:
     from integrity.hub.migrate import migrate as run_migrations
     from integrity.hub.schema import SCHEMA_REVISION
 
-    database = HubDatabase.open(_find_database(session), any_revision=True)
+    place = _find_database(session)
+    _create_file(place)
+    database = HubDatabase.open(place, any_revision=True)
     try:
         before = run_migrations(database)
     finally:
@@ -257,16 +259,24 @@ def _create_if_missing(session: Session) -> None:
         from integrity.hub.database import HubDatabase
         from integrity.hub.migrate import migrate as run_migrations
 
-        folder = os.path.dirname(place)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+        _create_file(place)
         database = HubDatabase.open(place, any_revision=True)
         try:
             run_migrations(database)
         finally:
             database.close()
-        if os.geteuid() == 0:  # the folder may be that of the unit's user; SQLite gives the log to the file's owner
-            owner = os.stat(folder)
-            os.chown(place, owner.st_uid, owner.st_gid)
+
+
+def _create_file(place: str) -> None:
+    """Create an SQLite file for its owner only, who is that of the folder: SQLite gives the log the same rights."""
+    folder = os.path.dirname(place)
+    if not place.startswith("/") or os.path.exists(place) or not os.path.isdir(folder):
+        return
+    os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    if os.geteuid() == 0:  # the folder may be that of the unit's user
+        owner = os.stat(folder)
+        os.chown(place, owner.st_uid, owner.st_gid)
 
 
 hub.add_command(try_)
