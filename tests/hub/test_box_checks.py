@@ -15,7 +15,7 @@ from integrity.hub.findings import NoSuchFinding, acknowledge, find_findings, ge
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.retention import retain
-from integrity.hub.work import find_waiting_sets
+from integrity.hub.work import find_sets_to_vote
 from integrity.model import FindingState
 from support.hubrows import DAY_S, NOW, HubRows, reported
 
@@ -80,12 +80,12 @@ def test_revoked_box_leaves_votes_and_ends_its_findings(rows: HubRows) -> None:
     revoke_box(rows.c, "c", NOW)
     check(rows)
 
-    assert [rows.set_id] == find_waiting_sets(rows.c)
+    assert [rows.set_id] == find_sets_to_vote(rows.c)
 
     rows.vote(NOW + 1)
 
     assert [(HubFindingKind.BOX_SILENT, "a"), (HubFindingKind.BOX_SILENT, "b")] == check(rows)
-    assert [] == find_waiting_sets(rows.c)
+    assert [] == find_sets_to_vote(rows.c)
     assert sorted(["the box was revoked", "no longer the case"]) == sorted(map(str, resolutions(rows)))
 
 
