@@ -158,7 +158,7 @@ def _read_excludes(text: str) -> Excludes:
             continue
         if length <= _LONGEST_PATTERNS:
             patterns.append(pattern)
-    return _ReportedExcludes(patterns)
+    return _ReportedExcludes(patterns) if patterns else Excludes()
 
 
 class _ReportedExcludes(Excludes):
