@@ -149,15 +149,14 @@ class _PatternQuery:
     def select(self, folder_ids: Sequence[int]) -> sa.Select[Any]:
         """Return the query: folder, name, and the words of the pattern of each file that members disagree on."""
         ids = [one.id for one in self._members]
-        folders = sa.bindparam("folders", folder_ids, expanding=True)
+        folders: Any = sa.bindparam("folders", folder_ids, expanding=True)
         each = sa.select(file.c.folder_id, file.c.name).where(file.c.member_id.in_(ids), file.c.folder_id.in_(folders))
         key = each.group_by(file.c.folder_id, file.c.name).subquery().c
         joined: Any = key.folder_id.table
         for one, row in zip(self._members, self._rows, strict=True):
-            # The folders again: the planner does not conclude from those of the keys that it needs no other rows.
-            is_it = row.member_id == one.id, row.folder_id == key.folder_id, row.name == key.name
-            is_it = *is_it, row.folder_id.in_(folders)
-            joined = joined.outerjoin(row.member_id.table, sa.and_(*is_it))
+            is_same = row.member_id == one.id, row.folder_id == key.folder_id, row.name == key.name
+            # The folders again: planners do not conclude from those of the keys that no other rows are needed.
+            joined = joined.outerjoin(row.member_id.table, sa.and_(*is_same, row.folder_id.in_(folders)))
         groups = [self._describe_member(index) for index in range(len(ids))]
         groups += [self._describe_pair(high, low) for high, low in self._layout.pairs]
         disagree = [row.name.is_(None) for row in self._rows] + [one.condition for one in groups[len(ids) :]]
