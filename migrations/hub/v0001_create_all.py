@@ -91,6 +91,7 @@ def _create_sets() -> None:
         _id(),
         _text("name"),
         _int("created_at"),
+        _int("changed_at", null=True),
         _int("voted_at", null=True),
         _int("vote_ms", null=True),
         _small("is_waiting", server_default="0"),

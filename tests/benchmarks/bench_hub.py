@@ -132,8 +132,8 @@ def change_folders(c: sa.Connection, member_id: int, numbers: list[int]) -> None
 
 def vote(database: HubDatabase, set_id: int, what: str) -> None:
     """Vote once."""
-    with timed(what), database.transaction() as c:
-        run_vote(c, set_id, NOW)
+    with timed(what):
+        run_vote(database, set_id, NOW)
     with database.read() as c:
         is_open = schema.finding.c.resolved_at.is_(None)
         for kind, count in c.execute(

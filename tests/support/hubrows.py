@@ -13,7 +13,7 @@ import xxhash
 from integrity.hub import schema
 from integrity.hub.boxes import add_box
 from integrity.hub.findings import HubFinding, find_findings
-from integrity.hub.votes import run_vote
+from integrity.hub.votes import record_vote, vote
 from integrity.reporting.digest_tree import ReportedFile, digest_files
 
 NOW = 1_800_000_000
@@ -130,7 +130,7 @@ class HubRows:
 
     def vote(self, now: int = NOW) -> list[HubFinding]:
         """Vote, and return the unresolved findings in the order of their texts."""
-        run_vote(self.c, self.set_id, now)
+        record_vote(self.c, self.set_id, vote(self.c, self.set_id), now, 0.0)
         unresolved = schema.finding.c.resolved_at.is_(None)
         return sorted(find_findings(self.c, unresolved), key=lambda one: (one.kind, one.box_name or "", one.path))
 

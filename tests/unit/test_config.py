@@ -80,6 +80,7 @@ DOCUMENTED_KEYS = [
     "hub_server.listen",
     "hub_server.database",
     "hub_server.store",
+    "hub_server.hosts",
     "hub_server.public_url",
     "hub_server.silent_after",
     "hub_server.token_file",

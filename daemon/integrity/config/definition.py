@@ -345,6 +345,7 @@ class HubServer:
     store: Place = field(
         default=b"", metadata=about("folder for the catalogs of shared trees; empty: beside the SQLite file")
     )
+    hosts: Texts = field(default=(), metadata=about("further names that browsers may use for it, such as nas.local"))
     public_url: Annotated[str, Parsed(parsers.parse_web_url)] = field(
         default="", metadata=about("URL under which boxes and browsers reach it")
     )

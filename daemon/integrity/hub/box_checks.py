@@ -17,7 +17,7 @@ from integrity.errors import printable
 from integrity.hub import findings
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
-from integrity.hub.schema import box, finding, member, replica_set
+from integrity.hub.schema import box, finding
 
 CLOCK_LIMIT_S = 300
 """Clocks that are wrong by more are reported; NTP keeps them within a second, a battery within a few minutes a year."""
@@ -31,7 +31,7 @@ _WHAT_TO_CHECK = (
 
 def check_boxes(c: sa.Connection, now: int, silent_after_s: int) -> None:
     """
-    Bring the findings about boxes up to date, and mark the sets that have to vote again without a revoked box.
+    Bring the findings about boxes up to date.
 
     Args:
         c: in a transaction.
@@ -45,15 +45,6 @@ def check_boxes(c: sa.Connection, now: int, silent_after_s: int) -> None:
         findings.resolve_ids(c, c.execute(over).scalars().all(), "the box was revoked", now)
         drafts = [draft for row in rows if (draft := find_wrong(row, now, silent_after_s)) is not None]
         findings.record_drafts(c, [finding.c.kind == kind.value], drafts, now, resolution)
-    # Not here: a vote takes long, and of each set only one may run.
-    c.execute(sa.update(replica_set).where(replica_set.c.id.in_(_find_sets_of_revoked())).values(is_waiting=1))
-
-
-def _find_sets_of_revoked() -> sa.Select[int]:
-    """Select the sets whose last vote still counted a box that was revoked since."""
-    was_counted = sa.or_(replica_set.c.voted_at.is_(None), replica_set.c.voted_at < box.c.revoked_at)
-    joined = replica_set.join(member, member.c.set_id == replica_set.c.id).join(box, box.c.id == member.c.box_id)
-    return sa.select(replica_set.c.id).select_from(joined).where(was_counted).distinct()
 
 
 def _find_silence(row: sa.Row[Any], now: int, silent_after_s: int) -> Draft | None:

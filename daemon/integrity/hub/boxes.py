@@ -76,12 +76,13 @@ def add_box(c: sa.Connection, name: str, now: int) -> str:
         )
     values = {"token_hash": hash_token(token), "revoked_at": None}
     c.execute(sa.update(schema.box).where(schema.box.c.name == name).values(**values))
+    _mark_changed(c, name, now)
     return token
 
 
 def revoke_box(c: sa.Connection, name: str, now: int) -> None:
     """
-    Revoke the token of a box; what it reported stays.
+    Revoke the token of a box; what it reported stays, and votes do not count it any more.
 
     Raises:
         ConfigError: no such box, or its token was revoked before.
@@ -89,6 +90,13 @@ def revoke_box(c: sa.Connection, name: str, now: int) -> None:
     change = sa.update(schema.box).where(schema.box.c.name == name, schema.box.c.revoked_at.is_(None))
     if c.execute(change.values(revoked_at=now)).rowcount == 0:
         raise ConfigError(f"{name}: no box with this name has a token; the boxes: {program.command('hub list')}")
+    _mark_changed(c, name, now)
+
+
+def _mark_changed(c: sa.Connection, name: str, now: int) -> None:
+    """Mark the sets of a box: they vote again, with it or without it."""
+    sets = sa.select(schema.member.c.set_id).join(schema.box).where(schema.box.c.name == name)
+    c.execute(sa.update(schema.replica_set).where(schema.replica_set.c.id.in_(sets)).values(changed_at=now))
 
 
 def find_boxes(c: sa.Connection) -> list[Box]:

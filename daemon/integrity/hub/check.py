@@ -113,17 +113,13 @@ def _check_boxes(c: sa.Connection) -> Iterator[HubProblem]:
 
 
 def _check_votes(c: sa.Connection, now: int) -> Iterator[HubProblem]:
-    late = find_sets_to_vote(c)
-    if not late:
-        return
-    settled = sa.select(schema.replica_set.c.name, sa.func.min(member.c.settled_at)).join(member)
-    query = settled.where(schema.replica_set.c.id.in_(late)).group_by(schema.replica_set.c.name)
-    for name, settled_at in c.execute(query.order_by(schema.replica_set.c.name)):
-        if settled_at is not None and settled_at < now - _LATE_S:
-            yield HubProblem(
-                f"Replica set {name}: reported {(now - settled_at) // 60:,} min ago and not compared since. Does the"
-                " hub run? See its log: journalctl -u integrity-hub"
-            )
+    late = schema.replica_set.c.id.in_(find_sets_to_vote(c)), schema.replica_set.c.changed_at < now - _LATE_S
+    query = sa.select(schema.replica_set.c.name, schema.replica_set.c.changed_at).where(*late)
+    for name, changed_at in c.execute(query.order_by(schema.replica_set.c.name)):
+        yield HubProblem(
+            f"Replica set {name}: reported {(now - changed_at) // 60:,} min ago and not compared since. Does the"
+            " hub run? See its log: journalctl -u integrity-hub"
+        )
 
 
 def _check_jobs(c: sa.Connection, now: int) -> Iterator[HubProblem]:

@@ -32,15 +32,10 @@ def make_duties(config: Config, *, silent_after_s: int, page_url: str) -> list[H
     return [
         HubDuty("check_boxes", _EVERY_MINUTE, partial(_check_boxes, silent_after_s=silent_after_s)),
         HubDuty("send_alerts", _EVERY_MINUTE, send, is_after_votes=True),
-        HubDuty("retain", _DAILY, _retain),
+        HubDuty("retain", _DAILY, retain),
     ]
 
 
 def _check_boxes(database: HubDatabase, now: int, *, silent_after_s: int) -> None:
     with database.transaction() as c:
         check_boxes(c, now, silent_after_s)
-
-
-def _retain(database: HubDatabase, now: int) -> None:
-    with database.transaction() as c:
-        retain(c, now)

@@ -90,7 +90,7 @@ def record_drafts(
     """
     new = {(one.kind, one.set_id, one.tree_id, one.box_id, one.path): one for one in drafts}
     over = []
-    for row in c.execute(sa.select(finding).where(UNRESOLVED, *about)).all():
+    for row in c.execute(sa.select(finding).where(UNRESOLVED, *about).with_for_update()).all():
         key: _Key = HubFindingKind(row.kind), row.set_id, row.tree_id, row.box_id, bytes(row.path)
         draft = new.pop(key, None)
         if draft is None:

@@ -14,7 +14,7 @@ from integrity.hub.replica_verdict import Version, do_differ
 from integrity.hub.schema import file, file_part, former_file
 from integrity.reporting.digest_tree import ReportedFile
 
-_KEPT_S = 90 * 86400
+FORMER_KEPT_S = 90 * 86400
 """As long as the catalog of a box keeps the history of a file."""
 
 
@@ -64,8 +64,3 @@ def find_former(
     for row in c.execute(query):
         found.setdefault((row[0], row[1], bytes(row[2])), set()).add(Version(*row[3:]))
     return {key: frozenset(versions) for key, versions in found.items()}
-
-
-def prune_former(c: sa.Connection, now: int) -> None:
-    """Delete former contents that were replaced more than 90 days ago."""
-    c.execute(sa.delete(former_file).where(former_file.c.replaced_at < now - _KEPT_S))

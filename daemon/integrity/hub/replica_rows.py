@@ -1,5 +1,5 @@
 """
-Read what a vote needs from the database: members, the files that they disagree on, and what boxes found in files.
+Read what a vote needs from the database: members, what boxes found in files, and the rows of files.
 
 V1  Folders whose ``content`` digests are equal on all members are never joined with the files in them.
 V2  Memory does not grow with the number of files, only with that of unresolved findings of the boxes.
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import combinations, groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -20,18 +20,21 @@ import sqlalchemy as sa
 from integrity.errors import ConfigError
 from integrity.files.excludes import Excludes
 from integrity.hub.former import find_former
-from integrity.hub.replica_verdict import HOLDING_OF_KIND, Holding, ReplicaView, Version, find_holding
+from integrity.hub.replica_verdict import HOLDING_OF_KIND, Holding, ReplicaView, Version, do_differ, find_holding
 from integrity.hub.schema import box, box_finding, file, folder, member, member_folder
 from integrity.model import FindingKind, ReadHow
 from integrity.reporting.digest_tree import FROZEN, READ_HOWS
 
 FILES_AT_ONCE = 500
+FOLDERS_AT_ONCE = 1000
+"""Differing folders that one query looks into: what it sorts and joins fits into the memory of the database."""
+
 _LONGEST_PATTERNS = 64 << 10
 """Of all patterns of a root; those behind exclude nothing. A long list has a few thousand characters."""
 
 _PATTERNS_TAKE_S = 60.0
 _ROWS_AT_ONCE = 5000
-_FROM_DISK = frozenset(READ_HOWS.index(how) for how in (ReadHow.DIRECT, ReadHow.DROPPED))
+FROM_DISK = frozenset(READ_HOWS.index(how) for how in (ReadHow.DIRECT, ReadHow.DROPPED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +81,22 @@ class BoxFinding(NamedTuple):
     kind: FindingKind
 
 
+FileKey = tuple[bytes, bytes]
+"""Path of the folder, and name."""
+
+
 class DisputedFile(NamedTuple):
     """A file to judge: of each member what it reports, if anything, and the findings of its box."""
 
-    path: bytes
+    key: FileKey
     views: tuple[ReplicaView, ...]
     rows: tuple[ReplicaRow | None, ...]
     findings: tuple[BoxFinding, ...]
+
+    @property
+    def path(self) -> bytes:
+        """Relative to the root."""
+        return join_key(self.key)
 
 
 class _FileGroup(NamedTuple):
@@ -96,8 +108,14 @@ class _FileGroup(NamedTuple):
 
 _NONE: frozenset[Version] = frozenset()
 
-_FileKey = tuple[bytes, bytes]
-"""Path of the folder, and name."""
+Noted = Mapping[FileKey, tuple[BoxFinding, ...]]
+"""The files about whose content boxes have unresolved findings."""
+
+
+def join_key(key: FileKey) -> bytes:
+    """Return the path of a file."""
+    above, name = key
+    return above + b"/" + name if above else name
 
 
 def find_members(c: sa.Connection, set_id: int) -> list[SetMember]:
@@ -140,7 +158,7 @@ def _read_excludes(text: str) -> Excludes:
             continue
         if length <= _LONGEST_PATTERNS:
             patterns.append(pattern)
-    return _ReportedExcludes(patterns)
+    return _ReportedExcludes(patterns) if patterns else Excludes()
 
 
 class _ReportedExcludes(Excludes):
@@ -162,19 +180,36 @@ class _ReportedExcludes(Excludes):
         return is_excluded
 
 
-def find_disputed(c: sa.Connection, set_id: int, members: Sequence[SetMember]) -> Iterator[DisputedFile]:
-    """Return the files whose content differs, that some member lacks, or that some box has found damaged; each once."""
-    findings = _find_findings(c, members)
-    groups = _find_with_findings(c, set_id, members, list(findings))
+def load_files(
+    c: sa.Connection, set_id: int, members: Sequence[SetMember], keys: Sequence[FileKey], noted: Noted
+) -> Iterator[DisputedFile]:
+    """Return some files; those that no member has are left out."""
+    groups = _find_groups(c, set_id, members, keys)
     while some := list(islice(groups, FILES_AT_ONCE)):
-        yield from _complete(c, members, some, findings)
-    groups = (one for one in _find_disagreeing(c, members) if (one.folder, one.name) not in findings)
-    while some := list(islice(groups, FILES_AT_ONCE)):
-        yield from _complete(c, members, some, findings)
+        yield from _complete(c, members, some, noted)
 
 
-def _find_findings(c: sa.Connection, members: Sequence[SetMember]) -> dict[_FileKey, tuple[BoxFinding, ...]]:
-    found: dict[_FileKey, tuple[BoxFinding, ...]] = {}
+def find_disagreeing(
+    c: sa.Connection, members: Sequence[SetMember], skipped: Collection[FileKey]
+) -> Iterator[DisputedFile]:
+    """Return the files that some members lack or have with other content, in sets of any size."""
+    groups = (one for one in _find_disagreeing(c, members) if (one.folder, one.name) not in skipped)
+    while some := list(islice(groups, FILES_AT_ONCE)):
+        yield from _complete(c, members, some, {})
+
+
+def find_differing_folders(c: sa.Connection, members: Sequence[SetMember]) -> list[int]:
+    """Return the folders that some members lack or have with other files (V1)."""
+    ids = [one.id for one in members]
+    number, content = member_folder.c.folder_id, member_folder.c.content
+    is_differing = sa.or_(sa.func.count() < len(ids), sa.func.count(content.distinct()) > 1)
+    query = sa.select(number).where(member_folder.c.member_id.in_(ids)).group_by(number).having(is_differing)
+    return sorted(c.execute(query).scalars())
+
+
+def find_noted(c: sa.Connection, members: Sequence[SetMember]) -> dict[FileKey, tuple[BoxFinding, ...]]:
+    """Return the files about whose content boxes have unresolved findings."""
+    found: dict[FileKey, tuple[BoxFinding, ...]] = {}
     for one in members:
         query = sa.select(box_finding.c.path, box_finding.c.number, box_finding.c.kind).where(
             box_finding.c.box_id == one.box_id,
@@ -190,8 +225,8 @@ def _find_findings(c: sa.Connection, members: Sequence[SetMember]) -> dict[_File
     return found
 
 
-def _find_with_findings(
-    c: sa.Connection, set_id: int, members: Sequence[SetMember], keys: Sequence[_FileKey]
+def _find_groups(
+    c: sa.Connection, set_id: int, members: Sequence[SetMember], keys: Sequence[FileKey]
 ) -> Iterator[_FileGroup]:
     ids = [one.id for one in members]
     for start in range(0, len(keys), FILES_AT_ONCE):
@@ -212,33 +247,20 @@ def _find_with_findings(
 
 
 def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterator[_FileGroup]:
-    """Find the files that some members lack or have with other content (V1)."""
-    ids = [one.id for one in members]
-    content = member_folder.c.content
-    differing = (
-        sa.select(member_folder.c.folder_id)
-        .where(member_folder.c.member_id.in_(ids))
-        .group_by(member_folder.c.folder_id)
-        .having(sa.or_(sa.func.count() < len(ids), sa.func.count(content.distinct()) > 1))
-    )
-    values = file.c.size_bytes, file.c.md5, file.c.xxh3_128
-    disagreeing = (
-        sa.select(file.c.folder_id, file.c.name)
-        .where(file.c.member_id.in_(ids), file.c.folder_id.in_(differing))
-        .group_by(file.c.folder_id, file.c.name)
-        .having(sa.or_(sa.func.count() < len(ids), *(sa.func.count(one.distinct()) > 1 for one in values)))
-        .subquery()
-    )
-    is_one = sa.and_(file.c.folder_id == disagreeing.c.folder_id, file.c.name == disagreeing.c.name)
-    query = (
-        _select_rows()
-        .join(disagreeing, is_one)
-        .where(file.c.member_id.in_(ids))
-        .order_by(file.c.folder_id, file.c.name, file.c.member_id)
-    )
-    rows = c.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
-    for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
-        yield _FileGroup(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
+    ids, folder_ids = [one.id for one in members], find_differing_folders(c, members)
+    for start in range(0, len(folder_ids), FOLDERS_AT_ONCE):
+        is_here = file.c.member_id.in_(ids), file.c.folder_id.in_(folder_ids[start : start + FOLDERS_AT_ONCE])
+        query = _select_rows().where(*is_here).order_by(file.c.folder_id, file.c.name)
+        rows = c.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
+        for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
+            group = _FileGroup(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
+            if len(group.rows) < len(ids) or _do_any_differ(group.rows.values()):
+                yield group
+
+
+def _do_any_differ(rows: Iterable[ReplicaRow]) -> bool:
+    versions = {Version(row.size_bytes, row.md5, row.xxh3_128) for row in rows}
+    return any(do_differ(one, other) for one, other in combinations(versions, 2))
 
 
 def _select_rows() -> sa.Select[Any]:
@@ -252,7 +274,7 @@ def _complete(
     c: sa.Connection,
     members: Sequence[SetMember],
     groups: Sequence[_FileGroup],
-    findings: Mapping[_FileKey, tuple[BoxFinding, ...]],
+    findings: Noted,
 ) -> Iterator[DisputedFile]:
     """Add findings and former contents to some files."""
     ids = [one.id for one in members]
@@ -260,13 +282,13 @@ def _complete(
     former = find_former(c, ids, keys) if keys else {}
     for group in groups:
         about = findings.get((group.folder, group.name), ())
-        path = group.folder + b"/" + group.name if group.folder else group.name
+        path = join_key((group.folder, group.name))
         views = []
         for one in members:
             kinds = [finding.kind for finding in about if finding.member_id == one.id] if about else ()
             before = former.get((one.id, group.folder_id, group.name), _NONE) if former else _NONE
             views.append(make_view(one, path, group.rows.get(one.id), kinds, before))
-        yield DisputedFile(path, tuple(views), tuple(map(group.rows.get, ids)), about)
+        yield DisputedFile((group.folder, group.name), tuple(views), tuple(map(group.rows.get, ids)), about)
 
 
 def _has_several_contents(group: _FileGroup) -> bool:
@@ -283,7 +305,7 @@ def make_view(
     holding = find_holding(kinds) if kinds else Holding.GOOD
     if holding is Holding.GOOD and row.flags & FROZEN:
         holding = Holding.DOUBTFUL  # its finding has not arrived yet
-    is_verified = row.verified_at is not None and row.read_how in _FROM_DISK
+    is_verified = row.verified_at is not None and row.read_how in FROM_DISK
     return ReplicaView(
         holding,
         one.reported_at,

@@ -13,7 +13,7 @@ I5  What differs and can't be ordered is never called stale; neither is what his
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -92,8 +92,6 @@ class ReplicaView(NamedTuple):
     """
     What one member reports of a file. Times are seconds UTC by the clock of the hub.
 
-    A named tuple, for a vote may make millions: a frozen dataclass costs several times as much to make.
-
     Attributes:
         reported_at: when the box last reported all that it has recorded.
         version: as recorded; None if nothing is, so what the member has is absent or excluded.
@@ -130,7 +128,9 @@ class MemberVote:
     sources: tuple[int, ...]
 
 
-class _Order(StrEnum):
+class ContentOrder(StrEnum):
+    """How the content of one member is older or newer than that of another."""
+
     SAME = "same"  # or nothing to compare
     OLDER = "older"
     NEWER = "newer"
@@ -139,13 +139,32 @@ class _Order(StrEnum):
 
 
 class _Pair(NamedTuple):
-    order: _Order
+    order: ContentOrder
     is_proven: bool = False
 
 
-_SAME = _Pair(_Order.SAME)
-_UNDECIDED = _Pair(_Order.UNDECIDED)
-_MIRRORED = {_Order.OLDER: _Order.NEWER, _Order.NEWER: _Order.OLDER}
+class ContentDifference(NamedTuple):
+    """
+    What is known of two members with different content.
+
+    Attributes:
+        by_mtime: how the first one's is, as far as that holds whichever clock set either of the times (I4).
+        was_mine: the first one had the content of the second before.
+        was_theirs: the second one had the content of the first before.
+        had_common: both had the same content before.
+    """
+
+    by_mtime: ContentOrder
+    was_mine: bool = False
+    was_theirs: bool = False
+    had_common: bool = False
+
+
+ContentDifferences = Mapping[tuple[int, int], ContentDifference]
+"""Of the pairs of members that differ, by their indexes, the higher one first."""
+
+_SAME = _Pair(ContentOrder.SAME)
+_MIRRORED = {ContentOrder.OLDER: ContentOrder.NEWER, ContentOrder.NEWER: ContentOrder.OLDER}
 
 BAD = frozenset({Holding.DAMAGED, Holding.CONTESTED, Holding.LOST})
 _PRESENT = frozenset({Holding.GOOD, Holding.DOUBTFUL})
@@ -233,27 +252,16 @@ def find_holding(kinds: Iterable[FindingKind]) -> Holding:
     return next((one for one in _GRAVEST_FIRST if one in found), Holding.GOOD)
 
 
-def judge_replicas(views: Sequence[ReplicaView]) -> tuple[MemberVote, ...]:
-    """Judge one file over all members of its set."""
-    pairs = _compare_all(views)
-    if not _is_plain(views):
-        return _judge(views, pairs)
-    key = tuple(
-        (view.holding, view.version is None, view.verified_at is None, tuple(row))
-        for view, row in zip(views, pairs, strict=True)
-    )
-    votes = _KNOWN.get(key)
-    if votes is None:
-        if len(_KNOWN) >= _KNOWN_AT_MOST:
-            _KNOWN.clear()
-        votes = _KNOWN[key] = _judge(views, pairs)
-    return votes
-
-
-_KNOWN: dict[Hashable, tuple[MemberVote, ...]] = {}
-"""Votes by all that they depend on in plain cases: where a member was emptied, a million files are judged alike."""
-
-_KNOWN_AT_MOST = 1000
+def judge_replicas(
+    views: Sequence[ReplicaView], differences: ContentDifferences | None = None
+) -> tuple[MemberVote, ...]:
+    """Judge one file over all members of its set. ``differences``: None: those that the versions have."""
+    pairs = _order_all(views, find_differences(views) if differences is None else differences)
+    behind = [_is_behind(row) for row in pairs]
+    if all(behind[index] for index, view in enumerate(views) if view.version is not None):
+        behind = [False] * len(views)  # in a circle: nobody is newest
+    standings = [_find_standing(index, views, pairs[index], behind) for index in range(len(views))]
+    return tuple(_vote(index, views, pairs[index], standings) for index in range(len(views)))
 
 
 def are_reported(views: Sequence[ReplicaView]) -> bool:
@@ -262,26 +270,36 @@ def are_reported(views: Sequence[ReplicaView]) -> bool:
     return recorded <= min(view.reported_at for view in views)
 
 
-def _is_plain(views: Sequence[ReplicaView]) -> bool:
-    return are_reported(views) and all(view.holding not in BAD for view in views)
+def find_differences(views: Sequence[ReplicaView]) -> dict[tuple[int, int], ContentDifference]:
+    """Compare each member with each."""
+    return {
+        (index, at): found
+        for index, one in enumerate(views)
+        for at in range(index)
+        if (found := _find_difference(one, views[at])) is not None
+    }
 
 
-def _judge(views: Sequence[ReplicaView], pairs: Sequence[Sequence[_Pair]]) -> tuple[MemberVote, ...]:
-    behind = [_is_behind(row) for row in pairs]
-    if all(behind[index] for index, view in enumerate(views) if view.version is not None):
-        behind = [False] * len(views)  # in a circle: nobody is newest
-    standings = [_find_standing(index, views, pairs[index], behind) for index in range(len(views))]
-    return tuple(_vote(index, views, pairs[index], standings) for index in range(len(views)))
+def _find_difference(one: ReplicaView, other: ReplicaView) -> ContentDifference | None:
+    if one.version is None or other.version is None or not do_differ(one.version, other.version):
+        return None
+    return ContentDifference(
+        _order_by_mtime(one, other),
+        any(do_agree(other.version, former) for former in one.former),
+        any(do_agree(one.version, former) for former in other.former),
+        any(do_agree(a, b) for a in one.former for b in other.former),
+    )
 
 
-def _compare_all(views: Sequence[ReplicaView]) -> list[list[_Pair]]:
-    """Compare each member with each; that is symmetric."""
+def _order_all(views: Sequence[ReplicaView], differences: ContentDifferences) -> list[list[_Pair]]:
+    """Order each member with each; that is symmetric."""
     pairs = [[_SAME] * len(views) for _ in views]
-    for index, one in enumerate(views):
-        for at in range(index):
-            if one.version is not views[at].version and one.version != views[at].version:
-                pair = pairs[index][at] = _order(one, views[at])
-                pairs[at][index] = _Pair(_MIRRORED.get(pair.order, pair.order), pair.is_proven)
+    for (index, at), difference in differences.items():
+        one, other = views[index], views[at]
+        if min(one.reported_at, other.reported_at) < max(one.recorded_at, other.recorded_at):
+            continue  # the next report of one of them may well be what the other has (I3)
+        pair = pairs[index][at] = _order(difference)
+        pairs[at][index] = _Pair(_MIRRORED.get(pair.order, pair.order), pair.is_proven)
     return pairs
 
 
@@ -301,32 +319,22 @@ def do_differ(one: Version, other: Version) -> bool:
     return xxh3 != other_xxh3 and xxh3 is not None and other_xxh3 is not None
 
 
-def _order(one: ReplicaView, other: ReplicaView) -> _Pair:
-    """Compare the recorded contents of two members."""
-    if one.version is None or other.version is None or not do_differ(one.version, other.version):
-        return _SAME
-    if min(one.reported_at, other.reported_at) < max(one.recorded_at, other.recorded_at):
-        return _SAME  # the next report of one of them may well be what the other has (I3)
-    by_mtime = _order_by_mtime(one, other)
-    if not one.former and not other.former:
-        return by_mtime
-    was_mine = any(do_agree(other.version, former) for former in one.former)
-    was_theirs = any(do_agree(one.version, former) for former in other.former)
+def _order(difference: ContentDifference) -> _Pair:
+    """Decide which of two contents is the older one."""
+    by_mtime, was_mine, was_theirs, had_common = difference
     if was_mine != was_theirs:
-        order = _Order.NEWER if was_mine else _Order.OLDER
+        order = ContentOrder.NEWER if was_mine else ContentOrder.OLDER
         # An older version that was put back, or an edit that was lost: a person has to say which one is meant.
-        return _UNDECIDED if by_mtime.order is _MIRRORED[order] else _Pair(order, is_proven=True)
-    if not was_mine and any(do_agree(a, b) for a in one.former for b in other.former):
-        return _Pair(_Order.CONFLICT)
-    return by_mtime
+        return _Pair(ContentOrder.UNDECIDED) if by_mtime is _MIRRORED[order] else _Pair(order, is_proven=True)
+    return _Pair(ContentOrder.CONFLICT if had_common and not was_mine else by_mtime)
 
 
-def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> _Pair:
+def _order_by_mtime(one: ReplicaView, other: ReplicaView) -> ContentOrder:
     """Order by mtime, where that holds whichever clock set either of them (I4)."""
     (low, high), (other_low, other_high) = _find_mtime_range(one), _find_mtime_range(other)
     if high + MTIME_SLACK_NS < other_low:
-        return _Pair(_Order.OLDER)
-    return _Pair(_Order.NEWER) if other_high + MTIME_SLACK_NS < low else _UNDECIDED
+        return ContentOrder.OLDER
+    return ContentOrder.NEWER if other_high + MTIME_SLACK_NS < low else ContentOrder.UNDECIDED
 
 
 def _find_mtime_range(view: ReplicaView) -> tuple[int, int]:
@@ -335,7 +343,7 @@ def _find_mtime_range(view: ReplicaView) -> tuple[int, int]:
 
 
 def _is_behind(pairs: Sequence[_Pair]) -> bool:
-    return any(pair.order is _Order.OLDER for pair in pairs)
+    return any(pair.order is ContentOrder.OLDER for pair in pairs)
 
 
 def _find_standing(
@@ -348,11 +356,11 @@ def _find_standing(
         for pair, view, is_behind in zip(pairs, views, behind, strict=True)
         if view.holding in _PRESENT and not is_behind
     ]
-    if any(order not in (_Order.SAME, _Order.CONFLICT) for order in others):
+    if any(order not in (ContentOrder.SAME, ContentOrder.CONFLICT) for order in others):
         return Standing.UNDECIDED  # also in a circle
-    if _Order.CONFLICT in others:
+    if ContentOrder.CONFLICT in others:
         return Standing.CONFLICT
-    return Standing.NEWEST if any(pair.order is _Order.NEWER for pair in pairs) else Standing.AGREES
+    return Standing.NEWEST if any(pair.order is ContentOrder.NEWER for pair in pairs) else Standing.AGREES
 
 
 def _vote(
@@ -365,8 +373,8 @@ def _vote(
         source, sources = _find_source(_find_candidates(index, views, pairs, standings), views)
     ruling = rule(view.holding, standing, source)
     if ruling.advice is ReplicaAdvice.TAKE_NEWER:
-        sources = tuple(one for one, pair in enumerate(pairs) if pair.order is _Order.OLDER)
-    proven = any(pair.is_proven and pair.order is _Order.OLDER for pair in pairs)
+        sources = tuple(one for one, pair in enumerate(pairs) if pair.order is ContentOrder.OLDER)
+    proven = any(pair.is_proven and pair.order is ContentOrder.OLDER for pair in pairs)
     return MemberVote(ruling, _find_certainty(ruling, view.holding, is_proven=proven), standing, source, sources)
 
 
@@ -381,7 +389,7 @@ def _find_candidates(
         # I3: what was recorded after the last report from here is not missing yet.
         return [one for one in newest if view.reported_at >= views[one].recorded_at]
     if view.holding in _PRESENT:
-        newer = [one for one in others if pairs[one].order is _Order.OLDER]
+        newer = [one for one in others if pairs[one].order is ContentOrder.OLDER]
         return [one for one in newer if one in newest] or newer
     version = view.version
     return [one for one in others if (found := views[one].version) is not None and do_agree(version, found)]

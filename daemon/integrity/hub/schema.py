@@ -90,14 +90,15 @@ replica_set = sa.Table(
     column_id("number of the set"),
     column_text("name", "[[root]] replica_set of its members"),
     column_int("created_at", "when a box first reported it"),
-    column_int("voted_at", "when its last vote was completed; null: none yet", null=True),
+    column_int("changed_at", "when what a vote depends on changed last; null: never", null=True),
+    column_int("voted_at", "when its last completed vote began; null: none yet", null=True),
     column_int("vote_ms", "how long that took", null=True),
     sa.Column(
         "is_waiting",
         sa.SmallInteger,
         nullable=False,
         server_default="0",
-        comment="1: vote again; files were left open until a box reports again, or a box was revoked",
+        comment="1: vote again, files were left open until a box reports again",
     ),
     sa.UniqueConstraint("name"),
 )

@@ -6,6 +6,9 @@ only files whose content differs, that a member lacks, or in which a box found d
 
 I1  One kind of finding about one box is listed file by file up to a limit; beyond, one finding stands for all of them:
     a member that was emptied is one incident. So memory does not grow with the number of files.
+I2  A vote reads one state of the database, and writes only its findings, in a transaction of their own: however many
+    files differ, boxes can report meanwhile.
+I3  What an earlier vote saw never replaces what a later one did.
 """
 
 from __future__ import annotations
@@ -19,9 +22,28 @@ import sqlalchemy as sa
 
 from integrity.hub import findings
 from integrity.hub.box_bodies import JsonObject, read_body
+from integrity.hub.database import HubDatabase
 from integrity.hub.kinds import HUB_KINDS, VOTED, HubCertainty, HubFindingKind
-from integrity.hub.replica_rows import DisputedFile, SetMember, find_disputed, find_members
-from integrity.hub.replica_verdict import MemberVote, are_reported, judge_replicas
+from integrity.hub.replica_patterns import MOST_MEMBERS, judge_disagreeing
+from integrity.hub.replica_rows import (
+    DisputedFile,
+    FileKey,
+    Noted,
+    SetMember,
+    find_disagreeing,
+    find_members,
+    find_noted,
+    join_key,
+    load_files,
+)
+from integrity.hub.replica_verdict import (
+    ContentDifferences,
+    MemberVote,
+    ReplicaView,
+    are_reported,
+    find_differences,
+    judge_replicas,
+)
 from integrity.hub.replica_words import Draft, JudgedFile, SetWords
 from integrity.hub.schema import box_finding, finding, replica_set
 
@@ -48,41 +70,76 @@ class Wrong(NamedTuple):
     member: int | None
 
 
-def run_vote(c: sa.Connection, set_id: int, now: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+class FileVerdict(NamedTuple):
+    """All that is wrong with one file; ``is_waiting``: a box has not reported since it was recorded elsewhere."""
+
+    wrongs: tuple[Wrong, ...]
+    is_waiting: bool
+
+
+def run_vote(database: HubDatabase, set_id: int, now: int, *, clock: Callable[[], float] = time.monotonic) -> None:
     """
-    Judge a replica set, and bring its findings up to date.
+    Judge a replica set, and bring its findings up to date (I2).
 
     Args:
-        c: in a transaction, best of one snapshot.
+        database: of the hub.
         set_id: the set.
         now: seconds UTC.
         clock: seconds, to measure how long it takes.
     """
     started = clock()
-    name = c.execute(sa.select(replica_set.c.name).where(replica_set.c.id == set_id)).scalar_one()
+    with database.read() as c:
+        result = vote(c, set_id)
+    with database.transaction() as c:
+        record_vote(c, set_id, result, now, clock() - started)
+
+
+def record_vote(c: sa.Connection, set_id: int, result: VoteResult, now: int, took_s: float) -> None:
+    """Bring the findings of a set up to date. ``now``: when its vote began, seconds UTC."""
+    is_it = replica_set.c.id == set_id
+    voted_at = c.execute(sa.select(replica_set.c.voted_at).where(is_it).with_for_update()).scalar_one()
+    if voted_at is not None and voted_at > now:
+        return  # I3
     about = finding.c.set_id == set_id, finding.c.kind.in_([kind.value for kind in VOTED])
-    result = vote(c, set_id, name)
     findings.record_drafts(c, about, result.drafts, now, findings.RESOLVED_BY_VOTE)
-    values = {"vote_ms": round((clock() - started) * 1000), "is_waiting": int(result.is_waiting)}
-    c.execute(sa.update(replica_set).where(replica_set.c.id == set_id).values(voted_at=now, **values))
+    values = {"vote_ms": round(took_s * 1000), "is_waiting": int(result.is_waiting)}
+    c.execute(sa.update(replica_set).where(is_it).values(voted_at=now, **values))
 
 
-def vote(c: sa.Connection, set_id: int, set_name: str) -> VoteResult:
-    """Judge a set. A single member has nobody to vote with."""
+def vote(c: sa.Connection, set_id: int) -> VoteResult:
+    """Judge a set, in a transaction that sees one state of the database. A single member has nobody to vote with."""
     members = find_members(c, set_id)
     if len(members) < 2:
         return VoteResult([], is_waiting=False)
     gathered: dict[Wrong, FoundFiles] = {}
     is_waiting = False
-    for file in find_disputed(c, set_id, members):
-        votes = judge_replicas(file.views)
-        is_waiting = is_waiting or not are_reported(file.views)
-        for wrong in find_wrong(votes):
+    noted = find_noted(c, members)
+    for key, verdict in _judge_all(c, set_id, members, noted):
+        is_waiting = is_waiting or verdict.is_waiting
+        for wrong in verdict.wrongs:
             found = gathered.get(wrong)
             if found is None:
                 found = gathered[wrong] = FoundFiles(HUB_KINDS[wrong.kind].listed_at_most)
-            found.add(file, votes)
-    return VoteResult(list(_describe(c, set_id, set_name, members, gathered)), is_waiting)
+            found.add(key)
+    return VoteResult(list(_describe(c, set_id, members, noted, gathered)), is_waiting)
+
+
+def _judge_all(
+    c: sa.Connection, set_id: int, members: Sequence[SetMember], noted: Noted
+) -> Iterator[tuple[FileKey, FileVerdict]]:
+    """Judge each file once: those with findings by their rows, all others by their patterns."""
+    for file in load_files(c, set_id, members, list(noted), noted):
+        yield file.key, _judge(file.views, find_differences(file.views))
+    if len(members) <= MOST_MEMBERS:
+        yield from judge_disagreeing(c, members, noted.keys(), _judge)
+        return
+    for file in find_disagreeing(c, members, noted.keys()):
+        yield file.key, _judge(file.views, find_differences(file.views))
+
+
+def _judge(views: Sequence[ReplicaView], differences: ContentDifferences) -> FileVerdict:
+    votes = judge_replicas(views, differences)
+    return FileVerdict(tuple(find_wrong(votes)), is_waiting=not are_reported(views))
 
 
 def find_wrong(votes: Sequence[MemberVote]) -> Iterator[Wrong]:
@@ -101,7 +158,8 @@ class FoundFiles:
 
     def __init__(self, listed_at_most: int) -> None:
         self._at_most = listed_at_most
-        self.listed: list[tuple[DisputedFile, tuple[MemberVote, ...]]] = []
+        self._folder: bytes | None = None  # of the last file
+        self.listed: list[FileKey] = []
         self.count = 0
         self.above: bytes | None = None  # the deepest folder that all of them lie in
         self.examples: list[bytes] = []
@@ -111,18 +169,18 @@ class FoundFiles:
         """Say whether one finding stands for all."""
         return self.count > self._at_most
 
-    def add(self, file: DisputedFile, votes: tuple[MemberVote, ...]) -> None:
+    def add(self, key: FileKey) -> None:
         """Add a file."""
         self.count += 1
         if self.are_many:
             self.listed.clear()
         else:
-            self.listed.append((file, votes))
-        above = file.path.rpartition(b"/")[0]
-        if self.above != above:
-            self.above = above if self.above is None else _find_common(self.above, above)
-        if len(self.examples) < _EXAMPLES or file.path < self.examples[-1]:
-            self.examples = heapq.nsmallest(_EXAMPLES, [*self.examples, file.path])
+            self.listed.append(key)
+        if key[0] != self._folder:
+            self._folder = key[0]
+            self.above = key[0] if self.above is None else _find_common(self.above, key[0])
+        if len(self.examples) < _EXAMPLES or join_key(key) < self.examples[-1]:
+            self.examples = heapq.nsmallest(_EXAMPLES, [*self.examples, join_key(key)])
 
 
 def _find_common(one: bytes, other: bytes) -> bytes:
@@ -138,18 +196,26 @@ def _find_common(one: bytes, other: bytes) -> bytes:
 def _describe(
     c: sa.Connection,
     set_id: int,
-    set_name: str,
     members: Sequence[SetMember],
+    noted: Noted,
     gathered: Mapping[Wrong, FoundFiles],
 ) -> Iterator[Draft]:
-    listed = [JudgedFile(file, votes, *wrong) for wrong, found in gathered.items() for file, votes in found.listed]
-    box_ids = {one.id: one.box_id for one in members}
-    wanted = {(box_ids[one.member_id], one.number) for judged in listed for one in judged.file.findings}
-    words = SetWords(set_id, set_name, members, _load_bodies(c, wanted))
-    yield from map(words.describe, listed)
+    """Describe what is wrong; the rows of files that are listed are read for it."""
+    keys = sorted({key for found in gathered.values() for key in found.listed})
+    files = {file.key: file for file in load_files(c, set_id, members, keys, noted)}
+    votes = {key: judge_replicas(file.views) for key, file in files.items()}
+    name = c.execute(sa.select(replica_set.c.name).where(replica_set.c.id == set_id)).scalar_one()
+    words = SetWords(set_id, name, members, _load_bodies(c, _find_numbers(members, files.values())))
     for wrong, found in gathered.items():
         if found.are_many:
             yield words.describe_many(*wrong, found.count, found.above or b"", found.examples)
+        yield from (words.describe(JudgedFile(files[key], votes[key], *wrong)) for key in sorted(found.listed))
+
+
+def _find_numbers(members: Sequence[SetMember], files: Iterable[DisputedFile]) -> set[tuple[int, int]]:
+    """Return the findings of boxes about some files, by box and number."""
+    box_ids = {one.id: one.box_id for one in members}
+    return {(box_ids[one.member_id], one.number) for file in files for one in file.findings}
 
 
 def _load_bodies(c: sa.Connection, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], JsonObject]:

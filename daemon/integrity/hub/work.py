@@ -5,8 +5,12 @@ On PostgreSQL jobs are rows of the same database, so a vote is queued in the tra
 survives everything. With SQLite they live in memory, and each start of the hub queues a vote of each set.
 
 W1  At most one vote of a set runs, and at most one waits, whatever is queued.
-W2  Each set that was reported after its last vote began is voted on within ten minutes, even if its job failed.
-    Failed jobs are not retried as such: one that waits already has the same lock.
+W2  A change that a vote depends on is noted in the transaction that makes it (``replica_set.changed_at``), and each set
+    that changed after its last vote began gets another one within two minutes, whatever became of its job. Failed jobs
+    are not retried as such: one that waits already has the same lock.
+W3  What takes the jobs of dead processes back has no lock. If it died itself, its own lock would keep it from ever
+    running again, and the jobs that it is there for with it.
+W4  A database that does not answer is no failure of a job: what was to be done is done at the next occasion.
 """
 
 from __future__ import annotations
@@ -14,8 +18,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import procrastinate
@@ -29,7 +33,7 @@ from procrastinate.testing import InMemoryConnector
 
 from integrity.errors import HubDatabaseAway
 from integrity.hub.database import HubDatabase, driver_connection
-from integrity.hub.schema import member, replica_set
+from integrity.hub.schema import replica_set
 
 _log = logging.getLogger(__name__)
 logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has four lines for each job
@@ -41,7 +45,6 @@ _VOTE = "vote"
 _EVERY_MINUTE = "* * * * *"
 _EVERY_TEN_MINUTES = "*/10 * * * *"
 _DAILY = "17 4 * * *"
-_TRIES = 3
 _KEPT_HOURS = 14 * 24
 _AT_ONCE = 2
 _GRACE_S = 10.0
@@ -74,7 +77,7 @@ class HubWork:
 
     Args:
         database: of the hub.
-        vote: compares the members of a set; gets its number and the time.
+        vote: compares the members of a set; gets the database, its number and the time.
         duties: what is due again and again.
         clock: seconds UTC.
 
@@ -85,7 +88,7 @@ class HubWork:
     def __init__(
         self,
         database: HubDatabase,
-        vote: Callable[[sa.Connection, int, int], object],
+        vote: Callable[[HubDatabase, int, int], object],
         duties: Sequence[HubDuty] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -100,9 +103,15 @@ class HubWork:
         self._add_tasks()
 
     def queue_votes(self, c: sa.Connection, set_ids: Iterable[int]) -> None:
-        """Queue votes in the transaction that makes them necessary; what waits already stays (W1)."""
+        """Queue votes in the transaction that makes them necessary (W2)."""
         for set_id in set_ids:
-            self._defer(c, _VOTE, f"{_VOTE}:{set_id}", {"set_id": set_id})
+            change = sa.update(replica_set).where(replica_set.c.id == set_id)
+            c.execute(change.values(changed_at=int(self._clock())))
+            self._queue_vote(c, set_id)
+
+    def _queue_vote(self, c: sa.Connection, set_id: int) -> None:
+        """Queue a vote; one that waits already stays (W1)."""
+        self._defer(c, _VOTE, f"{_VOTE}:{set_id}", {"set_id": set_id})
 
     async def run(self) -> None:
         """Run the worker until it is cancelled. While the database is away, try again and again."""
@@ -136,56 +145,64 @@ class HubWork:
         self._add(self._run_vote, _VOTE)
         for duty in self._duties:
             self._add(_DutyRun(self, duty), duty.name, cron=duty.cron)
-        self._add(self._queue_missing_votes, "queue_missing_votes", cron=_EVERY_TEN_MINUTES)
-        self._add(self._retry_stalled, "retry_stalled", cron=_EVERY_MINUTE)
+        self._add(self._queue_missing_votes, "queue_missing_votes", cron=_EVERY_MINUTE)
+        self._add(self._queue_waiting_votes, "queue_waiting_votes", cron=_EVERY_TEN_MINUTES)
+        self._add(self._retry_stalled, "retry_stalled", cron=_EVERY_MINUTE, has_lock=False)  # W3
         self._add(self._forget_old, "forget_old_jobs", cron=_DAILY)
 
-    def _add(self, function: Callable[..., Any], name: str, *, cron: str = "") -> None:
-        lock = name if cron else None
-        task = self.app.task(name=name, queue=QUEUE, lock=lock, queueing_lock=lock)(function)
+    def _add(self, function: Callable[..., Any], name: str, *, cron: str = "", has_lock: bool = True) -> None:
+        queueing_lock = name if cron else None
+        lock = queueing_lock if has_lock else None
+        task = self.app.task(name=name, queue=QUEUE, lock=lock, queueing_lock=queueing_lock)(function)
         if cron:
             self.app.periodic(cron=cron)(task)
 
     def _run_vote(self, set_id: int) -> None:
         now = int(self._clock())
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                with self._database.transaction(is_snapshot=True) as c:
-                    self._vote(c, set_id, now)
-                break
-            except HubDatabaseAway:  # somebody else changed what it writes: a page, or another vote
-                if not tries_left:
-                    raise
-        with self._database.transaction() as c:
-            for duty in self._duties:
-                if duty.is_after_votes:
-                    self._defer(c, duty.name, duty.name, {"timestamp": now})
+        with _noting_absence(f"{_VOTE}:{set_id}"):
+            self._vote(self._database, set_id, now)
+            with self._database.transaction() as c:
+                for duty in self._duties:
+                    if duty.is_after_votes:
+                        self._defer(c, duty.name, duty.name, {"timestamp": now})
 
     def run_duty(self, duty: HubDuty) -> None:
         """Do something that is due."""
-        duty.run(self._database, int(self._clock()))
+        with _noting_absence(duty.name):
+            duty.run(self._database, int(self._clock()))
 
     def _queue_at_start(self) -> None:
         with self._database.transaction() as c:
             all_sets = sa.select(replica_set.c.id).order_by(replica_set.c.id)
             wanted = find_sets_to_vote(c) if self._database.is_postgres else c.execute(all_sets).scalars().all()
-            self.queue_votes(c, wanted)
+            for set_id in wanted:
+                self._queue_vote(c, set_id)
 
     def _queue_missing_votes(self, timestamp: int) -> None:
-        """Queue the votes that are missing (W2), and those that had to leave files open."""
+        """Queue the votes that are missing (W2)."""
         del timestamp
-        with self._database.transaction() as c:
-            self.queue_votes(c, sorted({*find_sets_to_vote(c), *find_waiting_sets(c)}))
+        self._queue_found(find_sets_to_vote)
+
+    def _queue_waiting_votes(self, timestamp: int) -> None:
+        """Queue the votes that had to leave files open."""
+        del timestamp
+        self._queue_found(find_waiting_sets)
+
+    def _queue_found(self, find: Callable[[sa.Connection], list[int]]) -> None:
+        with _noting_absence(_VOTE), self._database.transaction() as c:
+            for set_id in find(c):
+                self._queue_vote(c, set_id)
 
     async def _retry_stalled(self, timestamp: int) -> None:
         """Take jobs back whose worker died. Its lease is the heartbeat that each worker renews."""
         del timestamp
-        for job in await self.app.job_manager.get_stalled_jobs(queue=QUEUE):
-            _log.warning("job_stalled task=%s: its worker died; it is run again", job.task_name)
-            try:
-                await self.app.job_manager.retry_job(job)
-            except exceptions.UniqueViolation:  # the same waits already
-                await self.app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
+        with _noting_absence("retry_stalled"):
+            for job in await self.app.job_manager.get_stalled_jobs(queue=QUEUE):
+                _log.warning("job_stalled task=%s: its worker died; it is run again", job.task_name)
+                try:
+                    await self.app.job_manager.retry_job(job)
+                except exceptions.UniqueViolation:  # the same waits already
+                    await self.app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
 
     async def _forget_old(self, timestamp: int) -> None:
         """Delete failed jobs after two weeks."""
@@ -226,18 +243,26 @@ class _DutyRun:
         self._work.run_duty(self._duty)
 
 
+@contextmanager
+def _noting_absence(what: str) -> Iterator[None]:
+    """Log that the database is away (W4)."""
+    try:
+        yield
+    except (HubDatabaseAway, exceptions.ConnectorException) as error:
+        _log.warning("job_postponed name=%s: %s", what, error)
+
+
 def find_sets_to_vote(c: sa.Connection) -> list[int]:
-    """Return the sets of which a member was settled, or removed, after their last vote began."""
-    changed_at = sa.func.greatest if c.dialect.name == "postgresql" else sa.func.max
-    last = changed_at(sa.func.coalesce(member.c.settled_at, 0), sa.func.coalesce(member.c.removed_at, 0))
-    is_later = sa.or_(replica_set.c.voted_at.is_(None), last >= replica_set.c.voted_at)
-    query = sa.select(replica_set.c.id).join(member).where(member.c.settled_at.is_not(None), is_later)
-    return list(c.execute(query.distinct().order_by(replica_set.c.id)).scalars())
+    """Return the sets that changed after their last vote began."""
+    is_later = sa.or_(replica_set.c.voted_at.is_(None), replica_set.c.changed_at >= replica_set.c.voted_at)
+    query = sa.select(replica_set.c.id).where(replica_set.c.changed_at.is_not(None), is_later)
+    return list(c.execute(query.order_by(replica_set.c.id)).scalars())
 
 
 def find_waiting_sets(c: sa.Connection) -> list[int]:
-    """Return the sets whose last vote left files open until a box reports again, or counted one that was revoked."""
-    return list(c.execute(sa.select(replica_set.c.id).where(replica_set.c.is_waiting == 1)).scalars())
+    """Return the sets whose last vote left files open until a box reports again."""
+    query = sa.select(replica_set.c.id).where(replica_set.c.is_waiting == 1)
+    return list(c.execute(query.order_by(replica_set.c.id)).scalars())
 
 
 class MemoryConnector(InMemoryConnector):

@@ -26,7 +26,7 @@ from integrity.web.security import GuardAdvice, Sessions
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from integrity.config import Web
+    from integrity.config import HubServer, Web
     from integrity.web.passwords import PasswordStore
     from integrity.web.site import Site
 
@@ -73,29 +73,28 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
         pages,
         _TROUBLES,
         sessions=sessions,
-        hosts=find_hosts(web.listen, web.public_url, site.hostname) | {host.lower() for host in web.hosts},
+        hosts=find_hosts(web, site.hostname),
         advice=GuardAdvice("add it to [web] hosts", "[web] token_file"),
         token=token,
         is_secure=is_secure,
     )
 
 
-def find_hosts(listen: str, public_url: str, hostname: str) -> set[str]:
+def find_hosts(settings: Web | HubServer, hostname: str) -> set[str]:
     """
     Return the names under which browsers may ask for pages, in lower case.
 
     Args:
-        listen: address and port that the pages are served at.
-        public_url: URL under which they are reached; empty: not said.
+        settings: of the pages.
         hostname: of this machine.
     """
-    address = split_listen(listen)[0]
+    address = split_listen(settings.listen)[0]
     hosts = {f"[{address}]" if ":" in address else address, hostname, f"{hostname}.local"}
     if ipaddress.ip_address(address).is_loopback:
         hosts |= {"localhost", "127.0.0.1", "[::1]"}
-    if public_url:
-        hosts.add(urlsplit(public_url).hostname or "")
-    return {host.lower() for host in hosts}
+    if settings.public_url:
+        hosts.add(urlsplit(settings.public_url).hostname or "")
+    return {host.lower() for host in (*hosts, *settings.hosts)}
 
 
 def split_listen(listen: str) -> tuple[str, int]:

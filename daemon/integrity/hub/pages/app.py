@@ -31,7 +31,7 @@ _TROUBLES = Troubles(
     {HubDatabaseAway: "The database of the hub does not answer; load this page again in a moment"},
     "The database of the hub can't be used",
 )
-_ADVICE = GuardAdvice("set [hub_server] public_url to a URL with it", "[hub_server] token_file")
+_ADVICE = GuardAdvice("add it to [hub_server] hosts", "[hub_server] token_file")
 
 
 def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, token: str) -> ASGIApp:
@@ -64,7 +64,7 @@ def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, 
         pages,
         _TROUBLES,
         sessions=sessions,
-        hosts=find_hosts(settings.listen, settings.public_url, site.hostname),
+        hosts=find_hosts(settings, site.hostname),
         advice=_ADVICE,
         token=token,
         is_secure=is_secure,
