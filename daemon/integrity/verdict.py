@@ -518,7 +518,7 @@ _STEPS = {
         "integrity repair {path} --from {copy}",
     ),
     ArbitrationOutcome.COPY_DIFFERS: (
-        "overwrite the damaged backup (plain rsync skips it: use --checksum), then compare",
+        "copy this one file over the damaged backup (plain rsync skips it: use --checksum), then compare",
         COMPARE,
     ),
     ArbitrationOutcome.COPY_STALE: ("run the backup again, then compare", COMPARE),
@@ -546,7 +546,7 @@ _STEPS_WITHOUT_GOOD_FILE = {
         _FROM_OTHER,
     ),
     ArbitrationOutcome.COPY_MISSING: (
-        "do not back the file up; this copy never had it, so restore it from another one",
+        "do not back the file up; this copy does not have it, so restore it from another one",
         _FROM_OTHER,
     ),
     ArbitrationOutcome.MISSED_CHANGE: (

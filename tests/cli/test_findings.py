@@ -159,6 +159,18 @@ def find_root_finding(integrity: Box) -> str:
     return str(integrity.run("findings", "--json", "--kind", "root_suspended", expect=3).findings[0]["id"])
 
 
+def test_file_is_explained_by_the_number_of_its_finding(archive: Path, integrity: Box) -> None:
+    """As it is accepted; the time of the last reading that found it damaged stands beside that of the last good one."""
+    number = integrity.findings("findings", expect=1)[0]["id"]
+
+    said = integrity.run("explain", str(number), expect=1).stdout
+
+    assert f"{archive}/" in said.splitlines()[0]
+    assert "  not intact  last found so " in said
+    assert "there is none" in integrity.run("explain", "4711", expect=2).stderr
+    assert "there is no such file" in integrity.run("explain", archive / "typo", expect=2).stderr
+
+
 def test_explaining_a_folder_leads_to_its_findings(archive: Path, integrity: Box) -> None:
     """Neither a watched folder nor one in it is "not recorded"."""
     for folder in (archive, archive / "sub"):

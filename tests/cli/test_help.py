@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from integrity.cli.help import find_examples
-from integrity.cli.main import COMMANDS, TASKS, cli
+from integrity.cli.help import TASKS, find_examples
+from integrity.cli.main import COMMANDS, cli
 from integrity.cli.session import Session
 from support.cli import Box, make_environment
 

@@ -219,6 +219,30 @@ def test_older_version_beside_a_rotten_file(root: Path, copy: Path, integrity: B
     assert "do not back the file up" in str(stale["next_steps"])
 
 
+@pytest.mark.parametrize("ending", ["accepted", "restored by hand"])
+def test_advice_about_a_copy_does_not_outlive_the_damage(root: Path, copy: Path, integrity: Box, ending: str) -> None:
+    """Once the file is good again, nobody is kept from backing it up."""
+    (copy / NAME).unlink()
+    content = (root / NAME).read_bytes()
+    rot(root / NAME, MIB)
+    integrity.run("scrub", root, expect=1)
+    compare(integrity, root, "--with", copy, expect=1)
+    assert "do not back the file up" in step_about_copy(integrity)
+    if ending == "accepted":
+        integrity.run("accept", root / NAME, "--reason", "seen", expect=0)
+    else:
+        put(root / NAME, content)
+        age(root / NAME)
+        integrity.run("scrub", root)
+    assert "run the backup again" in step_about_copy(integrity)
+
+
+def step_about_copy(integrity: Box) -> str:
+    """Return the next steps of the finding that a copy lacks a file."""
+    (missing,) = [one for one in integrity.findings("findings", expect=1) if one["kind"] == "copy_missing"]
+    return str(missing["next_steps"])
+
+
 def test_silent_rewrite_and_good_copy(root: Path, copy: Path, integrity: Box) -> None:
     """Rewritten with the time put back: the copy has what was recorded."""
     flip(root / NAME, 7)

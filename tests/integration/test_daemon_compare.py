@@ -92,7 +92,10 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
         (mail,) = sink.received
         assert ": BACKUP of 1 file is damaged, original OK" in mail.mail["Subject"]
         assert f"in the copy copy0  {plant_path(root, 4)}\n" in mail.text
-        assert "overwrite the damaged backup (plain rsync skips it: use --checksum), then compare" in mail.text
+        assert (
+            "copy this one file over the damaged backup (plain rsync skips it: use --checksum), then compare"
+            in mail.text
+        )
         assert f"next:  {integrity.program} compare {plant_path(root, 4)} --with copy0\n" in mail.text
         assert f"<code>{plant_path(root, 4)}</code>" in mail.html
 

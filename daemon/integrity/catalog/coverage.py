@@ -36,6 +36,10 @@ class Age(StrEnum):
     UNCOVERED = "uncovered"  # with an open finding that explains it
 
 
+VERIFIED_AGES = frozenset({Age.DAY, Age.WEEK, Age.KEPT})
+"""Those of files that were verified in time, and are as they were recorded."""
+
+
 class AgeShare(NamedTuple):
     """The files of one age."""
 

@@ -32,12 +32,17 @@ def explain(session: Session, file: bytes) -> int:
     """
     Show everything known about a file: when it was verified, its findings, its copies.
 
+    FILE may be the number of a finding about it.
+
     Exits with 0 if the file is known and has no open finding, 1 if it has one, 2 if it is unknown.
     """
     with session.open_catalog(writes=False, parities=_LOOKED_UP) as catalog:
         from integrity.jobs.explain import explain as find_story
+        from integrity.jobs.explain import find_place
 
-        story = find_story(catalog, session.config, own_path(file))
+        is_number = file.isdigit() and not os.path.lexists(file)
+        place = find_place(catalog, int(file)) if is_number else own_path(file)
+        story = find_story(catalog, session.config, place)
     path = absolute(story.root, story.path)
     if not story.is_known:
         if session.has_met_damage:
@@ -49,6 +54,8 @@ def explain(session: Session, file: bytes) -> int:
                 f"{show_path(path)}: is a folder; name a file in it, or list the findings in it:"
                 f" {program.command('findings --path', path)}"
             )
+        if not os.path.lexists(path):
+            raise ConfigError(f"{show_path(path)}: there is no such file, and none is recorded")
         raise ConfigError(f"{show_path(path)}: is not recorded; record it: {program.command('scan', path)}")
     for line in describe_story(story, session.output):
         session.output.tell(line)

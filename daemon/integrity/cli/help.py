@@ -1,8 +1,19 @@
-"""What stands below the options in the help of a command: examples, and where the global options are listed."""
+"""What help says besides the options: questions of a new user, examples, and where the global options are listed."""
 
 from __future__ import annotations
 
 _ELSEWHERE = "Options of all commands, such as --json and -q: integrity --help"
+
+TASKS = (
+    ("Watch a folder or a new disk", "integrity scan FOLDER"),
+    ("Is it running? Is all well?", "integrity status"),
+    ("What was found?", "integrity findings"),
+    ("How bad is it, and what to do?", "integrity explain FILE"),
+    ("When was a file last checked?", "integrity explain FILE"),
+    ("Move to a new disk or NAS", "integrity root rebind --help"),
+    ("Stop it, for a while or for good", "integrity service --help"),
+)
+"""The questions of a new user, and what answers them."""
 
 
 def find_examples(epilog: str | None) -> list[str]:

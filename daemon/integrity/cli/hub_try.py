@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 _SET = "try"
 _TICK_S = 0.5
 _END_S = 30.0
+_TELL_NOBODY = '[alerts]\ncommand = ["true"]\n'
+_HUB = """
+catalog = "{home}/hub-catalog.db"
+[hub_server]
+listen = {listen}
+"""
 _BOX = """
 catalog = "{home}/catalog.db"
 [[root]]
@@ -79,8 +85,8 @@ def try_(session: Session, folders: Sequence[bytes], listen: str) -> int:
         processes = {"the hub": ending.enter_context(_run(home, f"{home}/hub.toml", "hub", "run"))}
         for box, root in zip(boxes, roots, strict=True):
             processes[box.name] = ending.enter_context(_run(f"{home}/{box.name}", box.config, "-q", "daemon"))
-            ask = f"{program.find_program()} --config {box.config} status"
-            session.output.say(f"{box.name} watches {show_path(root)}; ask it:  {ask}")
+            begin = f"{program.find_program()} --config {box.config}"
+            session.output.say(f"{box.name} watches {show_path(root)}; its commands begin with:  {begin}")
         session.output.say("The boxes record their files now, and report. Ctrl-C ends the trial.")
         while not stop.wait(_TICK_S):
             _require_running(processes)
@@ -110,7 +116,7 @@ def _set_up(home: str, listen: str, roots: Sequence[bytes]) -> list[TrialBox]:
     from integrity.hub.database import HubDatabase
     from integrity.hub.migrate import migrate
 
-    _write(f"{home}/hub.toml", f'catalog = "{home}/hub-catalog.db"\n[hub_server]\nlisten = {spell_toml(listen)}\n')
+    _write(f"{home}/hub.toml", _HUB.format(home=home, listen=spell_toml(listen)) + _TELL_NOBODY)
     database = HubDatabase.open(f"{home}/hub.db", any_revision=True)
     try:
         migrate(database)
@@ -121,7 +127,8 @@ def _set_up(home: str, listen: str, roots: Sequence[bytes]) -> list[TrialBox]:
             with database.transaction() as c:
                 _write(f"{home}/{box.name}/token", boxes.add_box(c, box.name, int(time.time())))
             folder = spell_toml(root)
-            _write(box.config, _BOX.format(home=f"{home}/{box.name}", folder=folder, set=_SET, listen=listen))
+            config = _BOX.format(home=f"{home}/{box.name}", folder=folder, set=_SET, listen=listen)
+            _write(box.config, config + _TELL_NOBODY)
             made.append(box)
     finally:
         database.close()

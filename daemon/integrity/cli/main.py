@@ -20,7 +20,7 @@ import click
 from integrity import program
 from integrity.cli.exitcodes import TABLE, ExitCode, code_for_error
 from integrity.cli.global_options import accept_behind, list_repeated, make_options
-from integrity.cli.help import find_examples
+from integrity.cli.help import TASKS, find_examples
 from integrity.cli.output import (
     Output,
     OutputError,
@@ -100,17 +100,6 @@ SECTIONS = {
 """The commands by what an owner wants, those first that are met first."""
 
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
-
-TASKS = (
-    ("Watch a folder or a new disk", "integrity scan FOLDER"),
-    ("Is it running? Is all well?", "integrity status"),
-    ("What was found?", "integrity findings"),
-    ("How bad is it, and what to do?", "integrity explain FILE"),
-    ("When was a file last checked?", "integrity explain FILE"),
-    ("Move to a new disk or NAS", "integrity root rebind --help"),
-    ("Stop the service", "integrity service uninstall"),
-)
-"""The questions of a new user, and what answers them."""
 
 
 class LazyGroup(click.Group):

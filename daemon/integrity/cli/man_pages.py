@@ -18,6 +18,7 @@ import click
 
 from integrity import __version__
 from integrity.cli.exitcodes import TABLE
+from integrity.cli.help import TASKS
 from integrity.config.definition import Config, ConfiguredCopy, ConfiguredRoot, RootSettings
 from integrity.config.load import key_of
 from integrity.config.sample import list_settings
@@ -113,6 +114,7 @@ def _write_program(
         *_section("Synopsis", [_synopsis("integrity", program, context)]),
         *_section("Description", _describe(_rest(program))),
         *_section("Options", _list_options(program, context)),
+        *_section("Questions and tasks", _list(TASKS)),
         *_section("Commands", list_of_commands),
         *_section("Exit status", _list_exit_codes()),
         *_section("Environment", _list((*own, *_VARIABLES))),

@@ -44,7 +44,10 @@ def manual(context: click.Context, topics: tuple[str, ...], man_pages: bytes | N
     pages = _find_pages()
     unknown = [topic for topic in topics if topic not in pages]
     if unknown:
-        raise ConfigError(f"there is no page {unknown[0]}; all pages:  {program.command('manual')}")
+        raise ConfigError(
+            f"there is no page {unknown[0]}; all pages:  {program.command('manual')}; what owners ask:"
+            f"  {program.command('manual faq')}"
+        )
     if not topics:
         width = max(map(len, pages))
         for name, page in pages.items():

@@ -205,10 +205,13 @@ def _join(phase: str, facts: Sequence[str]) -> str:
 def _choose_facts(progress: Progress, time_left: TimeLeft) -> Iterator[list[str]]:
     """List what can be said, then less and less of it."""
     files, size = progress.files_total, progress.bytes_total
+    # What is read again to be certain is no more than there is.
+    files_done = progress.files_done if files is None else min(progress.files_done, files)
+    bytes_done = progress.bytes_done if size is None else min(progress.bytes_done, size)
     facts = {
         "share": _say_share(progress),
-        "files": f"{progress.files_done:,} files" if files is None else f"{progress.files_done:,} of {files:,} files",
-        "size": format_size(progress.bytes_done) + ("" if size is None else f" of {format_size(size)}"),
+        "files": f"{files_done:,} files" if files is None else f"{files_done:,} of {files:,} files",
+        "size": format_size(bytes_done) + ("" if size is None else f" of {format_size(size)}"),
         "rate": _say_rate(time_left.bytes_per_s),
         "left": _say_time_left(progress, time_left),
     }

@@ -74,19 +74,15 @@ def repair(
     from integrity.jobs.repair.run import RepairOptions
 
     options = RepairOptions(applies=applies, discards=discards)
-    summary, plans, done = _run(session, files, copies, endpoint, options)
-    for plan in plans:
-        _print_plan(session.output, plan, applies=applies)
-    for one in done:
-        _print_repaired(session.output, one)
+    summary = _run(session, files, copies, endpoint, options)
     _print_end(session.output, summary, files, copies, endpoint, applies=applies)
     return _find_code(summary)
 
 
 def _run(
     session: Session, files: tuple[bytes, ...], copies: tuple[str, ...], endpoint: str | None, options: RepairOptions
-) -> tuple[RepairSummary, list[FilePlan], list[RepairedFile]]:
-    """Plan, and repair if the options ask for it; plans and repaired files are kept, to be printed below the notes."""
+) -> RepairSummary:
+    """Plan, and repair if the options ask for it; print the plans, then what was repaired, then what came of that."""
     from integrity.cli.console import ConsoleReport
     from integrity.cli.daemon_client import borrowing
     from integrity.cli.progress import open_progress
@@ -117,8 +113,12 @@ def _run(
                 summary = repair(context, wanted, options, report_plan, report_repaired)
         finally:
             progress.close()
+        for plan in plans:
+            _print_plan(output, plan, applies=options.applies)
+        for one in done:
+            _print_repaired(output, one)
         report.show()
-    return summary, plans, done
+    return summary
 
 
 def _find_code(summary: RepairSummary) -> ExitCode:

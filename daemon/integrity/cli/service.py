@@ -42,7 +42,8 @@ def service() -> None:
     """
     Install, uninstall, or show the systemd units.
 
-    To stop the service for a while: systemctl stop integrity. To stop it for good: integrity service uninstall.
+    To stop the service for a while: systemctl stop integrity; one folder only: integrity root pause. To stop it for
+    good: integrity service uninstall.
     """
 
 

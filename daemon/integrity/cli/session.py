@@ -247,7 +247,8 @@ def _say_missing(path: bytes, backups: Sequence[bytes]) -> str:
             " backups away"
         )
     return (
-        f"no catalog at {show_path(path)}: nothing has been recorded yet; start with: {program.command('scan FOLDER')}"
+        f"no catalog at {show_path(path)}: nothing has been recorded yet; start with: {program.command('scan FOLDER')}."
+        f" If you recorded it elsewhere, bring that catalog: {program.command('catalog restore FOLDER')}"
     )
 
 

@@ -111,7 +111,7 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
         for line in describe_copy(copy, live, output):
             show(line)
         output.give("copy", copy_object(copy, live))
-    for line in _describe_rest(found, live):
+    for line in _describe_rest(found, live, is_verbose=output.verbosity > 0):
         show(line)
     for line in describe_alerts(found.alerts, live, session.config_place):
         show(line)
@@ -129,11 +129,11 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
     return code
 
 
-def _describe_rest(found: Status, live: ServiceView) -> Iterator[str]:
+def _describe_rest(found: Status, live: ServiceView, *, is_verbose: bool) -> Iterator[str]:
     """Write what concerns all roots, and hints."""
     from integrity.views.text import describe_core
 
-    if any(one.settings.builtin_excludes for one in found.roots):
+    if is_verbose and any(one.settings.builtin_excludes for one in found.roots):
         yield f"Built-in list of excluded names: {' '.join(found.builtin_excludes)}"
     yield f"Hash core: {describe_core()}"
     yield from describe_service(live)

@@ -64,6 +64,11 @@ class HubDatabase:
             HubDatabaseError: it is missing, of another version, or no PostgreSQL that the hub can use.
             HubDatabaseAway: it does not answer.
         """
+        if not any_revision and url.startswith("/") and os.path.isdir(os.path.dirname(url)) and not os.path.exists(url):
+            raise HubDatabaseError(
+                f"{show_path(os.fsencode(url))}: there is no database of a hub here yet; the hub makes it:"
+                f" {program.command('hub run')}"
+            )
         database = cls(_make_engine(url))
         try:
             with database.read() as c:

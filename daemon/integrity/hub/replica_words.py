@@ -231,6 +231,8 @@ class SetWords:
         if vote.ruling.advice is ReplicaAdvice.VERIFY_HERE:
             name = printable(self.members[index].box_name)
             text += f" {name} has not verified its content since it was recorded: verify it there first."
+        elif judged.kind is HubFindingKind.REPLICA_DIFFERS:
+            text += f" {_advise_undecided([views[at] for at in mine])}"
         return text
 
     def _find_majority(self, views: Sequence[ReplicaView], mine: Sequence[int]) -> str:
@@ -287,6 +289,14 @@ def join_names(names: Sequence[str]) -> str:
     if len(names) > _NAMES_SHOWN:
         return f"{', '.join(shown)} and {len(names) - _NAMES_SHOWN:,} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _advise_undecided(views: Sequence[ReplicaView]) -> str:
+    """Return what a person can do where neither records nor times say which content is right."""
+    look = "open the files, and copy the right one over the others"
+    if len({(one.version.size_bytes, one.mtime_ns) for one in views if one.version is not None}) == 1:
+        return f"Sizes and times are equal, so one was probably damaged before it was recorded: {look}."
+    return f"Nothing tells which is right: {look}."
 
 
 def _is_undecided(vote: MemberVote) -> bool:

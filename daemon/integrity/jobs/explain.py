@@ -13,9 +13,10 @@ from integrity.catalog.rows import FileRecord
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.config import Config
 from integrity.config.copy_urls import hide_secrets
+from integrity.errors import CatalogError, ConfigError
 from integrity.jobs.compare.source import find_known_sources
 from integrity.jobs.targets import Target, find_target
-from integrity.model import BaselineReason, Finding, FindingState, RootId
+from integrity.model import BaselineReason, Finding, FindingId, FindingState, RootId
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
@@ -111,6 +112,21 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             block_size_bytes=config.settings_for(target.root.path).block_size_bytes,
             imported_from=manifest,
         )
+
+
+def find_place(catalog: Catalog, number: int) -> bytes:
+    """
+    Return the absolute path of the file or folder that a finding is about.
+
+    Raises:
+        ConfigError: there is no such finding.
+    """
+    with catalog.read() as connection:
+        try:
+            one = findings.get_finding(connection, FindingId(number))
+        except CatalogError as error:
+            raise ConfigError(str(error)) from error
+    return absolute(one.root, one.path)
 
 
 def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileRecord | None) -> tuple[FileCopy, ...]:

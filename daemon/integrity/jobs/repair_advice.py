@@ -47,20 +47,25 @@ _VOTES = {kind: vote for vote, kind in KINDS_OF_VOTES.items() if kind in ENDED_B
 """The comparison result behind each kind of finding on a copy."""
 
 
-def renew_copy_advice(connection: Connection, root: bytes, path: bytes, file_id: FileId) -> None:
+def renew_copy_advice(
+    connection: Connection, root: bytes, path: bytes, file_id: FileId, *, is_other_content: bool = False
+) -> None:
     """
-    Replace the advice of open findings on a repaired file's copies by the advice for an intact file.
+    Replace the advice of open findings on a file's copies by the advice for an intact file.
 
-    The old advice ("do not back it up", "put its blocks back first") is wrong once the file is repaired.
+    The old advice ("do not back it up", "put its blocks back first") is wrong once the file is good again: repaired,
+    restored by hand, or accepted as it is.
 
     Args:
         connection: in a transaction.
         root: absolute path of the root.
         path: relative to the root.
+        is_other_content: the record was replaced after the copies were compared with it.
     """
     for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
         if one.copy and one.kind in _VOTES:
-            found = arbitrate(Judgement(Verdict.INTACT), _VOTES[one.kind])
+            vote = CopyVote.OLDER if is_other_content else _VOTES[one.kind]
+            found = arbitrate(Judgement(Verdict.INTACT), vote)
             places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(one.copy)}
             command = None if found.command is None else found.command.format(**places)
             findings.set_step(connection, [one.id], found.words, command)

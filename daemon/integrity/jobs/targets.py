@@ -50,9 +50,10 @@ def find_target(connection: Connection, path: bytes) -> Target:
     roots = find_roots(connection)
     target = _find_replaced(connection, roots, path) or _match(roots, os.path.realpath(path))
     if target is None:
-        raise ConfigError(
-            f"{show_path(path)}: lies in no recorded folder; record it with: {program.command('scan', path)}"
-        )
+        where = f"{show_path(path)}: lies in no recorded folder"
+        if not os.path.lexists(path):
+            raise ConfigError(f"{where}, and there is no such file or folder")
+        raise ConfigError(f"{where}; record it with: {program.command('scan', path)}")
     return target
 
 

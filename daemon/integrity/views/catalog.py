@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
+from integrity.catalog.own_files import backup_name
 from integrity.config import format_duration, format_size
 from integrity.errors import show_path
 from integrity.paths import path_fields
@@ -45,7 +47,7 @@ def describe_stats(path: bytes, stats: Stats, backups: list[BackupFile], now: in
         yield f"             {format_size(stats.free_bytes):>8}  free, and used again before the file grows"
     yield f"  growth     {_describe_growth(stats, backups, now)}"
     yield f"  made       {local_time(stats.created_at)}, {format_duration(max(0, now - stats.created_at))} ago"
-    yield f"  backup     {_describe_backup(stats, backups, now)}"
+    yield f"  backup     {_describe_backup(path, stats, backups, now)}"
 
 
 def find_shares(stats: Stats) -> dict[str, int]:
@@ -74,14 +76,17 @@ def _describe_growth(stats: Stats, backups: list[BackupFile], now: int) -> str:
     return f"{change}, since the backup of {local_time(oldest.made_at)} ({format_size(oldest.size_bytes)})"
 
 
-def _describe_backup(stats: Stats, backups: list[BackupFile], now: int) -> str:
+def _describe_backup(path: bytes, stats: Stats, backups: list[BackupFile], now: int) -> str:
     make = program.command("catalog backup FOLDER")
     if stats.last_backup_at is None:
         return f"none yet; make one, best on another disk:  {make}"
     age = f"{local_time(stats.last_backup_at)}, {format_duration(max(0, now - stats.last_backup_at))} ago"
-    if not backups:
-        return f"{age}, but it is not in the configured folder any more"
-    return f"{age}: {show_path(backups[-1].path)}"
+    name = backup_name(path, stats.last_backup_at)
+    for one in backups:
+        if os.path.basename(one.path) == name:
+            return f"{age}: {show_path(one.path)}"
+    others = f"; the newest there: {show_path(backups[-1].path)}" if backups else ""
+    return f"{age}, but it is not in the configured folder (any more){others}"
 
 
 def describe_tables(stats: Stats) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.config import format_size, spell_size
 from integrity.errors import printable, show_path
+from integrity.kinds import REPAIRABLE
 from integrity.model import BaselineReason
 from integrity.paths import absolute, path_fields
 from integrity.verdict import CopyVote
@@ -45,6 +46,9 @@ def describe_file(story: FileStory) -> Iterator[str]:
         yield "  not recorded (any longer)"
     else:
         yield from _describe_record(story.record)
+    damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
+    if damaged_at:
+        yield f"  not intact  last found so {local_time(max(damaged_at))}"
     if story.imported_from is not None:
         yield f"  manifest    it was equal to what {printable(story.imported_from)} says of it"
     if story.candidate is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
+from integrity.catalog.coverage import VERIFIED_AGES
 from integrity.config import format_duration, format_size, spell_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -134,11 +135,20 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
         text = f"{overdue}: the folder is {one.root.state.value}"
     else:
         age = format_duration(max(0, round(time.time()) - covered.oldest_at))
-        text = f"all files within the last {promise} (oldest: {age} ago); next check due {local_time(one.due_at)}"
+        text = f"{_describe_verified(one, promise)} (oldest: {age} ago); next check due {local_time(one.due_at)}"
     if covered.never_verified_files:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
         text += f"; {size} not read again since they were recorded"
     return text
+
+
+def _describe_verified(one: RootStatus, promise: str) -> str:
+    """Say how many files were verified in time, or that none was read again yet."""
+    verified = sum(share.files for share in one.coverage.ages if share.age in VERIFIED_AGES)
+    if not verified:
+        return "none yet"
+    which = "all files" if verified == one.coverage.files else f"{verified:,} of {count(one.coverage.files, 'file')}"
+    return f"{which} within the last {promise}"
 
 
 def _about(seconds: float) -> str:

@@ -40,6 +40,7 @@ from integrity.hashing.digests import FileHasher, have_equal_digests, is_very_sp
 from integrity.jobs.judge.inodes import leads_to
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.presence import may_be_there
+from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.targets import Target, find_target
 from integrity.kinds import POSSIBLE_DAMAGE, REPAIRABLE
 from integrity.model import (
@@ -384,6 +385,7 @@ def _take_reading(
         boot_id=ensure_mounts(connection, context.boot_uuid, (), now),
         note=reason,
     )
+    renew_copy_advice(connection, root.path, record.path, record.id, is_other_content=True)
     return _resolve(connection, root.id, record.path, reason, now)
 
 
@@ -420,6 +422,7 @@ def _take_candidate(context: Context, connection: Connection, root: RootRecord, 
     )
     if is_promoted:
         stays = _STAYS if candidate.state is CandidateState.HELD else frozenset[FindingKind]()
+        renew_copy_advice(connection, root.path, candidate.path, file_id, is_other_content=True)
         _resolve(connection, root.id, candidate.path, reason, now, without=stays)
     return is_promoted
 

@@ -37,6 +37,7 @@ from integrity.jobs.judge.failures import Failures
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.judge.mismatches import Mismatches
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
+from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.report import NoteKind
 from integrity.kinds import ENDED_BY_GOOD_READING
 from integrity.model import BaselineReason, FileId, Policy, ReadHow, Reading, Tally, Witness
@@ -312,6 +313,7 @@ class Assessor:
                 now=self._run.now(),
             )
             candidates.discard(connection, record.id)
+            renew_copy_advice(connection, self._run.root.path, record.path, record.id)
         self.account.open_paths.discard(record.path)
         self._run.note_resolved(ended)
 
