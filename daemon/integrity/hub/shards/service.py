@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _MOST_FOLDERS = 5_000_000
 _LONGEST_NAME = 200
 _LONGEST_SETTINGS = 1 << 20
+_PART_BYTES = 1 << 20
+"""Of a catalog, in an answer: 64 calls at once may wait for slow boxes."""
+
 _BEATS = 4
 """A worker renews its lease so many times in the time of the lease."""
 
@@ -141,9 +144,9 @@ class ShardHub:
             workers.renew(c, worker, done_bytes, self._now())
         return {}
 
-    def find_catalog(self, call: HeldJob) -> bytes:
+    def read_catalog(self, call: HeldJob, offset: int) -> bytes:
         """
-        Return the path of the stored catalog of a shard that a worker has.
+        Return a part of the stored catalog of a shard that a worker has; an empty one is behind its end.
 
         Raises:
             ShardRefused: it does not have it, or there is no catalog.
@@ -153,7 +156,9 @@ class ShardHub:
             digest = c.execute(sa.select(shard.c.digest).where(shard.c.id == job.shard_id)).scalar()
         if digest is None or not self.store.has(digest):
             raise ShardRefused("no_catalog", f"the store of the hub has no catalog of shard {job.shard_id}")
-        return self.store.path_of(digest)
+        with open(self.store.path_of(digest), "rb") as file:
+            file.seek(offset)
+            return file.read(_PART_BYTES)
 
     def receive(self, call: HeldJob, digest: str, offset: int, size: int, data: bytes) -> JsonObject:
         """

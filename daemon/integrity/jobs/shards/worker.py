@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.catalog.connection import Catalog
 from integrity.config import read_seal_key
-from integrity.errors import AppError, ConfigError, RootSuspended
+from integrity.errors import AppError, ConfigError, HubAway, HubError, RootSuspended
 from integrity.files.open_beneath import open_root
 from integrity.files.span import UNLIMITED, Pace
 from integrity.hashing.engine import STALL_S
@@ -26,7 +26,7 @@ from integrity.jobs.context import Context
 from integrity.jobs.open_root import make_excludes
 from integrity.jobs.report import Stop
 from integrity.jobs.shards import local_copy
-from integrity.jobs.shards.client import HubAway, HubRefusal, ShardClient
+from integrity.jobs.shards.client import ShardClient
 from integrity.jobs.shards.lease import Lease
 from integrity.jobs.shards.messages import (
     MOST_FINDINGS,
@@ -42,6 +42,7 @@ from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_f
 from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.visit import Visited, visit
 from integrity.jobs.shards.work_folder import make_work_folder
+from integrity.reporting.client import HubClient
 from integrity.reporting.protocol import MOST_BODY_BYTES, VERSION, JsonObject, encode, encode_lines
 from integrity.reporting.token import load_token
 
@@ -116,7 +117,7 @@ class ShardWorker:
         Work until nothing is due or the stop is set; return how many seconds later something may be due.
 
         Raises:
-            HubRefusal: the hub does not let this worker work on the tree; the message says why.
+            HubError: the hub does not let this worker work on the tree; the message says why.
             RootSuspended: the tree is not mounted here.
         """
         with make_work_folder(self._settings.folder) as folder:
@@ -127,7 +128,7 @@ class ShardWorker:
                     if self._stop.is_set():
                         break  # what it has done since the last stored version is done again by another worker
                     raise
-                except HubRefusal as refusal:
+                except HubError as refusal:
                     if refusal.code != "not_yours":
                         raise
                     self._worker = 0  # the hub forgot this worker: come again
@@ -160,20 +161,20 @@ class ShardWorker:
 
     def _do(self, task: ShardTask, beat_s: float, folder: bytes) -> None:
         """Do a job while renewing its lease; give it back if it can't be done."""
-        lease = Lease(self._client.copy(), self._worker, task.job, beat_s, self._settings.quiet_s)
+        lease = Lease(self._client.hub.copy(), self._worker, task.job, beat_s, self._settings.quiet_s)
         try:
             with lease.held(self._stop):
                 if task.shard is None:
                     self._survey(task, lease, folder)
                 else:
                     self._visit(task, lease, folder)
-        except HubRefusal as refusal:
-            _log.warning("shard_lost tree=%s shard=%s: %s", self._root.shared, task.shard, refusal)
         except HubAway:
             raise
+        except HubError as refusal:
+            _log.warning("shard_lost tree=%s shard=%s: %s", self._root.shared, task.shard, refusal)
         except (AppError, OSError) as error:  # OSError: no space for the local copy, say
             _log.error("shard_failed tree=%s shard=%s: %s", self._root.shared, task.shard, error)
-            with suppress(HubRefusal):  # it lost the shard meanwhile
+            with suppress(HubError):  # it lost the shard meanwhile
                 self._call("release", {"job": task.job, "trouble": str(error)})
             if isinstance(error, RootSuspended):
                 raise
@@ -188,7 +189,7 @@ class ShardWorker:
         finally:
             os.close(fd)
         if not lease.is_over():
-            digest = self._store_lines(write_survey(folders), task, folder)
+            digest = self._store_lines(write_survey(folders), task, lease, folder)
             lease.is_ending = True
             self._call("survey", {"job": task.job, "digest": digest})
 
@@ -204,8 +205,10 @@ class ShardWorker:
                     return
                 local_copy.export(catalog, path + b".out", context.boot_uuid, context.now())
             lease.made_progress()
-            digest = self._store(pack_file(path + b".out"), task)
-            survey = None if done.folders is None else self._store_lines(write_survey(done.folders), task, folder)
+            digest = self._store(pack_file(path + b".out"), task, lease)
+            survey = None
+            if done.folders is not None:
+                survey = self._store_lines(write_survey(done.folders), task, lease, folder)
             lease.is_ending = True
             self._finish(task, done, digest, survey)
         finally:
@@ -219,9 +222,8 @@ class ShardWorker:
                 yield catalog
             return
         with open(path + b".in", "w+b") as file:
-            body = {"protocol": VERSION, "worker": self._worker, "job": task.job}
-            self._client.receive_file("fetch", encode(body), file, most_bytes=MOST_PACKED_BYTES)
-            lease.made_progress()
+            body: JsonObject = {"protocol": VERSION, "worker": self._worker, "job": task.job}
+            self._client.receive_file("fetch", body, file, lease.made_progress, most_bytes=MOST_PACKED_BYTES)
             unpack_file(file, path, task.digest)
         with Catalog.open(path, writes=True, seal_key=key) as catalog:
             local_copy.require_inside(catalog)
@@ -240,18 +242,18 @@ class ShardWorker:
             makes_backups=False,
         )
 
-    def _store(self, packed: bytes, task: ShardTask) -> str:
+    def _store(self, packed: bytes, task: ShardTask, lease: Lease) -> str:
         """Send a packed file to the hub's store; return its digest."""
         with open(packed, "rb") as file:
             digest = digest_file(file)
             header = {"protocol": VERSION, "worker": self._worker, "job": task.job, "digest": digest}
-            self._client.send_file("store", header, file)
+            self._client.send_file("store", header, file, lease.made_progress)
         return digest
 
-    def _store_lines(self, lines: Iterator[bytes], task: ShardTask, folder: bytes) -> str:
+    def _store_lines(self, lines: Iterator[bytes], task: ShardTask, lease: Lease, folder: bytes) -> str:
         path = pack_lines(lines, os.path.join(folder, b"survey"))
         try:
-            return self._store(path, task)
+            return self._store(path, task, lease)
         finally:
             os.unlink(path)
 
@@ -305,7 +307,7 @@ def make_worker(
     if not config.hub.url:
         raise ConfigError(f"no hub is configured, which shares the work; run: {program.command('hub join URL')}")
     token = load_token(config.hub.token_file)
-    client = ShardClient(config.hub.url, token, certificate=config.hub.certificate, wait=stop.wait)
+    client = ShardClient(HubClient(config.hub.url, token, certificate=config.hub.certificate), stop.wait)
     return ShardWorker(client, config, root, settings, write_finding, stop)
 
 
