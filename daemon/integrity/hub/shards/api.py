@@ -48,6 +48,7 @@ class ShardApi:
         calls: dict[str, ShardAnswer] = {
             "join": lambda hub, call: hub.join(call.reporter.box_id, _read(call)),
             "take": lambda hub, call: hub.take(call.reporter.box_id, _read(call)),
+            "look": lambda hub, call: hub.look(call.reporter.box_id, _read(call)),
             "beat": _beat,
             "fetch": _fetch,
             "survey": _survey,
@@ -89,9 +90,10 @@ def _beat(hub: ShardHub, call: BoxCall) -> JsonObject:
 
 
 def _fetch(hub: ShardHub, call: BoxCall) -> bytes:
-    """Send a part of the stored catalog of a shard; an empty one is behind its end."""
+    """Send a part of a stored catalog; an empty one is behind its end."""
     body = _read(call)
-    return hub.read_catalog(HeldJob.read(call.reporter.box_id, body), read_number(body, "offset"))
+    worker, offset = read_number(body, "worker"), read_number(body, "offset")
+    return hub.read_catalog(call.reporter.box_id, worker, _read_digest(body), offset)
 
 
 def _survey(hub: ShardHub, call: BoxCall) -> JsonObject:

@@ -91,10 +91,10 @@ class ShardClient:
             try:
                 return exchange()
             except HubAway as error:
-                if wait_s == _FIRST_WAIT_S:
-                    _log.warning("hub_away: %s; asking again until it answers", error)
                 # Many workers come back after the same outage: they must not do so in step.
                 asked_s = min(max(wait_s, error.retry_after_s or 0), _LONGEST_WAIT_S)
                 if self._wait(asked_s * (0.5 + random.random())):  # noqa: S311 - no secret
                     raise
+                if wait_s == _FIRST_WAIT_S:
+                    _log.warning("hub_away: %s; it is asked again until it answers", error)
             wait_s *= 2

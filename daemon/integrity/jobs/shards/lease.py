@@ -38,7 +38,7 @@ class Lease:
         quiet_s: without progress for so long, it is not renewed.
 
     Attributes:
-        stop: set when the work should end: the worker is stopped, or the lease was lost.
+        stop: set when the work should end: the worker is stopped, a command waits, or the lease was lost.
         is_lost: another worker has the job.
         is_ending: the result is being sent. It ends the job, so a refused renewal means nothing any more.
     """
@@ -121,7 +121,8 @@ class Lease:
     def _renew(self) -> None:
         body = {"protocol": VERSION, "worker": self._worker, "job": self._job, "done_bytes": self._done_bytes}
         try:
-            self._client.call("shards/beat", encode(body))
+            if self._client.call("shards/beat", encode(body)).get("is_wanted") is True:
+                self.stop.set()  # a command waits for the shard; another visit goes on later
         except HubAway as error:
             _log.info("lease_not_renewed: %s", error)  # the next one may be in time
         except HubError as refusal:
