@@ -178,8 +178,13 @@ class ShardRig:
         self.hub.kill()
         self.hub.wait(30)
 
-    def make_config(self) -> Path:
-        """Add a box and return its configuration."""
+    @property
+    def hub_url(self) -> str:
+        """URL of the hub."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def make_config(self, url: str = "") -> Path:
+        """Add a box and return its configuration. ``url``: of what is between it and the hub."""
         self._configs += 1
         folder = self.folder / f"box{self._configs}"
         folder.mkdir()
@@ -189,7 +194,7 @@ class ShardRig:
         (folder / "token").chmod(0o600)
         config = folder / "integrity.toml"
         config.write_text(
-            f'catalog = "{folder}/catalog.db"\n[hub]\nurl = "http://127.0.0.1:{self._port}"\n'
+            f'catalog = "{folder}/catalog.db"\n[hub]\nurl = "{url or self.hub_url}"\n'
             f'token_file = "{folder}/token"\n[[root]]\npath = "{self.tree}"\nshared = "archive"\n'
             f'policy = "{self._policy}"\nverify_every = "{self._verify_every}"\n'
         )
