@@ -21,6 +21,7 @@ Every message names the path, the operation and the remedy: the command line pri
     │   └── ReadInterrupted     the job was asked to stop before the file was read
     ├── ChannelError            an alert could not be sent
     ├── HubError                a hub was not reached, or did not take a report
+    │   └── HubAway             it was not reached, or was busy; try again
     ├── ProtocolError           a box or a hub sent what the report protocol does not allow
     ├── HubDatabaseError        the hub's database can't be used: missing, of another version, damaged
     │   └── HubDatabaseAway     it does not answer now, or was busy; try again
@@ -176,6 +177,10 @@ class HubError(AppError):
         self.status = status
         self.code = code
         self.retry_after_s = retry_after_s
+
+
+class HubAway(HubError):
+    """Say that the hub was not reached, or is busy: the same call may work later."""
 
 
 class ProtocolError(AppError):

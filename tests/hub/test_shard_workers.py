@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +38,7 @@ def test_workers_record_and_find_what_one_box_does(shards_url: str, tmp_path: Pa
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
         configs = [rig.make_config(), rig.make_config()]
         began_at = int(time.time())
-        _work_until_read(rig, configs, began_at)
+        rig.work_until_read(configs, began_at)
         recorded, shards = rig.read_shards(), len(rig.shards())
         assert alone.read() == recorded
         assert 241 == len(recorded.files)
@@ -50,7 +49,7 @@ def test_workers_record_and_find_what_one_box_does(shards_url: str, tmp_path: Pa
         (tree / "g2" / "folder 2" / "file 2").write_bytes(b"honestly changed")
         (tree / "new").mkdir()
         (tree / "new" / "file").write_bytes(b"new")
-        _work_until_read(rig, configs, int(time.time()) + 1)
+        rig.work_until_read(configs, int(time.time()) + 1)
 
         after = rig.read_shards()
         assert alone.read() == after
@@ -92,12 +91,12 @@ def test_many_kills_lose_and_double_nothing(shards_url: str, tmp_path: Path, tre
     alone.read()
     chance = random.Random(seed)
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        _work_until_read(rig, [rig.make_config(), rig.make_config()], int(time.time()))
+        rig.work_until_read([rig.make_config(), rig.make_config()], int(time.time()))
         damage(tree / "g0" / "folder 3" / "file 7")
         make_tree(tree / f"new {seed}", 3, 20)
         last = kill_at_random(rig, chance, workers=4, kills=50, most_wait_s=5)
         wait_until(lambda: rig.has_read_since(last), f"all shards to be read\n{rig.log}", timeout_s=600, every_s=0.1)
-        _stop(rig.workers)
+        rig.stop_workers()
         recorded = rig.read_shards()
 
     alone.read()
@@ -132,15 +131,15 @@ def test_shard_that_grew_is_cut_and_keeps_what_is_known(shards_url: str, tmp_pat
     alone = OneBox(tmp_path / "alone", tree)
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
         configs = [rig.make_config(), rig.make_config()]
-        _work_until_read(rig, configs, int(time.time()))
+        rig.work_until_read(configs, int(time.time()))
         assert rig.read_shards() == alone.read()
         damage(tree / "g0" / "folder 3" / "file 7")
-        _work_until_read(rig, configs, int(time.time()) + 1)
+        rig.work_until_read(configs, int(time.time()) + 1)
         before = len(rig.shards())
         for number in range(10):
             make_tree(tree / "g0" / "folder 3" / f"new {number}", 1, 30)
-        _work_until_read(rig, configs, int(time.time()) + 1)
-        _work_until_read(rig, configs, int(time.time()) + 1)
+        rig.work_until_read(configs, int(time.time()) + 1)
+        rig.work_until_read(configs, int(time.time()) + 1)
         cut, recorded = len(rig.shards()), rig.read_shards()
 
     assert cut >= before + 5
@@ -152,7 +151,8 @@ def test_shard_that_grew_is_cut_and_keeps_what_is_known(shards_url: str, tmp_pat
 def test_tree_that_changes_while_it_is_surveyed_and_read(shards_url: str, tmp_path: Path, tree: Path) -> None:
     """Folders that come and go meanwhile are recorded in the end as one box alone records them."""
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        workers = [rig.start_worker() for _ in range(2)]
+        for _ in range(2):
+            rig.start_worker()
         for number in range(30):
             make_tree(tree / f"came {number}", 1, 5)
             if number >= 10:
@@ -162,7 +162,7 @@ def test_tree_that_changes_while_it_is_surveyed_and_read(shards_url: str, tmp_pa
             rig.pause(0.2)
         since = int(time.time()) + 1
         wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", every_s=0.1)
-        _stop(workers)
+        rig.stop_workers()
         recorded = rig.read_shards()
 
     assert OneBox(tmp_path / "alone", tree).read().files == recorded.files
@@ -171,7 +171,7 @@ def test_tree_that_changes_while_it_is_surveyed_and_read(shards_url: str, tmp_pa
 def test_worker_before_another_folder_gets_no_work(shards_url: str, tmp_path: Path, tree: Path) -> None:
     """A machine on which the tree is not mounted stores nothing, and its owner reads why."""
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        _work_until_read(rig, [rig.make_config()], int(time.time()))
+        rig.work_until_read([rig.make_config()], int(time.time()))
         recorded = rig.read_shards()
         config = rig.make_config()
         (tmp_path / "not mounted").mkdir()
@@ -181,15 +181,3 @@ def test_worker_before_another_folder_gets_no_work(shards_url: str, tmp_path: Pa
         assert worker.wait(60) != 0
         assert "mount the same file system" in rig.log
         assert recorded == rig.read_shards()
-
-
-def _stop(workers: list[subprocess.Popen[bytes]]) -> None:
-    for worker in workers:
-        worker.send_signal(signal.SIGTERM)
-        worker.wait(60)
-
-
-def _work_until_read(rig: ShardRig, configs: list[Path], since: int) -> None:
-    workers = [rig.start_worker(config) for config in configs]
-    wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=200, every_s=0.1)
-    _stop(workers)

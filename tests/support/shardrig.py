@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -21,9 +22,12 @@ import zstandard
 from integrity.catalog import findings, roots
 from integrity.catalog.connection import Catalog
 from integrity.config import load_config
+from integrity.files.scope import find_parents
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
-from integrity.hub.shards.schema import shard, shared_tree
+from integrity.hub.findings import find_findings
+from integrity.hub.schema import finding
+from integrity.hub.shards.schema import shard, shard_folder, shared_tree
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub
 from support.jobs import open_context
@@ -124,6 +128,7 @@ class ShardRig:
         self.hub: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
         self._configs = 0
+        self._rounds: dict[tuple[int, int], int] = {}
 
     def __enter__(self) -> ShardRig:
         self.folder.mkdir()
@@ -173,8 +178,13 @@ class ShardRig:
         self.hub.kill()
         self.hub.wait(30)
 
-    def make_config(self) -> Path:
-        """Add a box and return its configuration."""
+    @property
+    def hub_url(self) -> str:
+        """URL of the hub."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def make_config(self, url: str = "") -> Path:
+        """Add a box and return its configuration. ``url``: of what is between it and the hub."""
         self._configs += 1
         folder = self.folder / f"box{self._configs}"
         folder.mkdir()
@@ -184,7 +194,7 @@ class ShardRig:
         (folder / "token").chmod(0o600)
         config = folder / "integrity.toml"
         config.write_text(
-            f'catalog = "{folder}/catalog.db"\n[hub]\nurl = "http://127.0.0.1:{self._port}"\n'
+            f'catalog = "{folder}/catalog.db"\n[hub]\nurl = "{url or self.hub_url}"\n'
             f'token_file = "{folder}/token"\n[[root]]\npath = "{self.tree}"\nshared = "archive"\n'
             f'policy = "{self._policy}"\nverify_every = "{self._verify_every}"\n'
         )
@@ -196,6 +206,36 @@ class ShardRig:
         worker = self._spawn(config.parent.name, config, "hub", "work", "--jobs", "1", "--keep-on", *options)
         self.workers.append(worker)
         return worker
+
+    def run(self, config: Path, *command: object) -> subprocess.CompletedProcess[str]:
+        """Run a command on a box."""
+        return subprocess.run(
+            [sys.executable, "-m", "integrity", "--config", str(config), *map(str, command)],
+            env={**os.environ, "COLUMNS": "200"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def stop_workers(self) -> None:
+        """End all workers in order: they store what they did."""
+        for worker in self.workers:
+            worker.send_signal(signal.SIGTERM)
+        for worker in self.workers:
+            worker.wait(60)
+
+    def work_until_read(self, configs: Sequence[Path], since: int) -> None:
+        """Let workers read every shard, in a round that begins at or after this time."""
+        for config in configs:
+            self.start_worker(config)
+        wait_until(lambda: self.has_read_since(since), f"all shards to be read\n{self.log}", timeout_s=200, every_s=0.1)
+        self.stop_workers()
+
+    def find_damaged(self) -> set[bytes]:
+        """Return the files about which the hub has an unresolved finding."""
+        with self.database.read() as c:
+            return {one.path for one in find_findings(c, finding.c.resolved_at.is_(None)) if one.path}
 
     def start_service(self, config: Path) -> subprocess.Popen[bytes]:
         """Start the service of a box, with an open window."""
@@ -230,16 +270,33 @@ class ShardRig:
             query = sa.text("SELECT args FROM procrastinate_jobs WHERE status = 'doing' AND args ? 'shard'")
             return {int(row.args["shard"]) for row in c.execute(query)}
 
+    def find_shard(self, folder: bytes) -> int:
+        """Return the shard of a folder."""
+        with self.database.read() as c:
+            rows = c.execute(sa.select(shard_folder.c.path, shard_folder.c.shard_id)).all()
+        above = {folder, *find_parents(folder)}
+        return int(max((len(path), owner) for path, owner in rows if path in above)[1])
+
     def is_surveyed(self) -> bool:
         """Return whether the tree was cut."""
         with self.database.read() as c:
             return c.execute(sa.select(shared_tree.c.surveyed_at)).scalar() is not None
 
     def has_read_since(self, at: int) -> bool:
-        """Return whether every shard was read completely, in a round that began at or after this time."""
-        if not self.is_surveyed():
-            return False
-        return all((row.round_at or 0) >= at and row.is_complete for row in self.shards())
+        """
+        Return whether every shard was read completely, in a round that began at or after this time.
+
+        A round ends when a later one begins: workers that are slow always have some shard in their hands.
+        """
+        rows = self.shards() if self.is_surveyed() else []
+        for row in rows:
+            if row.round_at is not None and row.round_at >= at:
+                self._rounds.setdefault((at, row.id), row.round_at)
+        began = [self._rounds.get((at, row.id)) for row in rows]
+        ended = (
+            one is not None and (row.is_complete or row.round_at > one) for one, row in zip(began, rows, strict=True)
+        )
+        return bool(rows) and all(ended)
 
     def read_shards(self) -> Recorded:
         """Return what the stored catalogs of all shards say together; no file may be in two of them."""
@@ -288,9 +345,10 @@ def make_tree(top: Path, folders: int, files_each: int, *, size: int = 300) -> N
     (top / "on top").write_bytes(b"on top")
 
 
-def damage(path: Path) -> None:
+def damage(path: Path, at: int = 0) -> None:
     """Change a byte of a file and put its mtime back."""
     before = path.stat()
     with open(path, "r+b") as file:
+        file.seek(at)
         file.write(b"X")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.errors import HubError, ProtocolError
+from integrity.errors import HubAway, HubError, ProtocolError
 from integrity.jobs.shards.client import ShardClient
 from integrity.jobs.shards.messages import to_path
 from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
@@ -50,6 +51,43 @@ def serving(status: int, body: bytes, **headers: str) -> Iterator[str]:
         server.server_close()
 
 
+@contextmanager
+def dripping(begin: bytes) -> Iterator[tuple[str, threading.Event]]:
+    """Answer one call with ``begin`` and a byte now and then; yield the URL, and an event: the caller hung up."""
+    hung_up, is_over = threading.Event(), threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1 << 16)
+            try:
+                connection.sendall(begin)
+                while not is_over.wait(0.05):
+                    connection.sendall(b"0")
+            except OSError:
+                hung_up.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", hung_up
+        is_over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "begin", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n"]
+)
+def test_hub_that_drips_holds_nobody(begin: bytes) -> None:
+    """A byte now and then is no answer: the call ends after its time, and so does its thread."""
+    with dripping(begin) as (url, hung_up):
+        client = HubClient(url, TOKEN, timeout_s=0.5)
+        with pytest.raises(HubAway, match="no answer in time"):
+            client.call("heartbeat", b"{}")
+
+        assert hung_up.wait(10)
+
+
 @pytest.mark.parametrize("after", ["9" * 5000, "9" * 9, "-1", "1e9", "\u0661", "nan"])
 def test_retry_after_of_any_length_is_an_error_of_the_hub(after: str) -> None:
     """A year, or a number that Python refuses to read, is neither waited for nor a defect of the box."""
@@ -79,10 +117,10 @@ def test_endless_catalog_is_not_stored() -> None:
     """What the hub sends can't fill the disk of the box."""
     file = io.BytesIO()
     with serving(200, bytes(4 << 20)) as url:
-        client = ShardClient(url, TOKEN, wait=lambda _: True)
+        client = ShardClient(HubClient(url, TOKEN), lambda _: True)
         with pytest.raises(ProtocolError):
-            client.receive_file("fetch", b"{}", file, most_bytes=1 << 20)
-        client.close()
+            client.receive_file("fetch", {}, file, lambda: None, most_bytes=1 << 20)
+        client.hub.close()
 
     assert len(file.getvalue()) <= 1 << 20
 

@@ -15,11 +15,11 @@ from integrity.errors import ConfigError, ProtocolError
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import Stop
 from integrity.jobs.runner import scan
-from integrity.jobs.shards.client import ShardClient
 from integrity.jobs.shards.lease import Lease
 from integrity.jobs.shards.messages import ShardTask, VisitResult, read_message, to_path, write_message
 from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
 from integrity.jobs.shards.visit import plan_visit
+from integrity.reporting.client import HubClient
 from support.jobs import open_context
 from support.waiting import wait_until
 
@@ -76,9 +76,8 @@ def _task(**values: object) -> ShardTask:
 def test_worker_without_progress_is_not_kept_alive() -> None:
     """A worker that hangs renews its lease no more; one that makes progress does."""
     with SmallHub().serving() as hub:
-        client = ShardClient(hub.url, "token", wait=lambda _: True)
         now = 0.0
-        lease = Lease(client, 1, 1, beat_s=0.01, quiet_s=60, monotonic=lambda: now)
+        lease = Lease(HubClient(hub.url, "token"), 1, 1, beat_s=0.01, quiet_s=60, monotonic=lambda: now)
         with lease.held(Stop()):
             now = 1.0
             wait_until(lambda: hub.beats == 1, "the first renewal")
@@ -95,7 +94,7 @@ def test_refused_renewal_ends_the_work() -> None:
     """A worker that lost its shard stops reading it."""
     with SmallHub().serving() as hub:
         hub.refuses = True
-        lease = Lease(ShardClient(hub.url, "token", wait=lambda _: True), 1, 1, beat_s=0.01, quiet_s=60)
+        lease = Lease(HubClient(hub.url, "token"), 1, 1, beat_s=0.01, quiet_s=60)
         with lease.held(Stop()):
             wait_until(lease.is_over, "the end of the work")
         assert lease.is_lost

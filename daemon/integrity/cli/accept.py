@@ -13,7 +13,8 @@ from integrity.cli.output import Output, confirm
 from integrity.cli.params import FINDING_NUMBER, PATH
 from integrity.cli.running import make_quiet_context, own_path
 from integrity.cli.session import Session
-from integrity.errors import show_path
+from integrity.cli.shared_trees import at_files
+from integrity.errors import ConfigError, show_path
 from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
@@ -62,14 +63,18 @@ def accept(
     if not reason.strip():
         raise click.BadParameter("say why, so that it can be understood later", param_hint="--reason")
     names, numbers = _split(files, numbers)
-    with session.open_catalog(writes=True) as catalog:
+    with at_files(session, names, writes=True) as there, there.open_catalog(writes=True) as catalog:
         from integrity.jobs.admin.accept import find_numbered
 
+        if numbers and there.shard is not None:
+            raise ConfigError(
+                "files of a shared tree are named by their path: numbers are those of this machine's catalog"
+            )
         found = find_numbered(catalog, numbers, is_folder=changes or deletions)
         paths = list(dict.fromkeys([*map(own_path, names), *found]))
         if changes or deletions:
-            return _accept_folders(session, catalog, paths, reason, changes=changes, deletions=deletions, is_yes=yes)
-        return _accept_files(session, catalog, paths, reason)
+            return _accept_folders(there, catalog, paths, reason, changes=changes, deletions=deletions, is_yes=yes)
+        return _accept_files(there, catalog, paths, reason)
 
 
 def _split(files: tuple[bytes, ...], numbers: tuple[int, ...]) -> tuple[list[bytes], tuple[int, ...]]:

@@ -11,6 +11,7 @@ from integrity.cli.help import examples
 from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
+from integrity.cli.shared_trees import at_files
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
@@ -91,12 +92,9 @@ def compare(
         scan_first=not no_scan,
     )
     wanted = tuple(real_path(path) for path in paths)
-    return run_job(
-        session,
-        session.open_for_job(wanted),
-        lambda context: _compare(session, context, wanted, options),
-        threads=jobs,
-    )
+    with at_files(session, paths, writes=True) as there:
+        opened = there.open_for_job(wanted)
+        return run_job(there, opened, lambda context: _compare(there, context, wanted, options), threads=jobs)
 
 
 def _compare(session: Session, context: Context, paths: tuple[bytes, ...], options: CompareOptions) -> Summary:

@@ -12,6 +12,7 @@ from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
+from integrity.cli.shared_trees import at_files
 from integrity.errors import CatalogCorrupt, ConfigError, show_path
 from integrity.paths import absolute
 from integrity.views.explain import describe_story, file_object
@@ -36,13 +37,16 @@ def explain(session: Session, file: bytes) -> int:
 
     Exits with 0 if the file is known and has no open finding, 1 if it has one, 2 if it is unknown.
     """
-    with session.open_catalog(writes=False, parities=_LOOKED_UP) as catalog:
+    with (
+        at_files(session, [file], writes=False) as there,
+        there.open_catalog(writes=False, parities=_LOOKED_UP) as catalog,
+    ):
         from integrity.jobs.explain import explain as find_story
         from integrity.jobs.explain import find_place
 
         is_number = file.isdigit() and not os.path.lexists(file)
         place = find_place(catalog, int(file)) if is_number else own_path(file)
-        story = find_story(catalog, session.config, place)
+        story = find_story(catalog, there.config, place)
     path = absolute(story.root, story.path)
     if not story.is_known:
         if session.has_met_damage:

@@ -12,6 +12,7 @@ from integrity.cli.help import examples
 from integrity.cli.output import Output
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
+from integrity.cli.shared_trees import at_files
 from integrity.errors import printable, show_path
 from integrity.paths import absolute, shell_word
 from integrity.views.repair import describe_plan, plan_object, repaired_object
@@ -66,7 +67,8 @@ def repair(
             raise click.UsageError("--kept and --remove-kept go with no other option: they repair nothing")
         from integrity.cli.kept_files import list_kept_files, remove_kept_files
 
-        return list_kept_files(session, files) if lists_kept else remove_kept_files(session, files, is_yes=yes)
+        with at_files(session, files, writes=removes_kept) as there:
+            return list_kept_files(there, files) if lists_kept else remove_kept_files(there, files, is_yes=yes)
     if not files:
         raise click.UsageError("name the damaged files, or their folder, as `findings` lists them")
     if discards and not applies:
@@ -74,7 +76,8 @@ def repair(
     from integrity.jobs.repair.run import RepairOptions
 
     options = RepairOptions(applies=applies, discards=discards)
-    summary = _run(session, files, copies, endpoint, options)
+    with at_files(session, files, writes=applies) as there:
+        summary = _run(there, files, copies, endpoint, options)
     _print_end(session.output, summary, files, copies, endpoint, applies=applies)
     return _find_code(summary)
 
@@ -108,7 +111,7 @@ def _run(
         progress = open_progress(is_quiet=output.is_quiet)
         report = ConsoleReport(output, progress)
         try:
-            context = make_context(catalog, session.config, report, jobs=None, stop=stop)
+            context = make_context(catalog, session.config, report, jobs=None, stop=stop, shard=session.shard)
             with borrowing(session, [real_path(file) for file in files], context):
                 summary = repair(context, wanted, options, report_plan, report_repaired)
         finally:

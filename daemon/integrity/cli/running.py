@@ -42,7 +42,7 @@ def make_quiet_context(session: Session, catalog: Catalog) -> Context:
     from integrity.jobs.runner import make_context
 
     report = ConsoleReport(session.output, NoProgress())
-    return make_context(catalog, session.config, report, jobs=None, stop=Stop())
+    return make_context(catalog, session.config, report, jobs=None, stop=Stop(), shard=session.shard)
 
 
 def do_request(session: Session, request: JobRequest, *, waits: bool) -> ExitCode:
@@ -94,7 +94,8 @@ def run_job(
         progress = open_progress(is_quiet=session.output.is_quiet)
         report = ConsoleReport(session.output, progress)
         try:
-            summary = job(make_context(catalog, session.config, report, jobs=threads, stop=stop))
+            context = make_context(catalog, session.config, report, jobs=threads, stop=stop, shard=session.shard)
+            summary = job(context)
         finally:
             progress.close()
         return report.finish(summary)

@@ -16,6 +16,7 @@ from integrity.errors import CatalogExists, CatalogMissing, ConfigError, show_pa
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.config import Config
+    from integrity.files.scope import TreeScope
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Session:
         has_met_damage: a row of the catalog was found to be damaged, and the user knows.
         is_plugin: the exit codes are those of a monitoring plug-in.
         typed: the global options that the command line has, before or behind the command.
+        shard: the catalog is a local copy of that of this part of a shared tree; None: it is not.
     """
 
     config_path: bytes | None = None
@@ -38,6 +40,7 @@ class Session:
     has_met_damage: bool = False
     is_plugin: bool = False
     typed: dict[str, object] = field(default_factory=dict)
+    shard: TreeScope | None = None
 
     def take_option(self, name: str, value: Any, *, is_typed: bool) -> None:
         """

@@ -78,7 +78,7 @@ class BoxCall(NamedTuple):
     now: int
 
 
-Answer = Callable[[BoxCall], JsonObject]
+Answer = Callable[[BoxCall], JsonObject | bytes]
 
 
 class BoxApi:
@@ -219,11 +219,12 @@ class BoxGuard:
         is_zstd = _is_zstd(request)
         root_id = int(request.path_params.get("root_id", 0))
 
-        def work() -> JsonObject:
+        def work() -> JsonObject | bytes:
             data = decompress(body) if is_zstd else body
             return answer(BoxCall(reporter, root_id, data, int(self._clock())))
 
-        return JSONResponse(await self.in_thread(work))
+        answered = await self.in_thread(work)
+        return JSONResponse(answered) if isinstance(answered, dict) else Response(answered, media_type=protocol.PACKED)
 
     def _find_box(self, authorization: str, address: str) -> CallingBox | None:
         scheme, _, token = authorization.partition(" ")

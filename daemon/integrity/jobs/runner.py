@@ -26,7 +26,7 @@ from integrity.errors import AppError, ConfigError, CopyBeingMade, ReadInterrupt
 from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.read_errors import ErrorBudget
-from integrity.files.scope import ScopeExcludes
+from integrity.files.scope import ScopeExcludes, TreeScope
 from integrity.files.span import Pace
 from integrity.jobs import messages
 from integrity.jobs.batching import iterate_files
@@ -49,9 +49,23 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.targets import Wanted
 
 
-def make_context(catalog: Catalog, config: Config, report: Report, *, jobs: int | None, stop: Stop) -> Context:
-    """Return the context of a job with the real clock and waiting."""
-    return Context(catalog, config, report, jobs=jobs, stop=stop)
+def make_context(
+    catalog: Catalog,
+    config: Config,
+    report: Report,
+    *,
+    jobs: int | None,
+    stop: Stop,
+    shard: TreeScope | None = None,
+) -> Context:
+    """
+    Return the context of a job with the real clock and waiting.
+
+    Args:
+        shard: the catalog is a local copy of that of a shard with this scope, which is kept elsewhere.
+    """
+    scope = None if shard is None or shard.is_whole else shard
+    return Context(catalog, config, report, jobs=jobs, stop=stop, scope=scope, makes_backups=shard is None)
 
 
 def scan(context: Context, paths: Sequence[bytes], options: ScanOptions) -> Summary:

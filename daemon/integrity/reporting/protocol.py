@@ -26,7 +26,9 @@ from integrity.errors import ProtocolError
 
 VERSION = 1
 
+JSON = "application/json"
 JSON_LINES = "application/x-ndjson"
+PACKED = "application/octet-stream"
 ZSTD = "zstd"
 
 MOST_BODY_BYTES = 8 << 20

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from integrity.errors import AppError, ProtocolError, printable
+from integrity.errors import ProtocolError, printable
 from integrity.hub.admission import Refused
-from integrity.hub.api import PREFIX, BoxCall, BoxGuard, find_length, show_error
+from integrity.hub.api import PREFIX, Answer, BoxCall, BoxGuard
 from integrity.hub.reported import require_version
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
 from integrity.hub.shards.store import UploadRefused
@@ -23,8 +21,7 @@ from integrity.hub.shards.workers import ShardRefused
 from integrity.jobs.shards.messages import VisitResult, read_message
 from integrity.reporting.protocol import JsonObject, decode, decode_lines
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
+ShardAnswer = Callable[[ShardHub, BoxCall], JsonObject | bytes]
 
 _LONGEST_TROUBLE = 2000
 _NO_SHARDS = (
@@ -48,23 +45,24 @@ class ShardApi:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        calls: dict[str, Callable[[ShardHub, BoxCall], JsonObject]] = {
+        calls: dict[str, ShardAnswer] = {
             "join": lambda hub, call: hub.join(call.reporter.box_id, _read(call)),
             "take": lambda hub, call: hub.take(call.reporter.box_id, _read(call)),
+            "look": lambda hub, call: hub.look(call.reporter.box_id, _read(call)),
             "beat": _beat,
+            "fetch": _fetch,
             "survey": _survey,
             "release": _release,
             "store": _store,
             "finish": _finish,
         }
-        routes = [
+        return [
             Route(f"{PREFIX}/shards/{name}", partial(self._guard.answer, self._refusing(call)), methods=["POST"])
             for name, call in calls.items()
         ]
-        return [*routes, Route(f"{PREFIX}/shards/fetch", self._fetch, methods=["POST"])]
 
-    def _refusing(self, act: Callable[[ShardHub, BoxCall], JsonObject]) -> Callable[[BoxCall], JsonObject]:
-        def answer(call: BoxCall) -> JsonObject:
+    def _refusing(self, act: ShardAnswer) -> Answer:
+        def answer(call: BoxCall) -> JsonObject | bytes:
             try:
                 return act(self._require_hub(), call)
             except ShardRefused as error:
@@ -73,20 +71,6 @@ class ShardApi:
                 raise Refused(409, "bad_upload", str(error)) from error
 
         return answer
-
-    async def _fetch(self, request: Request) -> Response:
-        """Send the stored catalog of a shard."""
-        try:
-            reporter = await self._guard.identify(request)
-            find_length(request)
-            body = decode(await request.body())
-            hub, call = self._require_hub(), HeldJob.read(reporter.box_id, body)
-            path = await self._guard.in_thread(hub.find_catalog, call)
-        except ShardRefused as error:
-            return show_error(request, Refused(409, error.code, str(error)))
-        except (Refused, AppError) as error:
-            return show_error(request, error)
-        return FileResponse(path.decode(), media_type="application/octet-stream")
 
     def _require_hub(self) -> ShardHub:
         if self._hub is None:
@@ -103,6 +87,13 @@ def _read(call: BoxCall) -> JsonObject:
 def _beat(hub: ShardHub, call: BoxCall) -> JsonObject:
     body = _read(call)
     return hub.beat(HeldJob.read(call.reporter.box_id, body), read_number(body, "done_bytes"))
+
+
+def _fetch(hub: ShardHub, call: BoxCall) -> bytes:
+    """Send a part of a stored catalog; an empty one is behind its end."""
+    body = _read(call)
+    worker, offset = read_number(body, "worker"), read_number(body, "offset")
+    return hub.read_catalog(call.reporter.box_id, worker, _read_digest(body), offset)
 
 
 def _survey(hub: ShardHub, call: BoxCall) -> JsonObject:

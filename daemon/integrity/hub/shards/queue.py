@@ -13,30 +13,43 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import sqlalchemy as sa
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from procrastinate.sync_psycopg_connector import SyncPsycopgConnector
 
 from integrity.hub.database import driver_connection
 
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
 _TASK = "shard"
 _SURVEY = "survey"
 _FROM_AT = 1_577_836_800
 """2020-01-01: priorities are numbers of 32 bits, which count seconds from here until 2088."""
 
+_FIRST = 0
+"""Priority of new shards, and of those whose worker fell silent."""
+
 T = TypeVar("T")
 
 
 class ShardJob(NamedTuple):
-    """A job of a tree. ``shard_id`` is None for the survey."""
+    """
+    A job of a tree.
+
+    Attributes:
+        shard_id: None for the survey.
+        not_before: when it may be given out at the earliest; of one that is given out: since when, or who waits for it.
+    """
 
     id: int
     shard_id: int | None
+    not_before: dt.datetime | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a command waits for a job that is given out."""
+        return self.not_before is not None and self.not_before > dt.datetime.now(dt.UTC)
 
 
 class JobsInTransaction:
@@ -48,6 +61,7 @@ class JobsInTransaction:
     """
 
     def __init__(self, c: sa.Connection, tree_id: int) -> None:
+        self._c = c
         self._manager = JobManager(_TransactionConnector(driver_connection(c)))
         self._queue = f"shards:{tree_id}"
 
@@ -75,15 +89,33 @@ class JobsInTransaction:
         job = has[0] if has else _run(self._manager.fetch_job([self._queue], worker))
         return None if job is None else _describe(job)
 
+    def take_this(self, worker: int, job_id: int) -> ShardJob | None:
+        """Give a worker, which has none, a certain job before its time; None if another worker has it."""
+        bumped = self._c.execute(
+            sa.text(
+                "UPDATE procrastinate_jobs SET priority = 2147483647, scheduled_at = NULL"
+                " WHERE id = :id AND status = 'todo'"
+            ),
+            {"id": job_id},
+        )
+        return self.take(worker) if bumped.rowcount else None
+
     def find_held(self, worker: int, job_id: int) -> ShardJob | None:
         """Return a job if the worker has it."""
         has = _run(self._manager.list_jobs_async(id=job_id, worker_id=worker, status=Status.DOING.value))
         return next((_describe(one) for one in has), None)
 
-    def give_back(self, job_id: int, due_at: int) -> None:
+    def want(self, job_id: int, seconds: float) -> None:
+        """Have a job that is given out wait for so long, when it comes back, for who asks for it with ``take_this``."""
+        query = "UPDATE procrastinate_jobs SET scheduled_at = now() + make_interval(secs => :s) WHERE id = :id"
+        self._c.execute(sa.text(f"{query} AND status = 'doing'"), {"id": job_id, "s": seconds})
+
+    def give_back(self, job: ShardJob, due_at: int) -> None:
         """Let a job that a worker has wait until its next time."""
         at = dt.datetime.fromtimestamp(due_at, dt.UTC)
-        _run(self._manager.retry_job_by_id_async(job_id, at, priority=_priority(due_at)))
+        if job.not_before is not None and job.is_wanted:
+            at = max(at, job.not_before)
+        _run(self._manager.retry_job_by_id_async(job.id, at, priority=_priority(due_at)))
 
     def end(self, job_id: int) -> None:
         """End a job that a worker has: the survey."""
@@ -93,7 +125,7 @@ class JobsInTransaction:
         """Take the jobs from workers that were silent for so long; return them."""
         stalled = list(_run(self._manager.get_stalled_jobs(queue=self._queue, seconds_since_heartbeat=silent_s)))
         for job in stalled:
-            _run(self._manager.retry_job(job))
+            _run(self._manager.retry_job(job, priority=_FIRST))
         return [_describe(job) for job in stalled]
 
     def remove_worker(self, worker: int) -> None:
@@ -112,13 +144,13 @@ class JobsInTransaction:
 
 
 def _priority(due_at: int) -> int:
-    """Return a priority by which the job that is due first comes first; that of new shards, 0, before all others."""
+    """Return a priority by which the job that is due first comes first; see ``_FIRST``."""
     return -max(0, due_at - _FROM_AT)
 
 
 def _describe(job: Job) -> ShardJob:
     shard_id = job.task_kwargs.get(_TASK)
-    return ShardJob(job.id or 0, shard_id if isinstance(shard_id, int) else None)
+    return ShardJob(job.id or 0, shard_id if isinstance(shard_id, int) else None, job.scheduled_at)
 
 
 class _TransactionConnector(SyncPsycopgConnector):

@@ -20,7 +20,7 @@ from integrity.hub.shards.schema import shard
 from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
 from integrity.hub.work import HubDuty
-from integrity.jobs.shards.messages import TreeOffer, VisitResult, read_message, write_message
+from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, to_path, write_message
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
 from integrity.reporting.protocol import JsonObject, encode, is_number
@@ -32,10 +32,16 @@ if TYPE_CHECKING:
 _MOST_FOLDERS = 5_000_000
 _LONGEST_NAME = 200
 _LONGEST_SETTINGS = 1 << 20
+_PART_BYTES = 1 << 20
+"""Of a catalog, in an answer: 64 calls at once may wait for slow boxes."""
+
 _BEATS = 4
 """A worker renews its lease so many times in the time of the lease."""
 
 _IDLE_S = 30
+_SURVEYING_S = 2
+"""Until a tree is cut all its workers wait for one, and then there is work for all."""
+
 _EVERY_MINUTE = "* * * * *"
 _TROUBLE_S = 300
 """A shard that a worker could not work on waits this long, so that one that nobody can is not passed around all day."""
@@ -117,43 +123,63 @@ class ShardHub:
             return {"worker": workers.join(c, box_id, offer, limits=self._limits, now=self._now())}
 
     def take(self, box_id: int, body: JsonObject) -> JsonObject:
-        """Give a worker its next job; see ``workers.take``."""
-        may_retry = self._monotonic() >= self._retries_from
+        """Give a worker its next job, or the shard of the ``folder`` that it names; see ``workers.take``."""
+        may_retry, now = self._monotonic() >= self._retries_from, self._now()
+        beat_s, folder = self._limits.lease_s / _BEATS, body.get("folder")
         with self._database.transaction() as c:
             worker = workers.get_worker(c, box_id, read_number(body, "worker"))
-            task = workers.take(c, worker, limits=self._limits, may_retry=may_retry, now=self._now())
-            tree_findings.check_promise(c, worker.tree_id, self._limits, self._now())
-        beat_s = self._limits.lease_s / _BEATS
-        if task is None:
-            return {"task": None, "wait_s": min(_IDLE_S, beat_s), "beat_s": beat_s}
-        return {"task": write_message(task), "beat_s": beat_s}
+            found: ShardTask | str | None
+            if isinstance(folder, str):
+                place = to_path(folder)
+                found = workers.take_folder(c, worker, place, limits=self._limits, may_retry=may_retry, now=now)
+            else:
+                found = workers.take(c, worker, limits=self._limits, may_retry=may_retry, now=now)
+                tree_findings.check_promise(c, worker.tree_id, self._limits, now)
+            is_surveyed = workers.is_surveyed(c, worker.tree_id)
+        if isinstance(found, ShardTask):
+            return {"task": write_message(found), "beat_s": beat_s}
+        wait_s = min(_IDLE_S, beat_s) if is_surveyed else _SURVEYING_S
+        return {"task": None, "held_by": found, "wait_s": wait_s, "beat_s": beat_s}
+
+    def look(self, box_id: int, body: JsonObject) -> JsonObject:
+        """Return the shard of a folder; see ``workers.look_at_folder``."""
+        folder = body.get("folder")
+        if not isinstance(folder, str):
+            raise ProtocolError("folder is missing")
+        with self._database.read() as c:
+            worker = workers.get_worker(c, box_id, read_number(body, "worker"))
+            found = workers.look_at_folder(c, worker, to_path(folder), limits=self._limits, now=self._now())
+        return {"task": write_message(found)}
 
     def beat(self, call: HeldJob, done_bytes: int) -> JsonObject:
         """
-        Renew a lease.
+        Renew a lease; return whether a command waits for the shard, so that the visit should end.
 
         Raises:
             ShardRefused: it was lost.
         """
         with self._database.transaction() as c:
             worker = workers.get_worker(c, call.box_id, call.worker)
-            workers.get_held(c, worker, call.job)
+            job = workers.get_held(c, worker, call.job)
             workers.renew(c, worker, done_bytes, self._now())
-        return {}
+        return {"is_wanted": job.is_wanted}
 
-    def find_catalog(self, call: HeldJob) -> bytes:
+    def read_catalog(self, box_id: int, worker: int, digest: str, offset: int) -> bytes:
         """
-        Return the path of the stored catalog of a shard that a worker has.
+        Return a part of a stored catalog of the tree of a worker; an empty one is behind its end.
 
         Raises:
-            ShardRefused: it does not have it, or there is no catalog.
+            ShardRefused: the tree has no such catalog, or not any more.
         """
         with self._database.read() as c:
-            job = workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
-            digest = c.execute(sa.select(shard.c.digest).where(shard.c.id == job.shard_id)).scalar()
-        if digest is None or not self.store.has(digest):
-            raise ShardRefused("no_catalog", f"the store of the hub has no catalog of shard {job.shard_id}")
-        return self.store.path_of(digest)
+            tree_id = workers.get_worker(c, box_id, worker).tree_id
+            is_named = sa.or_(shard.c.digest == digest, shard.c.former_digest == digest)
+            known = c.execute(sa.select(shard.c.id).where(shard.c.tree_id == tree_id, is_named)).first()
+        if known is None or not self.store.has(digest):
+            raise ShardRefused("no_catalog", "the store of the hub has no such catalog (any more)")
+        with open(self.store.path_of(digest), "rb") as file:
+            file.seek(offset)
+            return file.read(_PART_BYTES)
 
     def receive(self, call: HeldJob, digest: str, offset: int, size: int, data: bytes) -> JsonObject:
         """
@@ -194,7 +220,7 @@ class ShardHub:
         now = self._now()
         with self._database.transaction() as c:
             worker = workers.get_worker(c, call.box_id, call.worker)
-            workers.release(c, worker, call.job, trouble, now + (_TROUBLE_S if trouble else 0))
+            workers.release(c, worker, call.job, trouble, now=now, retry_s=_TROUBLE_S)
         return {}
 
     def check(self) -> None:

@@ -85,7 +85,7 @@ def _headline(word: str, certainty: Certainty | None) -> str:
 
 
 def _explain(word: str, message: str) -> str:
-    """Return what a worker says of a finding, and what to do; its commands need a catalog and don't work here."""
+    """Return what a worker says of a finding, and what to do; its commands name the tree as it is mounted there."""
     entry = KINDS[FindingKind(word)] if word in set(FindingKind) else None
     said = printable(message) or (entry.explanation if entry else "")
     step = f"Do this: {entry.steps[0].words}; the next reading of the shard checks it." if entry and entry.steps else ""

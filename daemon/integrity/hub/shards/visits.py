@@ -22,7 +22,15 @@ from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.shards.cutting import cut
 from integrity.hub.shards.queue import JobsInTransaction
 from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shared_tree
-from integrity.hub.shards.workers import ShardLimits, ShardRefused, WorkerRow, find_folders, find_round_s, get_held
+from integrity.hub.shards.workers import (
+    ShardLimits,
+    ShardRefused,
+    WorkerRow,
+    find_folders,
+    find_round_s,
+    get_held,
+    note_work,
+)
 from integrity.jobs.shards.messages import VisitResult, read_survey_line, to_path
 from integrity.jobs.shards.survey import FolderSize, Size, restrict
 from integrity.reporting.protocol import JsonObject, is_number
@@ -48,9 +56,11 @@ def accept_survey(
         return  # V3
     if get_held(c, worker, job_id).shard_id is not None:
         raise ShardRefused("not_yours", "this job is a shard, no survey")
-    for folders in cut(survey, [b""], limits.size):
+    shards = cut(survey, [b""], limits.size)
+    for folders in shards:
         shard_id = _add_shard(c, worker.tree_id, now)
         _give_folders(c, worker.tree_id, shard_id, folders)
+    note_work(c, worker, None, "tree_cut", f"{len(shards):,} shards", now)
     c.execute(sa.update(shared_tree).where(shared_tree.c.id == worker.tree_id).values(surveyed_at=now))
     JobsInTransaction(c, worker.tree_id).end(job_id)
 
@@ -102,7 +112,8 @@ def accept_visit(
     """
     if _was_accepted(c, worker, job_id, result):
         return set()
-    shard_id = get_held(c, worker, job_id).shard_id
+    job = get_held(c, worker, job_id)
+    shard_id = job.shard_id
     if shard_id is None:
         raise ShardRefused("not_yours", "this job is the survey, no shard")
     row = c.execute(sa.select(shard).where(shard.c.id == shard_id).with_for_update()).one()
@@ -111,12 +122,19 @@ def accept_visit(
     verify_every_s = c.execute(
         sa.select(shared_tree.c.verify_every_s).where(shared_tree.c.id == worker.tree_id)
     ).scalar_one()
-    due_at = row.round_at + find_round_s(verify_every_s) if result.is_complete else now
-    c.execute(sa.update(shard).where(shard.c.id == shard_id).values(_values(row, worker, result, due_at, now)))
+    values = _values(worker, result)
+    if result.is_reading:
+        due_at = row.round_at + find_round_s(verify_every_s) if result.is_complete else now
+        values |= _values_of_reading(result, due_at, now)
+    mine = sa.update(shard).where(shard.c.id == shard_id)
+    c.execute(mine.values({**values, "former_digest": row.digest}))
+    note_work(c, worker, shard_id, "shard_stored", f"version {result.version + 1:,}", now)
     paths = _replace_findings(c, shard_id, findings)
-    JobsInTransaction(c, worker.tree_id).give_back(job_id, due_at)
-    if survey is not None:
-        _cut_again(c, worker.tree_id, shard_id, survey, limits.size, now)
+    if survey is not None and (parts := _cut_again(c, worker.tree_id, shard_id, survey, limits.size, now)):
+        c.execute(mine.values(is_complete=0, due_at=now))  # the next visit drops what the others have
+        note_work(c, worker, shard_id, "shard_cut", f"{parts:,} more shards", now)
+    due_at = c.execute(sa.select(shard.c.due_at).where(shard.c.id == shard_id)).scalar_one()
+    JobsInTransaction(c, worker.tree_id).give_back(job, due_at)
     return paths
 
 
@@ -127,24 +145,26 @@ def _was_accepted(c: sa.Connection, worker: WorkerRow, job_id: int, result: Visi
     return c.execute(query).first() is not None
 
 
-def _values(
-    row: sa.Row[tuple[object, ...]], worker: WorkerRow, result: VisitResult, due_at: int, now: int
-) -> dict[str, object]:
+def _values(worker: WorkerRow, result: VisitResult) -> dict[str, object]:
     return {
         "version": result.version + 1,
         "digest": result.digest,
-        "former_digest": row.digest,
         "stored_by": worker.id,
-        "is_complete": int(result.is_complete),
-        "visited_at": now,
-        "due_at": due_at,
         "file_count": result.files,
         "byte_count": result.bytes,
         "oldest_at": result.oldest_at,
         "apart_bytes": result.apart_bytes,
+        "trouble": None,
+    }
+
+
+def _values_of_reading(result: VisitResult, due_at: int, now: int) -> dict[str, object]:
+    return {
+        "is_complete": int(result.is_complete),
+        "visited_at": now,
+        "due_at": due_at,
         "read_bytes": result.read_bytes,
         "read_ms": result.read_ms,
-        "trouble": None,
     }
 
 
@@ -182,8 +202,13 @@ def _read_finding(shard_id: int, value: JsonObject) -> dict[str, object]:
 
 def _cut_again(
     c: sa.Connection, tree_id: int, shard_id: int, survey: Sequence[FolderSize], limit: Size, now: int
-) -> None:
-    """Give folders of a shard that grew to new shards; each begins with a copy of its catalog, findings included."""
+) -> int:
+    """
+    Give folders of a shard that grew to new shards; each begins with a copy of its catalog, findings included.
+
+    Returns:
+        The number of new shards; 0: it can't be cut.
+    """
     own, left_out = find_folders(c, tree_id, shard_id)
     _, *parts = cut(restrict(survey, TreeScope(own, left_out)), own, limit)
     row = c.execute(sa.select(shard).where(shard.c.id == shard_id)).one()
@@ -192,6 +217,7 @@ def _cut_again(
         c.execute(sa.delete(shard_folder).where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(folders)))
         _give_folders(c, tree_id, new_id, folders)
         _move_findings(c, shard_id, new_id, TreeScope(*find_folders(c, tree_id, new_id)))
+    return len(parts)
 
 
 def _move_findings(c: sa.Connection, from_id: int, to_id: int, scope: TreeScope) -> None:

@@ -14,6 +14,9 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from integrity.errors import AppError
+from integrity.files.scope import find_parents
+from integrity.hub import audit
+from integrity.hub.schema import box
 from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
@@ -27,12 +30,16 @@ _LONGEST_ROUND_S = 86_400
 """New files are found within a day, as on a box alone."""
 
 
+_WANTED_S = 10
+"""A shard waits so long for a command that asked for it while a worker had it; commands ask every second."""
+
+
 class ShardRefused(AppError):
     """
     Say that a worker may not do what it asked.
 
     Args:
-        code: for the worker: other_tree, other_settings, not_yours, changed.
+        code: for the worker; ``docs/shared-trees.md`` lists them.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -177,13 +184,114 @@ def take(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, may_retry:
     jobs = JobsInTransaction(c, worker.tree_id)
     renew(c, worker, 0, now)
     if may_retry:
-        jobs.retry_stalled(limits.lease_s)
+        _retry_stalled(c, worker.tree_id, limits, now)
     job = jobs.take(worker.id)
-    shard_id = None if job is None else job.shard_id
-    c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(shard_id=shard_id))
+    _note_shard(c, worker, None if job is None else job.shard_id)
     if job is None:
         return None
+    if job.shard_id is not None:
+        _begin_round(c, job.shard_id, now)
     return _describe(c, worker.tree_id, job, limits, now)
+
+
+def take_folder(
+    c: sa.Connection, worker: WorkerRow, folder: bytes, *, limits: ShardLimits, may_retry: bool, now: int
+) -> ShardTask | str:
+    """
+    Give a worker the shard of a folder, whenever it is due, for a command; otherwise as ``take``.
+
+    Returns:
+        The shard; or the name of the box that has it now.
+
+    Raises:
+        ShardRefused: the tree has no shards yet.
+    """
+    renew(c, worker, 0, now)
+    if may_retry:
+        _retry_stalled(c, worker.tree_id, limits, now)
+    row = _find_shard(c, worker.tree_id, folder)
+    jobs = JobsInTransaction(c, worker.tree_id)
+    job = jobs.take_this(worker.id, row.job_id)
+    if job is None:
+        jobs.want(row.job_id, _WANTED_S)
+        return _name_holder(c, row.id)
+    _note_shard(c, worker, job.shard_id)
+    return _describe(c, worker.tree_id, job, limits, now)
+
+
+def look_at_folder(c: sa.Connection, worker: WorkerRow, folder: bytes, *, limits: ShardLimits, now: int) -> ShardTask:
+    """
+    Return the shard of a folder, whoever has it, for a command that only reads its catalog.
+
+    Raises:
+        ShardRefused: the tree has no shards yet.
+    """
+    row = _find_shard(c, worker.tree_id, folder)
+    return _describe(c, worker.tree_id, ShardJob(row.job_id, row.id), limits, now)
+
+
+def _find_shard(c: sa.Connection, tree_id: int, folder: bytes) -> sa.Row[tuple[object, ...]]:
+    above = [folder, *find_parents(folder)]
+    query = sa.select(shard).join(shard_folder, shard_folder.c.shard_id == shard.c.id)
+    found = query.where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(above))
+    row = c.execute(found.order_by(sa.func.length(shard_folder.c.path).desc()).limit(1)).first()
+    if row is None:
+        raise ShardRefused("no_shard", "the tree was not surveyed yet, so it has no records; a worker does that first")
+    return row
+
+
+def is_surveyed(c: sa.Connection, tree_id: int) -> bool:
+    """Return whether a tree was cut into shards."""
+    return c.execute(sa.select(shared_tree.c.surveyed_at).where(shared_tree.c.id == tree_id)).scalar() is not None
+
+
+def _name_holder(c: sa.Connection, shard_id: int) -> str:
+    query = sa.select(box.c.name).join(shard_worker, shard_worker.c.box_id == box.c.id)
+    last = query.where(shard_worker.c.shard_id == shard_id).order_by(shard_worker.c.seen_at.desc()).limit(1)
+    return c.execute(last).scalar() or "another box"
+
+
+def _note_shard(c: sa.Connection, worker: WorkerRow, shard_id: int | None) -> None:
+    c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(shard_id=shard_id))
+
+
+def _retry_stalled(c: sa.Connection, tree_id: int, limits: ShardLimits, now: int) -> None:
+    """Take the jobs of silent workers back."""
+    for job in JobsInTransaction(c, tree_id).retry_stalled(limits.lease_s):
+        if job.shard_id is not None:
+            who, outcome = (
+                _name_holder(c, job.shard_id),
+                "silent for longer than its lease: another worker gets the shard",
+            )
+            note(c, tree_id, job.shard_id, "shard_lost", outcome, who=who, now=now)
+
+
+def note(c: sa.Connection, tree_id: int, shard_id: int | None, verb: str, outcome: str, *, who: str, now: int) -> None:
+    """
+    Write what happened to a shard into the audit log.
+
+    Args:
+        shard_id: None: it happened to the tree.
+        who: name of the box.
+    """
+    name = c.execute(sa.select(shared_tree.c.name).where(shared_tree.c.id == tree_id)).scalar_one()
+    subject = name if shard_id is None else f"{name}: shard {shard_id}"
+    audit.record(c, at=now, who=f"box:{who}", address="", verb=verb, subject=subject, outcome=outcome)
+
+
+def note_work(c: sa.Connection, worker: WorkerRow, shard_id: int | None, verb: str, outcome: str, now: int) -> None:
+    """Write what a worker did into the audit log."""
+    who = c.execute(sa.select(box.c.name).where(box.c.id == worker.box_id)).scalar_one()
+    note(c, worker.tree_id, shard_id, verb, outcome, who=who, now=now)
+
+
+def _begin_round(c: sa.Connection, shard_id: int, now: int) -> None:
+    """Begin a round of reading, unless one goes on."""
+    mine = shard.c.id == shard_id
+    c.execute(
+        sa.update(shard).where(mine, sa.or_(shard.c.round_at.is_(None), shard.c.is_complete == 1)).values(round_at=now)
+    )
+    c.execute(sa.update(shard).where(mine).values(is_complete=0))
 
 
 def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits, now: int) -> ShardTask:
@@ -192,9 +300,7 @@ def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits
     every_s = find_round_s(tree.verify_every_s)
     if job.shard_id is not None:
         row = c.execute(sa.select(shard).where(shard.c.id == job.shard_id)).one()
-        is_going_on = row.round_at is not None and not row.is_complete
-        version, digest, round_at = row.version, row.digest, row.round_at if is_going_on else now
-        c.execute(sa.update(shard).where(shard.c.id == job.shard_id).values(round_at=round_at, is_complete=0))
+        version, digest, round_at = row.version, row.digest, now if row.round_at is None else row.round_at
         own, left_out = find_folders(c, tree_id, job.shard_id)
     return ShardTask(
         job=job.id,
@@ -221,19 +327,23 @@ def find_folders(c: sa.Connection, tree_id: int, shard_id: int) -> tuple[list[by
     return sorted(own), sorted(find_left_out(own, others))
 
 
-def release(c: sa.Connection, worker: WorkerRow, job_id: int, trouble: str | None, due_at: int) -> None:
+def release(c: sa.Connection, worker: WorkerRow, job_id: int, trouble: str | None, *, now: int, retry_s: int) -> None:
     """
-    Take a job back from a worker that can't do it, or ends.
+    Take a job back from a worker that can't do it, or changed nothing.
 
     Args:
-        trouble: why, for people; None: the worker ends.
-        due_at: when it may be given out again.
+        trouble: why, for people; None: it changed nothing, and the job is due when it was.
+        retry_s: with a trouble, the job may be given out again so many seconds later.
 
     Raises:
         ShardRefused: the worker does not have it.
     """
     job = get_held(c, worker, job_id)
-    JobsInTransaction(c, worker.tree_id).give_back(job_id, due_at)
-    c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(shard_id=None))
-    if job.shard_id is not None:
+    due_at = (
+        now + retry_s if trouble else c.execute(sa.select(shard.c.due_at).where(shard.c.id == job.shard_id)).scalar()
+    )
+    JobsInTransaction(c, worker.tree_id).give_back(job, due_at or now)
+    _note_shard(c, worker, None)
+    if job.shard_id is not None and trouble:
         c.execute(sa.update(shard).where(shard.c.id == job.shard_id).values(trouble=trouble))
+        note_work(c, worker, job.shard_id, "shard_given_back", trouble, now)

@@ -1,5 +1,5 @@
 """
-The calls of a worker to the hub: messages, and the files of shards, which are streamed.
+The calls of a worker to the hub: messages, and the files of shards in parts.
 
 A worker keeps its shard while the hub is away, so each call is tried again for as long as the caller wants; only a hub
 that refuses ends it.
@@ -7,81 +7,40 @@ that refuses ends it.
 
 from __future__ import annotations
 
-import http.client
+import logging
 import os
 import random
-import ssl
 from collections.abc import Callable
-from typing import IO
-from urllib.parse import urlsplit
+from functools import partial
+from typing import IO, TypeVar
 
-from integrity.errors import AppError, ProtocolError, printable
-from integrity.reporting.protocol import JSON_LINES, JsonObject, decode, encode
+from integrity.errors import HubAway, ProtocolError
+from integrity.reporting.client import HubClient
+from integrity.reporting.protocol import PACKED, JsonObject, encode
 
-_TIMEOUT_S = 60.0
-_CHUNK_BYTES = 1 << 20
+_log = logging.getLogger(__name__)
+
 _PART_BYTES = 4 << 20
-_MOST_ANSWER_BYTES = 64 << 20
+_PART_PATIENCE = 4
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 60.0
-_API = "/hub/v1/shards/"
+_API = "shards/"
 
-
-class HubAway(AppError):
-    """Say that the hub was not reached, or is busy: the same call may work later."""
-
-
-class HubRefusal(AppError):
-    """
-    Say that the hub refused a call.
-
-    Args:
-        code: its reason, for programs.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+T = TypeVar("T")
 
 
 class ShardClient:
     """
-    Calls the hub as one box. Used by one thread; ``copy`` for another.
+    Calls the hub as a worker of one box. Used by one thread.
 
     Args:
-        url: of the hub.
-        token: of the box.
-        certificate: path of a PEM file that the hub's certificate is signed with; empty: those of the system.
+        hub: the connection.
         wait: waits this many seconds before a call is repeated; returns True if it should not be.
     """
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        *,
-        certificate: bytes = b"",
-        wait: Callable[[float], bool],
-        timeout_s: float = _TIMEOUT_S,
-    ) -> None:
-        self._url = url
-        self._token = token
-        self._certificate = certificate
+    def __init__(self, hub: HubClient, wait: Callable[[float], bool]) -> None:
+        self.hub = hub
         self._wait = wait
-        self._timeout_s = timeout_s
-        self._connection: http.client.HTTPConnection | None = None
-
-    def copy(self) -> ShardClient:
-        """Return a client for another thread."""
-        return ShardClient(
-            self._url, self._token, certificate=self._certificate, wait=self._wait, timeout_s=self._timeout_s
-        )
-
-    def close(self) -> None:
-        """Close the connection; the next call opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
 
     def call(self, path: str, body: bytes, *, is_lines: bool = False) -> JsonObject:
         """
@@ -89,101 +48,53 @@ class ShardClient:
 
         Raises:
             HubAway: there was none until ``wait`` said to give up.
-            HubRefusal: the hub refuses.
+            HubError: the hub refuses.
         """
-        kind = JSON_LINES if is_lines else "application/json"
-        return self._until_answered(lambda: decode(self._exchange(path, body, kind).read(_MOST_ANSWER_BYTES)))
+        return self._until_answered(lambda: self.hub.call(_API + path, body, is_lines=is_lines))
 
-    def call_once(self, path: str, body: bytes) -> JsonObject:
-        """Do the same without trying again."""
-        return decode(self._exchange(path, body, "application/json").read(_MOST_ANSWER_BYTES))
+    def send_file(self, path: str, header: JsonObject, file: IO[bytes], progress: Callable[[], None]) -> None:
+        """
+        Send a file in parts, each after a line with ``header`` and its place; otherwise as ``call``.
 
-    def send_file(self, path: str, header: JsonObject, file: IO[bytes]) -> None:
-        """Send a file in parts, each after a line with ``header`` and its place; otherwise as ``call``."""
+        Args:
+            progress: called after each part.
+        """
         size, offset = file.seek(0, os.SEEK_END), 0
         file.seek(0)
         while data := file.read(_PART_BYTES):
-            self.call(path, encode({**header, "offset": offset, "size": size}) + b"\n" + data)
+            self._exchange(path, encode({**header, "offset": offset, "size": size}) + b"\n" + data)
             offset += len(data)
+            progress()
 
-    def receive_file(self, path: str, body: bytes, file: IO[bytes], *, most_bytes: int) -> JsonObject:
+    def receive_file(
+        self, path: str, body: JsonObject, file: IO[bytes], progress: Callable[[], None], *, most_bytes: int
+    ) -> None:
         """
-        Write the answer, whatever it is, to a file; otherwise as ``call``.
+        Write a file that the hub sends in parts, up to an empty one; otherwise as ``send_file``.
 
         Raises:
             ProtocolError: it is longer than ``most_bytes``.
         """
+        while part := self._exchange(path, encode({**body, "offset": file.tell()})):
+            if file.tell() + len(part) > most_bytes:
+                raise ProtocolError("what the hub sends is longer than a catalog can be")
+            file.write(part)
+            progress()
+        file.flush()
 
-        def receive() -> JsonObject:
-            file.seek(0)
-            file.truncate()
-            response = self._exchange(path, body, "application/json")
-            while chunk := response.read(_CHUNK_BYTES):
-                if file.tell() + len(chunk) > most_bytes:
-                    self.close()
-                    raise ProtocolError(f"{self._url}: what the hub sends is longer than a catalog can be")
-                file.write(chunk)
-            file.flush()
-            return {}
+    def _exchange(self, path: str, body: bytes) -> bytes:
+        return self._until_answered(partial(self.hub.exchange, _API + path, body, kind=PACKED, patience=_PART_PATIENCE))
 
-        return self._until_answered(receive)
-
-    def _until_answered(self, exchange: Callable[[], JsonObject]) -> JsonObject:
+    def _until_answered(self, exchange: Callable[[], T]) -> T:
         wait_s = _FIRST_WAIT_S
         while True:
             try:
                 return exchange()
-            except HubAway:
+            except HubAway as error:
                 # Many workers come back after the same outage: they must not do so in step.
-                if self._wait(wait_s * (0.5 + random.random())):  # noqa: S311 - no secret
+                asked_s = min(max(wait_s, error.retry_after_s or 0), _LONGEST_WAIT_S)
+                if self._wait(asked_s * (0.5 + random.random())):  # noqa: S311 - no secret
                     raise
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
-
-    def _exchange(self, path: str, body: bytes, kind: str) -> _Answer:
-        try:
-            response = self._send(path, body, kind)
-            if response.status == http.client.OK:
-                return _Answer(response)
-            answer = response.read(_MOST_ANSWER_BYTES)
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise HubAway(f"{self._url}: the hub does not answer: {error}") from error
-        if response.status in (429, 502, 503, 504):
-            raise HubAway(f"{self._url}: the hub is busy ({response.status})")
-        raise self._refuse(response.status, answer)
-
-    def _send(self, path: str, body: bytes, kind: str) -> http.client.HTTPResponse:
-        if self._connection is None:
-            self._connection = self._connect()
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
-        self._connection.request("POST", urlsplit(self._url).path.rstrip("/") + _API + path, body, headers)
-        return self._connection.getresponse()
-
-    def _connect(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self._url)
-        host = parts.hostname or ""
-        if parts.scheme != "https":
-            return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
-        context = ssl.create_default_context(cafile=os.fsdecode(self._certificate) or None)
-        return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
-
-    def _refuse(self, status: int, answer: bytes) -> HubRefusal:
-        try:
-            said = decode(answer)
-        except ProtocolError:
-            said = {}
-        text = str(said.get("message", "")) or http.client.responses.get(status, "no reason given")
-        return HubRefusal(str(said.get("error", status)), f"the hub refuses ({status}): {printable(text[:500])}")
-
-
-class _Answer:
-    """A body that is read in parts; what breaks meanwhile is an outage of the hub, too."""
-
-    def __init__(self, response: http.client.HTTPResponse) -> None:
-        self._response = response
-
-    def read(self, count: int) -> bytes:
-        try:
-            return self._response.read(count)
-        except (OSError, http.client.HTTPException) as error:
-            raise HubAway(f"the answer of the hub broke off: {error}") from error
+                if wait_s == _FIRST_WAIT_S:
+                    _log.warning("hub_away: %s; it is asked again until it answers", error)
+            wait_s *= 2

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from integrity.errors import ProtocolError
+from integrity.errors import HubAway, HubError
 from integrity.jobs.report import Note, NoteKind, Progress, Stop
-from integrity.jobs.shards.client import HubAway, HubRefusal, ShardClient
+from integrity.reporting.client import HubClient
 from integrity.reporting.protocol import VERSION, encode
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ class Lease:
         quiet_s: without progress for so long, it is not renewed.
 
     Attributes:
-        stop: set when the work should end: the worker is stopped, or the lease was lost.
+        stop: set when the work should end: the worker is stopped, a command waits, or the lease was lost.
         is_lost: another worker has the job.
         is_ending: the result is being sent. It ends the job, so a refused renewal means nothing any more.
     """
 
     def __init__(
         self,
-        client: ShardClient,
+        client: HubClient,
         worker: int,
         job: int,
         beat_s: float,
@@ -121,10 +121,11 @@ class Lease:
     def _renew(self) -> None:
         body = {"protocol": VERSION, "worker": self._worker, "job": self._job, "done_bytes": self._done_bytes}
         try:
-            self._client.call_once("beat", encode(body))
+            if self._client.call("shards/beat", encode(body)).get("is_wanted") is True:
+                self.stop.set()  # a command waits for the shard; another visit goes on later
         except HubAway as error:
             _log.info("lease_not_renewed: %s", error)  # the next one may be in time
-        except (HubRefusal, ProtocolError) as refusal:
+        except HubError as refusal:
             if self.is_ending:
                 return
             _log.warning("lease_lost: %s", refusal)

@@ -108,6 +108,7 @@ class VisitResult:
         read_ms: how long that took.
         findings_total: open findings; more than are sent, perhaps.
         survey: digest of a stored survey of the shard, which is too large; None: it is not.
+        is_reading: it was a visit. False: a person's command changed the catalog, and the rounds go on as they were.
     """
 
     version: int
@@ -121,6 +122,7 @@ class VisitResult:
     read_ms: int
     findings_total: int
     survey: str | None = None
+    is_reading: bool = True
 
 
 @dataclass(frozen=True, slots=True)

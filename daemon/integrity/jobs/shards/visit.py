@@ -44,6 +44,7 @@ class Visited:
         duration_s: how long that took.
         findings: all that are open.
         folders: the sizes of the shard's folders, if it is to be cut again.
+        is_reading: see ``VisitResult``.
     """
 
     is_complete: bool
@@ -52,6 +53,7 @@ class Visited:
     duration_s: float
     findings: list[Finding]
     folders: list[FolderSize] | None
+    is_reading: bool = True
 
 
 def visit(context: Context, path: bytes, task: ShardTask) -> Visited:
@@ -74,7 +76,31 @@ def visit(context: Context, path: bytes, task: ShardTask) -> Visited:
             options = plan_visit(context, path, task, left_s)
             read_bytes += runner.scrub(context, [path], options).counts.bytes_read
             is_complete = not context.stop.is_set() and context.monotonic() - began_at < task.visit_s
-    return _conclude(context, path, task, is_complete, read_bytes, context.monotonic() - began_at)
+    done = look(context, path)
+    size = Size(done.coverage.files, done.coverage.bytes)
+    most = Size(task.most_files * _TOO_LARGE, task.most_bytes * _TOO_LARGE)
+    folders = None
+    if not size.fits(most):
+        folders = summarize(measure_files(_iterate(context, _get_root(context, path))), task.limit)
+    duration_s = context.monotonic() - began_at
+    return replace(
+        done,
+        is_complete=is_complete,
+        read_bytes=read_bytes,
+        duration_s=duration_s,
+        folders=folders,
+        is_reading=True,
+    )
+
+
+def look(context: Context, path: bytes) -> Visited:
+    """Return what a catalog says, without a visit; see ``visit`` for the arguments."""
+    root = _get_root(context, path)
+    every_s = context.config.settings_for(path).verify_every_s
+    with context.catalog.read() as connection:
+        known = coverage(connection, root.id, now=context.now(), verify_every_s=every_s)
+        found = findings.find_findings(connection, root_id=root.id)
+    return Visited(False, known, 0, 0.0, found, None, is_reading=False)
 
 
 @contextmanager
@@ -118,20 +144,6 @@ def _begin_of_round(context: Context, task: ShardTask) -> int:
 def _get_root(context: Context, path: bytes) -> RootRecord:
     with context.catalog.read() as connection:
         return next(one for one in roots.find_roots(connection) if one.path == path)
-
-
-def _conclude(
-    context: Context, path: bytes, task: ShardTask, is_complete: bool, read_bytes: int, duration_s: float
-) -> Visited:
-    root = _get_root(context, path)
-    every_s = context.config.settings_for(path).verify_every_s
-    with context.catalog.read() as connection:
-        known = coverage(connection, root.id, now=context.now(), verify_every_s=every_s)
-        found = findings.find_findings(connection, root_id=root.id)
-    size = Size(known.files, known.bytes)
-    most = Size(task.most_files * _TOO_LARGE, task.most_bytes * _TOO_LARGE)
-    folders = None if size.fits(most) else summarize(measure_files(_iterate(context, root)), task.limit)
-    return Visited(is_complete, known, read_bytes, duration_s, found, folders)
 
 
 def _iterate(context: Context, root: RootRecord) -> Iterator[tuple[bytes, int]]:

@@ -1,0 +1,203 @@
+"""What a worker of a shared tree, or a command on its machine, asks the hub: for a part, and its catalog."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from integrity import program
+from integrity.catalog.connection import Catalog
+from integrity.config import read_seal_key
+from integrity.errors import ConfigError
+from integrity.files.system_load import read_boot_uuid
+from integrity.jobs.shards import local_copy
+from integrity.jobs.shards.client import ShardClient
+from integrity.jobs.shards.messages import (
+    MOST_FINDINGS,
+    ShardTask,
+    TreeOffer,
+    VisitResult,
+    read_message,
+    to_text,
+    write_message,
+)
+from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_file, pack_lines, unpack_file
+from integrity.reporting.client import HubClient
+from integrity.reporting.protocol import MOST_BODY_BYTES, VERSION, JsonObject, encode, encode_lines
+from integrity.reporting.token import load_token
+
+if TYPE_CHECKING:
+    from integrity.config import Config, ConfiguredRoot
+    from integrity.jobs.shards.visit import Visited
+    from integrity.model import Finding
+
+FindingWriter = Callable[["Finding"], JsonObject]
+"""Writes a finding as the object of ``findings --json``."""
+
+_SHORTEST_S, _LONGEST_S = 0.1, 86_400.0
+"""Of a time that the hub names."""
+
+_AGREED = (
+    *("digests", "block_size_bytes", "policy", "exclude", "builtin_excludes", "rewrites_in_place", "cross_mounts"),
+    *("mass_change_files", "mass_change_percent"),
+)
+"""Settings of a root that all workers of a tree must have in common: they decide what a catalog contains."""
+
+
+class TreeCalls:
+    """
+    The calls of one worker of a tree, which comes with the first of them.
+
+    Args:
+        client: calls the hub.
+        config: with the root.
+        root: the shared tree, as mounted here.
+        write_finding: see ``FindingWriter``.
+    """
+
+    def __init__(self, client: ShardClient, config: Config, root: ConfiguredRoot, write_finding: FindingWriter) -> None:
+        self.client = client
+        self.config = config
+        self.root = root
+        self.worker = 0
+        self._write_finding = write_finding
+
+    def call(self, path: str, body: JsonObject) -> JsonObject:
+        """Make a call that names the worker; see ``ShardClient.call``."""
+        if not self.worker:
+            self._join()
+        return self.client.call(path, encode({"protocol": VERSION, "worker": self.worker, **body}))
+
+    def ask(self, path: str, body: JsonObject) -> tuple[ShardTask | None, JsonObject]:
+        """Ask for a job; return it, if there is one, and the answer."""
+        answer = self.call(path, body)
+        task = answer.get("task")
+        return (read_message(ShardTask, task) if isinstance(task, dict) else None), answer
+
+    def _join(self) -> None:
+        seen = local_copy.see_tree(self.root.path)
+        settings = {name: _spell(getattr(self.root, name)) for name in _AGREED}
+        offer = TreeOffer(self.root.shared, seen.folder_inode, self.root.verify_every_s, settings)
+        answer = self.client.call("join", encode({"protocol": VERSION, **write_message(offer)}))
+        worker = answer.get("worker")
+        self.worker = worker if isinstance(worker, int) else 0
+
+    @contextmanager
+    def open_copy(self, path: bytes, task: ShardTask, progress: Callable[[], None]) -> Iterator[Catalog]:
+        """
+        Open a local copy of the catalog that a job begins with, for writing: bound to the tree here, and narrowed.
+
+        Args:
+            path: of the copy, which is made; to be removed by ``local_copy.remove``.
+            progress: called as it arrives.
+        """
+        key = read_seal_key(self.config)
+        if task.digest is None:
+            with Catalog.create(path, seal_key=key) as catalog:
+                yield catalog
+            return
+        with open(path + b".in", "w+b") as file:
+            body: JsonObject = {"protocol": VERSION, "worker": self.worker, "digest": task.digest}
+            self.client.receive_file("fetch", body, file, progress, most_bytes=MOST_PACKED_BYTES)
+            unpack_file(file, path, task.digest)
+        with Catalog.open(path, writes=True, seal_key=key) as catalog:
+            local_copy.require_inside(catalog)
+            local_copy.bind(catalog, self.root.path)
+            local_copy.narrow(catalog, task.scope)
+            yield catalog
+
+    def make_config(self, catalog: Catalog) -> Config:
+        """Return the configuration for a job on a local copy: the tree is the only root, and one as any other."""
+        return replace(self.config, catalog=catalog.path, roots=(replace(self.root, shared=""),))
+
+    def store_catalog(self, catalog: Catalog, task: ShardTask, progress: Callable[[], None]) -> str:
+        """Send a local copy to the hub's store; return its digest."""
+        path = catalog.path + b".out"
+        local_copy.export(catalog, path, read_boot_uuid(), int(time.time()))
+        progress()
+        return self._store(pack_file(path), task, progress)
+
+    def _store(self, packed: bytes, task: ShardTask, progress: Callable[[], None]) -> str:
+        """Send a packed file to the hub's store; return its digest."""
+        with open(packed, "rb") as file:
+            digest = digest_file(file)
+            header = {"protocol": VERSION, "worker": self.worker, "job": task.job, "digest": digest}
+            self.client.send_file("store", header, file, progress)
+        return digest
+
+    def store_lines(self, lines: Iterator[bytes], task: ShardTask, progress: Callable[[], None], folder: bytes) -> str:
+        """Send lines as one packed file to the hub's store; return its digest. ``folder``: for that file."""
+        path = pack_lines(lines, os.path.join(folder, b"survey"))
+        try:
+            return self._store(path, task, progress)
+        finally:
+            os.unlink(path)
+
+    def finish(self, task: ShardTask, done: Visited, digest: str, survey: str | None = None) -> None:
+        """
+        End a job with a new version of the catalog.
+
+        Args:
+            digest: of the stored catalog.
+            survey: digest of the stored survey.
+        """
+        known = done.coverage
+        result = VisitResult(
+            version=task.version,
+            digest=digest,
+            is_complete=done.is_complete,
+            files=known.files,
+            bytes=known.bytes,
+            oldest_at=known.oldest_at,
+            apart_bytes=known.uncovered_bytes,
+            read_bytes=done.read_bytes,
+            read_ms=int(done.duration_s * 1000),
+            findings_total=len(done.findings),
+            survey=survey,
+            is_reading=done.is_reading,
+        )
+        header = {"protocol": VERSION, "worker": self.worker, "job": task.job, **write_message(result)}
+        lines = encode_lines([header, *map(self._describe, done.findings[:MOST_FINDINGS])])
+        self.client.call("finish", lines[: lines.rindex(b"\n", 0, MOST_BODY_BYTES) + 1], is_lines=True)
+
+    def _describe(self, finding: Finding) -> JsonObject:
+        return {
+            "number": finding.id,
+            "path": to_text(finding.path or b""),
+            "kind": finding.kind.value,
+            "opened_at": finding.opened_at,
+            "body": self._write_finding(finding),
+        }
+
+
+def make_calls(
+    config: Config, root: ConfiguredRoot, write_finding: FindingWriter, wait: Callable[[float], bool]
+) -> TreeCalls:
+    """
+    Return the calls for a shared root. ``wait``: see ``ShardClient``.
+
+    Raises:
+        ConfigError: no hub is configured.
+    """
+    if not config.hub.url:
+        raise ConfigError(f"no hub is configured, which shares the work; run: {program.command('hub join URL')}")
+    token = load_token(config.hub.token_file)
+    client = ShardClient(HubClient(config.hub.url, token, certificate=config.hub.certificate), wait)
+    return TreeCalls(client, config, root, write_finding)
+
+
+def read_seconds(answer: JsonObject, name: str, default: float) -> float:
+    """Return a time of an answer; what is none, too short or too long is the default."""
+    value = answer.get(name)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not _SHORTEST_S <= value <= _LONGEST_S:
+        return default
+    return float(value)
+
+
+def _spell(value: object) -> object:
+    """Return the value of a setting as JSON has it."""
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,132 @@
+"""Commands on files of a shared tree: they work on the catalog of the shard that has the files."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from integrity.hub.schema import audit
+from support.postgres import PostgresServer
+from support.shardrig import ShardRig, damage, make_tree
+from support.waiting import wait_until
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Make a tree of 122 files in nested folders, one of them of three blocks."""
+    top = tmp_path / "tree"
+    make_tree(top, 6, 20)
+    (top / "g1" / "folder 1" / "large").write_bytes(bytes(3 * MIB))
+    return top
+
+
+@pytest.fixture
+def rig(postgres: PostgresServer, tmp_path: Path, tree: Path) -> Iterator[ShardRig]:
+    """Run a hub for the tree, as an archive."""
+    url = postgres.create_database(template="hub_template")
+    with ShardRig(url, tmp_path / "rig", tree, policy="archive") as made:
+        yield made
+    postgres.drop_database(url)
+
+
+def _find_versions(rig: ShardRig) -> dict[object, object]:
+    return {row.id: row.version for row in rig.shards()}
+
+
+def test_rot_is_explained_and_repaired_from_a_copy(rig: ShardRig, tmp_path: Path, tree: Path) -> None:
+    """A worker finds it, ``explain`` shows the block, ``repair`` mends it, and the finding of the hub ends at once."""
+    place = Path("g1") / "folder 1" / "large"
+    config, replica = rig.make_config(), tmp_path / "replica"
+    shutil.copytree(tree, replica)
+    rig.work_until_read([config], 0)
+    damage(tree / place, MIB)
+    rig.work_until_read([config], int(time.time()) + 1)
+    assert {bytes(place)} == rig.find_damaged()
+
+    explained = rig.run(config, "explain", tree / place)
+    assert 1 == explained.returncode, explained.stderr
+    assert "bytes 1,048,576 to 2,097,151" in explained.stdout
+    versions = _find_versions(rig)
+    planned = rig.run(config, "repair", tree / place, "--from", replica)
+    assert "can be repaired" in planned.stdout, planned
+    assert versions == _find_versions(rig)
+    repaired = rig.run(config, "repair", tree / place, "--from", replica, "--apply")
+    assert 0 == repaired.returncode, repaired
+
+    assert (replica / place).read_bytes() == (tree / place).read_bytes()
+    assert set() == rig.find_damaged()
+    assert 0 == rig.run(config, "explain", tree / place).returncode
+    assert sum(map(int, map(str, versions.values()))) + 1 == sum(map(int, map(str, _find_versions(rig).values())))
+
+
+def test_change_in_an_archive_is_accepted(rig: ShardRig, tree: Path) -> None:
+    """The content becomes the baseline in the catalog of the shard; workers find nothing about it any more."""
+    config, changed = rig.make_config(), tree / "g2" / "folder 2" / "file 2"
+    rig.work_until_read([config], 0)
+    changed.write_bytes(b"edited on purpose")
+    rig.work_until_read([config], int(time.time()) + 1)
+    assert {b"g2/folder 2/file 2"} == rig.find_damaged()
+
+    done = rig.run(config, "accept", changed, "--reason", "I edited it")
+    assert "accepted: what it holds now is right; 1 finding resolved" in done.stdout, done
+    assert set() == rig.find_damaged()
+    rig.work_until_read([config], int(time.time()) + 1)
+    assert set() == rig.find_damaged()
+
+
+def test_command_waits_for_a_worker_that_has_the_shard(rig: ShardRig, tree: Path) -> None:
+    """A worker that reads slowly ends its visit for a command, and goes on later: every file is recorded in the end."""
+    config, slow = rig.make_config(), rig.make_config()
+    rig.work_until_read([config], 0)
+    (tree / "g1" / "folder 1" / "new").write_bytes(bytes(8 * MIB))
+    rig.start_worker(slow, "--rate", "500K")
+    shard = rig.find_shard(b"g1/folder 1")
+    wait_until(lambda: shard in rig.find_busy(), f"the worker to have the shard\n{rig.log}", every_s=0.1)
+    done = rig.run(config, "accept", tree / "g1" / "folder 1" / "large", "--reason", "as it is")
+
+    assert 0 == done.returncode, done
+    assert "works on this part of the shared tree now; waiting" in done.stdout
+    assert "accepted" in done.stdout
+
+
+def test_hub_that_is_away_is_said(rig: ShardRig, tree: Path) -> None:
+    """The command says which tree it is about, and that nothing was done."""
+    config = rig.make_config()
+    rig.work_until_read([config], 0)
+    rig.kill_hub()
+    done = rig.run(config, "repair", tree / "on top", "--apply")
+
+    assert 3 == done.returncode, done
+    assert f"{tree} is the shared tree archive, whose records the hub has" in done.stderr
+    assert "the hub does not answer (127.0.0.1: Connection refused): nothing was done" in done.stderr
+
+
+def test_folder_of_several_shards_is_refused_with_a_folder_of_one(rig: ShardRig, tree: Path) -> None:
+    """Which catalog is meant would be unclear."""
+    config = rig.make_config()
+    rig.work_until_read([config], 0)
+    done = rig.run(config, "repair", tree)
+
+    assert 2 == done.returncode, done
+    assert "has several parts of the shared tree: name a folder in it" in done.stderr
+
+
+def test_audit_log_says_who_cut_and_stored(rig: ShardRig) -> None:
+    """One entry for each stored version, with the box."""
+    config = rig.make_config()
+    rig.work_until_read([config], 0)
+    with rig.database.read() as c:
+        entries = c.execute(sa.select(audit.c.who, audit.c.verb, audit.c.subject, audit.c.outcome)).all()
+
+    cut = [one for one in entries if one.verb == "tree_cut"]
+    stored = [one for one in entries if one.verb == "shard_stored"]
+    assert [("box:box1", "tree_cut", "archive", f"{len(rig.shards())} shards")] == [tuple(one) for one in cut]
+    assert sum(int(str(row.version)) for row in rig.shards()) == len(stored)
+    assert {"box:box1"} == {one.who for one in stored}
