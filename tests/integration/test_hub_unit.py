@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.loopfs import LoopFS
+from support.postgres import find_programs
 from support.systemdbox import PROGRAM, SystemdBox
 from support.waiting import wait_until
 
@@ -27,13 +28,15 @@ certificate = "/etc/integrity/hub.pem"
 key = "/etc/integrity/hub.key"
 public_url = "https://nas.home:8433"
 """
+# The program under test may lie in somebody's home, or below /tmp.
+SETTINGS = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n"
 DOCS = Path(__file__).parents[2] / "docs/hub.md"
 
 
-def find_lines(program: str) -> list[str]:
-    """Return the lines of a program in the section "At home" of the documents, as a shell takes them."""
-    section = DOCS.read_text().partition("## At home")[2].partition("\n## ")[0].replace("\\\n", " ")
-    return [line.removeprefix("# ") for line in section.splitlines() if line.startswith(f"# {program} ")]
+def find_lines(section: str, program: str = "") -> str:
+    """Return the lines of a program, or of all, in a section of the documents, as a shell takes them."""
+    text = DOCS.read_text().partition(f"## {section}")[2].partition("\n## ")[0].replace("\\\n", " ")
+    return "\n".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith(f"# {program}"))
 
 
 @pytest.fixture
@@ -44,12 +47,10 @@ def box(ext4: LoopFS) -> Iterator[SystemdBox]:
         box.let_program_in()
         box.put("/etc/hosts", "127.0.0.1 localhost nas.home\n")
         box.put("/etc/integrity/integrity.toml", CONFIG)
-        # The program under test may lie in somebody's home, or below /tmp.
-        settings = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n"
-        box.put(f"/etc/systemd/system/{UNIT}.d/test.conf", settings)
-        box.run("sh", "-euc", "\n".join(find_lines("openssl")))
+        box.put(f"/etc/systemd/system/{UNIT}.d/test.conf", SETTINGS)
+        box.run("sh", "-euc", find_lines("At home", "openssl"))
         box.run(PROGRAM, "service", "install", "--hub")
-        box.run("sh", "-euc", "\n".join(find_lines("chown")))
+        box.run("sh", "-euc", find_lines("At home", "chown"))
         add(box, "early")  # while nothing runs: root makes the database
         installed = box.run(PROGRAM, "service", "install", "--hub", "--now", expect=None)
         assert "started" in installed, installed + box.log(UNIT)
@@ -120,3 +121,24 @@ def test_hub_is_removed_with_the_service(box: SystemdBox) -> None:
     assert "nas: reported" in box.run(PROGRAM, "hub", "list")
     box.run(PROGRAM, "service", "install", "--hub", "--now")
     assert "Checked 2 boxes" in box.run(PROGRAM, "hub", "check")
+
+
+def test_hub_on_postgresql(tmp_path: Path) -> None:
+    """Unit and commands of root share a role that is known by the name of its user, with the lines of the documents."""
+    with SystemdBox() as box:
+        box.let_program_in()
+        box.put("/etc/integrity/integrity.toml", '[hub_server]\ndatabase = "postgresql:///integrity-hub"\n')
+        box.put(f"/etc/systemd/system/{UNIT}.d/test.conf", SETTINGS)
+        box.run("install", "-d", "-o", "postgres", "/run/postgresql", "/var/pg")
+        programs = find_programs()
+        box.run("runuser", "-u", "postgres", f"{programs}/initdb", "--", "--auth=peer", "--no-sync", "/var/pg")
+        serve = ("systemd-run", "--uid=postgres", "--property=Type=notify", f"{programs}/postgres", "-D", "/var/pg")
+        box.run(*serve, "-k", "/run/postgresql", "-c", "listen_addresses=")
+        box.run("ln", "-s", PROGRAM, "/usr/local/bin/integrity")
+        lines = find_lines("In a company").replace("sudo -u postgres", "runuser -u postgres --")
+        said = box.run("sh", "-euc", lines, expect=None)
+
+        assert "active" == box.show(UNIT, "ActiveState"), said + box.log(UNIT)
+        add(box, "nas")
+        assert "nas: has not reported yet" in box.run(PROGRAM, "hub", "list")
+        assert "postgresql+psycopg:///integrity-hub: all is well. Checked 1 boxes" in box.run(PROGRAM, "hub", "check")
