@@ -49,7 +49,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_root()
     need_programs("debootstrap", "buildah", "crun", "setpriv", "unshare")
     folder = tmp_path_factory.mktemp("image")
-    subprocess.run([TOP / "packaging/container/build", "trixie", folder], stdin=subprocess.DEVNULL, check=True)
+    program = ["env", "DPKG_DEB_COMPRESSOR_LEVEL=1", TOP / "packaging/container/build"]
+    subprocess.run([*program, "trixie", folder], stdin=subprocess.DEVNULL, check=True)
     with tarfile.open(folder / "integrity-nas.tar") as archive:
         (layer,) = (name for name in archive.getnames() if name.endswith(".tar") and archive.getmember(name).isfile())
         archive.extract(layer, folder, filter="data")

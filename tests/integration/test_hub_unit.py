@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.loopfs import LoopFS
+from support.postgres import find_programs
 from support.systemdbox import PROGRAM, SystemdBox
 from support.waiting import wait_until
 
@@ -27,13 +28,15 @@ certificate = "/etc/integrity/hub.pem"
 key = "/etc/integrity/hub.key"
 public_url = "https://nas.home:8433"
 """
+# The program under test may lie in somebody's home, or below /tmp.
+SETTINGS = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n"
 DOCS = Path(__file__).parents[2] / "docs/hub.md"
 
 
-def find_lines(program: str) -> list[str]:
-    """Return the lines of a program in the section "At home" of the documents, as a shell takes them."""
-    section = DOCS.read_text().partition("## At home")[2].partition("\n## ")[0].replace("\\\n", " ")
-    return [line.removeprefix("# ") for line in section.splitlines() if line.startswith(f"# {program} ")]
+def find_lines(section: str, program: str = "") -> str:
+    """Return the lines of a program, or of all, in a section of the documents, as a shell takes them."""
+    text = DOCS.read_text().partition(f"## {section}")[2].partition("\n## ")[0].replace("\\\n", " ")
+    return "\n".join(line.removeprefix("# ") for line in text.splitlines() if line.startswith(f"# {program}"))
 
 
 @pytest.fixture
@@ -44,12 +47,10 @@ def box(ext4: LoopFS) -> Iterator[SystemdBox]:
         box.let_program_in()
         box.put("/etc/hosts", "127.0.0.1 localhost nas.home\n")
         box.put("/etc/integrity/integrity.toml", CONFIG)
-        # The program under test may lie in somebody's home, or below /tmp.
-        settings = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n"
-        box.put(f"/etc/systemd/system/{UNIT}.d/test.conf", settings)
-        box.run("sh", "-euc", "\n".join(find_lines("openssl")))
+        box.put(f"/etc/systemd/system/{UNIT}.d/test.conf", SETTINGS)
+        box.run("sh", "-euc", find_lines("At home", "openssl"))
         box.run(PROGRAM, "service", "install", "--hub")
-        box.run("sh", "-euc", "\n".join(find_lines("chown")))
+        box.run("sh", "-euc", find_lines("At home", "chown"))
         add(box, "early")  # while nothing runs: root makes the database
         installed = box.run(PROGRAM, "service", "install", "--hub", "--now", expect=None)
         assert "started" in installed, installed + box.log(UNIT)
@@ -92,13 +93,14 @@ def test_box_reports_to_the_hub_of_its_own_machine(box: SystemdBox) -> None:
 
 
 def test_hub_of_the_unit_sees_nothing_of_the_machine(box: SystemdBox) -> None:
-    """It runs as its own user without capabilities, and can neither read the catalog's files nor the data."""
+    """It runs as its own user without capabilities, and reaches neither the data, nor the catalog, nor the service."""
     pid = box.show(UNIT, "MainPID")
     status = dict(line.split(":\t") for line in box.run("cat", f"/proc/{pid}/status").splitlines() if ":\t" in line)
     assert ["0" * 16] * 2 == [status["CapEff"], status["CapBnd"]]
     assert "integrity-hub" == box.run("stat", "--format=%U", f"/proc/{pid}").strip()
     seen = ("nsenter", f"--target={pid}", "--mount", "--setuid", status["Uid"].split()[0], "ls")
-    assert "photo.jpg" not in box.run(*seen, "/srv/data", expect=None)
+    for place in ("/srv/data", "/var/lib/integrity", "/run/integrity"):
+        assert "Permission denied" in box.run(*seen, place, expect=2)
     level = box.run("systemd-analyze", "security", "--no-pager", UNIT, expect=None)
     found = re.search(rf"Overall exposure level for {UNIT}: ([\d.]+)", level)
     assert found is not None, level
@@ -111,12 +113,32 @@ def test_hub_of_the_unit_sees_nothing_of_the_machine(box: SystemdBox) -> None:
 
 def test_hub_is_removed_with_the_service(box: SystemdBox) -> None:
     """Its unit and its user's file go; its database stays, and a new installation goes on with it."""
-    join(box)
     box.run(PROGRAM, "service", "uninstall")
 
     assert "inactive" == box.show(UNIT, "ActiveState")
     assert not list((box.root / "etc/systemd/system").glob("integrity*.service"))
     assert not list((box.root / "etc/sysusers.d").glob("integrity*"))
-    assert "nas: reported" in box.run(PROGRAM, "hub", "list")
+    assert "early: has not reported yet" in box.run(PROGRAM, "hub", "list")
     box.run(PROGRAM, "service", "install", "--hub", "--now")
-    assert "Checked 2 boxes" in box.run(PROGRAM, "hub", "check")
+    assert "Checked 1 boxes" in box.run(PROGRAM, "hub", "check")
+
+
+def test_hub_on_postgresql(tmp_path: Path) -> None:
+    """Unit and commands of root share a role that is known by the name of its user, with the lines of the documents."""
+    with SystemdBox() as box:
+        box.let_program_in()
+        box.put("/etc/integrity/integrity.toml", '[hub_server]\ndatabase = "postgresql:///integrity-hub"\n')
+        box.put(f"/etc/systemd/system/{UNIT}.d/test.conf", SETTINGS)
+        box.run("install", "-d", "-o", "postgres", "/run/postgresql", "/var/pg")
+        programs = find_programs()
+        box.run("runuser", "-u", "postgres", f"{programs}/initdb", "--", "--auth=peer", "--no-sync", "/var/pg")
+        serve = ("systemd-run", "--uid=postgres", "--property=Type=notify", f"{programs}/postgres", "-D", "/var/pg")
+        box.run(*serve, "-k", "/run/postgresql", "-c", "listen_addresses=")
+        box.run("ln", "-s", PROGRAM, "/usr/local/bin/integrity")
+        lines = find_lines("In a company").replace("sudo -u postgres", "runuser -u postgres --")
+        said = box.run("sh", "-euc", lines, expect=None)
+
+        assert "active" == box.show(UNIT, "ActiveState"), said + box.log(UNIT)
+        add(box, "nas")
+        assert "nas: has not reported yet" in box.run(PROGRAM, "hub", "list")
+        assert "postgresql+psycopg:///integrity-hub: all is well. Checked 1 boxes" in box.run(PROGRAM, "hub", "check")

@@ -39,7 +39,7 @@ class PostgresServer:
     """
 
     def __init__(self, *, is_durable: bool = False, port: int = 0) -> None:
-        self._bin = _find_programs()
+        self._bin = find_programs()
         self._is_durable = is_durable
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
@@ -177,7 +177,7 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _find_programs() -> str:
+def find_programs() -> str:
     """Return the folder of the newest PostgreSQL; its programs for servers are not in PATH on Debian."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     if found:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
+import pwd
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from integrity.hub.database import Connection, HubDatabase
 
 _FILE = b"hub.db"
+_UNIT_USER = "integrity-hub"
 _SYSTEM_FOLDER = b"/var/lib/integrity-hub"
 """What the unit has, and with it the commands of root."""
 
@@ -67,6 +70,7 @@ def run(session: Session, sets_password: bool) -> int:
         return ExitCode.OK
     token = read_token(session.config.hub_server.token_file, "[hub_server] token_file")
     from integrity.cli.daemon import set_up_logging
+    from integrity.hub.database import HubDatabase
     from integrity.hub.server import run_hub
     from integrity.service.sd_notify import Notifier
     from integrity.service.startup import limit_memory_use
@@ -83,8 +87,8 @@ def run(session: Session, sets_password: bool) -> int:
         print_link(passwords, url, session.output)
 
     _create_if_missing(session)
-    with _open(session) as database:
-        run_hub(session.config, database, passwords, token, ready=ready)
+    with closing(HubDatabase.open(_find_database(session))) as database:
+        run_hub(session.config, database, passwords, token, _find_folder(session), ready=ready)
     return ExitCode.OK
 
 
@@ -163,17 +167,12 @@ def revoke(session: Session, box: str) -> int:
 def migrate(session: Session) -> int:
     """Create the hub's tables, or bring those of an older version up to date."""
     require_hub()
-    from integrity.hub.database import HubDatabase
     from integrity.hub.migrate import migrate as run_migrations
     from integrity.hub.schema import SCHEMA_REVISION
 
-    place = _find_database(session)
-    _create_file(place)
-    database = HubDatabase.open(place, any_revision=True)
-    try:
+    _create_file(_find_database(session))
+    with _open(session, any_revision=True) as database:
         before = run_migrations(database)
-    finally:
-        database.close()
     words = "up to date" if before == SCHEMA_REVISION else f"migrated from schema {before}" if before else "created"
     session.output.say(f"{database.place}: {words} (schema {SCHEMA_REVISION}).")
     return ExitCode.OK
@@ -195,13 +194,9 @@ def check(session: Session) -> int:
     """
     require_hub()
     from integrity.hub.check import check_hub
-    from integrity.hub.database import HubDatabase
 
-    database = HubDatabase.open(_find_database(session), any_revision=True)
-    try:
+    with _open(session, any_revision=True) as database:
         found = check_hub(database, int(time.time()))
-    finally:
-        database.close()
     for problem in found.problems:
         session.output.tell(problem.message)
         session.output.give("hub_problem", {"message": problem.message})
@@ -230,15 +225,27 @@ def _describe(box: Box, now: int) -> str:
     return f"{box.name}: reported {format_duration(max(0, now - box.seen_at))} ago: {box.sentence}"
 
 
-@contextmanager
-def _open(session: Session) -> Iterator[HubDatabase]:
+def _open(session: Session, *, any_revision: bool = False) -> closing[HubDatabase]:
+    """Open the database for a command that uses nothing else."""
     from integrity.hub.database import HubDatabase
 
-    database = HubDatabase.open(_find_database(session))
+    place = _find_database(session)
+    if not place.startswith("/") and urlsplit(place).username is None:
+        _become_hub()
+    return closing(HubDatabase.open(place, any_revision=any_revision))
+
+
+def _become_hub() -> None:
+    """Go on as the unit's user if this is root: PostgreSQL lets in who is known by the name of the role."""
     try:
-        yield database
-    finally:
-        database.close()
+        user = pwd.getpwnam(_UNIT_USER)
+    except KeyError:  # there is no unit
+        return
+    if os.geteuid() == 0:
+        os.environ["HOME"] = user.pw_dir  # libpq looks there for certificates
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setegid(user.pw_gid)
+        os.seteuid(user.pw_uid)
 
 
 @contextmanager
@@ -261,11 +268,8 @@ def _create_if_missing(session: Session) -> None:
 
         os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         _create_file(place)
-        database = HubDatabase.open(place, any_revision=True)
-        try:
+        with closing(HubDatabase.open(place, any_revision=True)) as database:
             run_migrations(database)
-        finally:
-            database.close()
 
 
 def _create_file(place: str) -> None:
@@ -284,16 +288,20 @@ hub.add_command(work)
 
 
 def _find_database(session: Session) -> str:
-    """Return the URL of the database, or the path of the SQLite file: in the unit's folder, or beside the catalog."""
+    """Return the URL of the database, or the path of the SQLite file."""
     given = session.config.hub_server.database
     if given:
         return given
+    try:
+        return os.path.join(_find_folder(session), _FILE).decode()
+    except UnicodeDecodeError as error:
+        raise HubDatabaseError("the folder of the catalog is not UTF-8; set [hub_server] database") from error
+
+
+def _find_folder(session: Session) -> bytes:
+    """Return the absolute path of the folder of the hub's files: the unit's, which is root's too, or the catalog's."""
     folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0]
     if not folder:
         is_system = os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME")
         folder = _SYSTEM_FOLDER if is_system else os.path.dirname(session.catalog_path)
-    path = os.path.join(os.path.abspath(folder), _FILE)
-    try:
-        return path.decode()
-    except UnicodeDecodeError as error:
-        raise HubDatabaseError("the folder of the catalog is not UTF-8; set [hub_server] database") from error
+    return os.path.abspath(folder)

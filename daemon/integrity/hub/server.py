@@ -58,7 +58,13 @@ class HubApp:
 
 
 def run_hub(
-    config: Config, database: HubDatabase, passwords: PasswordStore, token: str, *, ready: Callable[[], None]
+    config: Config,
+    database: HubDatabase,
+    passwords: PasswordStore,
+    token: str,
+    folder: bytes,
+    *,
+    ready: Callable[[], None],
 ) -> None:
     """
     Run a hub until SIGINT or SIGTERM.
@@ -68,6 +74,7 @@ def run_hub(
         database: open; stays open.
         passwords: of the pages.
         token: bearer token of programs that read the pages; empty: none.
+        folder: where the hub keeps files, unless the configuration says otherwise.
         ready: called once boxes can report.
 
     Raises:
@@ -75,7 +82,7 @@ def run_hub(
     """
     settings = config.hub_server
     check_exposure(settings)
-    shards = make_shard_hub(config, database)
+    shards = make_shard_hub(settings, database, folder)
     duties = make_duties(config, silent_after_s=settings.silent_after_s, page_url=settings.public_url)
     work = HubWork(database, run_vote, [*duties, *find_shard_duties(shards)])
     api = BoxApi(database, work)

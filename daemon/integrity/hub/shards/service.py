@@ -26,7 +26,7 @@ from integrity.jobs.shards.survey import Size
 from integrity.reporting.protocol import JsonObject, encode, is_number
 
 if TYPE_CHECKING:
-    from integrity.config import Config
+    from integrity.config import HubServer
     from integrity.hub.database import HubDatabase
 
 _MOST_FOLDERS = 5_000_000
@@ -240,18 +240,21 @@ class ShardHub:
         return int(self._clock())
 
 
-def make_shard_hub(config: Config, database: HubDatabase) -> ShardHub | None:
+def make_shard_hub(settings: HubServer, database: HubDatabase, folder: bytes) -> ShardHub | None:
     """
     Return the shared trees of a hub; None if its database is SQLite.
+
+    Args:
+        settings: of the hub.
+        database: of the hub.
+        folder: of the hub's files; the store is in it, unless the settings name another place.
 
     Raises:
         HubDatabaseError: the store can't be made.
     """
     if not database.is_postgres:
         return None
-    settings = config.hub_server
-    folder = settings.store or os.path.join(os.path.dirname(config.catalog), b"hub-shards")
-    store = ShardStore(folder, MOST_PACKED_BYTES)
+    store = ShardStore(settings.store or os.path.join(folder, b"hub-shards"), MOST_PACKED_BYTES)
     store.prepare()
     size = Size(settings.shard_files, settings.shard_size_bytes)
     return ShardHub(database, store, ShardLimits(size, settings.shard_lease_s, settings.shard_visit_s))
