@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from integrity.errors import AppError, ProtocolError, printable
 from integrity.hub.admission import Refused
-from integrity.hub.api import PREFIX, BoxCall, BoxGuard, find_length, show_error
+from integrity.hub.api import BoxCall, BoxGuard, find_length, show_error
+from integrity.hub.box_calls import PREFIX
 from integrity.hub.reported import require_version
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
 from integrity.hub.shards.store import UploadRefused
