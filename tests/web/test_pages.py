@@ -12,6 +12,9 @@ from urllib.parse import quote
 import pytest
 from tests.web.conftest import BROKEN, SCRIPT, Watched
 
+from integrity.web.pages.api import Api
+from integrity.web.site import Site
+from support.asked import make_noting_request
 from support.service import Service
 from support.webpage import WebClient, WebPage
 
@@ -175,6 +178,18 @@ def test_description_of_the_interface_names_every_path(page: WebPage) -> None:
     for path in described["paths"]:
         place = path.replace("{finding_id}", "1").replace("{path}", "nothing")
         assert visitor.get(f"/api/v1{place}").status in (200, 404)
+
+
+def test_pages_for_programs_ask_for_what_is_described(page: WebPage, watched: Watched) -> None:
+    """No parameter is secret, and none is without effect; a list has the described names."""
+    site = Site(os.fsencode(page.config), os.fsencode(watched.box.catalog))
+    for path, one in Api(site).find_pages().items():
+        file = f"/api/v1/files{watched.folder}/2019/b.jpg"
+        request, asked = make_noting_request(file if "files" in path else path, {"finding_id": 1})
+        answer = one.answer(request)
+
+        assert {parameter.name for parameter in one.parameters} == asked, path
+        assert {one.entries, one.cursor} - {""} <= answer.keys(), path
 
 
 def test_running_service_is_shown(watched: Watched) -> None:

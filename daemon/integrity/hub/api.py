@@ -28,6 +28,7 @@ import integrity.web.query  # noqa: F401 - registers {name:number}
 from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
 from integrity.hub.admission import Rates, Refused, Slots
+from integrity.hub.box_calls import CALLS, PREFIX
 from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-PREFIX = "/hub/v1"
 _SMALL_BODY_BYTES = 64 << 10
 _MOST_CALLS = 64
 _MOST_LARGE = 6
@@ -99,15 +99,16 @@ class BoxApi:
 
     def make_app(self, more: Sequence[Route] = ()) -> ASGIApp:
         """Return the application. ``more``: routes of other modules, which ask ``guard`` themselves."""
-        calls: dict[str, Answer] = {
-            "/heartbeat": self.take_heartbeat,
-            "/messages": self.take_messages,
-            "/trees/{root_id:number}/compare": self.compare,
-            "/trees/{root_id:number}/folders": self.store_folders,
-            "/trees/{root_id:number}/settle": self.settle,
+        answers: dict[str, Answer] = {
+            "heartbeat": self.take_heartbeat,
+            "messages": self.take_messages,
+            "compare": self.compare,
+            "folders": self.store_folders,
+            "settle": self.settle,
         }
         routes = [
-            Route(PREFIX + path, partial(self.guard.answer, answer), methods=["POST"]) for path, answer in calls.items()
+            Route(f"{PREFIX}/{call.path}", partial(self.guard.answer, answers[name]), methods=["POST"])
+            for name, call in CALLS.items()
         ]
         handlers = {HTTPException: _show_http, ClientDisconnect: _show_nothing, Exception: show_error}
         return Starlette(routes=[*routes, *more], exception_handlers=handlers)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from psycopg.types.string import BytesBinaryDumper
 
 from integrity.hub.database import driver_connection
 
@@ -36,7 +37,10 @@ def load_files(c: sa.Connection, table: sa.Table, rows: Iterable[FileRow]) -> No
         driver_connection(c).executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", rows)  # noqa: S608 - names of ours
         return
     types = [_TYPES[column.type.compile(c.dialect)] for column in table.columns]
-    with driver_connection(c).cursor().copy(f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+    cursor = driver_connection(c).cursor()
+    # By the type alone psycopg takes the dumper that was registered last, which is not the one written in C.
+    cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
+    with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
         copy.set_types(types)
         for row in rows:
             copy.write_row(row)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError
-from integrity.hub.api import PREFIX, BoxApi
+from integrity.hub.api import BoxApi
+from integrity.hub.box_calls import PREFIX
 from integrity.hub.duties import make_duties
 from integrity.hub.pages.app import make_pages
 from integrity.hub.shards.api import ShardApi

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from integrity.errors import AppError, ConfigError
+from integrity.web.openapi import JsonInterface, JsonPage, describe_pages
 from integrity.web.query import patient
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
     from integrity.views.objects import JsonObject
 
-MOST_ENTRIES = 1000
-USUAL_ENTRIES = 100
+_DESCRIPTION = "/openapi.json"
 
 
 class AsciiJson(JSONResponse):
@@ -31,10 +31,18 @@ class AsciiJson(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def mount_json(pages: Mapping[str, Callable[[Request], JsonObject]]) -> Mount:
-    """Return the routes of pages for programs, by their path below ``/api/v1``; an error is ``{"error": ...}``."""
-    routes = [Route(path, _answer(page), methods=["GET"]) for path, page in pages.items()]
-    return Mount("/api/v1", routes=routes)
+def mount_json(interface: JsonInterface, pages: Mapping[str, JsonPage]) -> Mount:
+    """
+    Return the routes of pages for programs, and of their description; an error is ``{"error": ...}``.
+
+    Args:
+        interface: what is common to them.
+        pages: by their path.
+    """
+    described = JsonPage(answer=lambda _: describe_pages(interface, known), summary="This description")
+    known = {**pages, _DESCRIPTION: described}
+    routes = [Route(path, _answer(page.answer), methods=["GET"]) for path, page in known.items()]
+    return Mount(interface.server, routes=routes)
 
 
 def _answer(page: Callable[[Request], JsonObject]) -> Callable[[Request], Response]:

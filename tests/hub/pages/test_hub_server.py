@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
+from support.cli import Box
 from support.hub_reports import Stream, make_finding, make_heartbeat, make_root
 from support.hubserver import HubServerProcess
 from support.webpage import PASSWORD, WebClient
@@ -54,3 +56,13 @@ def test_neither_side_reaches_what_is_the_others(hub: HubServerProcess, owner: W
     assert 401 == owner.ask("POST", "/hub/v1/heartbeat", b"{}").status
     assert "Content-Security-Policy" not in owner.ask("POST", "/hub/v1/heartbeat", b"{}").headers
     assert 200 == program.get("/healthz").status
+
+
+def test_pages_answer_under_configured_names_only(integrity: Box, tmp_path: Path) -> None:
+    """A name that an attacker lets point here (DNS rebinding) gets nothing, not even the log-in."""
+    with HubServerProcess(integrity, str(tmp_path / "hub.db"), 'hosts = ["NAS.example"]\n') as hub:
+        asked = WebClient(hub.port)
+        told = [asked.get("/login", Host=f"{host}:{hub.port}") for host in ("nas.example", "evil.example", "localhost")]
+
+    assert [303, 421, 303] == [303 if one.status in (200, 303) else one.status for one in told]
+    assert "add it to [hub_server] hosts" in told[1].text

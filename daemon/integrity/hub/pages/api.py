@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 
 from integrity.hub.audit import find_entries
+from integrity.hub.box_calls import describe_calls
 from integrity.hub.box_reports import page_box_findings, page_events
 from integrity.hub.finding_list import page_findings
-from integrity.hub.fleet import load_fleet
+from integrity.hub.fleet import BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import sum_up_fleet
+from integrity.hub.kinds import HubFindingKind
 from integrity.hub.objects import (
     audit_object,
     box_finding_object,
@@ -23,7 +25,7 @@ from integrity.hub.objects import (
     shard_object,
     tree_object,
 )
-from integrity.hub.pages.boxes import get_box, read_cursor, select_boxes, write_cursor
+from integrity.hub.pages.boxes import BoxOrder, get_box, read_cursor, select_boxes, write_cursor
 from integrity.hub.pages.findings import get_known, read_filter
 from integrity.hub.pages.sets import select_sets
 from integrity.hub.pages.trees import get_promise
@@ -31,19 +33,54 @@ from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import find_tree_names, page_shards
 from integrity.views.objects import iso_time
-from integrity.web.json_pages import MOST_ENTRIES, USUAL_ENTRIES, mount_json
+from integrity.web.json_pages import mount_json
+from integrity.web.openapi import (
+    BEFORE,
+    LIMIT,
+    MOST_ENTRIES,
+    PAGE_ERROR,
+    USUAL_ENTRIES,
+    WITH_RESOLVED,
+    JsonInterface,
+    JsonPage,
+    Parameter,
+    number_parameter,
+    word_parameter,
+)
 from integrity.web.query import read_limit, read_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import sqlalchemy as sa
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
-    from integrity.hub.fleet import BoxStatus
     from integrity.hub.pages.site import HubSite
     from integrity.views.objects import JsonObject
+
+
+_INTERFACE = JsonInterface(
+    title="integrity hub",
+    description=(
+        "What the pages of a hub show, read-only. Send the token of [hub_server] token_file as"
+        " `Authorization: Bearer TOKEN`."
+    ),
+    server="/api/v1",
+    error=PAGE_ERROR,
+    unauthorized="neither logged in, nor the token of [hub_server] token_file",
+)
+_BOX = {"name": "its name"}
+_AFTER_NAME = Parameter("after", "only what comes behind this name: next_after of the page before")
+_AFTER_SHARD = number_parameter("after", "only shards with a larger id: next_after of the page before")
+_BEFORE_REPORTED = Parameter("before", "next_before of the page before")
+_PART = Parameter("name", "only boxes with this in their name")
+_HEALTH = word_parameter("health", "only boxes that are like this", BoxHealth)
+_SORT = word_parameter("sort", "their order", BoxOrder)
+_KIND = word_parameter("kind", "only of this kind", HubFindingKind)
+_OF_SET = Parameter("set", "only of the replica set of this name")
+_OF_BOX = Parameter("box", "only of the box of this name")
+_OF_TREE = Parameter("tree", "only of the shared tree of this name")
 
 
 class HubApi:
@@ -54,21 +91,86 @@ class HubApi:
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the routes."""
-        pages: dict[str, Callable[[Request], JsonObject]] = {
-            "/status": self.show_status,
-            "/boxes": self.list_boxes,
-            "/boxes/{name}": self.show_box,
-            "/boxes/{name}/findings": self.list_box_findings,
-            "/boxes/{name}/events": self.list_box_events,
-            "/sets": self.list_sets,
-            "/sets/{name:path}": self.show_set,
-            "/trees": self.list_trees,
-            "/trees/{name:path}": self.show_tree,
-            "/findings": self.list_findings,
-            "/findings/{finding_id:int}": self.show_finding,
-            "/audit": self.list_audit,
+        return (mount_json(_INTERFACE, self.find_pages()),)
+
+    def find_pages(self) -> dict[str, JsonPage]:
+        """Return the pages by their path."""
+        return {
+            "/status": JsonPage(answer=self.show_status, summary="How all boxes are, in one sentence"),
+            **self._find_box_pages(),
+            **self._find_set_pages(),
+            "/findings": JsonPage(
+                answer=self.list_findings,
+                summary="Findings of the hub, the newest first",
+                parameters=(BEFORE, LIMIT, _KIND, _OF_SET, _OF_BOX, _OF_TREE, WITH_RESOLVED),
+                entries="findings",
+                cursor="next_before",
+            ),
+            "/findings/{finding_id:int}": JsonPage(
+                answer=self.show_finding, summary="One finding of the hub", places={"finding_id": "its number"}
+            ),
+            "/audit": JsonPage(
+                answer=self.list_audit,
+                summary="The audit log, the newest entry first",
+                parameters=(BEFORE, LIMIT),
+                entries="entries",
+                cursor="next_before",
+            ),
+            "/box-calls.json": JsonPage(
+                answer=lambda _: describe_calls(), summary="The calls of boxes, in the form of this description"
+            ),
         }
-        return (mount_json(pages),)
+
+    def _find_box_pages(self) -> dict[str, JsonPage]:
+        return {
+            "/boxes": JsonPage(
+                answer=self.list_boxes,
+                summary="Boxes",
+                parameters=(_AFTER_NAME, LIMIT, _PART, _HEALTH, _SORT),
+                entries="boxes",
+                cursor="next_after",
+            ),
+            "/boxes/{name}": JsonPage(answer=self.show_box, summary="One box", places=_BOX),
+            "/boxes/{name}/findings": JsonPage(
+                answer=self.list_box_findings,
+                summary="Findings that a box reported, the newest first",
+                parameters=(_BEFORE_REPORTED, LIMIT, WITH_RESOLVED),
+                entries="findings",
+                cursor="next_before",
+                places=_BOX,
+            ),
+            "/boxes/{name}/events": JsonPage(
+                answer=self.list_box_events,
+                summary="Runs and actions of a box, the newest first",
+                parameters=(BEFORE, LIMIT),
+                entries="events",
+                cursor="next_before",
+                places=_BOX,
+            ),
+        }
+
+    def _find_set_pages(self) -> dict[str, JsonPage]:
+        return {
+            "/sets": JsonPage(
+                answer=self.list_sets,
+                summary="Replica sets",
+                parameters=(_AFTER_NAME, LIMIT),
+                entries="sets",
+                cursor="next_after",
+            ),
+            "/sets/{name:path}": JsonPage(
+                answer=self.show_set, summary="One replica set", places={"name": "its name, percent-encoded"}
+            ),
+            "/trees": JsonPage(answer=self.list_trees, summary="Shared trees", entries="trees"),
+            "/trees/{name:path}": JsonPage(
+                answer=self.show_tree,
+                summary="One shared tree, with a page of its shards",
+                parameters=(_AFTER_SHARD, LIMIT),
+                entries="page",
+                cursor="next_after",
+                places={"name": "its name, percent-encoded"},
+            ),
+        }
 
     def show_status(self, _: Request) -> JsonObject:
         """Return how all boxes are."""

@@ -13,7 +13,8 @@ from starlette.routing import Route
 
 from integrity.errors import ProtocolError, printable
 from integrity.hub.admission import Refused
-from integrity.hub.api import PREFIX, Answer, BoxCall, BoxGuard
+from integrity.hub.api import Answer, BoxCall, BoxGuard
+from integrity.hub.box_calls import PREFIX
 from integrity.hub.reported import require_version
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
 from integrity.hub.shards.store import UploadRefused

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
@@ -18,17 +16,46 @@ from integrity.views.explain import file_object
 from integrity.views.objects import finding_object, iso_time
 from integrity.views.roots import root_object, run_object
 from integrity.views.service import service_object
-from integrity.web.json_pages import MOST_ENTRIES, USUAL_ENTRIES, mount_json
+from integrity.web.json_pages import mount_json
+from integrity.web.openapi import (
+    BEFORE,
+    LIMIT,
+    MOST_ENTRIES,
+    PAGE_ERROR,
+    USUAL_ENTRIES,
+    WITH_RESOLVED,
+    JsonInterface,
+    JsonPage,
+    Parameter,
+    number_parameter,
+    word_parameter,
+)
 from integrity.web.query import read_limit, read_number, read_raw_path, read_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
     from integrity.views.objects import JsonObject
     from integrity.web.site import Site
+
+
+_INTERFACE = JsonInterface(
+    title="integrity",
+    description=(
+        "The objects of `integrity --json`, read-only. Send the token of [web] token_file as"
+        " `Authorization: Bearer TOKEN`."
+    ),
+    server="/api/v1",
+    error=PAGE_ERROR,
+    unauthorized="neither logged in, nor the token of [web] token_file",
+)
+_ROOT = number_parameter("root", "only of the root with this id")
+_KIND = word_parameter("kind", "only of this kind", FindingKind)
+_COPY = Parameter("copy", "only about the copy of this name")
+_JOB = word_parameter("job", "only of this job", Job)
 
 
 class Api:
@@ -39,15 +66,35 @@ class Api:
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the routes."""
-        pages: dict[str, Callable[[Request], JsonObject]] = {
-            "/status": self.show_status,
-            "/findings": self.list_findings,
-            "/findings/{finding_id:number}": self.show_finding,
-            "/files/{path:path}": self.show_file,
-            "/runs": self.list_runs,
-            "/openapi.json": lambda _: read_description(),
+        return (mount_json(_INTERFACE, self.find_pages()),)
+
+    def find_pages(self) -> dict[str, JsonPage]:
+        """Return the pages by their path."""
+        return {
+            "/status": JsonPage(answer=self.show_status, summary="Roots, copies, channels, alerts, and the service"),
+            "/findings": JsonPage(
+                answer=self.list_findings,
+                summary="Findings, the newest first",
+                parameters=(BEFORE, LIMIT, _ROOT, _KIND, _COPY, WITH_RESOLVED),
+                entries="findings",
+                cursor="next_before",
+            ),
+            "/findings/{finding_id:number}": JsonPage(
+                answer=self.show_finding, summary="One finding", places={"finding_id": "its number"}
+            ),
+            "/files/{path:path}": JsonPage(
+                answer=self.show_file,
+                summary="Everything known about one file",
+                places={"path": "absolute path, percent-encoded"},
+            ),
+            "/runs": JsonPage(
+                answer=self.list_runs,
+                summary="Runs, the newest first",
+                parameters=(BEFORE, LIMIT, _ROOT, _JOB),
+                entries="runs",
+                cursor="next_before",
+            ),
         }
-        return (mount_json(pages),)
 
     def show_status(self, _: Request) -> JsonObject:
         """Return what ``integrity --json status`` prints, in one object."""
@@ -115,13 +162,3 @@ class Api:
             {"id": one.id, "root": one.root_id, "job": one.job.value, **(run_object(one) or {})} for one in found
         ]
         return {"runs": runs, "next_before": found[-1].id if len(found) == limit else None}
-
-
-@cache
-def read_description() -> JsonObject:
-    """Return the OpenAPI description."""
-    import json
-
-    text = (resources.files("integrity.web") / "openapi.json").read_text(encoding="utf-8")
-    described: JsonObject = json.loads(text)
-    return described
