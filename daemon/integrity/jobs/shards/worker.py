@@ -55,6 +55,7 @@ _log = logging.getLogger(__name__)
 _SHORTEST_S, _LONGEST_S = 0.1, 86_400.0
 """Of a time that the hub names."""
 
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 60.0
 _QUIET_S = 2 * STALL_S
 """Without progress for this long a worker hangs: reads are given up after half of it."""
 
@@ -111,6 +112,7 @@ class ShardWorker:
         self._write_finding = write_finding
         self._stop = stop
         self._worker = 0
+        self._failed = 0  # jobs in a row that came to nothing
 
     def run(self) -> float:
         """
@@ -132,6 +134,7 @@ class ShardWorker:
                     if refusal.code != "not_yours":
                         raise
                     self._worker = 0  # the hub forgot this worker: come again
+                    self._pause()
                     continue
                 if wait_s:
                     return wait_s
@@ -147,6 +150,11 @@ class ShardWorker:
             return read_seconds(answer, "wait_s", 60.0)
         self._do(read_message(ShardTask, task), read_seconds(answer, "beat_s", 10.0), folder)
         return 0.0
+
+    def _pause(self) -> None:
+        """Wait before the hub is asked again: one that gives and takes back is not asked without end."""
+        self._failed += 1
+        self._stop.wait(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._failed - 1, 10)))
 
     def _join(self) -> None:
         seen = local_copy.see_tree(self._root.path)
@@ -168,16 +176,22 @@ class ShardWorker:
                     self._survey(task, lease, folder)
                 else:
                     self._visit(task, lease, folder)
+            if lease.is_lost:
+                self._pause()
+            else:
+                self._failed = 0
         except HubAway:
             raise
         except HubError as refusal:
             _log.warning("shard_lost tree=%s shard=%s: %s", self._root.shared, task.shard, refusal)
+            self._pause()
         except (AppError, OSError) as error:  # OSError: no space for the local copy, say
             _log.error("shard_failed tree=%s shard=%s: %s", self._root.shared, task.shard, error)
             with suppress(HubError):  # it lost the shard meanwhile
                 self._call("release", {"job": task.job, "trouble": str(error)})
             if isinstance(error, RootSuspended):
                 raise
+            self._pause()
 
     def _survey(self, task: ShardTask, lease: Lease, folder: bytes) -> None:
         root = self._root
@@ -225,8 +239,7 @@ class ShardWorker:
             body: JsonObject = {"protocol": VERSION, "worker": self._worker, "job": task.job}
             self._client.receive_file("fetch", body, file, lease.made_progress, most_bytes=MOST_PACKED_BYTES)
             unpack_file(file, path, task.digest)
-        with Catalog.open(path, writes=True, seal_key=key) as catalog:
-            local_copy.require_inside(catalog)
+        with local_copy.open_copy(path, key) as catalog:
             local_copy.bind(catalog, self._root.path)
             yield catalog
 
