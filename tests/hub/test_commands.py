@@ -44,8 +44,8 @@ def test_tables_are_made_by_migrate(integrity: Box, empty_url: str) -> None:
             assert "hub migrate" in hub.run("hub", *command, expect=4)
         assert "hub migrate" in hub.run("hub", "check", expect=4)
 
-    assert "created (schema 0001)" in hub.run("hub", "migrate")
-    assert "up to date (schema 0001)" in hub.run("hub", "migrate")
+    assert "created (schema 0002)" in hub.run("hub", "migrate")
+    assert "up to date (schema 0002)" in hub.run("hub", "migrate")
     assert "all is well. Checked 0 boxes, 0 folders, 0 files." in hub.run("hub", "check")
 
 

@@ -46,9 +46,9 @@ def require_own_definitions(path: bytes) -> None:
     # Named twice, one of them would not be looked at.
     if len(found) < len(rows) or page_bytes != _read_page_size() or not _are_known(found):
         raise CatalogError(
-            f"{show_path(path)}: the catalog from the hub defines other tables or triggers than a catalog of this"
-            " program: a newer version made it, or somebody who means harm: upgrade integrity, or revoke the token of"
-            " the box that stored it"
+            f"{show_path(path)}: the catalog from the hub defines other tables or triggers than this program does, so"
+            " it was not opened: a newer version of integrity made it (upgrade this machine), or an attacker did (revoke"
+            " the token of the box that stored it)"
         )
 
 

@@ -59,10 +59,13 @@ def run_vote(c: sa.Connection, set_id: int, now: int, *, clock: Callable[[], flo
         clock: seconds, to measure how long it takes.
     """
     started = clock()
-    name = c.execute(sa.select(replica_set.c.name).where(replica_set.c.id == set_id)).scalar_one()
+    name = c.execute(sa.select(replica_set.c.name).where(replica_set.c.id == set_id)).scalar()
+    if name is None:
+        return  # no box reports it any more, and it was forgotten
     about = finding.c.set_id == set_id, finding.c.kind.in_([kind.value for kind in VOTED])
     result = vote(c, set_id, name)
     findings.record_drafts(c, about, result.drafts, now, findings.RESOLVED_BY_VOTE)
+    findings.forget_resolved(c, finding.c.set_id == set_id)
     values = {"vote_ms": round((clock() - started) * 1000), "is_waiting": int(result.is_waiting)}
     c.execute(sa.update(replica_set).where(replica_set.c.id == set_id).values(voted_at=now, **values))
 
