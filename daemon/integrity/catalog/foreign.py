@@ -47,7 +47,7 @@ def require_own_definitions(path: bytes) -> None:
     if len(found) < len(rows) or page_bytes != _read_page_size() or not _are_known(found):
         raise CatalogError(
             f"{show_path(path)}: the catalog from the hub defines other tables or triggers than this program does, so"
-            " it was not opened: a newer version of integrity made it (upgrade this machine), or an attacker did (revoke"
+            " it was not opened: a newer version of integrity made it (upgrade this machine), or an attacker (revoke"
             " the token of the box that stored it)"
         )
 
