@@ -7,6 +7,7 @@ process from ending, and whoever needs the answer waits with a deadline or until
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -15,8 +16,11 @@ from typing import Generic, TypeVar
 from integrity.errors import ReadInterrupted
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
 
 
 def wait_for(answer: Future[T], is_asked: Callable[[], bool]) -> T:
@@ -62,12 +66,21 @@ class DaemonThread:
 
 
 class RoundThread(DaemonThread):
-    """A thread that works in rounds: at once when it is called, else after the pause that a round returns."""
+    """
+    A thread that works in rounds: at once when it is called, else after the pause that a round returns.
+
+    A defect in a round is logged, and the next round follows after a pause that grows: the thread never ends unnoticed.
+
+    Attributes:
+        defects: rounds that raised an error which they do not expect.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self.defects = 0
+        self._in_a_row = 0
         self._called = threading.Event()
-        self._is_over = False
+        self._over = threading.Event()
 
     def call(self) -> None:
         """Begin the next round as soon as possible. Any thread may call this."""
@@ -75,7 +88,7 @@ class RoundThread(DaemonThread):
 
     def end(self) -> None:
         """Ask the thread to end after the current round; returns at once."""
-        self._is_over = True
+        self._over.set()
         self._called.set()
 
     def _round(self) -> float:
@@ -87,11 +100,25 @@ class RoundThread(DaemonThread):
 
     def _run(self) -> None:
         try:
-            while not self._is_over:
-                self._called.wait(self._round())
+            while not self._over.is_set():
+                if (pause_s := self._try_round()) is not None:
+                    self._called.wait(pause_s)
                 self._called.clear()  # before the next round, which sees all that it was called for
         finally:
             self._finish()
+
+    def _try_round(self) -> float | None:
+        """Work, and return the pause; None: there was a defect, and the pause after it is over."""
+        try:
+            pause_s = self._round()
+        except Exception:  # noqa: BLE001 - the top of this thread
+            self.defects += 1
+            self._in_a_row += 1
+            _log.exception("round_failed thread=%s defects=%d", self._thread.name, self.defects)
+            self._over.wait(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._in_a_row - 1, 10)))
+            return None
+        self._in_a_row = 0
+        return pause_s
 
 
 class BackgroundCall(DaemonThread, Generic[T]):

@@ -164,13 +164,13 @@ def begin_post(hub: HubServerProcess, nas: HubCaller, header: str) -> bytes:
 
 
 def test_repeated_calls_store_once(hub: HubServerProcess, hub_url: str) -> None:
-    """Twenty threads that send the same messages at the same time store each once."""
+    """Sixteen threads that send the same messages at the same time store each once."""
     nas = hub.add("nas")
     stream = Stream().begin()
     for number in range(50):
         stream.add(MessageKind.RUN, {"number": number})
-    callers = [hub.caller(nas.token) for _ in range(20)]
-    with ThreadPoolExecutor(20) as pool:
+    callers = [hub.caller(nas.token) for _ in range(16)]
+    with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda one: one.post("messages", stream.body()), callers))
 
     assert {200} == {answer.status for answer in answers}

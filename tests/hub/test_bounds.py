@@ -8,18 +8,26 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from tests.hub.conftest import TEMPLATE
 
+from integrity.hub import schema
+from integrity.hub.database import HubDatabase
 from integrity.hub.server import HubProtocol
 from integrity.reporting import protocol
 from support.cli import Box
-from support.hub_reports import make_heartbeat
+from support.hub_reports import Stream, make_heartbeat
 from support.hubserver import HubCaller, HubServerProcess
+from support.postgres import PostgresServer
 from support.waiting import wait_until
 
-CALLS = 64
-LARGE_CALLS = 6
+BOXES = 4
+CALLS_EACH = 16
+LARGE_BOXES = 2
+LARGE_CALLS_EACH = 3
 LARGE_BYTES = 100_000
 HEARTBEAT = protocol.encode(make_heartbeat(bytes(16)))
+STREAM = Stream().begin().body()
 
 
 @pytest.fixture
@@ -126,8 +134,10 @@ def test_busy_hub_says_when_to_come_back(hub: HubServerProcess) -> None:
     """One request too many is refused, not queued; the connection goes on, and works once others have ended."""
     with hub, ExitStack() as held:
         nas = hub.add("nas")
-        for _ in range(CALLS):
-            assert " 100 " in held.enter_context(RawCall(hub, nas)).read_head()
+        for number in range(BOXES):
+            box = hub.add(f"slow{number}")
+            for _ in range(CALLS_EACH):
+                assert " 100 " in held.enter_context(RawCall(hub, box)).read_head()
         answer = nas.post("heartbeat", HEARTBEAT)
 
         assert (503, "busy") == (answer.status, answer.object["error"])
@@ -141,12 +151,82 @@ def test_large_bodies_do_not_keep_heartbeats_waiting(hub: HubServerProcess) -> N
     """They have slots of their own, which are fewer."""
     with hub, ExitStack() as held:
         nas = hub.add("nas")
-        for _ in range(LARGE_CALLS):
-            assert " 100 " in held.enter_context(RawCall(hub, nas, LARGE_BYTES)).read_head()
+        for number in range(LARGE_BOXES):
+            box = hub.add(f"slow{number}")
+            for _ in range(LARGE_CALLS_EACH):
+                assert " 100 " in held.enter_context(RawCall(hub, box, LARGE_BYTES)).read_head()
         refused = nas.post("messages", b" " * LARGE_BYTES)
 
         assert (503, "busy") == (refused.status, refused.object["error"])
         assert 200 == nas.post("heartbeat", HEARTBEAT).status
+
+
+@pytest.mark.parametrize(("length", "most"), [(len(HEARTBEAT), CALLS_EACH), (LARGE_BYTES, LARGE_CALLS_EACH)])
+def test_one_box_holds_a_part_of_the_slots(hub: HubServerProcess, length: int, most: int) -> None:
+    """However slowly it sends: it is refused beyond its part, and others are served."""
+    with hub, ExitStack() as held:
+        slow, other = hub.add("slow"), hub.add("other")
+        for _ in range(most):
+            assert " 100 " in held.enter_context(RawCall(hub, slow, length)).read_head()
+        with RawCall(hub, slow, length) as one_more:
+            assert " 503 " in one_more.read_head()
+
+        assert 200 == other.post("heartbeat", HEARTBEAT).status
+        assert 200 == other.post("messages", STREAM.replace(b"{", b" " * LARGE_BYTES + b"{", 1)).status
+
+
+def test_calls_of_one_box_that_take_long_do_not_stop_others(integrity: Box, postgres: PostgresServer) -> None:
+    """Four of them wait for a lock of the database, as for a vote or a large folder; others are answered."""
+    url = postgres.create_database(template=TEMPLATE)
+    with HubServerProcess(integrity, url) as hub, ExitStack() as held:
+        slow, other = hub.add("slow"), hub.add("other")
+        database = HubDatabase.open(url)
+        held.callback(database.close)
+        with database.transaction() as c:
+            c.execute(sa.select(schema.box).where(schema.box.c.name == "slow").with_for_update()).all()
+            for _ in range(8):
+                call = held.enter_context(RawCall(hub, slow))
+                assert " 100 " in call.read_head()
+                call.stream.sendall(HEARTBEAT)
+            statuses = [other.post("heartbeat", HEARTBEAT).status for _ in range(3)]
+
+        assert [200] * 3 == statuses
+        wait_until(lambda: slow.post("heartbeat", HEARTBEAT).status == 200, "its calls to end", every_s=0.2)
+    postgres.drop_database(url)
+
+
+def test_who_opens_many_connections_ends_his_own(integrity: Box, tmp_path: Path) -> None:
+    """A box that has been silent between its heartbeats keeps its connection, though all that may be open are."""
+    with (
+        HubServerProcess(integrity, str(tmp_path / "hub.db"), bounds={"most_connections": 20}) as hub,
+        ExitStack() as held,
+    ):
+        nas = hub.add("nas")
+        with RawCall(hub, nas) as call:
+            assert " 100 " in call.read_head()
+            call.stream.sendall(HEARTBEAT)
+            assert " 200 " in call.read_head()
+            call.stream.recv(10_000)
+            flood = [
+                held.enter_context(socket.create_connection(("127.0.0.1", hub.port), 30, ("127.0.0.2", 0)))
+                for _ in range(60)
+            ]
+            assert b"" == flood[0].recv(1)
+            assert not call.has_ended(0.2)
+
+
+def test_guesses_of_one_ipv6_network_count_as_one(integrity: Box, tmp_path: Path) -> None:
+    """Whoever has a network of 64 bits has no more guesses of a token than one address."""
+    proxied = HubServerProcess(integrity, str(tmp_path / "hub.db"), 'trusted_proxy = "127.0.0.1"\n')
+    with proxied as hub:
+        stranger = hub.caller("integrity-box-" + "A" * 43)
+        statuses = [
+            stranger.post("heartbeat", b"{}", X_Forwarded_For=f"2001:db8::{number:x}").status for number in range(30)
+        ]
+        other = stranger.post("heartbeat", b"{}", X_Forwarded_For="2001:db8:1::1").status
+
+    assert 401 == statuses[0] == other
+    assert 429 == statuses[-1]
 
 
 def test_hasty_box_has_to_wait(hub: HubServerProcess) -> None:

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from integrity.hub import schema
-from integrity.hub.box_checks import CLOCK_LIMIT_S, check_boxes
+from integrity.hub.box_checks import CLOCK_LIMIT_S, BoxLimits, check_boxes
 from integrity.hub.boxes import revoke_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import NoSuchFinding, acknowledge, find_findings, get_finding, mute
@@ -18,6 +18,8 @@ from integrity.hub.retention import retain
 from integrity.hub.work import find_sets_to_vote
 from integrity.model import FindingState
 from support.hubrows import DAY_S, NOW, HubRows, reported
+
+LIMIT = 1 << 20
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def rows(hub_database: HubDatabase) -> Iterator[HubRows]:
 
 def check(rows: HubRows, now: int = NOW) -> list[tuple[HubFindingKind, str | None]]:
     """Check all boxes; return the unresolved findings."""
-    check_boxes(rows.c, now, DAY_S)
+    check_boxes(rows.c, now, BoxLimits(DAY_S, LIMIT))
     unresolved = schema.finding.c.resolved_at.is_(None)
     return sorted((one.kind, one.box_name) for one in find_findings(rows.c, unresolved))
 
@@ -66,6 +68,19 @@ def test_wrong_clock_is_a_finding(rows: HubRows, ahead: int, words: str) -> None
 
     assert [] == check(rows)
     assert ["the clock is right again"] == resolutions(rows)
+
+
+def test_full_box_is_a_finding_until_it_may_store_more(rows: HubRows) -> None:
+    """It says what to do, as the owner of the hub types it; with a higher limit the finding ends."""
+    rows.add_box("a")
+    rows.c.execute(sa.update(schema.box_usage).values(stored_bytes=LIMIT, counted_at=NOW, full_since=NOW))
+
+    assert [(HubFindingKind.BOX_FULL, "a")] == check(rows)
+    assert "hub revoke --forget a" in next(find_findings(rows.c)).explanation
+
+    check_boxes(rows.c, NOW, BoxLimits(DAY_S, LIMIT + 1))
+
+    assert ["its reports are taken again"] == resolutions(rows)
 
 
 def test_revoked_box_leaves_votes_and_ends_its_findings(rows: HubRows) -> None:
@@ -115,7 +130,7 @@ def test_findings_are_acknowledged_and_muted(rows: HubRows) -> None:
 
 
 def test_old_rows_are_deleted(hub_database: HubDatabase) -> None:
-    """What is unresolved stays, and so does what is young; more than one transaction deletes goes, too."""
+    """What is unresolved stays, and so does what is young by the clock of the hub, whatever a box says."""
     with hub_database.transaction() as c:
         rows = HubRows(c)
         rows.add_member("a", {b"": [reported(b"x")]})
@@ -128,7 +143,7 @@ def test_old_rows_are_deleted(hub_database: HubDatabase) -> None:
         rows.add_box("b", seen_at=NOW - 2 * DAY_S)
         check(rows)
 
-    assert (1, 2, 1, 1) == count(hub_database, NOW)
+    assert (5002, 2, 1, 1) == count(hub_database, NOW)
     assert (0, 1, 1, 0) == count(hub_database, NOW + 366 * DAY_S)
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from integrity.config import Alerts, Config
+from integrity.hub.box_checks import BoxLimits
 from integrity.hub.database import HubDatabase
 from integrity.hub.duties import make_duties
 from support.hubrows import DAY_S, NOW, HubRows
@@ -18,7 +19,9 @@ def test_silent_box_is_an_alert(hub_database: HubDatabase, tmp_path: Path) -> No
     program.write_text(f"#!/bin/sh\ncat > {arrived}\n")
     program.chmod(0o755)
     config = Config(catalog=b"/unused", alerts=Alerts(command=(str(program),)))
-    duties = {one.name: one for one in make_duties(config, silent_after_s=DAY_S, page_url="https://hub.lan")}
+    duties = {
+        one.name: one for one in make_duties(config, limits=BoxLimits(DAY_S, 1 << 40), page_url="https://hub.lan")
+    }
     with hub_database.transaction() as c:
         HubRows(c).add_box("attic", seen_at=NOW - 2 * DAY_S)
     duties["check_boxes"].run(hub_database, NOW)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts
-from integrity.errors import HubDatabaseError
+from integrity.errors import HubDatabaseError, ProtocolError
 from integrity.files.scope import TreeScope
 from integrity.hub.alerts import send_alerts
 from integrity.hub.boxes import add_box
@@ -20,12 +21,14 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings
 from integrity.hub.schema import box
 from integrity.hub.shards.promise import find_promises
+from integrity.hub.shards.queue import ShardJob
 from integrity.hub.shards.schema import shard, shared_tree
 from integrity.hub.shards.service import HeldJob, ShardHub
 from integrity.hub.shards.store import ShardStore, UploadRefused
-from integrity.hub.shards.workers import ShardLimits, ShardRefused
+from integrity.hub.shards.visits import read_survey
+from integrity.hub.shards.workers import ShardLimits, ShardRefused, find_most_packed
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, write_message, write_survey
-from integrity.jobs.shards.packing import digest_file, pack_lines
+from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_lines
 from integrity.jobs.shards.survey import FolderSize, Size
 from support.clock import Clock
 from support.postgres import PostgresServer
@@ -49,6 +52,7 @@ class Hub:
                 add_box(c, name, int(self.clock()))
             self.boxes = list(c.execute(sa.select(box.c.id).order_by(box.c.id)).scalars())
         self.shards = ShardHub(database, store, LIMITS, clock=self.clock, monotonic=self.clock)
+        self.job = 0
         self.advance(LIMITS.lease_s)  # from now on it believes that silent workers are gone
 
     def advance(self, seconds: float) -> None:
@@ -79,16 +83,18 @@ class Hub:
     def take(self, who: tuple[int, int]) -> ShardTask | None:
         """Let a worker ask for work."""
         self.advance(0)
-        task = self.shards.take(who[0], {"worker": who[1]})["task"]
-        return read_message(ShardTask, task) if isinstance(task, dict) else None
+        answer = self.shards.take(who[0], {"worker": who[1]})["task"]
+        task = read_message(ShardTask, answer) if isinstance(answer, dict) else None
+        self.job = self.job if task is None else task.job
+        return task
 
-    def store(self, data: bytes) -> str:
-        """Send a file; return its digest."""
+    def store(self, data: bytes, job: int | None = None) -> str:
+        """Send a file for a job, by default the last one that was given out; return its digest."""
         path = self.folder / "sent"
         path.write_bytes(data)
         with path.open("rb") as file:
             digest = digest_file(file)
-        self.shards.store.receive("test", digest, 0, len(data), data)
+        self.shards.store.receive(job or self.job, digest, 0, len(data), data, most_bytes=1 << 20)
         return digest
 
     def store_survey(self, folders: list[FolderSize]) -> str:
@@ -106,7 +112,7 @@ class Hub:
     def result(self, task: ShardTask, data: bytes = b"catalog", **values: object) -> VisitResult:
         """Return what a worker says after a visit whose catalog has arrived."""
         at = int(self.clock())
-        done = VisitResult(task.version, self.store(data), True, 8, 800, at, 0, 800, 1000, 0)
+        done = VisitResult(task.version, self.store(data, task.job), True, 8, 800, at, 0, 800, 1000, 0)
         return replace(done, **values)  # type: ignore[arg-type]
 
     def finish(self, who: tuple[int, int], task: ShardTask, result: VisitResult, *findings: dict[str, object]) -> None:
@@ -126,6 +132,10 @@ class Hub:
         if task is not None:
             self.finish(who, task, self.result(task))
         return task
+
+    def stored(self) -> list[str]:
+        """Return the names of all files in the store."""
+        return [path.name for path in (self.folder / "store").iterdir()]
 
     def rows(self) -> list[sa.Row[tuple[object, ...]]]:
         """Return the shards."""
@@ -437,9 +447,9 @@ def test_verification_in_the_future_is_no_verification(hub: Hub) -> None:
 def test_file_arrives_in_parts_some_of_them_twice(hub: Hub) -> None:
     """A part whose answer got lost is sent again, and the file is whole."""
     store, digest = hub.shards.store, hub.store(b"0123456789")
-    Path(store.path_of(digest).decode()).unlink()
     for offset, data in ((0, b"0123"), (4, b"45"), (4, b"4567"), (0, b"0123"), (4, b"4567"), (8, b"89")):
-        store.receive("worker", digest, offset, 10, data)
+        store.receive(1, digest, offset, 10, data, most_bytes=10)
+    store.commit(1, digest)
 
     assert b"0123456789" == Path(store.path_of(digest).decode()).read_bytes()
 
@@ -447,15 +457,87 @@ def test_file_arrives_in_parts_some_of_them_twice(hub: Hub) -> None:
 def test_upload_that_is_damaged_on_the_way_is_refused(hub: Hub) -> None:
     """What arrives is checked by its digest; parts that are missing, or too many, are refused."""
     store, digest = hub.shards.store, hub.store(b"data")
-    Path(store.path_of(digest).decode()).unlink()
+    receive = partial(store.receive, 1, digest, most_bytes=1 << 30)
 
     with pytest.raises(UploadRefused, match="send it again"):
-        store.receive("worker", digest, 0, 4, b"dada")
+        receive(0, 4, b"dada")
     with pytest.raises(UploadRefused, match="is missing"):
-        store.receive("worker", digest, 2, 4, b"ta")
+        receive(2, 4, b"ta")
     with pytest.raises(UploadRefused, match="at most"):
-        store.receive("worker", digest, 0, (1 << 20) + 1, b"data")
-    assert not store.has(digest)
+        receive(0, (1 << 20) + 1, b"data")
+    assert None is store.find(1, digest)
+
+
+def test_worker_stores_no_more_than_its_shard_can_have(hub: Hub) -> None:
+    """All that it sends for a job together; what it did not bring back is gone when the job is given out again."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    sent = [hub.store(b"%d" % number * 300_000) for number in range(3)]
+    with pytest.raises(UploadRefused, match="at most"):
+        hub.store(b"3" * 300_000)
+    path = hub.shards.store.find(task.job, sent[0])
+    hub.shards.release(HeldJob(*who, task.job), None)
+
+    assert path is not None
+    assert [] == hub.stored()
+    task = hub.take(who)
+    assert task is not None
+    hub.store(b"0" * 300_000)
+    assert task == hub.take(who)
+    assert [] == hub.stored()
+
+
+def test_shard_that_was_read_bounds_what_is_sent_for_it(hub: Hub) -> None:
+    """By its files and bytes, as the limits of shards and its last catalog say."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    job = ShardJob(task.job, task.shard)
+    with hub.database.read() as c:
+        assert MOST_PACKED_BYTES == find_most_packed(c, job, LIMITS)
+    hub.finish(who, task, hub.result(task))
+
+    with hub.database.read() as c:
+        assert (64 << 20) + 10 * (8 << 10) == find_most_packed(c, job, LIMITS)
+
+
+def test_catalog_that_was_replaced_twice_is_removed_at_once(hub: Hub) -> None:
+    """However often a worker brings a shard back, its two last catalogs are there."""
+    who = hub.join()
+    hub.survey(who)
+    for number in range(5):
+        task = hub.take_until(who, hub.rows()[0].id)
+        hub.finish(who, task, hub.result(task, b"catalog %d" % number, is_complete=False))
+    named = {digest for row in hub.rows() for digest in (row.digest, row.former_digest)} - {None}
+
+    assert named == {*hub.stored()}
+    assert 3 == len(named)
+
+
+def test_refused_visit_leaves_no_catalog(hub: Hub) -> None:
+    """What began with another version is not stored under its name."""
+    who = hub.join()
+    hub.survey(who)
+    task = hub.take(who)
+    assert task is not None
+    with pytest.raises(ShardRefused):
+        hub.finish(who, task, hub.result(task, version=7))
+    hub.take(who)
+
+    assert [] == hub.stored()
+
+
+@pytest.mark.parametrize("survey", [[b"x" * 200] * 30, [b"y" * 2000] * 2])
+def test_survey_that_is_too_large_is_refused(tmp_path: Path, survey: list[bytes]) -> None:
+    """Before it fills the memory of the hub."""
+    lines = write_survey(FolderSize(path, Size(1, 1)) for path in survey)
+    path = pack_lines(lines, str(tmp_path / "survey").encode())
+
+    with pytest.raises(ProtocolError, match="a survey of"):
+        list(read_survey(path, most_lines=20, most_bytes=3000))
 
 
 def test_files_that_no_shard_names_are_removed_after_a_day(hub: Hub) -> None:
@@ -470,7 +552,7 @@ def test_files_that_no_shard_names_are_removed_after_a_day(hub: Hub) -> None:
     hub.clock.now += 10 * 86_400
     hub.shards.check()
 
-    assert [result.digest] == [path.name for path in (hub.folder / "store").iterdir()]
+    assert [result.digest] == hub.stored()
 
 
 def test_new_folders_belong_to_the_shard_around_them(hub: Hub) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from integrity.hub import boxes, trees
 from integrity.hub.database import HubDatabase
 from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, store_heartbeat
+from integrity.hub.migrate import migrate
 from integrity.hub.reported import read_heartbeat
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.reporting.digest_tree import ReportedFile
@@ -55,6 +57,8 @@ class TreeBox:
 
     def settle(self, tree: bytes) -> bool:
         with self.database.transaction() as c:
+            while trees.digest_subtrees(c, self.member(c)):
+                pass
             return trees.settle(c, self.member(c), tree, NOW + 50)
 
     def files(self) -> dict[bytes, list[ReportedFile]]:
@@ -309,3 +313,30 @@ def test_malformed_file_is_refused(values: object) -> None:
     """A value out of its range refuses the folder."""
     with pytest.raises(ProtocolError):
         read_folders([change(PART, files=[values])])
+
+
+def test_large_tree_is_digested_in_several_transactions(nas: TreeBox) -> None:
+    """Others may write in between."""
+    path = b"/".join([b"a"] * 30)
+    tree = Tree({path: [make_file(b"x")]})
+    nas.store(*tree.parts())
+    rounds, is_more = 0, True
+    while is_more:
+        with nas.database.transaction() as c:
+            is_more = trees.digest_subtrees(c, nas.member(c), within_s=0)
+        rounds += 1
+
+    assert 31 == rounds
+    assert nas.settle(tree.top)
+
+
+def test_folders_in_a_folder_are_found_without_reading_all(tmp_path: Path) -> None:
+    """SQLite has no numbers of its own to go by before a large tree comes, and would read all folders of the member."""
+    database = HubDatabase.open(str(tmp_path / "hub.db"), any_revision=True)
+    migrate(database)
+    below = "SELECT * FROM member_folder WHERE member_id = 1 AND parent_id IN (1, 2) AND is_checked = 0"
+    with database.read() as c:
+        plan = c.exec_driver_sql(f"EXPLAIN QUERY PLAN {below}").all()
+    database.close()
+
+    assert "USING INDEX member_folder_parent (member_id=? AND parent_id=?)" in str(plan)

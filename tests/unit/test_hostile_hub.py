@@ -6,20 +6,24 @@ import io
 import json
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from integrity.config import parse_config
 from integrity.errors import HubAway, HubError, ProtocolError
+from integrity.jobs.report import Stop
 from integrity.jobs.shards.client import ShardClient
-from integrity.jobs.shards.messages import to_path
+from integrity.jobs.shards.messages import ShardTask, to_path, write_message
 from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
-from integrity.jobs.shards.worker import read_seconds
+from integrity.jobs.shards.worker import ShardWorker, WorkerSettings, read_seconds
 from integrity.reporting.client import HubClient
 from integrity.reporting.protocol import read_indexes
+from support.waiting import wait_until
 
 TOKEN = "integrity-box-" + "A" * 43
 
@@ -27,10 +31,18 @@ TOKEN = "integrity-box-" + "A" * 43
 @contextmanager
 def serving(status: int, body: bytes, **headers: str) -> Iterator[str]:
     """Answer every call the same; yield the URL."""
+    with answering(lambda _: (status, body), **headers) as url:
+        yield url
+
+
+@contextmanager
+def answering(find_answer: Callable[[str], tuple[int, bytes]], **headers: str) -> Iterator[str]:
+    """Answer calls as a function of their path says, with status and body; yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
+            status, body = find_answer(self.path)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name.replace("_", "-"), value)
@@ -75,13 +87,23 @@ def dripping(begin: bytes) -> Iterator[tuple[str, threading.Event]]:
         thread.join()
 
 
+TLS_RECORD = b"\x16\x03\x03\x40\x00"
+"""The head of a part of a handshake, with 16 KiB to come."""
+
+
 @pytest.mark.parametrize(
-    "begin", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n"]
+    ("scheme", "begin"),
+    [
+        ("http", b""),
+        ("http", b"HTTP/1.1 200 OK\r\nX: "),
+        ("http", b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n"),
+        ("https", TLS_RECORD),
+    ],
 )
-def test_hub_that_drips_holds_nobody(begin: bytes) -> None:
+def test_hub_that_drips_holds_nobody(scheme: str, begin: bytes) -> None:
     """A byte now and then is no answer: the call ends after its time, and so does its thread."""
     with dripping(begin) as (url, hung_up):
-        client = HubClient(url, TOKEN, timeout_s=0.5)
+        client = HubClient(url.replace("http", scheme), TOKEN, timeout_s=0.5)
         with pytest.raises(HubAway, match="no answer in time"):
             client.call("heartbeat", b"{}")
 
@@ -139,6 +161,46 @@ def test_catalog_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
 def test_impossible_time_to_wait_is_the_usual_one(text: str) -> None:
     """The hub can neither stop the worker nor have it ask without a pause."""
     assert 60.0 == read_seconds({"wait_s": json.loads(text)}, "wait_s", 60.0)
+
+
+class Refusing:
+    """A hub that lets a worker come, gives it a job, and says of all else that it is not its own. Counts the calls."""
+
+    def __init__(self, refused: set[str]) -> None:
+        self.refused = refused
+        self.calls: list[tuple[str, float]] = []
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """Return status and body of an answer."""
+        call = path.rpartition("/")[2]
+        self.calls.append((call, time.monotonic()))
+        if call in self.refused:
+            return 409, b'{"error": "not_yours", "message": "of another worker"}'
+        task = ShardTask(1, None, 0, None, ("",), (), 0, 0, 60, 60, 1, 1)
+        return 200, json.dumps({"worker": 1, "task": write_message(task), "beat_s": 0.1}).encode()
+
+
+@pytest.mark.parametrize("refused", [{"take"}, {"beat", "survey", "store"}])
+def test_endless_refusals_are_asked_for_less_and_less(tmp_path: Path, refused: set[str]) -> None:
+    """A worker goes on, for the hub may have forgotten it, but not without a pause."""
+    (tmp_path / "tree").mkdir()
+    hub, stop = Refusing(refused), Stop()
+    with answering(hub.answer) as url:
+        root = f'[[root]]\npath = "{tmp_path}/tree"\nshared = "archive"\n'
+        config = parse_config(f'catalog = "{tmp_path}/catalog.db"\n{root}'.encode(), "test")
+        client = ShardClient(HubClient(url, TOKEN), stop.wait)
+        settings = WorkerSettings(str(tmp_path / "work").encode())
+        worker = ShardWorker(client, config, config.roots[0], settings, lambda _: {}, stop)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        wait_until(lambda: [call for call, _ in hub.calls].count("take") == 6, "six jobs")
+        stop.set()
+        thread.join(20)
+        client.hub.close()
+    takes = [at for call, at in hub.calls if call == "take"]
+
+    assert not thread.is_alive()
+    assert takes[5] - takes[0] > 0.1 + 0.2 + 0.4 + 0.8 + 1.6 - 0.1
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc", "a/../..", "a//b", ".", "a/\0", "\ud800"])

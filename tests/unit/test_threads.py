@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -63,3 +64,32 @@ def test_rounds_follow_calls_and_end() -> None:
     rounds.end()
     assert rounds.join(20)
     assert rounds.is_finished
+
+
+def test_defect_in_a_round_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged and counted, the next round follows, and who calls does not make it follow at once."""
+    called = threading.Event()
+
+    class Rounds(RoundThread):
+        count = 0
+
+        def _round(self) -> float:
+            self.count += 1
+            if self.count == 1:
+                called.set()
+                raise ZeroDivisionError
+            return 3600.0
+
+    rounds = Rounds("rounds")
+    began_at = time.monotonic()
+    rounds.start()
+    assert called.wait(20)
+    rounds.call()
+    wait_until(lambda: rounds.count == 2, "the round after the defect")
+
+    assert 1 == rounds.defects
+    assert time.monotonic() - began_at > 0.9
+    assert "round_failed thread=rounds defects=1" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    rounds.end()
+    assert rounds.join(20)

@@ -141,18 +141,20 @@ def list_(session: Session) -> int:
 @hub.command(
     epilog=examples(
         ("integrity hub revoke nas-berlin", "its token is worthless from now on"),
+        ("integrity hub revoke --forget nas-berlin", "remove what it reported, too"),
         ("integrity hub add nas-berlin", "let it report again, with a new token"),
     )
 )
+@click.option("--forget", "forgets", is_flag=True, help="Also delete all that the box reported.")
 @click.argument("box")
 @click.pass_obj
-def revoke(session: Session, box: str) -> int:
-    """Revoke the token of a box; what it reported stays."""
+def revoke(session: Session, box: str, forgets: bool) -> int:
+    """Revoke the token of a box; what it reported stays, unless --forget is given."""
     require_hub()
     from integrity.hub import boxes
 
-    with _change(session, "revoke_box", box) as c:
-        boxes.revoke_box(c, box, int(time.time()))
+    with _change(session, "forget_box" if forgets else "revoke_box", box) as c:
+        boxes.revoke_box(c, box, int(time.time()), forgets=forgets)
     session.output.say(f"{box} may not report any more. A new token for it: {program.command(f'hub add {box}')}")
     return ExitCode.OK
 

@@ -352,6 +352,10 @@ class HubServer:
     silent_after_s: Duration = field(
         default=86400, metadata=about("a box that did not report for so long is a finding", key="silent_after")
     )
+    box_limit_bytes: Size = field(
+        default=16 << 30,
+        metadata=about("what one box may store in the database; 10 million files take 3 GiB", key="box_limit"),
+    )
     token_file: Place = field(
         default=b"", metadata=about("file with a token that /metrics and /api take instead of a log-in; empty: none")
     )

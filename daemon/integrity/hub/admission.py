@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -89,23 +90,29 @@ class Slots:
 
     Args:
         count: how many at once.
+        each: how many of one key.
     """
 
-    def __init__(self, count: int) -> None:
-        self._free = count
+    def __init__(self, count: int, each: int | None = None) -> None:
+        self._count = count
+        self._each = count if each is None else each
+        self._held: Counter[object] = Counter()
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self, key: object = None) -> Iterator[None]:
         """
         Hold a slot during the block.
 
         Raises:
-            Refused: 503, all are in use. The time to wait differs, so that 200 boxes do not come back at once.
+            Refused: 503, all are in use, or all that the key may have. The time to wait differs, so that 200 boxes do
+                not come back at once.
         """
-        if self._free <= 0:
+        if self._held.total() >= self._count or self._held[key] >= self._each:
             raise Refused(503, "busy", "the hub is busy", random.randint(2, 20))  # noqa: S311 - spreads load
-        self._free -= 1
+        self._held[key] += 1
         try:
             yield
         finally:
-            self._free += 1
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key]

@@ -3,7 +3,8 @@ The API that boxes report to: who calls, within which limits, and what each call
 
 A1  A call without the token of a box that may report reaches nothing but the table of tokens. Its body is not read.
 A2  Memory is bounded: so many calls at once, so many large bodies at once, each of limited size before and after
-    decompression.
+    decompression. One box has a part of them, and of the threads, however slowly it sends or however long its calls
+    take.
 A3  A call changes the database as a whole or not at all.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import anyio
@@ -31,15 +32,17 @@ from integrity.hub.admission import Rates, Refused, Slots
 from integrity.hub.box_calls import CALLS, PREFIX
 from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
+from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
 from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
 from integrity.reporting import protocol
 from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, read_message
+from integrity.web.addresses import find_address_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import sqlalchemy as sa
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from integrity.hub.database import HubDatabase
 
@@ -48,9 +51,16 @@ T = TypeVar("T")
 
 _SMALL_BODY_BYTES = 64 << 10
 _MOST_CALLS = 64
+_MOST_OF_BOX = 16
 _MOST_LARGE = 6
+_MOST_LARGE_OF_BOX = 3
 _THREADS = 4
 """Calls that are worked on at the same time; the others wait with their bodies in memory (A2)."""
+
+_THREADS_OF_BOX = 2
+_SEND_S = 120.0
+"""A box that does not read its answer for so long is cut off."""
+
 
 _PER_BOX_PER_S = 10.0
 _BURST_OF_BOX = 200
@@ -88,12 +98,16 @@ class BoxApi:
     Args:
         database: of the hub.
         votes: where votes are queued.
+        quota: charges boxes for what they store.
         clock: seconds UTC.
     """
 
-    def __init__(self, database: HubDatabase, votes: VoteQueue, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, database: HubDatabase, votes: VoteQueue, quota: BoxQuota, clock: Callable[[], float] = time.time
+    ) -> None:
         self._database = database
         self._votes = votes
+        self._quota = quota
         self._clock = clock
         self.guard = BoxGuard(database, clock)
 
@@ -106,16 +120,16 @@ class BoxApi:
             "folders": self.store_folders,
             "settle": self.settle,
         }
-        routes = [
-            Route(f"{PREFIX}/{call.path}", partial(self.guard.answer, answers[name]), methods=["POST"])
-            for name, call in CALLS.items()
-        ]
+        routes = [self.guard.route(f"/{call.path}", answers[name]) for name, call in CALLS.items()]
         handlers = {HTTPException: _show_http, ClientDisconnect: _show_nothing, Exception: show_error}
         return Starlette(routes=[*routes, *more], exception_handlers=handlers)
 
     def take_heartbeat(self, call: BoxCall) -> JsonObject:
         """Store a heartbeat; return what the hub has, and lacks."""
         beat = read_heartbeat(protocol.decode(call.body))
+        with self._database.read() as c:
+            size = size_of_roots(c, call.reporter.box_id, beat.roots)
+        self._quota.charge(call.reporter.box_id, size)
         with self._database.transaction() as c:
             stored = store_heartbeat(c, call.reporter, beat, call.now)
             self._votes.queue_votes(c, sorted(stored.sets))
@@ -126,6 +140,7 @@ class BoxApi:
         lines = protocol.decode_lines(call.body)
         header = read_messages_header(_next(lines))
         messages = [read_message(line) for line in lines]
+        self._quota.charge(call.reporter.box_id, size_of_messages(header.first, len(messages), len(call.body)))
         with self._database.transaction() as c:
             stored = store_messages(c, call.reporter, header, messages, call.now)
             self._votes.queue_votes(c, sorted(stored.sets))
@@ -141,6 +156,7 @@ class BoxApi:
     def store_folders(self, call: BoxCall) -> JsonObject:
         """Store folders with their files."""
         sent = read_folders(_lines_after_version(call.body))
+        self._quota.charge(call.reporter.box_id, size_of_folders(sent))
         stored = trees.store_folders(self._database, *_root(call), sent, call.now)
         if stored is None:
             _require_member(None)
@@ -151,12 +167,35 @@ class BoxApi:
         value = protocol.decode(call.body)
         require_version(value)
         announced = read_hex(value, "tree", DIGEST_BYTES)
-        with self._database.transaction() as c:
-            tree = _require_member(trees.find_tree_member(c, *_root(call), locks=True))
-            is_settled = trees.settle(c, tree, announced, call.now)
-            if is_settled:
-                self._votes.queue_votes(c, [tree.set_id])
-        return {"settled": is_settled}
+        while True:
+            with self._database.transaction() as c:
+                tree = _require_member(trees.find_tree_member(c, *_root(call), locks=True))
+                if trees.digest_subtrees(c, tree):
+                    continue
+                is_settled = trees.settle(c, tree, announced, call.now)
+                if is_settled:
+                    self._votes.queue_votes(c, [tree.set_id])
+                return {"settled": is_settled}
+
+
+class _GuardedCall:
+    """A call as an application: its slots are held until the answer is sent, within a time (A2)."""
+
+    def __init__(self, guard: BoxGuard, answer: Answer) -> None:
+        self._guard = guard
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call: who it is, then its body, then the work in a thread."""
+        request = Request(scope, receive)
+        async with AsyncExitStack() as stack:
+            try:
+                reporter = await self._guard.hold(stack, request)
+                response = await self._guard.work(self._answer, request, reporter)
+            except (Refused, AppError, RecursionError) as error:
+                response = show_error(request, error)
+            with anyio.move_on_after(_SEND_S):
+                await response(scope, receive, send)
 
 
 class BoxGuard:
@@ -172,23 +211,26 @@ class BoxGuard:
         self._database = database
         self._clock = clock
         self._calls = Slots(_MOST_CALLS)
-        self._large = Slots(_MOST_LARGE)
+        self._of_boxes = Slots(_MOST_CALLS, _MOST_OF_BOX)
+        self._large = Slots(_MOST_LARGE, _MOST_LARGE_OF_BOX)
+        self._turns: dict[int, anyio.CapacityLimiter] = {}
         self._rates = Rates(_PER_BOX_PER_S, _BURST_OF_BOX)
         self._refusals = Rates(_REFUSED_PER_S, _BURST_OF_REFUSED)
         self._noted: dict[int, int] = {}
         self._threads: anyio.CapacityLimiter | None = None
 
-    async def answer(self, answer: Answer, request: Request) -> Response:
-        """Answer a call: who it is, then its body, then the work in a thread."""
-        try:
-            with self._calls.hold():
-                reporter = await self.identify(request)
-                if find_length(request) <= _SMALL_BODY_BYTES:
-                    return await self._work(answer, request, reporter)
-                with self._large.hold():
-                    return await self._work(answer, request, reporter)
-        except (Refused, AppError, RecursionError) as error:
-            return show_error(request, error)
+    def route(self, path: str, answer: Answer) -> Route:
+        """Return the route of a call."""
+        return Route(PREFIX + path, _GuardedCall(self, answer), methods=["POST"])
+
+    async def hold(self, stack: AsyncExitStack, request: Request) -> CallingBox:
+        """Hold the slots of a call until the end of the stack; return who calls."""
+        stack.enter_context(self._calls.hold())
+        reporter = await self.identify(request)
+        stack.enter_context(self._of_boxes.hold(reporter.box_id))
+        if find_length(request) > _SMALL_BODY_BYTES:
+            stack.enter_context(self._large.hold(reporter.box_id))
+        return reporter
 
     async def identify(self, request: Request) -> CallingBox:
         """
@@ -199,10 +241,11 @@ class BoxGuard:
             HubDatabaseAway: nobody knows now.
         """
         address = request.client.host if request.client else ""
-        self._refusals.require(address)
+        group = find_address_group(address)
+        self._refusals.require(group)
         found = await self.in_thread(self._find_box, request.headers.get("authorization", ""), address)
         if found is None:
-            self._refusals.take(address)
+            self._refusals.take(group)
             raise Refused(
                 401, "unknown_token", "the token is unknown or was revoked; integrity hub add makes a new one"
             )
@@ -215,7 +258,8 @@ class BoxGuard:
             self._threads = anyio.CapacityLimiter(_THREADS)
         return await run_sync(work, *args, limiter=self._threads)
 
-    async def _work(self, answer: Answer, request: Request, reporter: CallingBox) -> Response:
+    async def work(self, answer: Answer, request: Request, reporter: CallingBox) -> Response:
+        """Read the body of a call, and answer it in a thread."""
         body = await request.body()  # as long as its Content-Length; the server bounds how long it may take
         is_zstd = _is_zstd(request)
         root_id = int(request.path_params.get("root_id", 0))
@@ -224,8 +268,15 @@ class BoxGuard:
             data = decompress(body) if is_zstd else body
             return answer(BoxCall(reporter, root_id, data, int(self._clock())))
 
-        answered = await self.in_thread(work)
-        return JSONResponse(answered) if isinstance(answered, dict) else Response(answered, media_type=protocol.PACKED)
+        async with self._turn_of(reporter.box_id):
+            answered = await self.in_thread(work)
+        if isinstance(answered, bytes):
+            return Response(answered, media_type=protocol.PACKED)
+        return Response(protocol.encode(answered), media_type=protocol.JSON)  # names need not be UTF-8
+
+    def _turn_of(self, box_id: int) -> anyio.CapacityLimiter:
+        """Return what keeps one box from having all threads (A2)."""
+        return self._turns.setdefault(box_id, anyio.CapacityLimiter(_THREADS_OF_BOX))
 
     def _find_box(self, authorization: str, address: str) -> CallingBox | None:
         scheme, _, token = authorization.partition(" ")
@@ -293,6 +344,8 @@ def show_error(request: Request, error: Exception) -> Response:
         case HubDatabaseAway():
             _log.warning("database_away path=%s: %s", printable(request.url.path), printable(str(error)))
             return _make_error(503, "database_away", "the database of the hub does not answer now", _AWAY_S)
+        case QuotaReached():
+            return _make_error(507, "box_limit", str(error))
         case WentBack():
             return _make_error(409, "went_back", str(error))
         case WrongDigest():

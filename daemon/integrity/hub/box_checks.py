@@ -1,5 +1,5 @@
 """
-Check the boxes themselves: who does not report, whose clock is wrong, and what ends when a token is revoked.
+Check the boxes themselves: who does not report, or stores too much, whose clock is wrong, whose token was revoked.
 
 Silence is never health: a box that was added and never reported counts from then on.
 """
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from integrity import program
 from integrity.alerts.wording import utc_time
+from integrity.config import format_size
 from integrity.errors import printable
 from integrity.hub import findings
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
-from integrity.hub.schema import box, finding
+from integrity.hub.schema import box, box_usage, finding
 
 CLOCK_LIMIT_S = 300
 """Clocks that are wrong by more are reported; NTP keeps them within a second, a battery within a few minutes a year."""
@@ -29,34 +31,43 @@ _WHAT_TO_CHECK = (
 )
 
 
-def check_boxes(c: sa.Connection, now: int, silent_after_s: int) -> None:
+class BoxLimits(NamedTuple):
+    """What a box may do before it is a finding: be silent for so long, and store so much."""
+
+    silent_after_s: int
+    stored_bytes: int
+
+
+def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
     """
     Bring the findings about boxes up to date.
 
     Args:
         c: in a transaction.
         now: seconds UTC.
-        silent_after_s: how long a box may be silent.
     """
-    rows = c.execute(sa.select(box).where(box.c.revoked_at.is_(None))).all()
+    usage = box_usage.c
+    columns = box, usage.stored_bytes, usage.full_since
+    query = sa.select(*columns).outerjoin_from(box, box_usage).where(box.c.revoked_at.is_(None))
+    rows = c.execute(query).all()
     for kind, (find_wrong, resolution) in _CHECKS.items():
         is_revoked = sa.exists().where(box.c.id == finding.c.box_id, box.c.revoked_at.is_not(None))
         over = sa.select(finding.c.id).where(findings.UNRESOLVED, finding.c.kind == kind.value, is_revoked)
         findings.resolve_ids(c, c.execute(over).scalars().all(), "the box was revoked", now)
-        drafts = [draft for row in rows if (draft := find_wrong(row, now, silent_after_s)) is not None]
+        drafts = [draft for row in rows if (draft := find_wrong(row, now, limits)) is not None]
         findings.record_drafts(c, [finding.c.kind == kind.value], drafts, now, resolution)
 
 
-def _find_silence(row: sa.Row[Any], now: int, silent_after_s: int) -> Draft | None:
+def _find_silence(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:
     since = row.created_at if row.seen_at is None else row.seen_at
-    if now - since <= silent_after_s:
+    if now - since <= limits.silent_after_s:
         return None
     was_seen = row.seen_at is not None
     told = f"It reported last {utc_time(since)}" if was_seen else f"It was added {utc_time(since)}, and never reported"
     return _draft(HubFindingKind.BOX_SILENT, row, f"{told}. {_WHAT_TO_CHECK}", {"seen_at": row.seen_at})
 
 
-def _find_wrong_clock(row: sa.Row[Any], now: int, silent_after_s: int) -> Draft | None:  # noqa: ARG001 - as of all checks
+def _find_wrong_clock(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
     ahead_s = row.clock_ahead_s or 0
     if abs(ahead_s) <= CLOCK_LIMIT_S:
         return None
@@ -64,9 +75,25 @@ def _find_wrong_clock(row: sa.Row[Any], now: int, silent_after_s: int) -> Draft 
     return _draft(HubFindingKind.CLOCK_WRONG, row, f"{wrong} Set it, and keep it right: timedatectl set-ntp true.", {})
 
 
-_Check = Callable[[sa.Row[Any], int, int], Draft | None]
+def _find_full(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
+    if row.full_since is None or row.stored_bytes < limits.stored_bytes:
+        return None
+    what = f"It has stored {format_size(limits.stored_bytes)} in the database of the hub, all that one box may."
+    return _draft(HubFindingKind.BOX_FULL, row, f"{what} {_tell_what_to_do_if_full(row.name)}", {})
+
+
+def _tell_what_to_do_if_full(name: str) -> str:
+    forget, add = (program.command(f"hub {words} {name}") for words in ("revoke --forget", "add"))
+    return (
+        "If it has that many files, raise box_limit in [hub_server] and restart the hub. If not, somebody else may have"
+        f" its token: `{forget}` revokes it and removes what was reported with it, `{add}` gives the box a new one."
+    )
+
+
+_Check = Callable[[sa.Row[Any], int, BoxLimits], Draft | None]
 _CHECKS: dict[HubFindingKind, tuple[_Check, str]] = {
     HubFindingKind.BOX_SILENT: (_find_silence, "the box reports again"),
+    HubFindingKind.BOX_FULL: (_find_full, "its reports are taken again"),
     HubFindingKind.CLOCK_WRONG: (_find_wrong_clock, "the clock is right again"),
 }
 """What is checked, and why a finding about it ends."""

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from integrity import program
 from integrity.errors import ConfigError
 from integrity.hub import schema
+from integrity.hub.forgetting import forget_box
 from integrity.reporting.protocol import FIRST_CHAIN
 
 TOKEN_PREFIX = "integrity-box-"  # noqa: S105 - what secret scanners recognize a token by
@@ -67,7 +68,9 @@ def add_box(c: sa.Connection, name: str, now: int) -> str:
     known = c.execute(sa.select(schema.box.c.revoked_at).where(schema.box.c.name == name)).first()
     if known is None:
         values = {"name": name, "created_at": now, "last_number": 0, "last_chain": FIRST_CHAIN}
-        c.execute(sa.insert(schema.box).values(token_hash=hash_token(token), **values))
+        added = c.execute(sa.insert(schema.box).values(token_hash=hash_token(token), **values)).inserted_primary_key
+        assert added is not None
+        c.execute(sa.insert(schema.box_usage).values(box_id=added[0], stored_bytes=0))
         return token
     if known.revoked_at is None:
         raise ConfigError(
@@ -80,15 +83,19 @@ def add_box(c: sa.Connection, name: str, now: int) -> str:
     return token
 
 
-def revoke_box(c: sa.Connection, name: str, now: int) -> None:
+def revoke_box(c: sa.Connection, name: str, now: int, *, forgets: bool = False) -> None:
     """
-    Revoke the token of a box; what it reported stays, and votes do not count it any more.
+    Revoke the token of a box: votes do not count it any more. What it reported stays, unless it is to be forgotten.
 
     Raises:
-        ConfigError: no such box, or its token was revoked before.
+        ConfigError: no such box, or its token was revoked before and nothing is to be forgotten.
     """
-    change = sa.update(schema.box).where(schema.box.c.name == name, schema.box.c.revoked_at.is_(None))
-    if c.execute(change.values(revoked_at=now)).rowcount == 0:
+    box_id = c.execute(sa.select(schema.box.c.id).where(schema.box.c.name == name)).scalar()
+    is_valid = schema.box.c.id == box_id, schema.box.c.revoked_at.is_(None)
+    done = c.execute(sa.update(schema.box).where(*is_valid).values(revoked_at=now)).rowcount
+    if forgets and box_id is not None:
+        forget_box(c, box_id)
+    elif not done:
         raise ConfigError(f"{name}: no box with this name has a token; the boxes: {program.command('hub list')}")
     _mark_changed(c, name, now)
 

@@ -8,8 +8,9 @@ from functools import partial
 from integrity.alerts.channels import make_channels
 from integrity.config import Config
 from integrity.hub.alerts import send_alerts
-from integrity.hub.box_checks import check_boxes
+from integrity.hub.box_checks import BoxLimits, check_boxes
 from integrity.hub.database import HubDatabase
+from integrity.hub.forgetting import forget_unused
 from integrity.hub.retention import retain
 from integrity.hub.work import HubDuty
 
@@ -17,25 +18,30 @@ _EVERY_MINUTE = "* * * * *"
 _DAILY = "47 3 * * *"
 
 
-def make_duties(config: Config, *, silent_after_s: int, page_url: str) -> list[HubDuty]:
+def make_duties(config: Config, *, limits: BoxLimits, page_url: str) -> list[HubDuty]:
     """
     Return what a hub does again and again.
 
     Args:
         config: its mail and alerts are those of the hub.
-        silent_after_s: how long a box may be silent.
+        limits: what a box may do before it is a finding.
         page_url: of the pages of the hub; empty: there are none.
     """
     host = socket.gethostname()
     channels = make_channels(config, hostname=host)
     send = partial(send_alerts, channels=channels, settings=config.alerts, hostname=host, page_url=page_url)
     return [
-        HubDuty("check_boxes", _EVERY_MINUTE, partial(_check_boxes, silent_after_s=silent_after_s)),
+        HubDuty("check_boxes", _EVERY_MINUTE, partial(_check_boxes, limits=limits)),
         HubDuty("send_alerts", _EVERY_MINUTE, send, is_after_votes=True),
-        HubDuty("retain", _DAILY, retain),
+        HubDuty("retain", _DAILY, _retain),
     ]
 
 
-def _check_boxes(database: HubDatabase, now: int, *, silent_after_s: int) -> None:
+def _check_boxes(database: HubDatabase, now: int, *, limits: BoxLimits) -> None:
     with database.transaction() as c:
-        check_boxes(c, now, silent_after_s)
+        check_boxes(c, now, limits)
+
+
+def _retain(database: HubDatabase, now: int) -> None:
+    retain(database, now)
+    forget_unused(database)

@@ -22,6 +22,8 @@ from integrity.model import FindingState
 
 _ROWS_AT_ONCE = 500
 RESOLVED_BY_VOTE = "no longer the case"
+_MOST_RESOLVED = 10_000
+"""Of one set or tree; the oldest are forgotten beyond: a box can have findings open and end with every report."""
 
 UNRESOLVED = finding.c.resolved_at.is_(None)
 
@@ -132,6 +134,15 @@ def resolve_ids(c: sa.Connection, ids: Sequence[int], resolution: str, now: int)
     for start in range(0, len(ids), _ROWS_AT_ONCE):
         some = finding.c.id.in_(ids[start : start + _ROWS_AT_ONCE])
         c.execute(sa.update(finding).where(some, UNRESOLVED).values(**values, updated_at=now))
+
+
+def forget_resolved(c: sa.Connection, subject: sa.ColumnElement[bool], *, most: int = _MOST_RESOLVED) -> None:
+    """Delete the oldest resolved findings about a subject, a set or a tree, if there are more than ``most``."""
+    resolved = sa.and_(subject, finding.c.resolved_at.is_not(None))
+    ids = sa.select(finding.c.id).where(resolved).order_by(finding.c.id.desc())
+    last = c.execute(ids.offset(most).limit(1)).scalar()
+    if last is not None:
+        c.execute(sa.delete(finding).where(resolved, finding.c.id <= last))
 
 
 def acknowledge(c: sa.Connection, finding_id: int, now: int) -> None:

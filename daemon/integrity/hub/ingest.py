@@ -205,7 +205,7 @@ def _store_finding(c: sa.Connection, box_id: int, stream: bytes, found: Reported
         "kind": found.kind,
         "state": found.state,
         "certainty": found.certainty,
-        "resolved_at": found.resolved_at,
+        "resolved_at": None if found.resolved_at is None else now,
         "body": found.body,
     }
     if (found.resolved_at is None) == (found.state == FindingState.RESOLVED):

@@ -24,6 +24,7 @@ class HubFindingKind(StrEnum):
     REPLICA_DIFFERS = "replica_differs"
     REPLICA_MISSING = "replica_missing"
     REPLICA_STALE = "replica_stale"
+    BOX_FULL = "box_full"
     CLOCK_WRONG = "clock_wrong"
     TREE_DAMAGED = "tree_damaged"
     TREE_UNREAD = "tree_unread"
@@ -145,6 +146,13 @@ TABLE = (
         headline="Part of a shared tree can't be checked",
         phrase=Phrase("file of a shared tree can't be checked", "files of a shared tree can't be checked"),
         how_bad="Nothing is known about what can't be read.",
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.BOX_FULL,
+        weight=Weight.GAP,
+        headline="The reports of {box} are refused",
+        phrase=Phrase("box with refused reports", "boxes with refused reports"),
+        how_bad="What happens on this box is not known until its reports are taken again. Others are not affected.",
     ),
     HubKindEntry(
         kind=HubFindingKind.CLOCK_WRONG,

@@ -99,6 +99,7 @@ def remove_files(c: sa.Connection, member_id: int) -> None:
 def _get_set(c: sa.Connection, name: str, now: int) -> int:
     """Return the number of a replica set; one that is new is created."""
     find = sa.select(replica_set.c.id).where(replica_set.c.name == name)
+    find = find.with_for_update(read=True, key_share=True)  # nobody may forget it before this transaction ends
     found = c.execute(find).scalar()
     if found is None:
         add_new(c, replica_set, [{"name": name, "created_at": now}])

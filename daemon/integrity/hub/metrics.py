@@ -2,6 +2,8 @@
 Metrics of a hub in the format of Prometheus.
 
 Labels name boxes, replica sets and kinds of findings; no files, and no text that a box chooses but the names of sets.
+
+I1  However many sets boxes invent, the number of labels is bounded: the sets that are known longest have some.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from integrity import __version__
 from integrity.errors import printable
 from integrity.hub.fleet import BoxHealth
 from integrity.web.metrics import gauge
+
+MOST_SETS = 1000
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -79,12 +83,16 @@ def _collect_boxes(boxes: Iterable[BoxStatus]) -> Iterator[Metric]:
     yield from (health, silent, seen, ahead, files, size, oldest, findings)
 
 
-def _collect_sets(sets: Iterable[SetStatus]) -> Iterator[Metric]:
+def _collect_sets(sets: Sequence[SetStatus]) -> Iterator[Metric]:
+    listed = sorted((one for one in sets if one.members), key=lambda one: (one.created_at, one.id))[:MOST_SETS]
+    total = gauge(
+        "hub_sets", "Replica sets; the thousand that were reported first have metrics of their own.", value=len(sets)
+    )
     members = gauge("hub_set_members", "Folders that boxes report in the replica set.", "set")
     voted = gauge("hub_set_voted_timestamp_seconds", "When the members were last compared.", "set")
     took = gauge("hub_set_vote_seconds", "How long that took.", "set")
     findings = gauge("hub_set_findings_open", "Open findings about the replica set.", "set", "kind")
-    for one in sets:
+    for one in listed:
         name = printable(one.name)
         members.add_metric([name], len(one.members))
         if one.voted_at is not None:
@@ -93,4 +101,4 @@ def _collect_sets(sets: Iterable[SetStatus]) -> Iterator[Metric]:
             took.add_metric([name], one.vote_ms / 1000)
         for kind, number in sorted(one.kinds.items()):
             findings.add_metric([name, kind.value], number)
-    yield from (members, voted, took, findings)
+    yield from (total, members, voted, took, findings)

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()
@@ -82,6 +82,16 @@ box_stream = sa.Table(
     column_blob("stream", "a stream that it began (16 bytes); one that was replaced is never continued"),
     column_int("began_at", "when its first message came"),
     sa.PrimaryKeyConstraint("box_id", "stream"),
+)
+
+box_usage = sa.Table(
+    "box_usage",
+    metadata,
+    column_int("box_id", "the box; one without a row was not counted yet", sa.ForeignKey("box.id")),
+    column_int("stored_bytes", "what its rows take, at most; see quota.py"),
+    column_int("counted_at", "when they were counted last; null: never", null=True),
+    column_int("full_since", "when they were found to be as many as they may be; null: they are fewer", null=True),
+    sa.PrimaryKeyConstraint("box_id"),
 )
 
 replica_set = sa.Table(
@@ -211,7 +221,7 @@ box_finding = sa.Table(
     column_text("state", "FindingState; not_reported: it was unresolved, and the box began a new stream without it"),
     column_text("certainty", "Certainty; null: none", null=True),
     column_int("opened_at", "by the clock of the box"),
-    column_int("resolved_at", "by the clock of the box; null: unresolved", null=True),
+    column_int("resolved_at", "when the hub learned that it was resolved; null: unresolved", null=True),
     column_text("body", "the object of `findings --json`, JSON"),
     # A box that was restored from an old image gives numbers a second time.
     sa.PrimaryKeyConstraint("box_id", "number", "opened_at"),
@@ -236,6 +246,15 @@ box_event = sa.Table(
     column_text("body", "the object of --json, JSON"),
 )
 sa.Index("box_event_at", box_event.c.box_id, box_event.c.at)
+
+event_mark = sa.Table(
+    "event_mark",
+    metadata,
+    column_int("at", "a time"),
+    column_int("event_id", "number of the last event that the hub had then"),
+    sa.PrimaryKeyConstraint("at"),
+)
+"""How old events are by the clock of the hub: ``box_event.at`` is what a box says."""
 
 finding = sa.Table(
     "finding",
@@ -273,6 +292,9 @@ sa.Index(
     sqlite_where=finding.c.resolved_at.is_(None),
     postgresql_where=finding.c.resolved_at.is_(None),
 )
+
+sa.Index("finding_set", finding.c.set_id)
+sa.Index("finding_tree", finding.c.tree_id)
 
 audit = sa.Table(
     "audit",

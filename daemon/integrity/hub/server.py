@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from integrity.errors import ConfigError
 from integrity.hub.api import BoxApi
 from integrity.hub.box_calls import PREFIX
+from integrity.hub.box_checks import BoxLimits
 from integrity.hub.duties import make_duties
 from integrity.hub.pages.app import make_pages
+from integrity.hub.quota import BoxQuota
 from integrity.hub.shards.api import ShardApi
 from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
@@ -84,11 +86,13 @@ def run_hub(
     settings = config.hub_server
     check_exposure(settings)
     shards = make_shard_hub(settings, database, folder)
-    duties = make_duties(config, silent_after_s=settings.silent_after_s, page_url=settings.public_url)
+    limits = BoxLimits(settings.silent_after_s, settings.box_limit_bytes)
+    duties = make_duties(config, limits=limits, page_url=settings.public_url)
     work = HubWork(database, run_vote, [*duties, *find_shard_duties(shards)])
-    api = BoxApi(database, work)
+    quota = BoxQuota(database, settings.box_limit_bytes)
+    api = BoxApi(database, work, quota)
     pages = make_pages(config, database, passwords, token)
-    app = HubApp(api.make_app(ShardApi(shards, api.guard).routes()), pages)
+    app = HubApp(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
     host, port = split_listen(settings.listen)
     serve(
         app,

@@ -12,6 +12,7 @@ from integrity.hub import schema
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 
 _FOLDERS_SHOWN = 3
+_WORKERS_SHOWN = 1000
 
 
 class ShardFolders(NamedTuple):
@@ -68,6 +69,7 @@ def find_workers(c: sa.Connection, tree_id: int) -> list[TreeWorker]:
         .join(schema.box, schema.box.c.id == shard_worker.c.box_id)
         .where(shard_worker.c.tree_id == tree_id)
         .order_by(shard_worker.c.seen_at.desc(), shard_worker.c.id)
+        .limit(_WORKERS_SHOWN)
     )
     return [TreeWorker(*row) for row in c.execute(query)]
 

@@ -9,6 +9,7 @@ T2  A tree is settled only if each of its digests follows from the rows: those o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_s
 from integrity.reporting.protocol import JsonObject
 
 _AT_ONCE = 1000
+_DIGESTED_AT_ONCE = 20_000
+_DIGEST_S = 5.0
 _FILE = tuple(file_part.c[name] for name in ReportedFile._fields)
 
 
@@ -114,6 +117,8 @@ def _find_folders(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) 
 def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: int) -> int:
     paths = {path for each in sent for path in (each.path, parent_of(each.path)) if path is not None}
     ids = _find_folders(c, tree, paths)
+    if len(ids) < len(paths):
+        raise WrongDigest("a folder was forgotten before its files were stored; compare again")
     whole = [each for each in sent if each.is_whole]
     _require_same_files(c, tree, {ids[each.path]: each.own for each in sent if not each.has_files})
     for each in sent:
@@ -220,17 +225,35 @@ def _mark_unchecked(c: sa.Connection, tree: TreeMember, ids: Collection[int]) ->
         c.execute(sa.update(member_folder).where(*where).values(is_checked=0))
 
 
+def digest_subtrees(c: sa.Connection, tree: TreeMember, *, within_s: float = _DIGEST_S) -> bool:
+    """
+    Digest subtrees that changed, from the inside out, for some seconds (T2).
+
+    Returns:
+        Whether there are more. Others may write meanwhile: a tree may have a million folders.
+    """
+    ends_at = time.monotonic() + within_s
+    ready = c.execute(_find_ready(tree).limit(_DIGESTED_AT_ONCE)).scalars().all()
+    is_all = len(ready) < _DIGESTED_AT_ONCE
+    while ready:
+        above: set[int] = set()
+        for chunk in _chunked(ready):
+            above |= _digest_subtrees(c, tree, chunk)
+        queries = [_find_ready(tree).where(member_folder.c.folder_id.in_(chunk)) for chunk in _chunked(above)]
+        ready = [folder_id for query in queries for folder_id in c.execute(query).scalars()]
+        if ready and time.monotonic() >= ends_at:
+            return True
+    return not is_all
+
+
 def settle(c: sa.Connection, tree: TreeMember, announced: bytes, now: int) -> bool:
     """
-    Record that what is stored is what the box has, if it is (T2).
+    Record that what is stored is what the box has, if it is: all subtrees were digested (T2).
 
     Returns:
         Whether it is; if not, the box finds by ``compare`` what it has to send again.
     """
     c.execute(sa.delete(file_part).where(file_part.c.member_id == tree.id))
-    while ready := c.execute(_find_ready(tree)).scalars().all():
-        for chunk in _chunked(ready):
-            _digest_subtrees(c, tree, chunk)
     top = sa.select(member_folder.c.subtree).join_from(member_folder, folder)
     stored = c.execute(top.where(member_folder.c.member_id == tree.id, folder.c.path == b"")).scalar()
     if stored != announced:
@@ -250,15 +273,16 @@ def _find_ready(tree: TreeMember) -> sa.Select[Any]:
     )
 
 
-def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> None:
-    """Digest subtrees from what is stored; what changed has to be digested again in the folder above."""
+def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> set[int]:
+    """Digest subtrees from what is stored; what changed has to be digested again in the folder above. Return those."""
     columns = (member_folder.c.folder_id, member_folder.c.parent_id, member_folder.c.own, member_folder.c.subtree)
     where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(ids))
     children = find_children(c, tree.id, ids)
     c.execute(sa.update(member_folder).where(*where).values(is_checked=1))
-    changed, above = [], set()
+    changed, above, outer = [], set(), set()
     for row in c.execute(sa.select(*columns).where(*where)):
         subtree = digest_subtree(row.own, children.get(row.folder_id, ()))
+        outer |= {row.parent_id} - {None}
         if subtree != row.subtree:
             changed.append({"its_id": row.folder_id, "its_subtree": subtree})
             above |= {row.parent_id} - {None}
@@ -266,6 +290,7 @@ def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> None
         one = (member_folder.c.member_id == tree.id, member_folder.c.folder_id == sa.bindparam("its_id"))
         c.execute(sa.update(member_folder).where(*one).values(subtree=sa.bindparam("its_subtree")), changed)
     _mark_unchecked(c, tree, above)
+    return outer
 
 
 def find_children(c: sa.Connection, member_id: int, ids: list[int]) -> dict[int, list[tuple[bytes, bytes]]]:

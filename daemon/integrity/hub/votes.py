@@ -97,11 +97,14 @@ def run_vote(database: HubDatabase, set_id: int, now: int, *, clock: Callable[[]
 def record_vote(c: sa.Connection, set_id: int, result: VoteResult, now: int, took_s: float) -> None:
     """Bring the findings of a set up to date. ``now``: when its vote began, seconds UTC."""
     is_it = replica_set.c.id == set_id
-    voted_at = c.execute(sa.select(replica_set.c.voted_at).where(is_it).with_for_update()).scalar_one()
-    if voted_at is not None and voted_at > now:
+    row = c.execute(sa.select(replica_set.c.voted_at).where(is_it).with_for_update()).first()
+    if row is None:
+        return  # no box reports it any more, and it was forgotten
+    if row.voted_at is not None and row.voted_at > now:
         return  # I3
     about = finding.c.set_id == set_id, finding.c.kind.in_([kind.value for kind in VOTED])
     findings.record_drafts(c, about, result.drafts, now, findings.RESOLVED_BY_VOTE)
+    findings.forget_resolved(c, finding.c.set_id == set_id)
     values = {"vote_ms": round(took_s * 1000), "is_waiting": int(result.is_waiting)}
     c.execute(sa.update(replica_set).where(is_it).values(voted_at=now, **values))
 

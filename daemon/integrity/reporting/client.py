@@ -45,6 +45,19 @@ class _Answer(NamedTuple):
     body: bytes
 
 
+class _TlsConnection(http.client.HTTPSConnection):
+    """A connection whose handshake can be ended from another thread: its socket is known while it lasts."""
+
+    _context: ssl.SSLContext  # of the library
+
+    def connect(self) -> None:
+        """Connect."""
+        http.client.HTTPConnection.connect(self)
+        secured = self._context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
+        self.sock = secured
+        secured.do_handshake()
+
+
 class HubClient:
     """
     Calls the hub as one box. Used by one thread; ``copy`` for another.
@@ -217,7 +230,7 @@ class HubClient:
         if self._url.scheme != "https":
             return http.client.HTTPConnection(self._host, self._url.port, timeout=timeout_s)
         context = ssl.create_default_context(cafile=self._certificate or None)
-        return http.client.HTTPSConnection(self._host, self._url.port, timeout=timeout_s, context=context)
+        return _TlsConnection(self._host, self._url.port, timeout=timeout_s, context=context)
 
     def _explain(self, error: OSError | http.client.HTTPException) -> HubError:
         """Say why there is no answer."""

@@ -10,7 +10,6 @@ I2  Setting a password changes the key, so all sessions end, and withdraws the l
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import json
 import logging
 import os
@@ -26,6 +25,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from integrity.errors import ConfigError, show_path
+from integrity.web.addresses import find_address_group
 
 _log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class LoginThrottle:
         Returns:
             0, or how many seconds the address has to wait; then nothing was counted, and nothing may be checked.
         """
-        group, now = _find_group(address), self._monotonic()
+        group, now = find_address_group(address), self._monotonic()
         with self._lock:
             failures, next_at = self._failures.get(group, (0, 0.0))
             if next_at > now:
@@ -227,15 +227,4 @@ class LoginThrottle:
     def note_success(self, address: str) -> None:
         """Forget the failures of an address."""
         with self._lock:
-            self._failures.pop(_find_group(address), None)
-
-
-def _find_group(address: str) -> str:
-    """Return what counts as one address: of IPv6, the network of 64 bits, in which a client may choose any."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+            self._failures.pop(find_address_group(address), None)

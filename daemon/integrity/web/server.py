@@ -2,7 +2,8 @@
 Serve the page, or a hub, over HTTP or HTTPS, and bound what slow or many clients can take.
 
 I1  A connection has ten seconds to send its next request, head and body; what takes long to answer is not bounded here.
-I2  At most 400 connections are open: a new one ends the oldest whose request is not complete.
+I2  At most 400 connections are open: a new one ends the oldest whose request is not complete, of the address that has
+    most of them.
 
 ``BoundedProtocol`` has these bounds; a hub, whose boxes keep their connections, has others.
 """
@@ -13,7 +14,8 @@ import asyncio
 import getpass
 import os
 import ssl
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,6 +24,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from integrity.errors import ConfigError, show_path
+from integrity.web.addresses import find_address_group
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -56,11 +59,11 @@ class BoundedProtocol(H11Protocol):
         """Make room for a connection and start its deadline."""
         # One that was ended still stands in the list until the loop has come round.
         alive = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
-        idle = [one for one in alive if not one.is_busy]
-        if len(alive) >= self.most_connections and idle:
-            min(idle, key=lambda one: one.made_at).transport.abort()
+        if len(alive) >= self.most_connections:
+            _make_room(alive)
         super().connection_made(transport)
         self.made_at = self.loop.time()
+        self.group = find_address_group(self.client[0] if self.client else "")
         self._await_request(self.request_s)
 
     def data_received(self, data: bytes) -> None:
@@ -94,6 +97,14 @@ class BoundedProtocol(H11Protocol):
     def _end_if_idle(self) -> None:
         if not self.is_busy:
             self.transport.abort()
+
+
+def _make_room(alive: Collection[BoundedProtocol]) -> None:
+    """End a connection (I2): whoever opens many ends no one else's."""
+    idle = [one for one in alive if not one.is_busy]
+    if idle:
+        counts = Counter(one.group for one in alive)
+        min(idle, key=lambda one: (-counts[one.group], one.made_at)).transport.abort()
 
 
 def serve(

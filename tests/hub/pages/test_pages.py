@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from tests.hub.pages.conftest import EVIL_SET, fill_hostile
 
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
+from integrity.hub.metrics import MOST_SETS
 from integrity.hub.migrate import migrate
 from support.hub_pages import TOKEN, HubPages
 from support.hub_rows import HubRows
@@ -261,6 +263,20 @@ def test_programs_read_with_a_token(pages: HubPages) -> None:
     assert 'integrity_hub_findings_open{kind="replica_damaged"} 1.0' in text
     assert "img_0042" not in text
     assert "former" not in text
+
+
+def test_invented_sets_have_a_bounded_number_of_metrics(pages: HubPages, filled: HubDatabase) -> None:
+    """Those that were there before a box invented many keep theirs."""
+    with filled.transaction() as c:
+        rows = HubRows(c, int(time.time()) + 90 * 86_400)
+        box = rows.add_box("stolen")
+        for number in range(MOST_SETS + 10):
+            rows.add_root(box, b"/r", set_id=rows.add_set(f"invented {number}"), root_id=number)
+    text = pages.client().get("/metrics", Authorization=f"Bearer {TOKEN}").text
+
+    assert MOST_SETS == len(re.findall(r"^integrity_hub_set_members\{", text, re.MULTILINE))
+    assert 'integrity_hub_set_members{set="photos"}' in text
+    assert f"integrity_hub_sets {MOST_SETS + 12}.0" in text
 
 
 def test_database_that_went_away_is_said(tmp_path: Path) -> None:

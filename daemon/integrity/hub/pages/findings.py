@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from integrity.hub.pages.site import HubSite
 
 _PAGE = 100
+_MOST_CHOICES = 1000
 _DAY_S = 86400
 _SMALLEST_BLOCK = 64 << 10
 _LARGEST_NUMBER = (1 << 63) - 1
@@ -86,7 +87,8 @@ class HubFindingPages:
             wanted = read_filter(c, request)
             found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
             counts, sets, boxes = count_hub_findings(c), load_sets(c), find_boxes(c)
-            trees = c.execute(sa.select(shared_tree.c.name).order_by(shared_tree.c.name)).scalars().all()
+            names = sa.select(shared_tree.c.name).order_by(shared_tree.c.name).limit(_MOST_CHOICES)
+            trees = c.execute(names).scalars().all()
             tree_names = find_tree_names(c, [one.id for one in found])
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
         return self._site.render(
@@ -96,7 +98,7 @@ class HubFindingPages:
             findings=shown,
             total=sum(counts.values()),
             kinds=[(kind, HUB_KINDS[kind].phrase.many) for kind in HUB_KINDS],
-            sets=[one.name for one in sets],
+            sets=[one.name for one in sets[:_MOST_CHOICES]],
             boxes=[one.name for one in boxes],
             trees=trees,
             tree_names=tree_names,

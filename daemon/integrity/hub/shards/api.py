@@ -6,25 +6,30 @@ Catalogs arrive in parts of the size of other bodies, so neither memory nor the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from functools import partial
-
-from starlette.routing import Route
+from typing import TYPE_CHECKING
 
 from integrity.errors import ProtocolError, printable
 from integrity.hub.admission import Refused
 from integrity.hub.api import Answer, BoxCall, BoxGuard
-from integrity.hub.box_calls import PREFIX
+from integrity.hub.quota import SIZE_OF_WORKER, BoxQuota
 from integrity.hub.reported import require_version
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
-from integrity.hub.shards.store import UploadRefused
+from integrity.hub.shards.store import StoreFull, UploadRefused
 from integrity.hub.shards.workers import ShardRefused
 from integrity.jobs.shards.messages import VisitResult, read_message
 from integrity.reporting.protocol import JsonObject, decode, decode_lines
 
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+_log = logging.getLogger(__name__)
+
 ShardAnswer = Callable[[ShardHub, BoxCall], JsonObject | bytes]
 
 _LONGEST_TROUBLE = 2000
+_FULL_S = 60
 _NO_SHARDS = (
     "this hub has no shared trees, which need PostgreSQL: set [hub_server] database to its URL there, then run:"
     " integrity hub migrate"
@@ -38,16 +43,18 @@ class ShardApi:
     Args:
         hub: does what they ask; None: this hub has no shared trees.
         guard: what each call passes first.
+        quota: charges boxes for their workers.
     """
 
-    def __init__(self, hub: ShardHub | None, guard: BoxGuard) -> None:
+    def __init__(self, hub: ShardHub | None, guard: BoxGuard, quota: BoxQuota) -> None:
         self._hub = hub
         self._guard = guard
+        self._quota = quota
 
     def routes(self) -> list[Route]:
         """Return the routes."""
         calls: dict[str, ShardAnswer] = {
-            "join": lambda hub, call: hub.join(call.reporter.box_id, _read(call)),
+            "join": self._join,
             "take": lambda hub, call: hub.take(call.reporter.box_id, _read(call)),
             "look": lambda hub, call: hub.look(call.reporter.box_id, _read(call)),
             "beat": _beat,
@@ -57,10 +64,7 @@ class ShardApi:
             "store": _store,
             "finish": _finish,
         }
-        return [
-            Route(f"{PREFIX}/shards/{name}", partial(self._guard.answer, self._refusing(call)), methods=["POST"])
-            for name, call in calls.items()
-        ]
+        return [self._guard.route(f"/shards/{name}", self._refusing(call)) for name, call in calls.items()]
 
     def _refusing(self, act: ShardAnswer) -> Answer:
         def answer(call: BoxCall) -> JsonObject | bytes:
@@ -70,8 +74,16 @@ class ShardApi:
                 raise Refused(409, error.code, str(error)) from error
             except UploadRefused as error:
                 raise Refused(409, "bad_upload", str(error)) from error
+            except StoreFull as error:
+                _log.error("store_full: %s", error)
+                raise Refused(503, "store_full", "the hub has no room for catalogs now", _FULL_S) from error
 
         return answer
+
+    def _join(self, hub: ShardHub, call: BoxCall) -> JsonObject:
+        body = _read(call)
+        self._quota.charge(call.reporter.box_id, SIZE_OF_WORKER)
+        return hub.join(call.reporter.box_id, body)
 
     def _require_hub(self) -> ShardHub:
         if self._hub is None:

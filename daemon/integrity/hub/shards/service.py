@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from integrity.config import HubServer
     from integrity.hub.database import HubDatabase
 
-_MOST_FOLDERS = 5_000_000
 _LONGEST_NAME = 200
 _LONGEST_SETTINGS = 1 << 20
 _PART_BYTES = 1 << 20
@@ -137,6 +136,7 @@ class ShardHub:
                 tree_findings.check_promise(c, worker.tree_id, self._limits, now)
             is_surveyed = workers.is_surveyed(c, worker.tree_id)
         if isinstance(found, ShardTask):
+            self.store.clear(found.job)  # what another worker sent for it, or this one before it began again
             return {"task": write_message(found), "beat_s": beat_s}
         wait_s = min(_IDLE_S, beat_s) if is_surveyed else _SURVEYING_S
         return {"task": None, "held_by": found, "wait_s": wait_s, "beat_s": beat_s}
@@ -187,33 +187,56 @@ class ShardHub:
 
         Raises:
             ShardRefused: the worker does not have the job; anybody with a token could fill the disk.
+            UploadRefused: the file is larger than the shard allows, or damaged.
+            StoreFull: the disk is full.
         """
         with self._database.read() as c:
-            workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
-        self.store.receive(f"{call.worker}-{call.job}", digest, offset, size, data)
+            job = workers.get_held(c, workers.get_worker(c, call.box_id, call.worker), call.job)
+            most_bytes = workers.find_most_packed(c, job, self._limits)
+        self.store.receive(call.job, digest, offset, size, data, most_bytes=most_bytes)
         return {}
 
     def accept_survey(self, call: HeldJob, digest: str) -> JsonObject:
         """Cut a tree; see ``visits.accept_survey``."""
-        folders = list(visits.read_survey(self._find_stored(digest), _MOST_FOLDERS))
-        with self._database.transaction() as c:
+        with self._database.read() as c:
             worker = workers.get_worker(c, call.box_id, call.worker)
+            if visits.is_surveyed(c, worker.tree_id):
+                return {}  # V3
+        folders = list(visits.read_survey(self._find_stored(call.job, digest)))
+        with self._database.transaction() as c:
             visits.accept_survey(c, worker, call.job, folders, limits=self._limits, now=self._now())
+        self.store.clear(call.job)
         return {}
 
     def finish(self, call: HeldJob, result: VisitResult, findings: Sequence[JsonObject]) -> JsonObject:
         """Take over the new version of a shard; see ``visits.accept_visit``."""
-        self._find_stored(result.digest)
+        with self._database.read() as c:
+            worker = workers.get_worker(c, call.box_id, call.worker)
+            if visits.was_accepted(c, worker, call.job, result):
+                return {}  # V3
+        self._find_stored(call.job, result.digest)
         survey = None
         if result.survey is not None:
-            survey = list(visits.read_survey(self._find_stored(result.survey), _MOST_FOLDERS))
+            survey = list(visits.read_survey(self._find_stored(call.job, result.survey)))
         now = self._now()
         with self._database.transaction() as c:
-            worker = workers.get_worker(c, call.box_id, call.worker)
+            former = c.execute(sa.select(shard.c.former_digest).where(shard.c.job_id == call.job)).scalar()
             paths = visits.accept_visit(c, worker, call.job, result, findings, survey, limits=self._limits, now=now)
             tree_findings.follow(c, worker.tree_id, paths, now)
             tree_findings.check_promise(c, worker.tree_id, self._limits, now)
+            self.store.commit(call.job, result.digest)
+        self.store.clear(call.job)
+        if former is not None:
+            self._remove_unnamed(former)
         return {}
+
+    def _remove_unnamed(self, digest: str) -> None:
+        """Remove a catalog that was replaced twice, at once: a worker may bring many within a day."""
+        with self._database.read() as c:
+            names = sa.select(shard.c.id).where(sa.or_(shard.c.digest == digest, shard.c.former_digest == digest))
+            is_named = c.execute(names.limit(1)).first() is not None
+        if not is_named:
+            self.store.remove(digest)
 
     def release(self, call: HeldJob, trouble: str | None) -> JsonObject:
         """Take a job back; see ``workers.release``."""
@@ -221,6 +244,7 @@ class ShardHub:
         with self._database.transaction() as c:
             worker = workers.get_worker(c, call.box_id, call.worker)
             workers.release(c, worker, call.job, trouble, now=now, retry_s=_TROUBLE_S)
+        self.store.clear(call.job)
         return {}
 
     def check(self) -> None:
@@ -231,10 +255,11 @@ class ShardHub:
             rows = c.execute(sa.select(shard.c.digest, shard.c.former_digest)).all()
         self.store.prune({digest for row in rows for digest in row if digest is not None})
 
-    def _find_stored(self, digest: str) -> bytes:
-        if not is_digest(digest) or not self.store.has(digest):
+    def _find_stored(self, job: int, digest: str) -> bytes:
+        path = self.store.find(job, digest) if is_digest(digest) else None
+        if path is None:
             raise ShardRefused("no_file", "the file of this digest has not arrived; send it first")
-        return self.store.path_of(digest)
+        return path
 
     def _now(self) -> int:
         return int(self._clock())

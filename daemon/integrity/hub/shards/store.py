@@ -1,8 +1,9 @@
 """
 The hub's store: files with the catalogs of shards, compressed, each named by its digest.
 
-An upload gets its name only when it is complete, checked and synced, so a file with a name is whole. Which one belongs
-to which shard is a row in the database; files that no row names are removed after a while.
+An upload belongs to a job until it is committed, and is at most as large as the job allows, together with the others of
+that job. It gets its name only when it is complete, checked, synced, and named by a row of the database, so a file with
+a name is whole. Uploads that are never committed are removed when the job is given out again, or after a while.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ from integrity.errors import AppError, HubDatabaseError, show_path
 from integrity.jobs.shards.packing import digest_file
 
 _PARTIAL = ".partial-"
+_READY = ".ready-"
 _KEPT_S = 86_400
 """A file waits this long, at most, for its next part, or for the call that names it."""
+
+_LEFT_BYTES = 1 << 30
+_LEFT_PART = 20
+"""So much of the disk stays free, or a twentieth of it if that is less: the database may be there, too."""
 
 
 class UploadRefused(AppError):
     """Say that an upload is too long, or is not what its digest says."""
+
+
+class StoreFull(AppError):
+    """Say that the disk of the store has no room for an upload now."""
 
 
 class ShardStore:
@@ -31,7 +41,7 @@ class ShardStore:
 
     Args:
         folder: made if it is missing; for the user of the hub only.
-        most_bytes: longer files are refused.
+        most_bytes: of one job, whatever its shard allows.
     """
 
     def __init__(self, folder: bytes, most_bytes: int, *, clock: Callable[[], float] = time.time) -> None:
@@ -55,29 +65,39 @@ class ShardStore:
             ) from error
 
     def path_of(self, digest: str) -> bytes:
-        """Return the path of a stored file."""
-        return os.path.join(self._folder, digest.encode("ascii"))
+        """Return the path of a committed file."""
+        return self._path("", digest)
 
     def has(self, digest: str) -> bool:
-        """Return whether a file is stored."""
+        """Return whether a file is committed."""
         return os.path.exists(self.path_of(digest))
 
-    def receive(self, sender: str, digest: str, offset: int, size: int, data: bytes) -> None:
+    def find(self, job: int, digest: str) -> bytes | None:
+        """Return the path of a file that arrived for a job, committed or not; None: it has not arrived."""
+        paths = self._path(f"{_READY}{job}-", digest), self.path_of(digest)
+        return next((path for path in paths if os.path.exists(path)), None)
+
+    def receive(self, job: int, digest: str, offset: int, size: int, data: bytes, *, most_bytes: int) -> None:
         """
-        Add a part of a file; with the last one it is checked and gets its name. A part may come twice.
+        Add a part of a file; with the last one it is checked, and can be committed. A part may come twice.
 
         Args:
-            sender: distinguishes several who send the same file at once.
+            job: that the file is for; one worker has it.
             digest: of the whole file.
             offset: where the part begins; the parts before it have arrived.
             size: of the whole file.
+            most_bytes: of all files of the job.
 
         Raises:
             UploadRefused: it is too long, or not what its digest says; it must be sent again from its beginning.
+            StoreFull: the disk has no room for it.
         """
-        if size > self._most_bytes or offset + len(data) > size:
-            raise UploadRefused(f"the catalog has {size:,} bytes; at most {self._most_bytes:,} are stored")
-        path = os.path.join(self._folder, f"{_PARTIAL}{sender}-{digest}".encode("ascii"))
+        path = self._path(f"{_PARTIAL}{job}-", digest)
+        others = sum(one.stat().st_size for one in self._find_uploads(job) if not one.name.endswith(digest.encode()))
+        most_bytes = min(most_bytes, self._most_bytes)
+        if others + size > most_bytes or offset + len(data) > size:
+            raise UploadRefused(f"the catalog has {size:,} bytes; at most {most_bytes:,} are stored for this shard")
+        self._require_room(len(data))
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
             if os.fstat(file.fileno()).st_size < offset:
                 raise UploadRefused("a part of the catalog is missing; send it again")
@@ -91,8 +111,37 @@ class ShardStore:
             if digest_file(file) != digest:
                 os.unlink(path)
                 raise UploadRefused("the data that arrived is not the data that was sent; send it again")
-            os.rename(path, self.path_of(digest))
+            os.rename(path, self._path(f"{_READY}{job}-", digest))
+
+    def commit(self, job: int, digest: str) -> None:
+        """Give a file that arrived for a job its name. May be called again."""
+        with suppress(FileNotFoundError):
+            os.rename(self._path(f"{_READY}{job}-", digest), self.path_of(digest))
         sync_file(self._folder)
+
+    def remove(self, digest: str) -> None:
+        """Remove a committed file, if it is there."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path_of(digest))
+
+    def clear(self, job: int) -> None:
+        """Remove what arrived for a job and was not committed."""
+        for entry in self._find_uploads(job):
+            with suppress(FileNotFoundError):
+                os.unlink(entry.path)
+
+    def _find_uploads(self, job: int) -> list[os.DirEntry[bytes]]:
+        names = tuple(f"{kind}{job}-".encode() for kind in (_PARTIAL, _READY))
+        return [entry for entry in os.scandir(self._folder) if entry.name.startswith(names)]
+
+    def _path(self, prefix: str, digest: str) -> bytes:
+        return os.path.join(self._folder, f"{prefix}{digest}".encode("ascii"))
+
+    def _require_room(self, more_bytes: int) -> None:
+        disk = os.statvfs(self._folder)
+        left = min(_LEFT_BYTES, disk.f_blocks * disk.f_frsize // _LEFT_PART)
+        if disk.f_bavail * disk.f_frsize - more_bytes < left:
+            raise StoreFull(f"{show_path(self._folder)}: too little room for the catalogs of shards; free some")
 
     def prune(self, named: Collection[str]) -> int:
         """Remove old files that no shard names; return how many."""

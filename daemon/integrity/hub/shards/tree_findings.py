@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from integrity.errors import ProtocolError, printable, show_path
 from integrity.hub.box_bodies import read_body, read_certainty, write_box_finding
-from integrity.hub.findings import record_drafts
+from integrity.hub.findings import forget_resolved, record_drafts
 from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
 from integrity.hub.schema import finding
@@ -37,6 +37,7 @@ def follow(c: sa.Connection, tree_id: int, paths: Collection[bytes], now: int) -
         kinds = finding.c.kind.in_([kind.value for kind in _OF_PATHS])
         about = (kinds, finding.c.tree_id == tree_id, finding.c.path.in_(some))
         record_drafts(c, about, list(_draft_paths(c, tree_id, some)), now, _GONE)
+    forget_resolved(c, finding.c.tree_id == tree_id)
 
 
 def _draft_paths(c: sa.Connection, tree_id: int, paths: Collection[bytes]) -> Iterator[Draft]:

@@ -36,6 +36,9 @@ from integrity.jobs.shards.survey import FolderSize, Size, restrict
 from integrity.reporting.protocol import JsonObject, is_number
 
 _LONGEST_LINE = 64 << 10
+_MOST_FOLDERS = 5_000_000
+_MOST_SURVEY_BYTES = 512 << 20
+_WINDOW_BYTES = 8 << 20
 _LONGEST_KIND = 100
 _NUMBERS = "version", "is_complete", "file_count", "byte_count", "apart_bytes", "read_bytes", "read_ms"
 
@@ -63,6 +66,12 @@ def accept_survey(
     note_work(c, worker, None, "tree_cut", f"{len(shards):,} shards", now)
     c.execute(sa.update(shared_tree).where(shared_tree.c.id == worker.tree_id).values(surveyed_at=now))
     JobsInTransaction(c, worker.tree_id).end(job_id)
+
+
+def is_surveyed(c: sa.Connection, tree_id: int) -> bool:
+    """Return whether a tree was cut into shards."""
+    known = sa.select(shared_tree.c.id).where(shared_tree.c.id == tree_id, shared_tree.c.surveyed_at.is_not(None))
+    return c.execute(known).first() is not None
 
 
 def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> int:
@@ -110,7 +119,7 @@ def accept_visit(
     Raises:
         ShardRefused: the worker lost the shard, or another one was faster.
     """
-    if _was_accepted(c, worker, job_id, result):
+    if was_accepted(c, worker, job_id, result):
         return set()
     job = get_held(c, worker, job_id)
     shard_id = job.shard_id
@@ -138,7 +147,7 @@ def accept_visit(
     return paths
 
 
-def _was_accepted(c: sa.Connection, worker: WorkerRow, job_id: int, result: VisitResult) -> bool:
+def was_accepted(c: sa.Connection, worker: WorkerRow, job_id: int, result: VisitResult) -> bool:
     """Return whether the worker says again what was accepted already (V3)."""
     same = shard.c.job_id == job_id, shard.c.tree_id == worker.tree_id, shard.c.stored_by == worker.id
     query = sa.select(shard.c.id).where(*same, shard.c.version == result.version + 1, shard.c.digest == result.digest)
@@ -229,20 +238,26 @@ def _move_findings(c: sa.Connection, from_id: int, to_id: int, scope: TreeScope)
     c.execute(change.values(shard_id=to_id))
 
 
-def read_survey(path: bytes, most_lines: int) -> Iterator[FolderSize]:
+def read_survey(
+    path: bytes, *, most_lines: int = _MOST_FOLDERS, most_bytes: int = _MOST_SURVEY_BYTES
+) -> Iterator[FolderSize]:
     """
     Read a stored survey.
 
     Raises:
-        ProtocolError: it is none.
+        ProtocolError: it is none, or of a size that no tree has.
     """
     with open(path, "rb") as file:
-        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+        unpacked = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(file)
+        lines = io.BufferedReader(unpacked)
         try:
             for _ in range(most_lines):
                 line = lines.readline(_LONGEST_LINE)
                 if not line:
                     return
+                most_bytes -= len(line)
+                if most_bytes < 0:
+                    raise ProtocolError("a survey of too many or too long folders")
                 yield read_survey_line(json.loads(line))
         except (ValueError, RecursionError, zstandard.ZstdError) as error:
             raise ProtocolError(f"not a survey: {error}") from error

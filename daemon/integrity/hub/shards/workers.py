@@ -21,10 +21,17 @@ from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, to_text
+from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
 
 _ROUNDS = 4
 """Rounds of reading in each promise, so that some may be late."""
+
+_PACKED_BYTES = 64 << 20
+_PACKED_FILE_BYTES = 8 << 10
+_BLOCK_BYTES = 1 << 20
+_PACKED_BLOCK_BYTES = 64
+"""Of a packed catalog at most: four times what one takes after years, findings and history included."""
 
 _LONGEST_ROUND_S = 86_400
 """New files are found within a day, as on a box alone."""
@@ -325,6 +332,17 @@ def find_folders(c: sa.Connection, tree_id: int, shard_id: int) -> tuple[list[by
     for path, owner in rows:
         (own if owner == shard_id else others).append(bytes(path))
     return sorted(own), sorted(find_left_out(own, others))
+
+
+def find_most_packed(c: sa.Connection, job: ShardJob, limits: ShardLimits) -> int:
+    """Return how many bytes a worker may send for a job: a catalog, packed, of the files that its shard can have."""
+    is_read = shard.c.id == job.shard_id, shard.c.version > 0
+    row = c.execute(sa.select(shard.c.file_count, shard.c.byte_count).where(*is_read)).first()
+    if row is None:  # the survey, or a shard that may be one folder of any size
+        return MOST_PACKED_BYTES
+    files, size = max(limits.size.files, int(row.file_count)), max(limits.size.bytes, int(row.byte_count))
+    packed_bytes = _PACKED_BYTES + files * _PACKED_FILE_BYTES + size // _BLOCK_BYTES * _PACKED_BLOCK_BYTES
+    return min(MOST_PACKED_BYTES, packed_bytes)
 
 
 def release(c: sa.Connection, worker: WorkerRow, job_id: int, trouble: str | None, *, now: int, retry_s: int) -> None:

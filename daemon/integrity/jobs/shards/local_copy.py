@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from integrity.catalog import files, findings, roots, runs
 from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copying import copy_database
+from integrity.catalog.foreign import require_own_definitions
 from integrity.catalog.paging import write_in_pages
 from integrity.errors import CatalogError, RootSuspended, show_path
 from integrity.files.capability import identify
@@ -47,6 +48,20 @@ def see_tree(path: bytes) -> RootIdentity:
         os.close(fd)
 
 
+@contextmanager
+def open_copy(path: bytes, seal_key: bytes | None) -> Iterator[Catalog]:
+    """
+    Open a catalog that came from the hub: any box of it may have made it.
+
+    Raises:
+        CatalogError: it is no catalog, or one that leads out of the tree. Nothing of it was run.
+    """
+    require_own_definitions(path)
+    with Catalog.open(path, writes=True, seal_key=seal_key) as catalog:
+        require_inside(catalog)
+        yield catalog
+
+
 def bind(catalog: Catalog, path: bytes) -> None:
     """
     Let a catalog refer to the tree as it is mounted here.
@@ -65,7 +80,7 @@ def bind(catalog: Catalog, path: bytes) -> None:
 
 def require_inside(catalog: Catalog) -> None:
     """
-    Require that every record is of a name in the tree: any box of the hub may have made the catalog.
+    Require that every record is of a name in the tree.
 
     Raises:
         CatalogError: one leads out of it.

@@ -104,8 +104,7 @@ class TreeCalls:
             body: JsonObject = {"protocol": VERSION, "worker": self.worker, "digest": task.digest}
             self.client.receive_file("fetch", body, file, progress, most_bytes=MOST_PACKED_BYTES)
             unpack_file(file, path, task.digest)
-        with Catalog.open(path, writes=True, seal_key=key) as catalog:
-            local_copy.require_inside(catalog)
+        with local_copy.open_copy(path, key) as catalog:
             local_copy.bind(catalog, self.root.path)
             local_copy.narrow(catalog, task.scope)
             yield catalog

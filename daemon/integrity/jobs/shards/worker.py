@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 60.0
 _QUIET_S = 2 * STALL_S
 """Without progress for this long a worker hangs: reads are given up after half of it."""
 
@@ -71,6 +72,7 @@ class ShardWorker:
         self._root = calls.root
         self._settings = settings
         self._stop = stop
+        self._failed = 0  # jobs in a row that came to nothing
 
     def run(self) -> float:
         """
@@ -92,6 +94,7 @@ class ShardWorker:
                     if refusal.code != "not_yours":
                         raise
                     self._calls.worker = 0  # the hub forgot this worker: come again
+                    self._pause()
                     continue
                 if wait_s:
                     return wait_s
@@ -105,6 +108,11 @@ class ShardWorker:
         self._do(task, read_seconds(answer, "beat_s", 10.0), folder)
         return 0.0
 
+    def _pause(self) -> None:
+        """Wait before the hub is asked again: one that gives and takes back is not asked without end."""
+        self._failed += 1
+        self._stop.wait(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(self._failed - 1, 10)))
+
     def _do(self, task: ShardTask, beat_s: float, folder: bytes) -> None:
         """Do a job while renewing its lease; give it back if it can't be done."""
         lease = Lease(self._calls.client.hub.copy(), self._calls.worker, task.job, beat_s, self._settings.quiet_s)
@@ -114,16 +122,22 @@ class ShardWorker:
                     self._survey(task, lease, folder)
                 else:
                     self._visit(task, lease, folder)
+            if lease.is_lost:
+                self._pause()
+            else:
+                self._failed = 0
         except HubAway:
             raise
         except HubError as refusal:
             _log.warning("shard_lost tree=%s shard=%s: %s", self._root.shared, task.shard, refusal)
+            self._pause()
         except (AppError, OSError) as error:  # OSError: no space for the local copy, say
             _log.error("shard_failed tree=%s shard=%s: %s", self._root.shared, task.shard, error)
             with suppress(HubError):  # it lost the shard meanwhile
                 self._calls.call("release", {"job": task.job, "trouble": str(error)})
             if isinstance(error, RootSuspended):
                 raise
+            self._pause()
 
     def _survey(self, task: ShardTask, lease: Lease, folder: bytes) -> None:
         root = self._root
