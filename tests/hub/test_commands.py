@@ -44,7 +44,7 @@ def test_tables_are_made_by_migrate(integrity: Box, empty_url: str) -> None:
             assert "hub migrate" in hub.run("hub", *command, expect=4)
         assert "hub migrate" in hub.run("hub", "check", expect=4)
     else:
-        assert "the hub makes it: integrity hub run" in hub.run("hub", "list", expect=4)
+        assert " hub run\n" in hub.run("hub", "list", expect=4)
         assert not Path(empty_url).exists()
 
     assert "created (schema 0002)" in hub.run("hub", "migrate")
