@@ -133,7 +133,7 @@ def join_hub(box: SystemdBox) -> None:
     """Have the service report to the hub of the same machine, and wait until it has."""
     token = box.run("integrity", "--quiet", "hub", "add", "nas").strip()
     box.run("sh", "-c", f"echo {token} | integrity hub join http://127.0.0.1:8433")
-    wait_until(lambda: "had everything" in box.run("integrity", "status"), "the reports", every_s=0.5)
+    wait_until(lambda: "; had everything" in box.run("integrity", "status"), "the reports", every_s=0.5)
 
 
 def test_service_page_and_hub_of_the_package(box: SystemdBox) -> None:

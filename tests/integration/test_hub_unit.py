@@ -68,7 +68,7 @@ def join(box: SystemdBox) -> None:
     options = "--certificate /etc/integrity/hub.pem https://nas.home:8433"
     said = box.run("sh", "-c", f"echo {add(box, 'nas')} | {PROGRAM} hub join {options}")
     assert "The service reports from now on" in said
-    wait_until(lambda: "had everything" in box.run(PROGRAM, "status"), "the reports", every_s=0.5)
+    wait_until(lambda: "; had everything" in box.run(PROGRAM, "status"), "the reports", every_s=0.5)
 
 
 def test_box_reports_to_the_hub_of_its_own_machine(box: SystemdBox) -> None:
@@ -77,7 +77,8 @@ def test_box_reports_to_the_hub_of_its_own_machine(box: SystemdBox) -> None:
     assert re.search(r"https://nas.home:8433/welcome\?token=\S+", box.log(UNIT))
     join(box)
     assert "nas: reported" in box.run(PROGRAM, "hub", "list")
-    assert "Checked 2 boxes, 1 folders, 1 files." in box.run(PROGRAM, "hub", "check")
+    checked = "Checked 2 boxes, 1 folders, 1 files."
+    wait_until(lambda: checked in box.run(PROGRAM, "hub", "check", expect=None), "the first scan", every_s=0.5)
     files = box.run("sh", "-c", "stat --format='%U:%G %a %n' /var/lib/integrity-hub /var/lib/integrity-hub/*")
     assert "integrity-hub:integrity-hub 700 /var/lib/integrity-hub\n" in files
     assert "integrity-hub:integrity-hub 600 /var/lib/integrity-hub/hub.db\n" in files
