@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 import sqlalchemy as sa
+from alembic.command import upgrade
 
 from integrity.hub import schema
 from integrity.hub.boxes import add_box, revoke_box
@@ -16,11 +17,11 @@ from integrity.hub.forgetting import forget_unused
 from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.members import update_members
-from integrity.hub.migrate import migrate
+from integrity.hub.migrate import _configure, migrate
 from integrity.hub.quota import BoxQuota, QuotaReached, count_stored
 from integrity.hub.reported import read_heartbeat
 from integrity.reporting import protocol
-from integrity.reporting.protocol import JsonObject, MessageKind
+from integrity.reporting.protocol import FIRST_CHAIN, JsonObject, MessageKind
 from support.cli import Box
 from support.clock import Clock
 from support.hub_reports import NOW, Stream, Tree, make_file, make_finding, make_heartbeat, make_root
@@ -280,12 +281,13 @@ def test_revoking_twice_needs_something_to_forget(hub_database: HubDatabase, box
 def test_database_of_the_first_version_is_counted_when_boxes_report(empty_url: str, clock: Clock) -> None:
     """What was stored before there was a limit counts, too."""
     database = HubDatabase.open(empty_url, any_revision=True)
-    migrate(database)
     with database.transaction() as c:
-        add_box(c, "nas", NOW)
-        c.execute(sa.delete(schema.box_usage))  # as migrations leave it
+        upgrade(_configure(c), "0001")
+        values = {"name": "nas", "token_hash": b"x", "created_at": NOW, "last_number": 0, "last_chain": FIRST_CHAIN}
+        c.execute(sa.insert(schema.box).values(values))
     report(database, 1, *(make_root(number) for number in range(LIMIT >> 20)))
 
+    assert "0001" == migrate(database)
     with pytest.raises(QuotaReached):
         BoxQuota(database, LIMIT, clock).charge(1, 1)
     database.close()
