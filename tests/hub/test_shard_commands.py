@@ -130,3 +130,16 @@ def test_audit_log_says_who_cut_and_stored(rig: ShardRig) -> None:
     assert [("box:box1", "tree_cut", "archive", f"{len(rig.shards())} shards")] == [tuple(one) for one in cut]
     assert sum(int(str(row.version)) for row in rig.shards()) == len(stored)
     assert {"box:box1"} == {one.who for one in stored}
+
+
+def test_folder_is_compared_with_a_copy(rig: ShardRig, tmp_path: Path, tree: Path) -> None:
+    """A damaged copy is found with the records of the shard, and is a finding of it from then on."""
+    config, folder, replica = rig.make_config(), tree / "g1" / "folder 1", tmp_path / "replica"
+    shutil.copytree(folder, replica)
+    rig.work_until_read([config], 0)
+    damage(replica / "file 3")
+    done = rig.run(config, "compare", folder, "--with", replica)
+
+    assert 1 == done.returncode, done
+    assert "file 3" in done.stdout
+    assert {b"g1/folder 1/file 3"} == rig.find_damaged()

@@ -16,13 +16,14 @@ from integrity.config import Alerts
 from integrity.errors import HubDatabaseError, ProtocolError
 from integrity.files.scope import TreeScope
 from integrity.hub.alerts import send_alerts
+from integrity.hub.audit import find_entries
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings
 from integrity.hub.schema import box
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shards.queue import ShardJob
-from integrity.hub.shards.schema import shard, shared_tree
+from integrity.hub.shards.schema import shard, shard_folder, shared_tree
 from integrity.hub.shards.service import HeldJob, ShardHub
 from integrity.hub.shards.store import ShardStore, UploadRefused
 from integrity.hub.shards.visits import read_survey
@@ -30,6 +31,7 @@ from integrity.hub.shards.workers import ShardLimits, ShardRefused, find_most_pa
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, write_message, write_survey
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_lines
 from integrity.jobs.shards.survey import FolderSize, Size
+from integrity.reporting.protocol import JsonObject
 from support.clock import Clock
 from support.postgres import PostgresServer
 
@@ -136,6 +138,15 @@ class Hub:
     def stored(self) -> list[str]:
         """Return the names of all files in the store."""
         return [path.name for path in (self.folder / "store").iterdir()]
+
+    def ask(self, who: tuple[int, int], folder: str) -> JsonObject:
+        """Let a command ask for the shard of a folder."""
+        return self.shards.take(who[0], {"worker": who[1], "folder": folder})
+
+    def find_shard(self, folder: bytes) -> int:
+        """Return the shard that begins with a folder."""
+        with self.database.read() as c:
+            return int(c.execute(sa.select(shard_folder.c.shard_id).where(shard_folder.c.path == folder)).scalar_one())
 
     def rows(self) -> list[sa.Row[tuple[object, ...]]]:
         """Return the shards."""
@@ -565,3 +576,56 @@ def test_new_folders_belong_to_the_shard_around_them(hub: Hub) -> None:
         hub.finish(who, task, hub.result(task))
 
     assert [1, 1] == [sum(scope.covers(path) for scope in scopes) for path in (b"b/made/later", b"made later")]
+
+
+def test_shard_that_a_command_wants_waits_for_it(hub: Hub) -> None:
+    """A worker that has the shard hears of it; when it brings the shard back, no other worker gets it first."""
+    hub.clock.now = time.time()  # that of the queue
+    one, two, command = hub.join(0), hub.join(1), hub.join(1)
+    hub.survey(one)
+    task = hub.take_until(one, hub.find_shard(b"b"))
+    assert {"is_wanted": False} == hub.shards.beat(HeldJob(*one, task.job), 0)
+    assert "nas1" == hub.ask(command, "b/made later")["held_by"]
+    assert {"is_wanted": True} == hub.shards.beat(HeldJob(*one, task.job), 0)
+    hub.finish(one, task, hub.result(task, is_complete=False))
+    others = [hub.take_and_finish(two) for _ in range(3)]
+
+    assert task.shard not in [other.shard for other in others if other is not None]
+    given = hub.ask(command, "b/made later")["task"]
+    assert isinstance(given, dict)
+    assert task.shard == given["shard"]
+    assert task.version + 1 == given["version"]
+
+
+def test_command_changes_no_round(hub: Hub) -> None:
+    """What a command stores is the next version; the shard is due when it was, and nothing counts as read."""
+    who = hub.join()
+    hub.survey(who)
+    while hub.take_and_finish(who) is not None:
+        pass
+    before = {row.id: row for row in hub.rows()}[hub.find_shard(b"b")]
+    hub.clock.now += 100
+    command = hub.join(1)
+    given = hub.ask(command, "b")["task"]
+    assert isinstance(given, dict)
+    task = read_message(ShardTask, given)
+    hub.finish(command, task, hub.result(task, is_reading=False, is_complete=False, read_bytes=0))
+
+    after = {row.id: row for row in hub.rows()}[before.id]
+    same = "round_at", "is_complete", "due_at", "visited_at", "read_bytes", "read_ms"
+    assert [getattr(before, name) for name in same] == [getattr(after, name) for name in same]
+    assert before.version + 1 == after.version
+
+
+def test_lost_lease_is_in_the_audit_log_with_the_box(hub: Hub) -> None:
+    """Who lost which shard can be looked up later."""
+    one, two = hub.join(0), hub.join(1)
+    hub.survey(one)
+    task = hub.take(one)
+    assert task is not None
+    hub.silence(one, LIMITS.lease_s + 1)
+    hub.take(two)
+    with hub.database.read() as c:
+        lost = [entry for entry in find_entries(c) if entry.verb == "shard_lost"]
+
+    assert [("box:nas1", f"archive: shard {task.shard}")] == [(entry.who, entry.subject) for entry in lost]

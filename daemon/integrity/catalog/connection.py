@@ -54,6 +54,7 @@ class Catalog:
         self.warnings = _warn_of_place(path)
         self.before_upgrade: bytes | None = None
         self._in_transaction = False
+        self._may_sync = True
         self._gap = LockGap()
         self._connection = connect_core(file.db, sealer)
         self._reading = _ReadTransaction(path, self._connection, self._end_reading, file.lockless)
@@ -191,6 +192,11 @@ class Catalog:
                 self._in_transaction = False
                 self._gap.ended()
 
+    def stop_syncing(self) -> None:
+        """Sync nothing any more: the file is a copy that nobody wants back after a power cut."""
+        driver_of(self._connection).execute("PRAGMA synchronous = OFF")
+        self._may_sync = False
+
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """
@@ -215,7 +221,7 @@ class Catalog:
     @contextmanager
     def _syncing(self, *, is_synced: bool) -> Iterator[None]:
         """Use synchronous=NORMAL for the block unless ``is_synced``: in WAL mode it commits without syncing the log."""
-        if is_synced:
+        if is_synced or not self._may_sync:
             yield
             return
         driver_of(self._connection).execute("PRAGMA synchronous = NORMAL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,19 +96,28 @@ class TreeCalls:
             path: of the copy, which is made; to be removed by ``local_copy.remove``.
             progress: called as it arrives.
         """
-        key = read_seal_key(self.config)
         if task.digest is None:
-            with Catalog.create(path, seal_key=key) as catalog:
-                yield catalog
-            return
-        with open(path + b".in", "w+b") as file:
-            body: JsonObject = {"protocol": VERSION, "worker": self.worker, "digest": task.digest}
-            self.client.receive_file("fetch", body, file, progress, most_bytes=MOST_PACKED_BYTES)
-            unpack_file(file, path, task.digest)
-        with local_copy.open_copy(path, key) as catalog:
+            self._make_empty(path)
+        else:
+            self._fetch(task.digest, path, progress)
+        with local_copy.open_copy(path, read_seal_key(self.config)) as catalog:
+            catalog.stop_syncing()
             local_copy.bind(catalog, self.root.path)
             local_copy.narrow(catalog, task.scope)
             yield catalog
+
+    def _make_empty(self, path: bytes) -> None:
+        """Make an empty catalog, by copying the one that was made first: that takes a tenth of the time."""
+        empty = os.path.join(os.path.dirname(path), b"empty.db")
+        if not os.path.exists(empty):
+            Catalog.create(empty, seal_key=read_seal_key(self.config)).close()
+        shutil.copyfile(empty, path)
+
+    def _fetch(self, digest: str, path: bytes, progress: Callable[[], None]) -> None:
+        body: JsonObject = {"protocol": VERSION, "worker": self.worker, "digest": digest}
+        with open(path + b".in", "w+b") as file:
+            self.client.receive_file("fetch", body, file, progress, most_bytes=MOST_PACKED_BYTES)
+            unpack_file(file, path, digest)
 
     def make_config(self, catalog: Catalog) -> Config:
         """Return the configuration for a job on a local copy: the tree is the only root, and one as any other."""
