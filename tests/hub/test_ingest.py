@@ -74,6 +74,16 @@ def test_unsettled_trees_are_asked_for(nas: ReportingBox) -> None:
     assert [1] == nas.beat(Stream(), make_root(1, tree=tree), make_root(2, None, tree=tree), make_root(3)).trees
 
 
+@pytest.mark.parametrize("change", [{"excludes": ["*.tmp"]}, {"path": "/srv/b"}, {"url": "ssh://nas/srv"}])
+def test_change_of_what_a_vote_reads_leads_to_one(nas: ReportingBox, change: JsonObject) -> None:
+    """A file that a box excludes now is not missing any more, whether or not it has reported files since."""
+    stream = Stream()
+    nas.beat(stream, make_root(1))
+
+    assert 1 == len(nas.beat(stream, make_root(1, **change)).sets)
+    assert set() == nas.beat(stream, make_root(1, **change)).sets
+
+
 def test_root_that_is_not_named_is_removed_until_it_comes_back(nas: ReportingBox) -> None:
     """A heartbeat is the complete list of roots; a change of members has the set voted on."""
     nas.beat(Stream(), make_root(1), make_root(2))

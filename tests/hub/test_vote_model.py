@@ -15,6 +15,7 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
+from integrity.hub.replica_patterns import MOST_MEMBERS
 from integrity.reporting.digest_tree import FROZEN, ReportedFile
 from support.hubrows import NOW, HubRows
 from support.votemodel import DAMAGE, DOUBT, ModelFinding, ModelMember, find_sources, vote_by_hand
@@ -92,14 +93,25 @@ def find_named_sources(found: HubFinding) -> set[str]:
     return {one["box"] for one in found.objects if one["is_source"]} if is_repair else set()
 
 
-@settings(
-    max_examples=80,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=CHECKS)
 @given(model=st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), members(), min_size=1))
 def test_vote_equals_model(hub_database: HubDatabase, model: dict[str, ModelMember]) -> None:
     """Kinds, boxes, files, and the boxes to repair from are those of the model."""
+    check_vote(hub_database, model)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=CHECKS)
+@given(drawn=st.lists(members(), min_size=MOST_MEMBERS - 1, max_size=MOST_MEMBERS + 1))
+def test_vote_of_many_members_equals_model(hub_database: HubDatabase, drawn: list[ModelMember]) -> None:
+    """In sets that are too large for patterns, and in the largest that are not."""
+    check_vote(hub_database, {f"box{number}": one for number, one in enumerate(drawn)})
+
+
+def check_vote(hub_database: HubDatabase, model: dict[str, ModelMember]) -> None:
+    """Compare a vote with the model."""
     for one in model.values():  # the hub learns of a former content only if it is another one
         one.former = {
             path: former

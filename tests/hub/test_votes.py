@@ -183,6 +183,17 @@ def test_clock_of_a_box_is_corrected(rows: HubRows) -> None:
     assert b"2019/new.jpg" == only(rows.vote()).path
 
 
+def test_impossible_times_stop_no_vote(rows: HubRows) -> None:
+    """Times at the ends of what a number holds are compared like all others."""
+    first, last = -(1 << 63), (1 << 63) - 1
+    late = reported(b"x", b"late", recorded_at=last)._replace(mtime_ns=last)
+    rows.add_member("a", {b"": [reported(b"x")._replace(mtime_ns=first)]}, clock_ahead_s=last - NOW)
+    rows.add_member("b", {b"": [late]}, clock_ahead_s=-NOW, seen_at=last)
+    rows.add_member("c", {b"": [late._replace(recorded_at=first)]}, seen_at=last)
+
+    assert {HubFindingKind.REPLICA_DIFFERS, HubFindingKind.REPLICA_STALE} >= {one.kind for one in rows.vote()}
+
+
 def test_emptied_member_is_one_finding(rows: HubRows) -> None:
     """So many files at once have one cause; the finding ends as a whole, too."""
     many = {b"d%d" % folder: [reported(b"f%d" % n) for n in range(30)] for folder in range(5)}

@@ -17,6 +17,9 @@ from integrity.hub.database import add_new
 from integrity.hub.reported import AnnouncedRoot
 from integrity.hub.schema import member, replica_set
 
+_VOTED_ON = ("set_id", "removed_at", "excludes", "path", "url")
+"""What a vote depends on, or names in the commands that it finds."""
+
 _NOTHING_STORED: dict[str, Any] = {"settled_tree": None, "settled_at": None}
 
 
@@ -41,7 +44,7 @@ def update_members(c: sa.Connection, box_id: int, roots: Iterable[AnnouncedRoot]
             values |= _NOTHING_STORED
         if any(getattr(row, name) != value for name, value in values.items()):
             c.execute(sa.update(member).where(member.c.id == row.id).values(**values))
-        if row.set_id != set_id or row.removed_at is not None:
+        if any(getattr(row, name) != values[name] for name in _VOTED_ON):
             changed |= {row.set_id, set_id} - {None}
     for row in known.values():
         if row.removed_at is None:
