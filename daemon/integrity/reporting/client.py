@@ -55,7 +55,11 @@ class _TlsConnection(http.client.HTTPSConnection):
         http.client.HTTPConnection.connect(self)
         secured = self._context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
         self.sock = secured
-        secured.do_handshake()
+        try:
+            secured.do_handshake()
+        except BaseException:
+            self.close()
+            raise
 
 
 class HubClient:
