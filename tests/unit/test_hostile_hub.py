@@ -20,7 +20,8 @@ from integrity.jobs.report import Stop
 from integrity.jobs.shards.client import ShardClient
 from integrity.jobs.shards.messages import ShardTask, to_path, write_message
 from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file, unpack_file
-from integrity.jobs.shards.worker import ShardWorker, WorkerSettings, read_seconds
+from integrity.jobs.shards.tree_calls import TreeCalls, read_seconds
+from integrity.jobs.shards.worker import ShardWorker, WorkerSettings
 from integrity.reporting.client import HubClient
 from integrity.reporting.protocol import read_indexes
 from support.waiting import wait_until
@@ -190,7 +191,7 @@ def test_endless_refusals_are_asked_for_less_and_less(tmp_path: Path, refused: s
         config = parse_config(f'catalog = "{tmp_path}/catalog.db"\n{root}'.encode(), "test")
         client = ShardClient(HubClient(url, TOKEN), stop.wait)
         settings = WorkerSettings(str(tmp_path / "work").encode())
-        worker = ShardWorker(client, config, config.roots[0], settings, lambda _: {}, stop)
+        worker = ShardWorker(TreeCalls(client, config, config.roots[0], lambda _: {}), settings, stop)
         thread = threading.Thread(target=worker.run)
         thread.start()
         wait_until(lambda: [call for call, _ in hub.calls].count("take") == 6, "six jobs")

@@ -36,10 +36,6 @@ class Age(StrEnum):
     UNCOVERED = "uncovered"  # with an open finding that explains it
 
 
-VERIFIED_AGES = frozenset({Age.DAY, Age.WEEK, Age.KEPT})
-"""Those of files that were verified in time, and are as they were recorded."""
-
-
 class AgeShare(NamedTuple):
     """The files of one age."""
 
@@ -67,6 +63,11 @@ class Coverage:
     suspects: int
     histogram: tuple[tuple[int, int | None, int, int], ...]  # (from day, before day or None, files, bytes)
     ages: tuple[AgeShare, ...]  # in the order of Age; none is left out
+
+    @property
+    def verified_files(self) -> int:
+        """The number of files that were verified in time, and found as they were recorded."""
+        return sum(share.files for share in self.ages if share.age in (Age.DAY, Age.WEEK, Age.KEPT))
 
     @property
     def is_oldest_known(self) -> bool:

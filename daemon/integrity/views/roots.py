@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog.coverage import VERIFIED_AGES
 from integrity.config import format_duration, format_size, spell_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
@@ -144,10 +143,10 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
 
 def _describe_verified(one: RootStatus, promise: str) -> str:
     """Say how many files were verified in time, or that none was read again yet."""
-    verified = sum(share.files for share in one.coverage.ages if share.age in VERIFIED_AGES)
+    verified, files = one.coverage.verified_files, one.coverage.files
     if not verified:
         return "none yet"
-    which = "all files" if verified == one.coverage.files else f"{verified:,} of {count(one.coverage.files, 'file')}"
+    which = "all files" if verified == files else f"{verified:,} of {count(files, 'file')}"
     return f"{which} within the last {promise}"
 
 
