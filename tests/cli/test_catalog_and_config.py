@@ -135,8 +135,8 @@ def test_stats_answer_what_an_owner_asks(integrity: Box, data: Path) -> None:
 def test_backup_in_another_folder_is_not_called_the_last_one_here(integrity: Box, data: Path, tmp_path: Path) -> None:
     """The time is never put beside the path of another backup."""
     integrity.run("catalog", "backup", expect=0)
-    (here,) = integrity.catalog.parent.glob("catalog-*.db")
-    os.rename(here, here.with_name("catalog-20200101T000000Z.db"))
+    for number, here in enumerate(sorted(integrity.catalog.parent.glob("catalog-*.db"))):
+        os.rename(here, here.with_name(f"catalog-2020010{number}T000000Z.db"))
     (line,) = [one for one in integrity.run("catalog", "stats").stdout.splitlines() if one.startswith("  backup")]
 
     assert "ago, but it is not in the configured folder (any more); the newest there: " in line

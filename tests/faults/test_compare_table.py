@@ -155,7 +155,7 @@ def classify(proposals: list[tuple[str, str]], root: Path, copy: Path, name: str
     for words, command in proposals:
         if command == f"integrity repair {root / name} --from {copy}":
             kinds.add("repair")
-        elif "run the backup again" in words or "overwrite the damaged backup" in words:
+        elif "run the backup again" in words or "over the damaged backup" in words:
             kinds.add("backup")
         elif "check the copy's disk" in words:
             kinds.add("look")

@@ -25,7 +25,7 @@ from support.namespaces import enter_private_mounts
 from support.programs import SEARCH_PATH, sh
 
 _TEMP_ROOT = "PYTEST_DEBUG_TEMPROOT"
-_PREFIX = "itests-"  # short, for paths of sockets
+_PREFIX = "it-"
 # Everything else is dropped: locale, proxies, XDG_*, SSH_AUTH_SOCK, and the variables of git, rclone, borg, AWS, ...
 _KEPT = ("CI", "LD_LIBRARY_PATH", "PYTHONPATH", "TERM", "TMPDIR", "VIRTUAL_ENV", _TEMP_ROOT)
 _KEPT_PREFIXES = ("INTEGRITY_TEST_", "INTEGRITY_SCREENSHOTS", "PYTEST_XDIST_")
@@ -74,7 +74,8 @@ def _make_temp_root() -> str:
     new = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
     new.chmod(0o755)
     fcntl.flock(os.open(new, os.O_RDONLY), fcntl.LOCK_EX)
-    return str(new.rename(new.with_name(new.name[1:])))  # only now can other runs find it
+    # Only now can other runs find it. The name is short, for paths of sockets.
+    return str(new.rename(new.with_name(_PREFIX + new.name[-4:])))
 
 
 def _remove_old_temp_roots() -> None:

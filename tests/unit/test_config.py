@@ -83,6 +83,7 @@ DOCUMENTED_KEYS = [
     "hub_server.hosts",
     "hub_server.public_url",
     "hub_server.silent_after",
+    "hub_server.box_limit",
     "hub_server.token_file",
     "hub_server.certificate",
     "hub_server.key",
