@@ -237,10 +237,23 @@ def test_advice_about_a_copy_does_not_outlive_the_damage(root: Path, copy: Path,
     assert "run the backup again" in step_about_copy(integrity)
 
 
-def step_about_copy(integrity: Box) -> str:
-    """Return the next steps of the finding that a copy lacks a file."""
-    (missing,) = [one for one in integrity.findings("findings", expect=1) if one["kind"] == "copy_missing"]
-    return str(missing["next_steps"])
+def test_advice_about_a_copy_that_can_not_be_read_stays(root: Path, integrity: Box) -> None:
+    """Which content was accepted says nothing about the disk of the copy."""
+    with FlakyDisk("ext4") as disk:
+        integrity.run("scan", root, expect=0)
+        copy = back_up(root, disk.folder / "copy")
+        disk.bad_sector(copy / NAME, 2 * MIB)
+        rot(root / NAME, MIB)
+        integrity.run("scrub", root, expect=1)
+        compare(integrity, root, "--with", copy, "--read", expect=3)
+        integrity.run("accept", root / NAME, "--reason", "seen", expect=0)
+        assert "check the copy's disk" in step_about_copy(integrity, "copy_unreadable", expect=3)
+
+
+def step_about_copy(integrity: Box, kind: str = "copy_missing", expect: int = 1) -> str:
+    """Return the next steps of the finding about a file in a copy."""
+    (found,) = [one for one in integrity.findings("findings", expect=expect) if one["kind"] == kind]
+    return str(found["next_steps"])
 
 
 def test_silent_rewrite_and_good_copy(root: Path, copy: Path, integrity: Box) -> None:

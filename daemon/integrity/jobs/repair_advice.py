@@ -64,7 +64,9 @@ def renew_copy_advice(
     """
     for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
         if one.copy and one.kind in _VOTES:
-            vote = CopyVote.OLDER if is_other_content else _VOTES[one.kind]
+            vote = _VOTES[one.kind]
+            if is_other_content and vote is CopyVote.DIFFERS:
+                vote = CopyVote.OLDER
             found = arbitrate(Judgement(Verdict.INTACT), vote)
             places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(one.copy)}
             command = None if found.command is None else found.command.format(**places)
