@@ -6,7 +6,7 @@ import pytest
 
 from integrity.catalog import findings
 from integrity.catalog.findings import NewFinding
-from integrity.errors import CatalogError
+from integrity.errors import ConfigError
 from integrity.model import Certainty, FileId, Finding, FindingId, FindingKind, FindingState
 from support.catalogs import NOW, CatalogBox
 
@@ -175,7 +175,7 @@ def test_resolving_everything_by_mistake_is_refused(box: CatalogBox) -> None:
 
 def test_unknown_finding_is_an_error_with_advice(box: CatalogBox) -> None:
     """A mistyped number is told, with where to look."""
-    with box.catalog.read() as c, pytest.raises(CatalogError, match="integrity findings"):
+    with box.catalog.read() as c, pytest.raises(ConfigError, match="integrity findings"):
         findings.get_finding(c, FindingId(5))
 
 

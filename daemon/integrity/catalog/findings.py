@@ -20,7 +20,7 @@ from integrity import program
 from integrity.catalog.compiled_sql import CompiledStatement
 from integrity.catalog.rows import below, chunked, read_numbers, read_optional_word, read_ranges, read_word
 from integrity.catalog.schema import file, finding, root
-from integrity.errors import CatalogError
+from integrity.errors import ConfigError
 from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
 from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
 
@@ -168,11 +168,11 @@ def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
     Return one finding.
 
     Raises:
-        CatalogError: there is no finding with this id.
+        ConfigError: there is no finding with this id, which a person typed.
     """
     row = c.execute(_BY_ID, {"finding_id": finding_id}).one_or_none() if finding_id <= _LARGEST_ID else None
     if row is None:
-        raise CatalogError(f"finding {finding_id}: there is none; `{program.command('findings --all')}` lists them")
+        raise ConfigError(f"finding {finding_id}: there is none; `{program.command('findings --all')}` lists them")
     return _to_finding(row)
 
 

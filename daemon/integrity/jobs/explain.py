@@ -13,7 +13,6 @@ from integrity.catalog.rows import FileRecord
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.config import Config
 from integrity.config.copy_urls import hide_secrets
-from integrity.errors import CatalogError, ConfigError
 from integrity.jobs.compare.source import find_known_sources
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, Finding, FindingId, FindingState, RootId
@@ -122,10 +121,7 @@ def find_place(catalog: Catalog, number: int) -> bytes:
         ConfigError: there is no such finding.
     """
     with catalog.read() as connection:
-        try:
-            one = findings.get_finding(connection, FindingId(number))
-        except CatalogError as error:
-            raise ConfigError(str(error)) from error
+        one = findings.get_finding(connection, FindingId(number))
     return absolute(one.root, one.path)
 
 

@@ -31,7 +31,7 @@ from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import ensure_mounts
-from integrity.errors import CatalogError, ConfigError, ReadError, Vanished, show_path
+from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
 from integrity.files.read import Reader
@@ -148,10 +148,7 @@ def find_numbered(catalog: Catalog, numbers: Sequence[int], *, is_folder: bool =
 
 
 def _find_place(connection: Connection, number: int, *, is_folder: bool) -> bytes:
-    try:
-        one = findings.get_finding(connection, FindingId(number))
-    except CatalogError as error:
-        raise ConfigError(str(error)) from error
+    one = findings.get_finding(connection, FindingId(number))
     place = absolute(one.root, one.path)
     if one.state is FindingState.RESOLVED:
         raise ConfigError(f"finding {number}: is closed already ({one.resolution}); there is nothing to accept")

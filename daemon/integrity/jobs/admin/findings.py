@@ -10,7 +10,7 @@ from integrity import program
 from integrity.catalog import findings
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.roots import find_roots
-from integrity.errors import CatalogError, ConfigError, show_path
+from integrity.errors import ConfigError, show_path
 from integrity.jobs.actor import find_user
 from integrity.model import ActionVerb, Actor, Finding, FindingId, FindingKind, FindingState
 from integrity.paths import absolute
@@ -118,10 +118,7 @@ def _change(
 
 def _require_open(connection: Connection, ids: Sequence[FindingId]) -> list[Finding]:
     """Return findings by their numbers; refuse all of them if one does not exist or is resolved."""
-    try:
-        found = [findings.get_finding(connection, number) for number in ids]
-    except CatalogError as error:
-        raise ConfigError(str(error)) from error
+    found = [findings.get_finding(connection, number) for number in ids]
     for finding in found:
         if finding.state is FindingState.RESOLVED:
             raise ConfigError(f"finding {finding.id}: is resolved already ({finding.resolution})")
