@@ -57,6 +57,14 @@ def hub_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
+def shards_url(postgres: PostgresServer) -> Iterator[str]:
+    """Return a database with the tables of a hub: shared trees need PostgreSQL."""
+    url = postgres.create_database(template=TEMPLATE)
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
 def hub_database(hub_url: str) -> Iterator[HubDatabase]:
     """Open it."""
     database = HubDatabase.open(hub_url)

@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 
 from integrity.hub.schema import audit
-from support.postgres import PostgresServer
 from support.shardrig import ShardRig, damage, make_tree
 from support.waiting import wait_until
 
@@ -28,12 +27,10 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rig(postgres: PostgresServer, tmp_path: Path, tree: Path) -> Iterator[ShardRig]:
+def rig(shards_url: str, tmp_path: Path, tree: Path) -> Iterator[ShardRig]:
     """Run a hub for the tree, as an archive."""
-    url = postgres.create_database(template="hub_template")
-    with ShardRig(url, tmp_path / "rig", tree, policy="archive") as made:
+    with ShardRig(shards_url, tmp_path / "rig", tree, policy="archive") as made:
         yield made
-    postgres.drop_database(url)
 
 
 def _find_versions(rig: ShardRig) -> dict[object, object]:

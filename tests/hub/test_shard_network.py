@@ -28,14 +28,6 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shards_url(postgres: PostgresServer) -> Iterator[str]:
-    """Return a database with the tables of a hub."""
-    url = postgres.create_database(template="hub_template")
-    yield url
-    postgres.drop_database(url)
-
-
-@pytest.fixture
 def server() -> Iterator[PostgresServer]:
     """Run PostgreSQL for one test, which may kill it."""
     with PostgresServer(is_durable=True) as made:

@@ -6,12 +6,10 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.postgres import PostgresServer
 from support.shardrig import OneBox, ShardRig, damage, kill_at_random, make_tree, read_catalog
 from support.waiting import wait_until
 
@@ -22,14 +20,6 @@ def tree(tmp_path: Path) -> Path:
     top = tmp_path / "tree"
     make_tree(top, 12, 20)
     return top
-
-
-@pytest.fixture
-def shards_url(postgres: PostgresServer) -> Iterator[str]:
-    """Return a database with the tables of a hub."""
-    url = postgres.create_database(template="hub_template")
-    yield url
-    postgres.drop_database(url)
 
 
 def test_workers_record_and_find_what_one_box_does(shards_url: str, tmp_path: Path, tree: Path) -> None:

@@ -194,7 +194,7 @@ _INTERFACE = JsonInterface(
     ),
     server=PREFIX,
     error=_object(error=_TEXT, message=_TEXT),
-    errors=(400, 404, 409, 411, 413, 415, 429, 503),
+    errors=(400, 404, 409, 411, 413, 415, 429, 503, 507),
     unauthorized="the token is unknown or was revoked",
 )
 

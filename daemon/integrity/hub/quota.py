@@ -44,7 +44,9 @@ _ROW_BYTES = 160
 
 _FOLDER_BYTES = 2 * _ROW_BYTES
 _ROOT_BYTES = 1 << 20
-_WORKER_BYTES = 1 << 20
+WORKER_BYTES = 1 << 20
+"""Of a worker, and of the tree that it may be the first one of."""
+
 _STREAM_BYTES = 64 << 10
 _MESSAGE_BYTES = 512
 _ESCAPED_TIMES = 3
@@ -132,7 +134,7 @@ def _find_sizes(box_id: int) -> Iterator[sa.Select[Any]]:
     mine = sa.select(member.c.id).where(member.c.box_id == box_id)
     yield sa.select(sa.func.count() * _ROOT_BYTES).where(member.c.box_id == box_id)
     yield sa.select(sa.func.count() * _STREAM_BYTES).where(box_stream.c.box_id == box_id)
-    yield sa.select(sa.func.count() * _WORKER_BYTES).where(shard_worker.c.box_id == box_id)
+    yield sa.select(sa.func.count() * WORKER_BYTES).where(shard_worker.c.box_id == box_id)
     for table in (box_finding, box_event):
         yield sa.select(sa.func.sum(_MESSAGE_BYTES + sa.func.length(table.c.body))).where(table.c.box_id == box_id)
     for table in (file, file_part, former_file):
@@ -161,7 +163,3 @@ def size_of_folders(sent: Iterable[SentFolder]) -> int:
         size += 2 * _FOLDER_BYTES + 2 * len(each.path) + 2 * len(parent_of(each.path) or b"")
         size += sum(_ROW_BYTES + len(entry.name) for entry in each.files)
     return size
-
-
-SIZE_OF_WORKER = _WORKER_BYTES
-"""What a worker adds, and the tree that it may be the first one of."""

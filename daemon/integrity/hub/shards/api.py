@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from integrity.errors import ProtocolError, printable
 from integrity.hub.admission import Refused
 from integrity.hub.api import Answer, BoxCall, BoxGuard
-from integrity.hub.quota import SIZE_OF_WORKER, BoxQuota
+from integrity.hub.quota import WORKER_BYTES, BoxQuota
 from integrity.hub.reported import require_version
 from integrity.hub.shards.service import HeldJob, ShardHub, is_digest, read_number
 from integrity.hub.shards.store import StoreFull, UploadRefused
@@ -82,7 +82,7 @@ class ShardApi:
 
     def _join(self, hub: ShardHub, call: BoxCall) -> JsonObject:
         body = _read(call)
-        self._quota.charge(call.reporter.box_id, SIZE_OF_WORKER)
+        self._quota.charge(call.reporter.box_id, WORKER_BYTES)
         return hub.join(call.reporter.box_id, body)
 
     def _require_hub(self) -> ShardHub:

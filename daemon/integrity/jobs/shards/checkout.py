@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
 from blake3 import blake3
@@ -71,7 +70,7 @@ class _Patience:
         """Wait; return whether to give up."""
         if time.monotonic() + seconds > self.ends_at:
             return True
-        Event().wait(seconds)
+        time.sleep(seconds)
         return False
 
 
@@ -168,7 +167,7 @@ def _take(
         if not has_said:
             say(f"{holder} works on this part of the shared tree now; waiting until it has stored what it did")
             has_said = True
-        Event().wait(_ASK_S)
+        time.sleep(_ASK_S)
 
 
 def _load(calls: TreeCalls, task: ShardTask, copy: bytes, folders: Sequence[bytes]) -> CheckedOut:
