@@ -20,6 +20,10 @@ from integrity.reporting.protocol import (
 )
 
 NOW = 1_800_000_000
+"""When the box reports, by its own clock."""
+
+RECORDED_AT = NOW - 3600
+"""Well before: what is recorded on one box in the second of another's report has to wait for the next one."""
 
 
 def make_heartbeat(stream: bytes, *roots: JsonObject, newest: int = 0, **changes: object) -> JsonObject:
@@ -102,10 +106,10 @@ class Stream:
         return protocol.encode_lines([self.header(first), *map(message_object, some)])
 
 
-def make_file(name: bytes, content: bytes = b"x", *, verified_at: int | None = NOW + 1) -> ReportedFile:
+def make_file(name: bytes, content: bytes = b"x", *, verified_at: int | None = RECORDED_AT + 1) -> ReportedFile:
     """Return what is reported of a file with this content."""
     digests = md5(content).digest(), xxhash.xxh3_128_digest(content)
-    return ReportedFile(name, len(content), NOW * 10**9, *digests, NOW, verified_at, read_how=1, flags=0)
+    return ReportedFile(name, len(content), NOW * 10**9, *digests, RECORDED_AT, verified_at, read_how=1, flags=0)
 
 
 class Tree:
