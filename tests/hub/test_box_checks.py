@@ -11,11 +11,11 @@ from integrity.hub import schema
 from integrity.hub.box_checks import CLOCK_LIMIT_S, BoxLimits, check_boxes
 from integrity.hub.boxes import revoke_box
 from integrity.hub.database import HubDatabase
+from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.findings import NoSuchFinding, acknowledge, find_findings, get_finding, mute
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.retention import retain
-from integrity.hub.work import find_sets_to_vote
 from integrity.model import FindingState
 from support.hubrows import DAY_S, NOW, HubRows, reported
 
@@ -95,12 +95,12 @@ def test_revoked_box_leaves_votes_and_ends_its_findings(rows: HubRows) -> None:
     revoke_box(rows.c, "c", NOW)
     check(rows)
 
-    assert [rows.set_id] == find_sets_to_vote(rows.c)
+    assert [rows.set_id] == find_changed_sets(rows.c)
 
     rows.vote(NOW + 1)
 
     assert [(HubFindingKind.BOX_SILENT, "a"), (HubFindingKind.BOX_SILENT, "b")] == check(rows)
-    assert [] == find_sets_to_vote(rows.c)
+    assert [] == find_changed_sets(rows.c)
     assert sorted(["the box was revoked", "no longer the case"]) == sorted(map(str, resolutions(rows)))
 
 

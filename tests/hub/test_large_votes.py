@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.bulk import FileRow, load_files
 from integrity.hub.database import HubDatabase
+from integrity.hub.due_votes import mark_changed
 from integrity.hub.migrate import migrate
 from support.cli import Box
 from support.hub_reports import Stream, make_heartbeat
@@ -48,6 +49,7 @@ def fill(path: str) -> None:
                 sa.insert(schema.member_folder), [{"member_id": member_id, "folder_id": n, **digests} for n in ids]
             )
             load_files(c, schema.file, find_files(member_id))
+        mark_changed(c, [rows.set_id], NOW)
     database.close()
 
 
@@ -78,7 +80,7 @@ def test_report_is_answered_while_a_vote_runs(integrity: Box, tmp_path: Path) ->
     with HubServerProcess(integrity, path) as hub:
         box = hub.add("c")
         hub.stop()
-        hub.start()  # where a vote of each set is queued
+        hub.start()  # where missing votes are queued
         wait_until(lambda: report(box), "the vote", every_s=0.2)
 
     assert before > 1

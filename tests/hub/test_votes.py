@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
+from integrity.hub.due_votes import find_waiting_sets
 from integrity.hub.findings import HubFinding
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
-from integrity.hub.work import find_waiting_sets
 from integrity.reporting.digest_tree import FROZEN
 from support.hubrows import DAY_S, NOW, HubRows, reported
 

@@ -15,7 +15,9 @@ from integrity.errors import HubDatabaseAway
 from integrity.hub import schema
 from integrity.hub.check import check_hub
 from integrity.hub.database import HubDatabase
-from integrity.hub.work import QUEUE, HubDuty, HubWork, find_sets_to_vote
+from integrity.hub.due_votes import find_changed_sets, find_waiting_sets, mark_changed
+from integrity.hub.votes import VoteResult, record_vote, vote
+from integrity.hub.work import QUEUE, HubDuty, HubWork
 from support.hub_reports import NOW
 from support.waiting import wait_until
 
@@ -31,12 +33,14 @@ class Votes:
         self.errors: list[Exception] = []
 
     def run(self, database: HubDatabase, set_id: int, now: int) -> None:
+        with database.read() as c:
+            result = vote(c, set_id)
         self.began.append(set_id)
         assert self.may_end.wait(60)
         if self.errors:
             raise self.errors.pop()
         with database.transaction() as c:
-            c.execute(sa.update(schema.replica_set).where(schema.replica_set.c.id == set_id).values(voted_at=now))
+            record_vote(c, set_id, result, now, 0.0)
         self.ended.append(set_id)
 
 
@@ -72,11 +76,12 @@ def running(work: HubWork) -> Iterator[None]:
         assert not thread.is_alive()
 
 
-def add_set(database: HubDatabase, name: str = "photos", changed_at: int | None = NOW) -> int:
+def add_set(database: HubDatabase, name: str = "photos", *, is_changed: bool = True) -> int:
     """Add a set."""
     with database.transaction() as c:
-        values = {"name": name, "created_at": 0, "changed_at": changed_at}
-        return int(c.execute(sa.insert(schema.replica_set).values(**values)).inserted_primary_key[0])
+        set_id = int(c.execute(sa.insert(schema.replica_set).values(name=name, created_at=0)).inserted_primary_key[0])
+        mark_changed(c, [set_id] if is_changed else [], NOW)
+        return set_id
 
 
 def queue(database: HubDatabase, work: HubWork, set_id: int) -> None:
@@ -92,7 +97,7 @@ def make_work(
 
 def test_queued_vote_is_run(hub_database: HubDatabase, votes: Votes) -> None:
     """A vote that a transaction queued runs after it."""
-    work, set_id = make_work(hub_database, votes), add_set(hub_database, changed_at=None)
+    work, set_id = make_work(hub_database, votes), add_set(hub_database, is_changed=False)
     with running(work):
         wait_until(lambda: work.is_running, "the worker")
         votes.ended.clear()
@@ -106,8 +111,8 @@ def test_rolled_back_vote_is_not_run(hub_database: HubDatabase, votes: Votes) ->
         pytest.skip("in memory a vote too many is harmless")
     work, lost, kept = (
         make_work(hub_database, votes),
-        add_set(hub_database, "a", None),
-        add_set(hub_database, "b", None),
+        add_set(hub_database, "a", is_changed=False),
+        add_set(hub_database, "b", is_changed=False),
     )
     with pytest.raises(ZeroDivisionError), hub_database.transaction() as c:
         raise_after(work.queue_votes(c, [lost]))
@@ -144,15 +149,14 @@ def test_many_requests_for_a_vote_are_few_votes(hub_database: HubDatabase, votes
 
 def test_vote_that_lost_its_database_is_missing_and_no_failure(hub_database: HubDatabase, votes: Votes) -> None:
     """A report that led to it is not forgotten: the set is among those that need a vote."""
-    work, set_id = make_work(hub_database, votes), add_set(hub_database, changed_at=None)
+    work, set_id = make_work(hub_database, votes), add_set(hub_database, is_changed=False)
     queue(hub_database, work, set_id)
     votes.errors = [HubDatabaseAway("restarted")]
     with running(work):
-        queue(hub_database, work, set_id)
         wait_until(lambda: votes.began and not votes.errors, "the vote")
 
     with hub_database.read() as c:
-        assert [set_id] == find_sets_to_vote(c)
+        assert [set_id] == find_changed_sets(c)
     assert [] == check_hub(hub_database, NOW).problems
 
 
@@ -162,11 +166,59 @@ def test_missing_votes_are_queued_at_the_start(hub_database: HubDatabase, votes:
     with running(work):
         wait_until(lambda: set_id in votes.ended, "the vote")
     with hub_database.read() as c:
-        assert [set_id] == find_sets_to_vote(c)  # of the same second: once more is better than never
-    with hub_database.transaction() as c:
-        c.execute(sa.update(schema.replica_set).values(voted_at=NOW + 1))
+        assert [] == find_changed_sets(c)
+
+
+def test_vote_begins_when_others_see_the_change(hub_database: HubDatabase, votes: Votes) -> None:
+    """A transaction that queues a vote may take its time: the vote sees what it wrote."""
+    work, set_id = make_work(hub_database, votes), add_set(hub_database, is_changed=False)
+    with running(work):
+        wait_until(lambda: work.is_running, "the worker")
+        votes.ended.clear()
+        with hub_database.transaction() as c:
+            work.queue_votes(c, [set_id])
+            assert not threading.Event().wait(0.5)
+        wait_until(lambda: set_id in votes.ended, "the vote")
+
     with hub_database.read() as c:
-        assert [] == find_sets_to_vote(c)
+        assert [] == find_changed_sets(c)
+
+
+def test_change_that_a_running_vote_does_not_see_is_missing(hub_database: HubDatabase, votes: Votes) -> None:
+    """Whichever of vote and change is written first, and however the seconds of their clocks fall."""
+    work, set_id = make_work(hub_database, votes), add_set(hub_database)
+    for is_vote_first in (False, True):
+        with hub_database.read() as c:
+            result = vote(c, set_id)
+        steps: list[Callable[[], object]] = [
+            lambda: queue(hub_database, work, set_id),
+            lambda result=result: record(hub_database, set_id, result),  # type: ignore[misc]
+        ]
+        for step in reversed(steps) if is_vote_first else steps:
+            step()
+        with hub_database.read() as c:
+            assert [set_id] == find_changed_sets(c)
+
+
+def test_vote_that_saw_less_changes_nothing(hub_database: HubDatabase) -> None:
+    """I3: of two votes in the same second, the one that saw more stays."""
+    set_id = add_set(hub_database)
+    with hub_database.read() as c:
+        early = vote(c, set_id)
+    with hub_database.transaction() as c:
+        mark_changed(c, [set_id], NOW)
+    with hub_database.read() as c:
+        late = vote(c, set_id)
+    record(hub_database, set_id, late)
+    record(hub_database, set_id, early._replace(is_waiting=True))
+
+    with hub_database.read() as c:
+        assert ([], []) == (find_changed_sets(c), find_waiting_sets(c))
+
+
+def record(database: HubDatabase, set_id: int, result: VoteResult) -> None:
+    with database.transaction() as c:
+        record_vote(c, set_id, result, NOW + 100, 0.0)
 
 
 def test_failed_vote_is_reported_and_found_again(hub_database: HubDatabase, votes: Votes) -> None:
@@ -198,7 +250,7 @@ def test_job_of_a_dead_worker_is_run_again(hub_database: HubDatabase, votes: Vot
     """A vote that was running when its process was killed is taken back when the worker's heartbeat is old."""
     if not hub_database.is_postgres:
         pytest.skip("jobs in memory die with their process, and are queued anew at the start")
-    work, set_id = make_work(hub_database, votes), add_set(hub_database, changed_at=None)
+    work, set_id = make_work(hub_database, votes), add_set(hub_database, is_changed=False)
     queue(hub_database, work, set_id)
     with hub_database.transaction() as c:
         c.exec_driver_sql(
@@ -216,7 +268,7 @@ def test_what_takes_jobs_back_may_have_died_itself(hub_database: HubDatabase, vo
     """W3: a process that was killed while it took jobs back leaves nothing that keeps the next one from it."""
     if not hub_database.is_postgres:
         pytest.skip("jobs in memory die with their process, and are queued anew at the start")
-    work, set_id = make_work(hub_database, votes), add_set(hub_database, changed_at=None)
+    work, set_id = make_work(hub_database, votes), add_set(hub_database, is_changed=False)
     queue(hub_database, work, set_id)
     with hub_database.transaction() as c:
         c.exec_driver_sql(

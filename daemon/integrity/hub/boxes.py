@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from integrity import program
 from integrity.errors import ConfigError
 from integrity.hub import schema
+from integrity.hub.due_votes import mark_changed
 from integrity.hub.forgetting import forget_box
 from integrity.reporting.protocol import FIRST_CHAIN
 
@@ -94,16 +95,17 @@ def revoke_box(c: sa.Connection, name: str, now: int, *, forgets: bool = False) 
     is_valid = schema.box.c.id == box_id, schema.box.c.revoked_at.is_(None)
     done = c.execute(sa.update(schema.box).where(*is_valid).values(revoked_at=now)).rowcount
     if forgets and box_id is not None:
-        forget_box(c, box_id)
+        forget_box(c, box_id, now)
     elif not done:
         raise ConfigError(f"{name}: no box with this name has a token; the boxes: {program.command('hub list')}")
-    _mark_changed(c, name, now)
+    else:
+        _mark_changed(c, name, now)
 
 
 def _mark_changed(c: sa.Connection, name: str, now: int) -> None:
     """Mark the sets of a box: they vote again, with it or without it."""
     sets = sa.select(schema.member.c.set_id).join(schema.box).where(schema.box.c.name == name)
-    c.execute(sa.update(schema.replica_set).where(schema.replica_set.c.id.in_(sets)).values(changed_at=now))
+    mark_changed(c, c.execute(sets.where(schema.member.c.set_id.is_not(None)).distinct()).scalars(), now)
 
 
 def find_boxes(c: sa.Connection) -> list[Box]:

@@ -17,9 +17,10 @@ from integrity import program
 from integrity.errors import show_path
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, read_revision
+from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.schema import box, file, file_part, folder, member, member_folder
 from integrity.hub.trees import find_children
-from integrity.hub.work import QUEUE, find_sets_to_vote
+from integrity.hub.work import QUEUE
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
 
 _AT_ONCE = 1000
@@ -113,7 +114,7 @@ def _check_boxes(c: sa.Connection) -> Iterator[HubProblem]:
 
 
 def _check_votes(c: sa.Connection, now: int) -> Iterator[HubProblem]:
-    late = schema.replica_set.c.id.in_(find_sets_to_vote(c)), schema.replica_set.c.changed_at < now - _LATE_S
+    late = schema.replica_set.c.id.in_(find_changed_sets(c)), schema.replica_set.c.changed_at < now - _LATE_S
     query = sa.select(schema.replica_set.c.name, schema.replica_set.c.changed_at).where(*late)
     for name, changed_at in c.execute(query.order_by(schema.replica_set.c.name)):
         yield HubProblem(

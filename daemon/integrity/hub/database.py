@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ _POOL = 10
 
 _OLDEST_POSTGRES = 15
 _WRITES = "integrity_writes"
+_AFTER = "integrity_after"
 
 
 class HubDatabase:
@@ -118,8 +119,12 @@ class HubDatabase:
             options["postgresql_readonly"] = not writes
         with self._translating(), self.engine.connect() as plain:
             c = plain.execution_options(**options)
+            c.info[_AFTER] = []
             with c.begin():
                 yield c
+            todo = c.info.pop(_AFTER)
+        for function in todo:
+            function()
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
@@ -131,6 +136,11 @@ class HubDatabase:
             if not _may_pass(error):
                 raise
             raise HubDatabaseAway(f"{self.place}: can't be used now: {_first_line(error)}; try again") from error
+
+
+def after_commit(c: sa.Connection, function: Callable[[], object]) -> None:
+    """Call a function when others see what the transaction of a connection wrote; never if it is rolled back."""
+    c.info[_AFTER].append(function)
 
 
 def add_new(c: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:

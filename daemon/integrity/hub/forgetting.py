@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from integrity.hub.database import HubDatabase
+from integrity.hub.due_votes import mark_changed
 from integrity.hub.members import remove_files
 from integrity.hub.schema import (
     box,
@@ -42,11 +43,11 @@ def forget_unused(database: HubDatabase, box_id: int | None = None) -> None:
             forget_unused_folders(c, set_id)
 
 
-def forget_box(c: sa.Connection, box_id: int) -> None:
+def forget_box(c: sa.Connection, box_id: int, now: int) -> None:
     """Delete what a box reported, its roots and its history; its sets vote again without it. The box stays."""
     mine = sa.select(member.c.id, member.c.set_id).where(member.c.box_id == box_id)
     rows = c.execute(mine.order_by(member.c.id).with_for_update()).all()
-    c.execute(sa.update(replica_set).where(replica_set.c.id.in_({row.set_id for row in rows})).values(is_waiting=1))
+    mark_changed(c, {row.set_id for row in rows if row.set_id is not None}, now)
     for row in rows:
         remove_files(c, row.id)
     for table in (member, box_finding, box_event, box_stream):

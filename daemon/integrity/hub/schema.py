@@ -34,9 +34,9 @@ def column_id(comment: str) -> sa.Column[Any]:
     return sa.Column("id", _INTEGER, sa.Identity(), primary_key=True, comment=comment)
 
 
-def column_int(name: str, comment: str, *args: Any, null: bool = False) -> sa.Column[Any]:
+def column_int(name: str, comment: str, *args: Any, null: bool = False, **options: Any) -> sa.Column[Any]:
     """Return a column of whole numbers of up to 64 bits."""
-    return sa.Column(name, _INTEGER, *args, nullable=null, comment=comment)
+    return sa.Column(name, _INTEGER, *args, nullable=null, comment=comment, **options)
 
 
 def column_text(name: str, comment: str, *args: Any, null: bool = False) -> sa.Column[Any]:
@@ -100,7 +100,9 @@ replica_set = sa.Table(
     column_id("number of the set"),
     column_text("name", "[[root]] replica_set of its members"),
     column_int("created_at", "when a box first reported it"),
-    column_int("changed_at", "when what a vote depends on changed last; null: never", null=True),
+    column_int("changes", "how often what a vote depends on changed", server_default="0"),
+    column_int("voted_changes", "how many of these its last completed vote saw", server_default="0"),
+    column_int("changed_at", "when it changed last; null: never", null=True),
     column_int("voted_at", "when its last completed vote began; null: none yet", null=True),
     column_int("vote_ms", "how long that took", null=True),
     sa.Column(

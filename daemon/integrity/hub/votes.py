@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from integrity.hub import findings
 from integrity.hub.box_bodies import JsonObject, read_body
 from integrity.hub.database import HubDatabase
+from integrity.hub.due_votes import read_changes
 from integrity.hub.kinds import HUB_KINDS, VOTED, HubCertainty, HubFindingKind
 from integrity.hub.replica_patterns import MOST_MEMBERS, judge_disagreeing
 from integrity.hub.replica_rows import (
@@ -57,10 +58,12 @@ class VoteResult(NamedTuple):
 
     Attributes:
         is_waiting: files were left open, because a box has not reported since they were recorded elsewhere.
+        changes: of the set, that the vote saw.
     """
 
     drafts: list[Draft]
     is_waiting: bool
+    changes: int
 
 
 class Wrong(NamedTuple):
@@ -97,23 +100,26 @@ def run_vote(database: HubDatabase, set_id: int, now: int, *, clock: Callable[[]
 def record_vote(c: sa.Connection, set_id: int, result: VoteResult, now: int, took_s: float) -> None:
     """Bring the findings of a set up to date. ``now``: when its vote began, seconds UTC."""
     is_it = replica_set.c.id == set_id
-    row = c.execute(sa.select(replica_set.c.voted_at).where(is_it).with_for_update()).first()
+    last = sa.select(replica_set.c.voted_changes, replica_set.c.voted_at).where(is_it).with_for_update()
+    row = c.execute(last).first()
     if row is None:
         return  # no box reports it any more, and it was forgotten
-    if row.voted_at is not None and row.voted_at > now:
+    if (row.voted_changes, row.voted_at or 0) > (result.changes, now):
         return  # I3
     about = finding.c.set_id == set_id, finding.c.kind.in_([kind.value for kind in VOTED])
     findings.record_drafts(c, about, result.drafts, now, findings.RESOLVED_BY_VOTE)
     findings.forget_resolved(c, finding.c.set_id == set_id)
-    values = {"vote_ms": round(took_s * 1000), "is_waiting": int(result.is_waiting)}
-    c.execute(sa.update(replica_set).where(is_it).values(voted_at=now, **values))
+    values = {"voted_at": now, "vote_ms": round(took_s * 1000)}
+    values |= {"voted_changes": result.changes, "is_waiting": int(result.is_waiting)}
+    c.execute(sa.update(replica_set).where(is_it).values(**values))
 
 
 def vote(c: sa.Connection, set_id: int) -> VoteResult:
     """Judge a set, in a transaction that sees one state of the database. A single member has nobody to vote with."""
+    changes = read_changes(c, set_id)
     members = find_members(c, set_id)
     if len(members) < 2:
-        return VoteResult([], is_waiting=False)
+        return VoteResult([], is_waiting=False, changes=changes)
     gathered: dict[Wrong, FoundFiles] = {}
     is_waiting = False
     noted = find_noted(c, members)
@@ -124,7 +130,7 @@ def vote(c: sa.Connection, set_id: int) -> VoteResult:
             if found is None:
                 found = gathered[wrong] = FoundFiles(HUB_KINDS[wrong.kind].listed_at_most)
             found.add(key)
-    return VoteResult(list(_describe(c, set_id, members, noted, gathered)), is_waiting)
+    return VoteResult(list(_describe(c, set_id, members, noted, gathered)), is_waiting, changes)
 
 
 def _judge_all(

@@ -2,11 +2,11 @@
 The jobs of the hub: votes, and what is due every minute or day. Queue, locks, retries and leases are Procrastinate's.
 
 On PostgreSQL jobs are rows of the same database, so a vote is queued in the transaction that makes it necessary, and
-survives everything. With SQLite they live in memory, and each start of the hub queues a vote of each set.
+survives everything. With SQLite they live in memory, and each start of the hub queues the votes that are missing.
 
 W1  At most one vote of a set runs, and at most one waits, whatever is queued.
-W2  A change that a vote depends on is noted in the transaction that makes it (``replica_set.changed_at``), and each set
-    that changed after its last vote began gets another one within two minutes, whatever became of its job. Failed jobs
+W2  A change that a vote depends on is noted in the transaction that makes it (``due_votes.py``), and each set with a
+    change that its last vote did not see gets another one within two minutes, whatever became of its job. Failed jobs
     are not retried as such: one that waits already has the same lock.
 W3  What takes the jobs of dead processes back has no lock. If it died itself, its own lock would keep it from ever
     running again, and the jobs that it is there for with it.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -32,8 +32,8 @@ from procrastinate.sync_psycopg_connector import SyncPsycopgConnector
 from procrastinate.testing import InMemoryConnector
 
 from integrity.errors import HubDatabaseAway
-from integrity.hub.database import HubDatabase, driver_connection
-from integrity.hub.schema import replica_set
+from integrity.hub import due_votes
+from integrity.hub.database import HubDatabase, after_commit, driver_connection
 
 _log = logging.getLogger(__name__)
 logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has four lines for each job
@@ -102,11 +102,10 @@ class HubWork:
         self.app = procrastinate.App(connector=_make_connector(database))
         self._add_tasks()
 
-    def queue_votes(self, c: sa.Connection, set_ids: Iterable[int]) -> None:
+    def queue_votes(self, c: sa.Connection, set_ids: Collection[int]) -> None:
         """Queue votes in the transaction that makes them necessary (W2)."""
+        due_votes.mark_changed(c, set_ids, int(self._clock()))
         for set_id in set_ids:
-            change = sa.update(replica_set).where(replica_set.c.id == set_id)
-            c.execute(change.values(changed_at=int(self._clock())))
             self._queue_vote(c, set_id)
 
     def _queue_vote(self, c: sa.Connection, set_id: int) -> None:
@@ -173,20 +172,18 @@ class HubWork:
 
     def _queue_at_start(self) -> None:
         with self._database.transaction() as c:
-            all_sets = sa.select(replica_set.c.id).order_by(replica_set.c.id)
-            wanted = find_sets_to_vote(c) if self._database.is_postgres else c.execute(all_sets).scalars().all()
-            for set_id in wanted:
+            for set_id in due_votes.find_changed_sets(c):
                 self._queue_vote(c, set_id)
 
     def _queue_missing_votes(self, timestamp: int) -> None:
         """Queue the votes that are missing (W2)."""
         del timestamp
-        self._queue_found(find_sets_to_vote)
+        self._queue_found(due_votes.find_changed_sets)
 
     def _queue_waiting_votes(self, timestamp: int) -> None:
         """Queue the votes that had to leave files open."""
         del timestamp
-        self._queue_found(find_waiting_sets)
+        self._queue_found(due_votes.find_waiting_sets)
 
     def _queue_found(self, find: Callable[[sa.Connection], list[int]]) -> None:
         with _noting_absence(_VOTE), self._database.transaction() as c:
@@ -211,7 +208,7 @@ class HubWork:
 
     def _defer(self, c: sa.Connection, name: str, lock: str, values: dict[str, Any]) -> None:
         if not self._database.is_postgres:
-            self._defer_in_memory(name, lock, values)
+            after_commit(c, lambda: self._defer_in_memory(name, lock, values))  # a vote reads beside its writer
             return
         options: Any = {"queue": QUEUE, "lock": lock, "queueing_lock": lock, "connection": driver_connection(c)}
         deferrer = procrastinate.tasks.configure_task(
@@ -221,7 +218,7 @@ class HubWork:
             deferrer.defer()  # what waits already has not begun, so it will see what this transaction wrote
 
     def _defer_in_memory(self, name: str, lock: str, values: dict[str, int]) -> None:
-        """Queue a job in the loop's thread; it waits for the transaction, which has the only lock of SQLite."""
+        """Queue a job in the loop's thread."""
 
         async def defer() -> None:
             with suppress(exceptions.AlreadyEnqueued):
@@ -250,19 +247,6 @@ def _noting_absence(what: str) -> Iterator[None]:
         yield
     except (HubDatabaseAway, exceptions.ConnectorException) as error:
         _log.warning("job_postponed name=%s: %s", what, error)
-
-
-def find_sets_to_vote(c: sa.Connection) -> list[int]:
-    """Return the sets that changed after their last vote began."""
-    is_later = sa.or_(replica_set.c.voted_at.is_(None), replica_set.c.changed_at >= replica_set.c.voted_at)
-    query = sa.select(replica_set.c.id).where(replica_set.c.changed_at.is_not(None), is_later)
-    return list(c.execute(query.order_by(replica_set.c.id)).scalars())
-
-
-def find_waiting_sets(c: sa.Connection) -> list[int]:
-    """Return the sets whose last vote left files open until a box reports again."""
-    query = sa.select(replica_set.c.id).where(replica_set.c.is_waiting == 1)
-    return list(c.execute(query.order_by(replica_set.c.id)).scalars())
 
 
 class MemoryConnector(InMemoryConnector):

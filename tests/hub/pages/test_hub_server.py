@@ -11,16 +11,17 @@ import pytest
 from support.cli import Box
 from support.hub_reports import Stream, make_finding, make_heartbeat, make_root
 from support.hubserver import HubServerProcess
+from support.waiting import wait_until
 from support.webpage import PASSWORD, WebClient
 
 
 @pytest.fixture
 def owner(hub: HubServerProcess) -> WebClient:
     """Set the password with the link that the hub printed; that logs in."""
-    link = re.search(r"/welcome\?token=(\S+)", hub.log)
-    assert link is not None, hub.log
+    wait_until(lambda: "/welcome?" in hub.log and hub.log.endswith("\n"), "the link")
+    token = re.findall(r"/welcome\?token=(\S+)", hub.log)[0]
     client = WebClient(hub.port)
-    form = {"token": link[1], "password": PASSWORD, "again": PASSWORD}
+    form = {"token": token, "password": PASSWORD, "again": PASSWORD}
     assert 303 == client.post("/welcome", form).status
     return client
 
