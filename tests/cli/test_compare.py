@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections import Counter
@@ -15,6 +16,7 @@ from support.cli import Box
 from support.comparing import back_up, compare, counts, said
 from support.loopfs import LoopFS
 from support.planted import plant, plant_path
+from support.repairs import damage
 from support.shapes import put
 
 COUNT = 14
@@ -59,6 +61,24 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     assert "copy_extra" not in quiet
     listed = integrity.run("findings", expect=1).stdout
     assert 3 == listed.count(f"  in {copy}")
+
+
+def test_summary_tells_that_both_sides_are_damaged(root: Path, copy: Path, integrity: Box) -> None:
+    """Of the damaged backups it says how many can't be made anew from the file."""
+    integrity.run("scrub", root, expect=0)
+    for number in (1, 2):
+        damage(plant_path(copy, number), 1)
+    damage(plant_path(root, 2), 3)
+    integrity.run("scrub", root, expect=1)
+    done = integrity.run("compare", root, "--with", copy, expect=1)
+
+    assert "2 DAMAGED in the backup (1 of them not intact here either)" in done.stdout
+    told = integrity.run("explain", plant_path(root, 2), expect=1).stdout
+    assert re.search(
+        "^  state       NOT INTACT, last found so .*; copies known to be intact: 0 of 1$", told, re.MULTILINE
+    )
+    told = integrity.run("explain", plant_path(root, 1), expect=1).stdout
+    assert "  state       intact when it was last read from the disk, " in told
 
 
 def test_what_objects_have(root: Path, copy: Path, integrity: Box) -> None:

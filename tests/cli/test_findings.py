@@ -166,7 +166,7 @@ def test_file_is_explained_by_the_number_of_its_finding(archive: Path, integrity
     said = integrity.run("explain", str(number), expect=1).stdout
 
     assert f"{archive}/" in said.splitlines()[0]
-    assert "  not intact  last found so " in said
+    assert "  state       NOT INTACT, last found so " in said
     assert "there is none" in integrity.run("explain", "4711", expect=2).stderr
     assert "there is no such file" in integrity.run("explain", archive / "typo", expect=2).stderr
 

@@ -41,14 +41,10 @@ def describe_story(story: FileStory, styler: Styler) -> Iterator[str]:
 
 
 def describe_file(story: FileStory) -> Iterator[str]:
-    """Write what is known of a file, without its findings."""
-    if story.record is None:
-        yield "  not recorded (any longer)"
-    else:
+    """Write what is known of a file, first of all how it is, without its findings."""
+    yield f"  state       {_describe_state(story)}"
+    if story.record is not None:
         yield from _describe_record(story.record)
-    damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
-    if damaged_at:
-        yield f"  not intact  last found so {local_time(max(damaged_at))}"
     if story.imported_from is not None:
         yield f"  manifest    it was equal to what {printable(story.imported_from)} says of it"
     if story.candidate is not None:
@@ -59,6 +55,23 @@ def describe_file(story: FileStory) -> Iterator[str]:
         yield f"  copy        {printable(where)}: {describe_copy_state(copy.state)}"
     if not story.copies:
         yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
+
+
+def _describe_state(story: FileStory) -> str:
+    """Say in one line how a file is, and whether what is wrong with it can be made good."""
+    record = story.record
+    if record is None:
+        return "not recorded (any longer)"
+    if not record.is_sealed:
+        return "UNKNOWN: the catalog's record of this file is damaged; do not rely on anything below"
+    damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
+    if damaged_at:
+        intact = sum(copy.state is not None and copy.state.vote is CopyVote.SAME for copy in story.copies)
+        known = f"copies known to be intact: {intact} of {len(story.copies)}" if story.copies else "no copy is known"
+        return f"NOT INTACT, last found so {local_time(max(damaged_at))}; {known}"
+    if record.verified_at is None:
+        return "recorded, never verified by reading it from the disk"
+    return f"intact when it was last read from the disk, {local_time(record.verified_at)}"
 
 
 def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
@@ -106,11 +119,9 @@ def _describe_history(story: FileStory) -> Iterator[str]:
 
 def _describe_record(record: FileRecord) -> Iterator[str]:
     witness = record.witness
-    if not record.is_sealed:
-        yield "  CAUTION     the catalog's record of this file is damaged; do not rely on anything below"
     yield f"  size        {format_size(witness.size_bytes)} ({witness.size_bytes:,} bytes)"
     yield f"  modified    {exact_time(witness.mtime_ns)}"
-    yield f"  inode       {witness.inode}, last touched {exact_time(witness.ctime_ns)}"
+    yield f"  inode       {witness.inode}, changed {exact_time(witness.ctime_ns)}"
     for name, value in digest_fields(record.digests).items():
         if value is not None:
             yield f"  {name:<11} {value}"
@@ -119,7 +130,7 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
     else:
         blocks = -(-witness.size_bytes // record.block_size_bytes)
         yield f"  blocks      {blocks:,} of {spell_size(record.block_size_bytes)}"
-    yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (baseline {record.version})"
+    yield f"  recorded    {local_time(record.recorded_at)}: {record.reason.value} (version {record.version})"
     verified = "not since it was recorded" if record.verified_at is None else local_time(record.verified_at)
     yield f"  verified    {verified}"
     if record.read_how is not None:
@@ -127,7 +138,7 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
     if record.witness.is_racy:
         yield "  note        a program may have been writing to it when it was recorded; it will be read again"
     if record.is_suspect:
-        yield "  note        its inode was touched since; it will be verified early"
+        yield "  note        its metadata changed since (see inode); it will be verified early"
     if record.is_frozen:
         yield "  note        its record is kept until its open finding is resolved"
 

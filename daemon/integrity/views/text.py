@@ -221,6 +221,7 @@ def _describe_here(compared: Compared) -> Iterator[str]:
 
 
 def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
+    too = f" ({compared.differing_too:,} of them not intact here either)" if compared.differing_too else ""
     named = (
         (counts.verified - compared.renamed, "the same"),
         (compared.renamed, "the same under another name"),
@@ -233,7 +234,7 @@ def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
         (counts.unreadable, "UNREADABLE in the backup"),
         (compared.stale, "OUT OF DATE in the backup"),
         (counts.missing, "MISSING from the backup"),
-        (compared.differing, "DAMAGED in the backup"),
+        (compared.differing, f"DAMAGED in the backup{too}"),
         (compared.repairable, "DAMAGED here, intact in the backup"),
         (counts.damaged - compared.differing - compared.repairable, "DAMAGED here"),
     )

@@ -87,6 +87,7 @@ _EXAMINED = frozenset({Tally.VERIFIED, Tally.DAMAGED, Tally.CHANGED})
 
 _OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
 _HAS_OTHER_CONTENT = frozenset({FileState.WRITTEN, FileState.DAMAGED, FileState.CONTESTED})
+_NOT_INTACT = frozenset({FileState.DAMAGED, FileState.CONTESTED, FileState.LOST})
 _GOOD_COPIES = frozenset(
     {
         ArbitrationOutcome.IN_ORDER,
@@ -239,7 +240,7 @@ class CopyArbiter:
             self._evidence.add_copies(disagreement.answer.level)
         if arbitration.outcome is ArbitrationOutcome.REPAIRABLE and not self._has_bytes:
             arbitration = replace(arbitration, words="", command=None)  # the copy has no bytes to repair from
-        self._count(arbitration.outcome)
+        self._count(arbitration.outcome, find_stand(judgement))
         self._record(connection, disagreement, recheck, find_stand(judgement), arbitration)
         return disagreement
 
@@ -306,8 +307,9 @@ class CopyArbiter:
             if others and not is_blank(content.size_bytes, others[0].digests, None)
         }
 
-    def _count(self, outcome: ArbitrationOutcome) -> None:
+    def _count(self, outcome: ArbitrationOutcome, stand: FileState) -> None:
         self._compared.differing += outcome in _DIFFERING
+        self._compared.differing_too += outcome in _DIFFERING and stand in _NOT_INTACT
         self._compared.stale += outcome is ArbitrationOutcome.COPY_STALE
         self._compared.renamed += outcome is ArbitrationOutcome.RENAMED
         self._compared.repairable += outcome is ArbitrationOutcome.REPAIRABLE and self._has_bytes
