@@ -16,6 +16,7 @@ from types import TracebackType
 from integrity.config import Config, HubServer
 from integrity.hub.database import HubDatabase
 from integrity.hub.pages.app import make_pages
+from integrity.web.endpoint import find_hub_endpoint
 from integrity.web.passwords import PasswordStore
 from integrity.web.server import serve
 from support.waiting import wait_until
@@ -91,7 +92,7 @@ class HubPages:
 def _serve(url: str, state: str, port: str) -> None:
     config = Config(hub_server=HubServer(listen=f"127.0.0.1:{port}"))
     app = make_pages(config, HubDatabase.open(url), PasswordStore(os.fsencode(state)), TOKEN)
-    serve(app, "127.0.0.1", int(port), ready=lambda: print(_READY.decode(), flush=True))
+    serve(app, find_hub_endpoint(config.hub_server), ready=lambda: print(_READY.decode(), flush=True))
 
 
 if __name__ == "__main__":

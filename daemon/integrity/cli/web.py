@@ -42,16 +42,17 @@ def _serve(session: Session, passwords: PasswordStore) -> int:
     from integrity.cli.daemon import set_up_logging
     from integrity.service.sd_notify import Notifier
     from integrity.service.startup import limit_memory_use
-    from integrity.web.app import check_exposure, make_app, split_listen
+    from integrity.web.app import make_app
+    from integrity.web.endpoint import find_page_endpoint
     from integrity.web.server import serve
     from integrity.web.site import Site
 
     limit_memory_use()
     set_up_logging(session.output.verbosity)
     settings = session.config.web
-    check_exposure(settings)
+    endpoint = find_page_endpoint(settings)
+    endpoint.check_exposure()
     site = Site(session.config_path, None if session.catalog_option is None else session.catalog_path)
-    host, port = split_listen(settings.listen)
     scheme = "https" if settings.tls_certificate else "http"
     url = settings.public_url.rstrip("/") or f"{scheme}://{settings.listen}"
 
@@ -61,13 +62,6 @@ def _serve(session: Session, passwords: PasswordStore) -> int:
         session.output.say(f"The page is at {url}/")
         print_link(passwords, url, session.output)
 
-    serve(
-        make_app(site, passwords, read_token(settings.token_file, "[web] token_file")),
-        host,
-        port,
-        certificate=settings.tls_certificate,
-        key=settings.tls_key,
-        trusted_proxy=settings.trusted_proxy,
-        ready=ready,
-    )
+    token = read_token(settings.token_file, "[web] token_file")
+    serve(make_app(site, passwords, token), endpoint, ready=ready)
     return ExitCode.OK

@@ -1,17 +1,10 @@
-"""
-Run a hub: the calls of boxes and the pages on one address, and the jobs, in one process.
-
-I1  A token or a password is never sent over a network in plain text: an address that is not this machine's own needs
-    TLS, or a proxy that has it.
-"""
+"""Run a hub: the calls of boxes and the pages on one address, and the jobs, in one process."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from integrity.errors import ConfigError
 from integrity.hub.api import BoxApi
 from integrity.hub.box_calls import PREFIX
 from integrity.hub.box_checks import BoxLimits
@@ -22,13 +15,13 @@ from integrity.hub.shards.api import ShardApi
 from integrity.hub.shards.service import find_shard_duties, make_shard_hub
 from integrity.hub.votes import run_vote
 from integrity.hub.work import HubWork
-from integrity.web.app import split_listen
+from integrity.web.endpoint import find_hub_endpoint
 from integrity.web.server import BoundedProtocol, serve
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from integrity.config import Config, HubServer
+    from integrity.config import Config
     from integrity.hub.database import HubDatabase
     from integrity.web.passwords import PasswordStore
 
@@ -81,10 +74,11 @@ def run_hub(
         ready: called once boxes can report.
 
     Raises:
-        ConfigError: the address can't be used, or is not safe (I1).
+        ConfigError: the address can't be used, or is not safe.
     """
     settings = config.hub_server
-    check_exposure(settings)
+    endpoint = find_hub_endpoint(settings)
+    endpoint.check_exposure()
     shards = make_shard_hub(settings, database, folder)
     limits = BoxLimits(settings.silent_after_s, settings.box_limit_bytes)
     duties = make_duties(config, limits=limits, page_url=settings.public_url)
@@ -93,33 +87,4 @@ def run_hub(
     api = BoxApi(database, work, quota)
     pages = make_pages(config, database, passwords, token)
     app = HubApp(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
-    host, port = split_listen(settings.listen)
-    serve(
-        app,
-        host,
-        port,
-        certificate=settings.certificate,
-        key=settings.key,
-        trusted_proxy=settings.trusted_proxy,
-        section="[hub_server]",
-        protocol=HubProtocol,
-        background=work.run,
-        ready=ready,
-    )
-
-
-def check_exposure(settings: HubServer) -> None:
-    """
-    Refuse to receive tokens over a network in plain text (I1).
-
-    Raises:
-        ConfigError: the address is not this machine's own, and there is neither TLS nor a proxy.
-    """
-    address = ipaddress.ip_address(split_listen(settings.listen)[0])
-    if bool(settings.certificate) != bool(settings.key):
-        raise ConfigError("[hub_server] certificate and key belong together: set both, or none")
-    if not (address.is_loopback or settings.certificate or settings.trusted_proxy):
-        raise ConfigError(
-            f"[hub_server] listen: {settings.listen} can be reached from the network, where the tokens of boxes would"
-            " be sent in plain text: set certificate and key, or trusted_proxy, or listen on 127.0.0.1"
-        )
+    serve(app, endpoint, protocol=HubProtocol, background=work.run, ready=ready)

@@ -29,6 +29,8 @@ from integrity.web.addresses import find_address_group
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from integrity.web.endpoint import Endpoint
+
 _BACKLOG = 100
 """So many connections are accepted before any is looked at."""
 
@@ -109,13 +111,8 @@ def _make_room(alive: Collection[BoundedProtocol]) -> None:
 
 def serve(
     app: ASGIApp,
-    host: str,
-    port: int,
+    endpoint: Endpoint,
     *,
-    certificate: bytes = b"",
-    key: bytes = b"",
-    trusted_proxy: str = "",
-    section: str = "[web]",
     protocol: type[BoundedProtocol] = BoundedProtocol,
     background: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ready: Callable[[], None],
@@ -125,12 +122,7 @@ def serve(
 
     Args:
         app: the page.
-        host: address to listen on.
-        port: port to listen on.
-        certificate: path of the certificate chain (PEM); empty: plain HTTP.
-        key: path of its private key.
-        trusted_proxy: address of the proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; empty: none.
-        section: of the configuration, for messages.
+        endpoint: where.
         protocol: has the bounds.
         background: runs beside it in the same loop; is cancelled at the end.
         ready: called once the page can be asked.
@@ -140,8 +132,8 @@ def serve(
     """
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
+        host=endpoint.host,
+        port=endpoint.port,
         backlog=_BACKLOG,
         http=protocol,
         ws="none",
@@ -149,23 +141,23 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=bool(trusted_proxy),
-        forwarded_allow_ips=trusted_proxy or None,
+        proxy_headers=bool(endpoint.trusted_proxy),
+        forwarded_allow_ips=endpoint.trusted_proxy or None,
         h11_max_incomplete_event_size=_LARGEST_HEAD,
         timeout_keep_alive=int(protocol.idle_s or protocol.request_s),
         timeout_graceful_shutdown=2,
-        ssl_certfile=os.fsdecode(certificate) or None,
-        ssl_keyfile=os.fsdecode(key) or None,
+        ssl_certfile=os.fsdecode(endpoint.certificate) or None,
+        ssl_keyfile=os.fsdecode(endpoint.key) or None,
     )
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
-        places = " or ".join(show_path(place) for place in (certificate, key) if place)
+        places = " or ".join(show_path(place) for place in (endpoint.certificate, endpoint.key) if place)
         is_closed = isinstance(error, PermissionError)
         remedy = f"; let the user {getpass.getuser()} read them" if is_closed else ""
         raise ConfigError(f"{places}: can't be used as certificate and key: {error}{remedy}") from error
     server = _Server(config, ready)
-    asyncio.run(_run(server, host, port, section, background))
+    asyncio.run(_run(server, endpoint, background))
 
 
 class _Server(uvicorn.Server):
@@ -185,18 +177,16 @@ _THREADS = 4
 """Pages are made in so many threads; each may hold a connection to the catalog, and a page of a thousand entries."""
 
 
-async def _run(
-    server: _Server, host: str, port: int, section: str, background: Callable[[], Coroutine[Any, Any, None]] | None
-) -> None:
+async def _run(server: _Server, endpoint: Endpoint, background: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
     """Run the server; uvicorn exits the process when it can't listen, so the address is tried first."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
     loop = asyncio.get_running_loop()
     try:
-        tried = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
+        tried = await loop.create_server(asyncio.Protocol, endpoint.host, endpoint.port, start_serving=False)
     except OSError as error:
         raise ConfigError(
-            f"{section} listen: can't listen on {host} port {port}: {error.strerror or error}; choose another address"
-            " or port, or stop the program that has it"
+            f"{endpoint.names.section} listen: can't listen on {endpoint.host} port {endpoint.port}:"
+            f" {error.strerror or error}; choose another address or port, or stop the program that has it"
         ) from error
     tried.close()
     await tried.wait_closed()

@@ -14,7 +14,7 @@ from integrity.hub.pages.overview import HubOverview
 from integrity.hub.pages.sets import SetPages
 from integrity.hub.pages.site import HubSite
 from integrity.hub.pages.trees import TreePages
-from integrity.web.app import find_hosts
+from integrity.web.endpoint import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
 from integrity.web.passwords import LoginThrottle
