@@ -165,3 +165,22 @@ def test_failing_channel_does_not_hide_what_is_worse(integrity: Box, root: Path)
     fail_channel(integrity, "heartbeat", since_s=4000)
 
     assert integrity.run("status", "--nagios", expect=2).stdout.startswith("INTEGRITY CRITICAL: 1 changed")
+
+
+def test_shared_trees_lead_to_the_hub(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """What this machine's catalog does not know is not called well, nor unknown: the hub has it."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    hub = '[hub]\nurl = "https://hub.example.org/"\ntoken_file = "/etc/token"\n'
+    integrity.configure(f'{hub}[[root]]\npath = "{root}"\n[[root]]\npath = "{tree}"\nshared = "archive"\n')
+    integrity.run("scan", expect=0)
+    page = "https://hub.example.org/trees"
+
+    for command in ("status", "findings"):
+        line = f"{tree}: the shared tree archive; its state and findings are on the hub: {page}\n"
+        assert line in integrity.run(command, expect=0).stdout
+        assert line not in integrity.run("-q", command, expect=0).stdout
+        integrity.json(command, expect=0)  # it reads only objects
+    for refused in (["status", tree], ["findings", "--path", tree / "a"]):
+        error = integrity.run(*refused, expect=2).stderr
+        assert f"lies in the shared tree archive, whose state and findings are on the hub: {page}" in error

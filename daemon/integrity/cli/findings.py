@@ -13,6 +13,7 @@ from integrity.cli.help import examples
 from integrity.cli.params import FINDING_NUMBER, FUTURE, PAST, PATH
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
+from integrity.cli.shared_trees import lead_to_hub
 from integrity.kinds import GRAVITY
 from integrity.model import Finding, FindingKind, FindingState
 from integrity.paths import absolute
@@ -55,6 +56,7 @@ def findings(
     from integrity.views.text import count, lines_of_findings
 
     wanted = None if place is None else own_path(place)
+    lead_to_hub(session, [] if wanted is None else [wanted])
     with session.open_catalog(writes=False, parities=()) as catalog:
         from integrity.jobs.admin.findings import list_findings
 

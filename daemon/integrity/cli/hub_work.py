@@ -39,7 +39,7 @@ def work(session: Session, keep_on: bool, rate: int | None, jobs: int | None) ->
     from integrity.jobs.shards.worker import WorkerSettings, find_work_folder, make_worker
     from integrity.views.objects import finding_object
 
-    roots = [root for root in session.config.roots if root.shared]
+    roots = session.config.shared_roots
     if not roots:
         raise ConfigError("no shared tree is configured: set `shared` in its [[root]]")
     with stop_on_signals() as stop:

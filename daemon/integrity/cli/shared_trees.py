@@ -1,4 +1,8 @@
-"""Commands on files of a shared tree: they use the catalog of the part of the tree that has the files."""
+"""
+Commands and shared trees, whose records and findings the hub has.
+
+Commands on files of such a tree use the catalog of the part of it that has them; lists lead to the hub.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
@@ -45,13 +50,33 @@ def at_files(session: Session, files: Sequence[bytes], *, writes: bool) -> Itera
             session.has_met_damage |= there.has_met_damage
 
 
-def _find_shared_root(session: Session, paths: Sequence[bytes]) -> ConfiguredRoot | None:
-    from integrity.jobs.targets import is_inside
+def lead_to_hub(session: Session, places: Sequence[bytes]) -> None:
+    """
+    Say where the state and the findings of shared trees are: not in this machine's catalog.
 
-    shared = [root for root in session.config.roots if root.shared]
-    if not shared:
+    Raises:
+        ConfigError: one of the places, of which the command was to tell, lies in such a tree.
+    """
+    page = f"{session.config.hub.url.rstrip('/')}/trees"
+    for place in places:
+        root = _find_shared_root(session, [place])
+        if root is not None:
+            raise ConfigError(
+                f"{show_path(place)}: lies in the shared tree {root.shared}, whose state and findings are on the hub:"
+                f" {page}; about one file: {program.command('explain FILE')}"
+            )
+    for root in session.config.shared_roots:
+        session.output.say(
+            f"{show_path(root.path)}: the shared tree {root.shared}; its state and findings are on the hub: {page}"
+        )
+
+
+def _find_shared_root(session: Session, paths: Sequence[bytes]) -> ConfiguredRoot | None:
+    if not session.config.shared_roots:
         return None
-    homes = [next((root for root in shared if is_inside(path, root.path)), None) for path in paths]
+    from integrity.jobs.targets import find_shared_root
+
+    homes = [find_shared_root(session.config, path) for path in paths]
     if any(home != homes[0] for home in homes):
         raise ConfigError(
             f"{show_path(paths[0])}: only some of the files lie in this tree: name them in separate calls"

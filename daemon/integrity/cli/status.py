@@ -16,6 +16,7 @@ from integrity.cli.output import print_line
 from integrity.cli.params import PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
+from integrity.cli.shared_trees import lead_to_hub
 from integrity.errors import AppError, CatalogCorrupt, ConfigError, printable, show_path
 from integrity.extras import how_to_install
 from integrity.model import RootState
@@ -60,6 +61,7 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
     if prometheus:
         return _print_metrics(session, paths, find_service(session))
     if not nagios:
+        lead_to_hub(session, [real_path(path) for path in paths])
         return _print_status(_find(session, paths), find_service(session), session)
     session.is_plugin = True
     try:

@@ -408,6 +408,11 @@ class Config:
         """Return the roots that this machine reads by itself: all but the shared ones."""
         return tuple(root for root in self.roots if not root.shared)
 
+    @property
+    def shared_roots(self) -> tuple[ConfiguredRoot, ...]:
+        """Return the roots that several machines read together: their records are at the hub."""
+        return tuple(root for root in self.roots if root.shared)
+
     def settings_for(self, root_path: bytes) -> RootSettings:
         """Return the settings of the ``[[root]]`` with this real path, or the defaults if a command added the root."""
         for root in self.roots:

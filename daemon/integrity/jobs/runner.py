@@ -37,7 +37,7 @@ from integrity.jobs.options import CompareOptions, ScanOptions, ScrubOptions
 from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Stop, Summary
 from integrity.jobs.scan.scanner import Scanner
-from integrity.jobs.targets import Target, find_targets, is_inside
+from integrity.jobs.targets import Target, find_shared_root, find_targets, is_inside
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
 from integrity.model import FindingKind, Job, Outcome, RootId, RootState, RunCounts, RunId, SkipReason, Tally
 
@@ -298,10 +298,9 @@ def _run_all(
 
 
 def _refuse_shared(config: Config, paths: Sequence[bytes]) -> None:
-    """Refuse a path in a shared tree: its records are in the catalogs of its shards."""
-    for root in config.roots:
-        path = next((one for one in paths if root.shared and is_inside(os.path.realpath(one), root.path)), None)
-        if path is not None:
+    for path in paths:
+        root = find_shared_root(config, os.path.realpath(path))
+        if root is not None:
             raise ConfigError(
                 f"{show_path(path)}: lies in the shared tree {root.shared}, which is read as the hub says; to read for"
                 f" the hub now: {program.command('hub work')}"

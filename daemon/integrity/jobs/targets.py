@@ -23,6 +23,7 @@ from integrity.model import RootIdentity
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
+    from integrity.config import Config, ConfiguredRoot
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,11 @@ def _without_overlap(targets: Sequence[Target]) -> list[Target]:
 def is_inside(path: bytes, folder: bytes) -> bool:
     """Return whether a path is a folder or lies below it. Both are relative to the root; empty is the root."""
     return not folder or path == folder or path.startswith(folder + b"/")
+
+
+def find_shared_root(config: Config, path: bytes) -> ConfiguredRoot | None:
+    """Return the shared tree that a real path lies in: its records are in the catalogs of its shards."""
+    return next((root for root in config.shared_roots if is_inside(path, root.path)), None)
 
 
 def find_enclosing(path: bytes, folders: Collection[bytes]) -> bytes | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from integrity.errors import AppError, ConfigError
@@ -60,7 +60,7 @@ class ShardThread(RoundThread):
     def _round(self) -> float:
         """Do what is due if a window is open; return the pause until the next look."""
         config, now = self._service.config(), int(self._service.clock())
-        shared = [root for root in config.roots if root.shared]
+        shared = config.shared_roots
         if not shared:
             return threading.TIMEOUT_MAX
         windows = parse_windows(config.schedule.scrub, local_zone())
@@ -77,7 +77,7 @@ class ShardThread(RoundThread):
             self._backoff.record_failure()
         return _PAUSE_S
 
-    def _work(self, config: Config, shared: list[ConfiguredRoot], limit_s: float | None) -> None:
+    def _work(self, config: Config, shared: Sequence[ConfiguredRoot], limit_s: float | None) -> None:
         """Work on each tree until nothing is due, or the window closes."""
         from integrity.jobs.shards.worker import (  # needs the extra [report]
             WorkerSettings,
