@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.test_setup import MAILS, make_sink
+from integration.test_setup import MAILS, make_sink, read_mails
 from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.setupbox import fill
@@ -54,4 +54,4 @@ def test_msmtp_sends_the_mails_of_setup_and_service(box: SystemdBox) -> None:
     assert [
         "me@example.org [integrity] box: this is a drill: 1 damaged test file",
         "me@example.org [integrity] box: test: alerts arrive",
-    ] == box.run("cat", MAILS).splitlines()
+    ] == read_mails(box, 2)
