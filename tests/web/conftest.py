@@ -12,6 +12,7 @@ from support.bitrot import rot
 from support.cli import Box
 from support.comparing import back_up
 from support.loopfs import LoopFS
+from support.machine import need_root
 from support.reading import let_age
 from support.webpage import WebPage
 
@@ -30,17 +31,16 @@ class Watched(NamedTuple):
     toml: str
 
 
-@pytest.fixture
-def watched(integrity: Box, ext4: LoopFS, tmp_path: Path) -> Watched:
+def watch(integrity: Box, disk: LoopFS, backups: Path) -> Watched:
     """Record and verify photos on a file system of their own, flip a bit of one, and find it."""
-    folder = ext4.folder / "photos"
+    folder = disk.folder / "photos"
     (folder / "2019").mkdir(parents=True)
     for name in ("2019/a.jpg", "2019/b.jpg", SCRIPT):
         (folder / name).write_bytes(bytes((7 * index + len(name)) % 251 for index in range(1 << 12)) * 800)
     with open(bytes(folder) + b"/" + BROKEN, "wb") as file:
         file.write(bytes(range(256)) * 64)
     let_age(folder / SCRIPT)
-    copy = back_up(folder, tmp_path / "<b>copy")
+    copy = back_up(folder, backups / "<b>copy")
     toml = (
         f'[[root]]\npath = "{folder}"\npolicy = "archive"\n'
         f'[[copy]]\nname = "nightly"\nof = "{folder}"\nurl = "{copy}"\n'
@@ -53,6 +53,28 @@ def watched(integrity: Box, ext4: LoopFS, tmp_path: Path) -> Watched:
     integrity.run("scrub", folder, expect=1)
     integrity.run("compare", folder, "--with", "nightly", expect=1)
     return Watched(integrity, folder, toml)
+
+
+@pytest.fixture
+def watched(integrity: Box, ext4: LoopFS, tmp_path: Path) -> Watched:
+    """Give a test a watched folder of its own."""
+    return watch(integrity, ext4, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """Watch a folder that no test changes: those that only look share it, for it takes long to make."""
+    need_root()
+    place = tmp_path_factory.mktemp("lasting")
+    with LoopFS("ext4") as disk:
+        yield watch(Box(place / "integrity-home"), disk, place)
+
+
+@pytest.fixture(scope="session")
+def lasting_page(lasting: Watched) -> Iterator[WebPage]:
+    """Serve the page about it; no service runs."""
+    with WebPage(lasting.box, lasting.toml) as served:
+        yield served
 
 
 @pytest.fixture

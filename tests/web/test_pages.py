@@ -28,9 +28,9 @@ def find_links(text: str) -> set[str]:
     return {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', text)}
 
 
-def test_every_page_answers_and_every_link_leads_somewhere(page: WebPage) -> None:
+def test_every_page_answers_and_every_link_leads_somewhere(lasting_page: WebPage) -> None:
     """From the overview on, each link of each page is followed once."""
-    visitor = page.visitor()
+    visitor = lasting_page.visitor()
     seen: dict[str, int] = {}
     waiting = {"/"}
     while waiting:
@@ -42,48 +42,48 @@ def test_every_page_answers_and_every_link_leads_somewhere(page: WebPage) -> Non
 
     assert {200} == {status for place, status in seen.items() if place != "/browse"}  # it leads on to the only root
     assert set(PLACES) - seen.keys() <= {"/findings?state=all"}
-    assert "bug" not in page.log
+    assert "bug" not in lasting_page.log
 
 
-def test_overview_says_what_is_wrong_and_how_bad_it_is(page: WebPage, watched: Watched) -> None:
+def test_overview_says_what_is_wrong_and_how_bad_it_is(lasting_page: WebPage, lasting: Watched) -> None:
     """With the words of the mails and of ``status``."""
-    text = html.unescape(page.visitor().get("/").text)
+    text = html.unescape(lasting_page.visitor().get("/").text)
 
     assert "Found: 2 damaged files." in text
     assert "2 of 4 files are affected; good copies exist." in text
     assert "The service does not run" in text
-    assert str(watched.folder) in text
+    assert str(lasting.folder) in text
 
 
-def test_finding_shows_blocks_evidence_and_what_to_do(page: WebPage, watched: Watched) -> None:
+def test_finding_shows_blocks_evidence_and_what_to_do(lasting_page: WebPage, lasting: Watched) -> None:
     """The damaged block, what each side says, and the command with the copy that is good."""
-    visitor, findings = page.visitor(), watched.box.findings("findings", expect=1)
+    visitor, findings = lasting_page.visitor(), lasting.box.findings("findings", expect=1)
     number = next(one["id"] for one in findings if one["path"].endswith("b.jpg"))
     text = html.unescape(visitor.get(f"/findings/{number}").text)
 
-    assert f"{watched.box.program} repair {watched.folder}/2019/b.jpg --from nightly" in text
+    assert f"{lasting.box.program} repair {lasting.folder}/2019/b.jpg --from nightly" in text
     assert "block 1 (counted from 0" in text
     assert 1 == len(re.findall(r'<rect class="in-copy" x="12"', text))
     assert 3 == len(re.findall(r'<rect class="intact" x="\d+" y="0" width="11"', text))
-    record = watched.box.get_object("file", "explain", watched.folder / "2019" / "b.jpg")
+    record = lasting.box.get_object("file", "explain", lasting.folder / "2019" / "b.jpg")
     assert record["digests"]["md5"] in text
     assert "copy nightly" in text
-    assert f"{watched.box.program} manual rot" in text
+    assert f"{lasting.box.program} manual rot" in text
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_names_are_text(page: WebPage, place: str) -> None:
+def test_names_are_text(lasting_page: WebPage, place: str) -> None:
     """No name, message or URL of a copy becomes a tag."""
-    text = page.visitor().get(place).text
+    text = lasting_page.visitor().get(place).text
 
     assert "<script>alert" not in text
     assert "<b>copy" not in text
     assert "\x1b" not in text
 
 
-def test_names_of_any_bytes_can_be_looked_at(page: WebPage) -> None:
+def test_names_of_any_bytes_can_be_looked_at(lasting_page: WebPage) -> None:
     """A name is found by its bytes, whatever they are."""
-    visitor = page.visitor()
+    visitor = lasting_page.visitor()
     shown = [visitor.get(f"/browse/1/{quote(name)}") for name in (BROKEN, os.fsencode(SCRIPT))]
 
     assert [200, 200] == [reply.status for reply in shown]
@@ -98,13 +98,13 @@ def test_names_of_any_bytes_can_be_looked_at(page: WebPage) -> None:
      "/runs/99999999999999999999999", "/nothing", "/api/v1/files/etc/passwd", "/static/../app.py",
      "/static/%2e%2e/app.py"],
 )  # fmt: skip
-def test_what_is_not_there_is_not_found(page: WebPage, place: str) -> None:
+def test_what_is_not_there_is_not_found(lasting_page: WebPage, place: str) -> None:
     """A page that says so, with the status that programs understand; no file of the machine is ever opened."""
-    reply = page.visitor().get(place)
+    reply = lasting_page.visitor().get(place)
 
     assert 404 == reply.status
     assert "root:" not in reply.text
-    assert "Traceback" not in page.log
+    assert "Traceback" not in lasting_page.log
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_what_is_not_there_is_not_found(page: WebPage, place: str) -> None:
     ["/findings?before=x", "/findings?kind=nix", "/findings?root=-1", "/runs?job=nix", "/runs?before=9e9",
      "/api/v1/findings?limit=x", "/api/v1/runs?root=99999999999999999999"],
 )  # fmt: skip
-def test_what_can_not_be_understood_is_400(page: WebPage, query: str) -> None:
+def test_what_can_not_be_understood_is_400(lasting_page: WebPage, query: str) -> None:
     """And says which part of it."""
-    reply = page.visitor().get(query)
+    reply = lasting_page.visitor().get(query)
 
     assert 400 == reply.status
     assert "must be" in reply.text
@@ -130,15 +130,15 @@ def ask(watched: Watched, visitor: WebClient, place: str) -> Any:
     return json.loads(visitor.get(f"/api/v1/{place}").text.replace(watched.box.program, "integrity"))
 
 
-def test_objects_are_those_of_the_command_line(page: WebPage, watched: Watched) -> None:
+def test_objects_are_those_of_the_command_line(lasting_page: WebPage, lasting: Watched) -> None:
     """The same fields with the same values."""
-    visitor, box = page.visitor(), watched.box
-    file = watched.folder / "2019" / "b.jpg"
+    visitor, box = lasting_page.visitor(), lasting.box
+    file = lasting.folder / "2019" / "b.jpg"
     status = visitor.get("/api/v1/status").object
 
     found = [plain(one) for one in box.findings("findings", expect=1)]
-    assert found == ask(watched, visitor, "findings")["findings"][::-1]
-    assert plain(box.get_object("file", "explain", file)) == ask(watched, visitor, f"files{quote(str(file))}")
+    assert found == ask(lasting, visitor, "findings")["findings"][::-1]
+    assert plain(box.get_object("file", "explain", file)) == ask(lasting, visitor, f"files{quote(str(file))}")
     assert plain(box.get_object("copy", "status")) == status["copies"][0]
     (root,) = status["roots"]
     assert 1 == root.pop("id")
@@ -159,9 +159,9 @@ def page_through(visitor: WebClient, kind: str) -> list[int]:
         before = f"&before={reply['next_before']}"
 
 
-def test_pages_follow_each_other(page: WebPage) -> None:
+def test_pages_follow_each_other(lasting_page: WebPage) -> None:
     """Each entry is on one page, the newest first."""
-    visitor = page.visitor()
+    visitor = lasting_page.visitor()
 
     for kind in ("findings", "runs"):
         numbers = page_through(visitor, kind)
@@ -169,9 +169,9 @@ def test_pages_follow_each_other(page: WebPage) -> None:
         assert [one["id"] for one in visitor.get(f"/api/v1/{kind}?limit=1000").object[kind]] == numbers
 
 
-def test_description_of_the_interface_names_every_path(page: WebPage) -> None:
+def test_description_of_the_interface_names_every_path(lasting_page: WebPage) -> None:
     """What OpenAPI says is there answers."""
-    visitor = page.visitor()
+    visitor = lasting_page.visitor()
     described = visitor.get("/api/v1/openapi.json").object
 
     assert described["openapi"].startswith("3.")
@@ -180,11 +180,11 @@ def test_description_of_the_interface_names_every_path(page: WebPage) -> None:
         assert visitor.get(f"/api/v1{place}").status in (200, 404)
 
 
-def test_pages_for_programs_ask_for_what_is_described(page: WebPage, watched: Watched) -> None:
+def test_pages_for_programs_ask_for_what_is_described(lasting_page: WebPage, lasting: Watched) -> None:
     """No parameter is secret, and none is without effect; a list has the described names."""
-    site = Site(os.fsencode(page.config), os.fsencode(watched.box.catalog))
+    site = Site(os.fsencode(lasting_page.config), os.fsencode(lasting.box.catalog))
     for path, one in Api(site).find_pages().items():
-        file = f"/api/v1/files{watched.folder}/2019/b.jpg"
+        file = f"/api/v1/files{lasting.folder}/2019/b.jpg"
         request, asked = make_noting_request(file if "files" in path else path, {"finding_id": 1})
         answer = one.answer(request)
 

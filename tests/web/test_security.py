@@ -96,13 +96,13 @@ def test_guesses_take_no_thread_that_makes_pages(tmp_path: Path) -> None:
     assert [0] == anyio.run(guess)
 
 
-@pytest.mark.parametrize("place", ["/findings/", "/runs/", "/browse/", "/api/v1/findings/"])
-def test_numbers_of_any_length_are_no_bug(page: WebPage, place: str) -> None:
+def test_numbers_of_any_length_are_no_bug(page: WebPage) -> None:
     """There is no such page, and the log does not grow by what was asked for."""
     visitor = page.visitor()
 
-    for length in (18, 19, 25, 5000):
-        assert 404 == visitor.get(place + "9" * length).status, length
+    for place in ("/findings/", "/runs/", "/browse/", "/api/v1/findings/"):
+        for length in (18, 19, 25, 5000):
+            assert 404 == visitor.get(place + "9" * length).status, (place, length)
     assert "bug" not in page.log
 
 
@@ -132,13 +132,13 @@ def test_forms_need_the_token_of_their_session(page: WebPage) -> None:
     assert 200 == visitor.get("/").status
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8431", "127.0.0.1.evil.example", "", "[::1", "a" * 300])
-def test_other_names_are_refused(page: WebPage, host: str) -> None:
+def test_other_names_are_refused(page: WebPage) -> None:
     """A name that an attacker lets point here (DNS rebinding) gets nothing, not even the log-in."""
     visitor = page.visitor()
 
-    for place in ("/", "/login", "/healthz", "/api/v1/status", "/static/style.css"):
-        assert visitor.get(place, Host=host).status in (400, 421)
+    for host in ("evil.example", "evil.example:8431", "127.0.0.1.evil.example", "", "[::1", "a" * 300):
+        for place in ("/", "/login", "/healthz", "/api/v1/status", "/static/style.css"):
+            assert visitor.get(place, Host=host).status in (400, 421), (host, place)
     assert 200 == visitor.get("/", Host=f"LOCALHOST:{page.port}").status
 
 
