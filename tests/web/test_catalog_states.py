@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from integrity.catalog import schema
 from integrity.catalog.connection import Catalog
+from integrity.catalog.locking import is_being_upgraded
 from integrity.errors import CatalogLocked
 from integrity.web.query import patient
 from support.catalogs import take_back
@@ -84,7 +85,11 @@ def test_catalog_in_the_middle_of_an_upgrade(integrity: Box, appears: str) -> No
         visitor = page.visitor()
         assert "of another version" in visitor.get("/").text
         upgrading = subprocess.Popen(make_command("catalog", "upgrade"), env=integrity.environment)
-        wait_until(lambda: any(integrity.home.glob(appears)) or upgrading.poll() is not None, "the upgrade")
+        wait_until(
+            lambda: (any(integrity.home.glob(appears)) and is_being_upgraded(bytes(integrity.catalog)))
+            or upgrading.poll() is not None,
+            "the upgrade",
+        )
         upgrading.send_signal(signal.SIGSTOP)
         replies = [visitor.get(place) for place in PLACES]
         told = visitor.get("/api/v1/findings").object["error"]
