@@ -86,8 +86,10 @@ def test_catalog_in_the_middle_of_an_upgrade(integrity: Box, appears: str) -> No
         assert "of another version" in visitor.get("/").text
         upgrading = subprocess.Popen(make_command("catalog", "upgrade"), env=integrity.environment)
         wait_until(
-            lambda: (any(integrity.home.glob(appears)) and is_being_upgraded(bytes(integrity.catalog)))
-            or upgrading.poll() is not None,
+            lambda: (
+                (any(integrity.home.glob(appears)) and is_being_upgraded(bytes(integrity.catalog)))
+                or upgrading.poll() is not None
+            ),
             "the upgrade",
         )
         upgrading.send_signal(signal.SIGSTOP)
