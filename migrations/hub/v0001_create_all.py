@@ -19,8 +19,8 @@ def _id() -> sa.Column[Any]:
     return sa.Column("id", _INTEGER, sa.Identity(), primary_key=True)
 
 
-def _int(name: str, *args: Any, null: bool = False, **options: Any) -> sa.Column[Any]:
-    return sa.Column(name, _INTEGER, *args, nullable=null, **options)
+def _int(name: str, *args: Any, null: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, _INTEGER, *args, nullable=null)
 
 
 def _small(name: str, **options: Any) -> sa.Column[Any]:
@@ -91,8 +91,6 @@ def _create_sets() -> None:
         _id(),
         _text("name"),
         _int("created_at"),
-        _int("changes", server_default="0"),
-        _int("voted_changes", server_default="0"),
         _int("changed_at", null=True),
         _int("voted_at", null=True),
         _int("vote_ms", null=True),

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic.command import upgrade
 
 from integrity.errors import HubDatabaseAway, HubDatabaseError
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, read_revision
-from integrity.hub.migrate import migrate
+from integrity.hub.due_votes import find_changed_sets
+from integrity.hub.migrate import _configure, migrate
 from support.postgres import PostgresServer
 
 
@@ -37,6 +39,11 @@ def test_migrations_make_the_schema_in_postgresql(postgres: PostgresServer) -> N
     assert any("CREATE UNIQUE INDEX finding_unresolved" in statement for statement in migrated)
 
 
+def split_definition(sql: str) -> list[str]:
+    """Return the columns and constraints of a table; SQLite writes added columns behind the constraints."""
+    return sorted(part.strip(" ()") for part in " ".join(sql.split()).split(","))
+
+
 def test_migrations_make_the_schema_in_sqlite(tmp_path: Path) -> None:
     """The tables that migrations make in SQLite are those that the program defines."""
     dumps = []
@@ -49,11 +56,26 @@ def test_migrations_make_the_schema_in_sqlite(tmp_path: Path) -> None:
                 "SELECT name, sql FROM sqlite_master WHERE name NOT IN ('alembic_version', 'sqlite_stat1')"
                 " ORDER BY name"
             )
-            dumps.append([(name, " ".join(sql.split())) for name, sql in rows if sql is not None])
+            dumps.append([(name, split_definition(sql)) for name, sql in rows if sql is not None])
         db.close()
     migrated, defined = dumps
 
     assert defined == migrated
+
+
+def test_sets_of_an_older_version_vote_once_more(empty_url: str) -> None:
+    """It did not count their changes, so whether the last vote saw them all is not known."""
+    database = open_empty(empty_url)
+    with database.transaction() as c:
+        upgrade(_configure(c), "0002")
+        for name, changed_at in (("reported", 5), ("new", None)):
+            values = {"name": name, "created_at": 1, "changed_at": changed_at}
+            c.execute(sa.insert(schema.replica_set).values(**values))
+    assert "0002" == migrate(database)
+
+    with database.read() as c:
+        assert [1] == find_changed_sets(c)
+    database.close()
 
 
 def test_migrating_twice_changes_nothing(empty_url: str) -> None:

@@ -106,9 +106,7 @@ def test_queued_vote_is_run(hub_database: HubDatabase, votes: Votes) -> None:
 
 
 def test_rolled_back_vote_is_not_run(hub_database: HubDatabase, votes: Votes) -> None:
-    """On PostgreSQL a vote goes with the transaction that queued it."""
-    if not hub_database.is_postgres:
-        pytest.skip("in memory a vote too many is harmless")
+    """A vote goes with the transaction that queued it."""
     work, lost, kept = (
         make_work(hub_database, votes),
         add_set(hub_database, "a", is_changed=False),
@@ -143,8 +141,7 @@ def test_many_requests_for_a_vote_are_few_votes(hub_database: HubDatabase, votes
         wait_until(lambda: len(votes.ended) >= 2, "the second vote")
 
     assert 1 == began
-    if hub_database.is_postgres:
-        assert 2 == len(votes.ended)
+    assert len(votes.ended) <= 3  # the second vote is missing until it is recorded: a full minute may queue it again
 
 
 def test_vote_that_lost_its_database_is_missing_and_no_failure(hub_database: HubDatabase, votes: Votes) -> None:
@@ -190,12 +187,11 @@ def test_change_that_a_running_vote_does_not_see_is_missing(hub_database: HubDat
     for is_vote_first in (False, True):
         with hub_database.read() as c:
             result = vote(c, set_id)
-        steps: list[Callable[[], object]] = [
-            lambda: queue(hub_database, work, set_id),
-            lambda result=result: record(hub_database, set_id, result),  # type: ignore[misc]
-        ]
-        for step in reversed(steps) if is_vote_first else steps:
-            step()
+        if is_vote_first:
+            record(hub_database, set_id, result)
+        queue(hub_database, work, set_id)
+        if not is_vote_first:
+            record(hub_database, set_id, result)
         with hub_database.read() as c:
             assert [set_id] == find_changed_sets(c)
 

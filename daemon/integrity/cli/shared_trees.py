@@ -57,15 +57,20 @@ def lead_to_hub(session: Session, places: Sequence[bytes]) -> None:
     Raises:
         ConfigError: one of the places, of which the command was to tell, lies in such a tree.
     """
+    shared = session.config.shared_roots
+    if not shared:
+        return
+    from integrity.jobs.targets import find_shared_root
+
     page = f"{session.config.hub.url.rstrip('/')}/trees"
     for place in places:
-        root = _find_shared_root(session, [place])
+        root = find_shared_root(session.config, place)
         if root is not None:
             raise ConfigError(
                 f"{show_path(place)}: lies in the shared tree {root.shared}, whose state and findings are on the hub:"
                 f" {page}; about one file: {program.command('explain FILE')}"
             )
-    for root in session.config.shared_roots:
+    for root in shared:
         session.output.say(
             f"{show_path(root.path)}: the shared tree {root.shared}; its state and findings are on the hub: {page}"
         )

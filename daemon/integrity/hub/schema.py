@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()
@@ -100,9 +100,7 @@ replica_set = sa.Table(
     column_id("number of the set"),
     column_text("name", "[[root]] replica_set of its members"),
     column_int("created_at", "when a box first reported it"),
-    column_int("changes", "how often what a vote depends on changed", server_default="0"),
-    column_int("voted_changes", "how many of these its last completed vote saw", server_default="0"),
-    column_int("changed_at", "when it changed last; null: never", null=True),
+    column_int("changed_at", "when what a vote depends on changed last; null: never", null=True),
     column_int("voted_at", "when its last completed vote began; null: none yet", null=True),
     column_int("vote_ms", "how long that took", null=True),
     sa.Column(
@@ -112,6 +110,8 @@ replica_set = sa.Table(
         server_default="0",
         comment="1: vote again, files were left open until a box reports again",
     ),
+    column_int("changes", "how often what a vote depends on changed; see due_votes.py", server_default="0"),
+    column_int("voted_changes", "how many of these its last completed vote saw", server_default="0"),
     sa.UniqueConstraint("name"),
 )
 

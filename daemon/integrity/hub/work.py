@@ -214,8 +214,9 @@ class HubWork:
         deferrer = procrastinate.tasks.configure_task(
             name=name, job_manager=self._manager, task_kwargs=values, **options
         )
+        # What waits already may begin before this transaction ends, and not see it: then the set stays missing (W2).
         with suppress(exceptions.AlreadyEnqueued), c.begin_nested():
-            deferrer.defer()  # what waits already has not begun, so it will see what this transaction wrote
+            deferrer.defer()
 
     def _defer_in_memory(self, name: str, lock: str, values: dict[str, int]) -> None:
         """Queue a job in the loop's thread."""

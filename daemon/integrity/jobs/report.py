@@ -81,7 +81,7 @@ class Compared:
         can_read: the copy has data, so --read can compare it.
         extra: files that only the copy has.
         differing: files whose copy equals neither the current nor a former record.
-        differing_too: those of them whose file is not intact here either.
+        damaged_on_both_sides: those of them whose file is not intact here either.
         stale: files whose copy is an older version.
         shared: files whose copies share data on the disk with them.
         renamed: files that the copy has under another name.
@@ -102,7 +102,7 @@ class Compared:
     can_read: bool = True
     extra: int = 0
     differing: int = 0
-    differing_too: int = 0
+    damaged_on_both_sides: int = 0
     stale: int = 0
     shared: int = 0
     renamed: int = 0

@@ -298,6 +298,7 @@ def _run_all(
 
 
 def _refuse_shared(config: Config, paths: Sequence[bytes]) -> None:
+    """Refuse a path in a shared tree: its records are in the catalogs of its shards."""
     for path in paths:
         root = find_shared_root(config, os.path.realpath(path))
         if root is not None:

@@ -66,7 +66,7 @@ def _describe_state(story: FileStory) -> str:
         return "UNKNOWN: the catalog's record of this file is damaged; do not rely on anything below"
     damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
     if damaged_at:
-        intact = sum(copy.state is not None and copy.state.vote is CopyVote.SAME for copy in story.copies)
+        intact = sum(copy.state is not None and copy.state.vote in _INTACT for copy in story.copies)
         known = f"copies known to be intact: {intact} of {len(story.copies)}" if story.copies else "no copy is known"
         return f"NOT INTACT, last found so {local_time(max(damaged_at))}; {known}"
     if record.verified_at is None:
@@ -93,6 +93,9 @@ VOTES = {
     CopyVote.UNREADABLE: "unreadable",
     CopyVote.NOT_COMPARABLE: "not comparable",
 }
+
+
+_INTACT = (CopyVote.SAME, CopyVote.RENAMED)
 
 
 def describe_copy_state(state: CopyState | None) -> str:

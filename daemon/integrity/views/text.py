@@ -221,7 +221,8 @@ def _describe_here(compared: Compared) -> Iterator[str]:
 
 
 def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
-    too = f" ({compared.differing_too:,} of them not intact here either)" if compared.differing_too else ""
+    both = compared.damaged_on_both_sides
+    too = f" ({both:,} of them not intact here either)" if both else ""
     named = (
         (counts.verified - compared.renamed, "the same"),
         (compared.renamed, "the same under another name"),

@@ -222,7 +222,8 @@ class CopyArbiter:
             answer = CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.RECORD_CONTRADICTS)
             disagreement = disagreement._replace(answer=answer)
         judgement = judgement or Judgement(Verdict.INTACT)
-        if record.id in others and find_stand(judgement) is FileState.GOOD:
+        stand = find_stand(judgement)
+        if record.id in others and stand is FileState.GOOD:
             disagreement = _as_before_rename(disagreement, others[record.id])
         arbitration = arbitrate(
             judgement,
@@ -240,8 +241,8 @@ class CopyArbiter:
             self._evidence.add_copies(disagreement.answer.level)
         if arbitration.outcome is ArbitrationOutcome.REPAIRABLE and not self._has_bytes:
             arbitration = replace(arbitration, words="", command=None)  # the copy has no bytes to repair from
-        self._count(arbitration.outcome, find_stand(judgement))
-        self._record(connection, disagreement, recheck, find_stand(judgement), arbitration)
+        self._count(arbitration.outcome, stand)
+        self._record(connection, disagreement, recheck, stand, arbitration)
         return disagreement
 
     def _may_be_behind(
@@ -309,7 +310,7 @@ class CopyArbiter:
 
     def _count(self, outcome: ArbitrationOutcome, stand: FileState) -> None:
         self._compared.differing += outcome in _DIFFERING
-        self._compared.differing_too += outcome in _DIFFERING and stand in _NOT_INTACT
+        self._compared.damaged_on_both_sides += outcome in _DIFFERING and stand in _NOT_INTACT
         self._compared.stale += outcome is ArbitrationOutcome.COPY_STALE
         self._compared.renamed += outcome is ArbitrationOutcome.RENAMED
         self._compared.repairable += outcome is ArbitrationOutcome.REPAIRABLE and self._has_bytes
