@@ -1,0 +1,63 @@
+"""Two times are the same if one is what a file system or a tool keeps of the other."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrity.same_time import GRAINS_NS, find_grain, is_same_time
+
+S = 10**9
+FULL = 1_577_872_801_123_456_789  # 2020-01-01 10:00:01.123456789
+times = st.integers(min_value=0, max_value=2**62)
+
+
+@pytest.mark.parametrize("grain", [*GRAINS_NS, 1])
+def test_time_that_was_cut_or_rounded_up(grain: int) -> None:
+    """Cut or rounded up to any grain, a time stays the same."""
+    cut = FULL // grain * grain
+    assert is_same_time(FULL, cut)
+    assert is_same_time(cut + (grain if grain > 1 else 0), FULL)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (FULL, FULL + S),  # both to the nanosecond, a second apart
+        (FULL, FULL + 5_000),  # two writes after each other
+        (FULL // S * S, FULL // S * S + 3 * S),  # whole seconds
+        (FULL // S * S, FULL + S),  # the second before
+        (FULL, FULL + 3_600 * S),
+    ],
+)
+def test_times_of_two_writes(one: int, other: int) -> None:
+    """What no grain explains was written twice."""
+    assert not is_same_time(one, other)
+
+
+def test_time_that_went_through_a_double() -> None:
+    """Python's tarfile and JavaScript keep times as floating point."""
+    assert is_same_time(FULL, int(FULL / S * S))
+
+
+def test_odd_second_on_fat() -> None:
+    """FAT keeps even seconds, cut by Linux and rounded up by Windows."""
+    odd = 1_577_872_801 * S
+    assert is_same_time(odd, odd - S)
+    assert is_same_time(odd, odd + S)
+    assert not is_same_time(odd, odd + 3 * S)
+
+
+@given(times, times)
+def test_order_does_not_matter(one: int, other: int) -> None:
+    """I1"""
+    assert is_same_time(one, other) == is_same_time(other, one)
+    assert is_same_time(one, one)
+
+
+@given(times, times)
+def test_equal_grains(one: int, other: int) -> None:
+    """I2"""
+    if find_grain(one) == find_grain(other) and abs(one - other) >= 1_000:
+        assert not is_same_time(one, other)
