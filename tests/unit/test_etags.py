@@ -39,6 +39,7 @@ def of_parts(*sizes: int, parts: int) -> Published:
     return Published(Kind.MD5_OF_PARTS, bytes(16), sizes, parts)
 
 
+@pytest.mark.parametrize("spelling", ['"{}"', "{}", 'W/"{}"'])
 def test_known_etag() -> None:
     """Two parts of five and one MiB of zeros, as the aws program had them."""
     parts = [expect_md5(bytes(5 * MIB)), expect_md5(bytes(MIB))]
@@ -159,7 +160,9 @@ def test_less_usual_sizes_of_parts_are_guessed_where_few_fit(part_bytes: int) ->
         (DIGITS + "-0", 5, None),
         (DIGITS + "-", 5, None),
         (DIGITS + "\n", 5, None),
-        (DIGITS.upper(), 5, None),
+        (f'"{DIGITS}x"', 5, None),
+        ("W/", 5, None),
+        ('"', 5, None),
         (DIGITS[1:], 5, None),
         ("", 5, None),
     ],

@@ -142,6 +142,8 @@ class TreeCopy(BaseCopy):
         excludes: folders that are not walked: those of the root, so that snapshots beside the copy cost nothing.
     """
 
+    keeps_times = True
+
     def __init__(self, path: bytes, *, excludes: Excludes = _NOTHING) -> None:
         super().__init__(os.fsdecode(path), show_path(path))
         self._path = path

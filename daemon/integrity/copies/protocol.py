@@ -102,14 +102,16 @@ class CopyEntry(NamedTuple):
     Attributes:
         path: relative to the copy, the bytes that stand there, without ``..``, never absolute.
         size_bytes: None where the listing does not contain it.
-        mtime_ns: None where the listing does not contain it, or contains only the time of the upload.
+        mtime_ns: the time that the listing shows, which ``Copy.keeps_times`` interprets; None where it shows none.
         published: the digests that the copy states.
+        encryption: how the store says that it encrypts the file, in its own words; empty where it does not say.
     """
 
     path: bytes
     size_bytes: int | None
     mtime_ns: int | None
     published: tuple[Published, ...] = ()
+    encryption: str = ""
 
 
 class Trouble(NamedTuple):
@@ -199,6 +201,8 @@ class Copy(Protocol):
         url: its URL as it was given, which opens the same copy again; options that may be secrets are left out.
         has_bytes: whether ``open`` returns files; a manifest has digests only.
         has_details: whether ``look_closer`` states more of a file than ``list``.
+        keeps_times: whether the times of entries are those that the files had where they were copied from; otherwise
+            they are times of upload, or there are none; known after entering.
         remote_kinds: digests that the other side computes without sending the bytes; known after entering.
         folder: the folder on this machine that the copy is, to be read past the page cache; None for all other copies;
             known after entering.
@@ -223,6 +227,10 @@ class Copy(Protocol):
     @property
     def has_details(self) -> bool:
         """Return whether a file's listing is worth a second question."""
+
+    @property
+    def keeps_times(self) -> bool:
+        """Return whether files have the times in it that they were copied with."""
 
     @property
     def folder(self) -> LocalFolder | None:
@@ -281,7 +289,7 @@ class Copy(Protocol):
 
     def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
         """
-        Ask for everything that is stated of one file, before it is reported as different.
+        Ask for everything that is stated of one file, its time included, before it is reported as different.
 
         Args:
             path: of a file that ``list`` has named.
