@@ -152,7 +152,7 @@ class CopySuite:
                         assert Published(published.kind, _HASHES[published.kind](data)) == published
 
     def test_times_are_those_of_the_files_or_of_the_upload(self, make: MakeCopy, tree: Path) -> None:
-        """A copy that keeps times lists those of the files, perhaps in whole seconds; others list those of the upload."""
+        """Times that are kept are those of the files, perhaps in whole seconds; others are those of the upload."""
         for number, path in enumerate(PLANTED):
             os.utime(bytes(tree) + b"/" + path, ns=(0, (1_000_000_000 + number) * 1_000_000_000 + 123_456_789))
         began_ns = time.time_ns()

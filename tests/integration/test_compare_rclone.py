@@ -132,7 +132,7 @@ def test_encrypted_remote_is_compared_by_its_bytes_only(pair: Pair) -> None:
 
 
 def test_store_behind_rclone_publishes_its_digests(pair: Pair, moto: S3Box) -> None:
-    """What the store keeps comes with the listing, and nothing is downloaded."""
+    """What the store keeps comes with the listing; only what differs by it is downloaded."""
     bucket = moto.make_bucket()
     pair.add_remote(
         "store",
@@ -149,9 +149,8 @@ def test_store_behind_rclone_publishes_its_digests(pair: Pair, moto: S3Box) -> N
     done = pair.compare(f"store:{bucket}/backup", expect=1)
 
     assert {"7.txt": "copy_differs"} == kinds_by_name(done)
-    assert (20, 0) == (done.summary["files_published"], done.summary["files_read"])
-    assert [] == moto.find_reads(bucket)
-    assert "HEAD" not in {method for method, key in moto.find_questions(bucket) if key.startswith("backup/d")}
+    assert (19, 1) == (done.summary["files_published"], done.summary["files_read"])
+    assert {"backup/d0/7.txt"} == {key for method, key in moto.find_questions(bucket) if key.startswith("backup/d")}
 
 
 def make_witness(pair: Pair) -> Path:

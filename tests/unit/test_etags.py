@@ -40,6 +40,14 @@ def of_parts(*sizes: int, parts: int) -> Published:
 
 
 @pytest.mark.parametrize("spelling", ['"{}"', "{}", 'W/"{}"'])
+@pytest.mark.parametrize("digits", [DIGITS, DIGITS.upper()])
+def test_etag_is_read_in_every_spelling(spelling: str, digits: str) -> None:
+    """In capitals, weak, or without quotation marks, an ETag says the same."""
+    assert Published(Kind.MD5, bytes.fromhex(DIGITS)) == read_etag(spelling.format(digits), 5, "bucket")
+    in_parts = Published(Kind.MD5_OF_PARTS, bytes.fromhex(DIGITS), (), 3)
+    assert in_parts == read_etag(spelling.format(f"{digits}-3"), 500, "bucket")
+
+
 def test_known_etag() -> None:
     """Two parts of five and one MiB of zeros, as the aws program had them."""
     parts = [expect_md5(bytes(5 * MIB)), expect_md5(bytes(MIB))]

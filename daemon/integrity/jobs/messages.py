@@ -23,6 +23,7 @@ from integrity.verdict import ArbitrationOutcome, FileState, Judgement, Level, V
 
 if TYPE_CHECKING:
     from integrity.catalog.runs import Interruption
+    from integrity.copies.protocol import Kind
     from integrity.errors import ReadError
 
 _REASONS_SHOWN = 3
@@ -368,12 +369,37 @@ def unreachable(reason: str, compared: int) -> str:
 
 
 NOTHING_STATED = "the copy stores no usable checksum for this file; add --read to compare its data"
+STRANGE_CHECKSUM = "the checksums that this store keeps are not those of the data; add --read to compare the data"
 FILE_DIFFERS = "the file is not the recorded content, so the checksum that its copy should store can't be computed"
 
 
 def file_not_read(reason: str) -> str:
     """Report a file that could not be read for the kind of checksum that its copy stores."""
     return f"the kind of checksum that the copy stores is not recorded, and the file could not be read for it: {reason}"
+
+
+def accused_not_read(reason: str) -> str:
+    """Report a file of which the copy states another checksum, and which could not be read."""
+    return f"the checksum that the copy stores is not the recorded one, and the data can't be read: {reason}"
+
+
+def sort_of_objects(folder: bytes, encryption: str, kinds: Sequence[Kind]) -> str:
+    """Name objects of one folder, encryption and kinds of checksum."""
+    place = f"{show_path(folder)}/" if folder else "the top folder"
+    return f"{', '.join([*kinds, *([f'encryption {encryption}'] if encryption else [])])} in {place}"
+
+
+def strange_checksums(sorts: Sequence[str], right: int, left: int) -> str:
+    """Report stored checksums that differ from those of intact data, and how many files were left unread for that."""
+    more = f"; and {len(sorts) - _REASONS_SHOWN:,} more" if len(sorts) > _REASONS_SHOWN else ""
+    shown = f"{'; '.join(sorts[:_REASONS_SHOWN])}{more}"
+    if not left:
+        files = "1 file" if right == 1 else f"{right:,} files"
+        return f"the store keeps other checksums for {files} whose data was read back and is as recorded ({shown})"
+    return (
+        f"the checksums that this store keeps are not those of the data ({shown}): {right:,} files were read back and"
+        f" are as recorded, {left:,} were not read and are not verified; add --read to compare the data"
+    )
 
 
 CAME_MEANWHILE = "it appeared while the copy was being listed; compare again"

@@ -44,6 +44,7 @@ class CopyAnswer(NamedTuple):
         wants_read: the answer is open, but reading the copy's bytes would decide it.
         found_as: path in the root of the file's content under another name in the copy.
         content_of: path in the root of the file whose content the copy has under this name.
+        is_store_contradicted: the store's own checksum is the recorded one, its bytes are not.
     """
 
     vote: CopyVote
@@ -57,6 +58,7 @@ class CopyAnswer(NamedTuple):
     wants_read: bool = False
     found_as: bytes | None = None
     content_of: bytes | None = None
+    is_store_contradicted: bool = False
 
 
 Take = Callable[[CompareRow, CopyAnswer | None], None]

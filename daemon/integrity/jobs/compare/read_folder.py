@@ -199,7 +199,7 @@ class TreeReading:
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
                 checkpoints.drop_reading(connection, self._copy_id, record.id)
-        self._evidence.read_back.take_reading(row, done.reading, found)
+        self._take(row, self._evidence.read_back.judge(row, done.reading, found))
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
         """Return whether the file that was read is the recorded file itself, not a copy."""

@@ -1,0 +1,215 @@
+"""Stores that accuse good files: their checksums are not those of the data, so accused files are read back first."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from support import AnyPath
+from support.cli import Box, Completed
+from support.comparing import check_sum, counts, said
+from support.machine import need_programs
+from support.results import tallies
+from support.s3box import CLIENT_ENV
+from support.strangestore import Stated, StrangeStore
+
+NOT_OF_THE_DATA = "checksums that this store keeps are not those of the data"
+OF_INTACT_FILES = "the store keeps other checksums for"
+_DAMAGE = ("copy_differs", "copy_conflict")
+
+
+def make_data(name: str) -> bytes:
+    """Return the content of a file of a root."""
+    return name.encode() * 100
+
+
+def make_strange_etag(name: str) -> str:
+    """Return 32 digits that say nothing of the content."""
+    return hashlib.md5(b"inode of " + name.encode()).hexdigest()
+
+
+class Pair:
+    """
+    A root, and a strange store that it was uploaded to.
+
+    Attributes:
+        objects: by name in the root; change them before comparing.
+        remote: ask the store by rclone.
+    """
+
+    def __init__(self, integrity: Box, root: Path) -> None:
+        self.integrity, self.root = integrity, root
+        self.objects: dict[str, Stated] = {}
+        self.by_rclone = False
+
+    def add(
+        self, name: str, *, etag: str | None = None, stored: bytes | None = None, encryption: str | None = None
+    ) -> None:
+        """Add a file; its object has a strange ETag unless told otherwise, and the file's content."""
+        data = make_data(name)
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        headers = {} if encryption is None else {"x-amz-server-side-encryption": encryption}
+        stored = data if stored is None else stored
+        self.objects[name] = Stated(len(stored), etag or make_strange_etag(name), headers, stored)
+
+    def add_many(self, folder: str, number: int, *, encryption: str | None = None) -> list[str]:
+        """Add files of a folder; return their names in order of recording, which is that of a first comparison."""
+        names = [f"{folder}/{each:03}" for each in range(number)]
+        for name in names:
+            self.add(name, encryption=encryption)
+        return names
+
+    def damage(self, name: str, *, etag: str | None = None) -> None:
+        """Flip a bit of an object."""
+        data = bytearray(make_data(name))
+        data[50] ^= 1
+        old = self.objects[name]
+        self.objects[name] = Stated(len(data), etag or old.etag, old.headers, bytes(data))
+
+    def compare(self, *options: AnyPath, expect: int) -> tuple[Completed, set[str]]:
+        """Record the root, compare, and return also the names of objects whose bytes were read."""
+        self.integrity.run("scan", self.root)
+        with StrangeStore({f"backup/{name}": one for name, one in self.objects.items()}) as store:
+            env = dict(CLIENT_ENV)
+            where = ["s3://bucket/backup", "--endpoint", store.endpoint]
+            if self.by_rclone:
+                env |= {
+                    "RCLONE_S3_ENDPOINT": store.endpoint,
+                    "RCLONE_S3_PROVIDER": "Minio",
+                    "RCLONE_S3_ENV_AUTH": "true",
+                }
+                where = ["rclone::s3:bucket/backup"]
+            command = ["--json", "compare", self.root, "--with", *where, *options]
+            done = self.integrity.run(*command, env=env, expect=expect)
+        check_sum(done)
+        return done, {key.removeprefix("backup/") for key in store.read}
+
+
+@pytest.fixture
+def pair(integrity: Box, tmp_path: Path) -> Pair:
+    """Make an empty root, and an empty store."""
+    (tmp_path / "root").mkdir()
+    return Pair(integrity, tmp_path / "root")
+
+
+def warnings(done: Completed, words: str) -> list[str]:
+    """Return the warnings of a run that have these words."""
+    return [str(note["message"]) for note in done.of_type("note") if words in str(note["message"])]
+
+
+@pytest.mark.parametrize("by_rclone", [False, True])
+def test_few_accused_files_are_verified_by_reading(pair: Pair, by_rclone: bool) -> None:
+    """Fewer than twenty files whose data is right are verified, and that their checksums are not is said once."""
+    if by_rclone:
+        need_programs("rclone")
+    pair.by_rclone = by_rclone
+    names = pair.add_many("photos", 5)
+    done, read = pair.compare(expect=0)
+
+    assert {"verified": 5} == counts(done)
+    assert set(names) == read
+    assert (5, 0) == (done.summary["files_read"], done.summary["files_published"])
+    (warning,) = warnings(done, OF_INTACT_FILES)
+    assert "5 files" in warning
+
+
+def test_sort_of_which_twenty_are_right_is_not_comparable(pair: Pair) -> None:
+    """After twenty good files of each folder the rest is left unread, counted, and told once; nothing is damaged."""
+    photos, music = pair.add_many("photos", 30), pair.add_many("music", 25)
+    done, read = pair.compare(expect=3)
+
+    assert {"verified": 40, "skipped": 15, "not_comparable": 15} == counts(done)
+    assert (20, 20) == (len(read & set(photos)), len(read & set(music)))
+    assert ["copy_not_comparable"] == [finding["kind"] for finding in done.findings]
+    assert "15 files could not be compared" in str(done.findings[0]["message"])
+    (warning,) = warnings(done, "40 files were read back")
+    assert NOT_OF_THE_DATA in warning
+    assert "15 were not read" in warning
+    assert "--read" in warning
+    whole, read = pair.compare("--read", expect=0)
+    assert {"verified": 55} == counts(whole)
+    assert 55 == len(read)
+
+
+def test_damage_among_strange_checksums_is_found(pair: Pair) -> None:
+    """One file among the first that is damaged keeps its sort under suspicion: all are read, and only it is damaged."""
+    names = pair.add_many("photos", 60)
+    pair.damage(names[7])
+    done, read = pair.compare(expect=1)
+
+    assert {names[7]} == set.union(*said(done, pair.root).values())
+    assert {"verified": 59, "damaged": 1} == tallies(done)
+    assert set(names) == read
+
+
+def test_damage_behind_the_first_twenty_is_never_called_good(pair: Pair) -> None:
+    """It is one of those that are not comparable; reading finds it."""
+    names = pair.add_many("photos", 40)
+    pair.damage(names[39])
+    done, read = pair.compare(expect=3)
+    assert names[39] not in read
+    assert {"verified": 20, "skipped": 20} == tallies(done)
+
+    done, read = pair.compare("--read", expect=1)
+    assert {names[39]} == set.union(*said(done, pair.root).values()) - {""}
+
+
+def test_sorts_do_not_speak_for_each_other(pair: Pair) -> None:
+    """What is strange in one folder or encryption hides nothing in another."""
+    strange = pair.add_many("photos", 25) + pair.add_many("mixed", 25, encryption="AES256")
+    truthful = ["music/song", "mixed/plain", "at the top"]
+    for name in truthful:
+        pair.add(name)
+        pair.damage(name)
+        pair.damage(name, etag=hashlib.md5(pair.objects[name].data or b"").hexdigest())
+    done, read = pair.compare(expect=1)
+
+    assert set(truthful) == set.union(*(names for kind, names in said(done, pair.root).items() if kind in _DAMAGE))
+    assert {"damaged": 3, "verified": 40, "skipped": 10} == tallies(done)
+    assert 40 == len(read & set(strange))
+
+
+@pytest.mark.parametrize("spelling", ['"{}"', "{}", 'W/"{}"'])
+def test_md5_in_every_spelling_is_compared(pair: Pair, spelling: str) -> None:
+    """ETags in capitals, weak, or without quotation marks decide without any download; damage shows by them."""
+    for number in range(5):
+        pair.add(f"{number}", etag=spelling.format(hashlib.md5(make_data(f"{number}")).hexdigest().upper()))
+    done, read = pair.compare(expect=0)
+    assert ({"verified": 5}, set()) == (counts(done), read)
+
+    pair.damage("3")
+    pair.damage("3", etag=spelling.format(hashlib.md5(pair.objects["3"].data or b"").hexdigest().upper()))
+    done, read = pair.compare(expect=1)
+    assert {"3"} == set.union(*said(done, pair.root).values()) == read
+
+
+def test_accused_file_that_cannot_be_read_is_not_damaged(pair: Pair) -> None:
+    """What the store refuses to give is unreadable, and that its checksum differs is said."""
+    pair.add("refused")
+    pair.objects["refused"] = pair.objects["refused"].__class__(700, make_strange_etag("refused"))
+    done, _ = pair.compare(expect=3)
+
+    assert {"copy_unreadable": {"refused"}} == said(done, pair.root)
+    assert "not the recorded one, and the data can't be read" in str(done.findings[0]["message"])
+
+
+def test_limit_of_a_run_ends_reading_of_accused_files(pair: Pair) -> None:
+    """A run that may read only so much leaves the other accused files for the next one."""
+    names = pair.add_many("photos", 15)
+    size = len(make_data(names[0]))
+    done, read = pair.compare("--byte-limit", str(3 * size), expect=0)
+
+    assert 3 == len(read)
+    assert {"verified": 3, "not_due": 12} == tallies(done)
+
+
+def test_size_that_differs_needs_no_reading(pair: Pair) -> None:
+    """A cut-off object differs by its size, whatever its checksum says."""
+    pair.add("cut", stored=make_data("cut")[:100])
+    done, read = pair.compare(expect=1)
+
+    assert ({"cut"}, set()) == (set.union(*said(done, pair.root).values()), read)
