@@ -7,9 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from integrity.catalog.copies import ensure_copy
+from integrity.catalog.copy_listing import order_files, page_files
+from integrity.copies.opening import open_copy
+from integrity.jobs.compare.copy_answer import CopyAnswer
+from integrity.jobs.compare.evidence import CopyEvidence
+from integrity.jobs.compare.listing import CopyListing
+from integrity.jobs.context import RootRun, RunLimit
+from integrity.jobs.options import CompareOptions, ScanOptions
+from integrity.jobs.report import Compared
+from integrity.jobs.runner import run_on, scan
+from integrity.model import Job
+from integrity.verdict import CopyVote, Level
 from support import AnyPath
 from support.cli import Box, Completed
 from support.comparing import check_sum, counts, said
+from support.jobs import open_context
 from support.machine import need_programs
 from support.results import tallies
 from support.s3box import CLIENT_ENV
@@ -36,7 +49,7 @@ class Pair:
 
     Attributes:
         objects: by name in the root; change them before comparing.
-        remote: ask the store by rclone.
+        by_rclone: whether to ask the store by rclone.
     """
 
     def __init__(self, integrity: Box, root: Path) -> None:
@@ -205,6 +218,44 @@ def test_limit_of_a_run_ends_reading_of_accused_files(pair: Pair) -> None:
 
     assert 3 == len(read)
     assert {"verified": 3, "not_due": 12} == tallies(done)
+
+
+@pytest.mark.parametrize("etag_is", ["recorded", "of the object", "strange"])
+def test_store_that_contradicts_itself_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, etag_is: str) -> None:
+    """Bytes that differ while the store still states the recorded checksum are damaged there; no other ones are."""
+    for name, value in CLIENT_ENV.items():
+        monkeypatch.setenv(name, value)
+    root = tmp_path / "root"
+    root.mkdir()
+    data, stored = make_data("good"), make_data("evil")
+    (root / "file").write_bytes(data)
+    etags = {"recorded": data, "of the object": stored, "strange": b"inode"}
+    objects = {"backup/file": Stated(len(stored), hashlib.md5(etags[etag_is]).hexdigest(), {}, stored)}
+    taken: list[CopyAnswer | None] = []
+    with open_context(tmp_path / "catalog.db") as context, StrangeStore(objects) as store:
+        scan(context, [bytes(root)], ScanOptions())
+
+        def work(run: RootRun) -> None:
+            with open_copy("s3://bucket/backup", endpoint=store.endpoint) as copy:
+                listing = CopyListing(run, copy, b"")
+                listing.read()
+                with run.catalog.snapshot() as connection:
+                    known = ensure_copy(connection, run.root.id, b"", "store", copy.url, None, now=run.now())
+                    order_files(connection, known.id, run.root.id, b"")
+                    rows = page_files(connection, run.catalog.sealer, known.id, 0, 10)
+                evidence = CopyEvidence(
+                    *(run, copy, listing, CompareOptions("store", read=True), Compared("store", copy.shown), len(data)),
+                    limit=RunLimit(run, until=None, until_bytes=None),
+                    take=lambda row, answer: taken.append(answer),
+                    verify=lambda record, reading: None,
+                )
+                assert [] == list(evidence.query_all(rows))
+
+        run_on(context, bytes(root), Job.COMPARE, work)
+    (answer,) = taken
+    assert answer is not None
+    assert (CopyVote.DIFFERS, Level.READ) == (answer.vote, answer.level)
+    assert (etag_is == "recorded") == answer.is_store_contradicted
 
 
 def test_size_that_differs_needs_no_reading(pair: Pair) -> None:

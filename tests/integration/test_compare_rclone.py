@@ -150,7 +150,20 @@ def test_store_behind_rclone_publishes_its_digests(pair: Pair, moto: S3Box) -> N
 
     assert {"7.txt": "copy_differs"} == kinds_by_name(done)
     assert (19, 1) == (done.summary["files_published"], done.summary["files_read"])
-    assert {"backup/d0/7.txt"} == {key for method, key in moto.find_questions(bucket) if key.startswith("backup/d")}
+    asked = {key for method, key in moto.find_questions(bucket) if method != "PUT" and key.startswith("backup/d")}
+    assert {"backup/d0/7.txt"} == asked
+
+
+def test_hash_of_an_unknown_kind_makes_no_difference(pair: Pair) -> None:
+    """What is kept of OneDrive's and Dropbox's hashes can't be computed here: not comparable, never different."""
+    pair.add_remote("secret", type="crypt", remote=str(pair.copy), password=pair.rclone("obscure", PASSWORD))
+    pair.add_remote("odd", type="hasher", remote="secret:", hashes="quickxor,dropbox,mailru", auto_size="1M")
+    pair.rclone("copy", pair.root, "odd:")
+    assert pair.rclone("hashsum", "quickxor", "odd:", "--download")
+    done = pair.compare("odd:", expect=3)
+
+    assert {"skipped": 20} == tallies(done)
+    assert ["copy_not_comparable"] == [each["kind"] for each in done.findings]
 
 
 def make_witness(pair: Pair) -> Path:

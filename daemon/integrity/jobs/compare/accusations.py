@@ -4,8 +4,8 @@ Decide what follows when a store states other checksums than the recorded ones: 
 Not every store keeps checksums of the data: where it encrypts, or counts versions, an ETag only looks like one. So an
 accused file is read back before its statement counts, and what was found is kept for each sort of object.
 
-I1  A sort of which ``_ENOUGH`` accused files were read, all as recorded, is not comparable by what the store states: the
-    rest is left unread. One file that proves different keeps the sort under suspicion: its files are read on.
+I1  A sort of which ``_ENOUGH`` accused files were read, all as recorded, is not comparable by what the store states:
+    the rest is left unread. One file that proves different keeps the sort under suspicion: its files are read on.
 I2  Beyond the limits of reading, an accusation stands as the store made it, except in a sort that accused ``_ENOUGH``
     good files.
 """

@@ -8,7 +8,7 @@ earlier reading found damage. Equal sizes prove nothing; different sizes prove a
 I1  A store that supports a close look is queried again before its file is reported as different.
 I2  A size that contradicts the listing proves nothing: the file was written meanwhile, or an answer was incomplete.
 I3  Where a store encrypts, a listed ETag only looks like a digest: checksums, if there are any, outweigh it.
-I4  A stated checksum that accuses a file of the recorded size is confirmed by reading the copy's bytes (accusations.py).
+I4  A stated checksum that accuses a file of the recorded size is confirmed by reading its bytes (accusations.py).
 """
 
 from __future__ import annotations
