@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.catalog.compiled_sql import CompiledInsert
 from integrity.catalog.row_seals import check_seals, select_sealed
-from integrity.catalog.rows import NEVER_AT, chunked, inside, read_word, unless_ahead
+from integrity.catalog.rows import NEVER_AT, chunked, inside, join_path, read_word, unless_ahead
 from integrity.catalog.schema import copy, copy_file, copy_reading, file, folder
+from integrity.files.excludes import Excludes
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
@@ -243,8 +244,16 @@ class CopyWaits:
     overdue: int
 
 
-def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s: int) -> CopyWaits:
-    """Summarize one copy in one pass over the files that it should have."""
+def find_waits(
+    c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s: int, left_out: Excludes | None = None
+) -> CopyWaits:
+    """
+    Summarize one copy in one pass over the files that it should have.
+
+    Args:
+        left_out: what the backup leaves out on purpose, by paths in the copy. Of these files only those count that it
+            has all the same.
+    """
     is_current = sa.and_(
         copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
     )
@@ -264,5 +273,22 @@ def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s
         sa.func.count().filter(since < now - verify_every_s).label("overdue"),
     ]
     joined = file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, is_current)
-    query = sa.select(*columns).select_from(joined).where(inside(record.root_id, record.prefix))
-    return CopyWaits(**c.execute(query).one()._asdict())
+    part = inside(record.root_id, record.prefix)
+    query = sa.select(*columns).select_from(joined).where(part)
+    if left_out is None:
+        return CopyWaits(**c.execute(query).one()._asdict())
+    found = CopyWaits(**c.execute(query.where(copy_file.c.file_id.is_not(None))).one()._asdict())
+    uncompared = sa.select(folder.c.path, file.c.name, since).select_from(joined).where(part)
+    start = len(record.prefix) + 1 if record.prefix else 0
+    expected = [
+        began_at
+        for folder_path, name, began_at in c.execute(uncompared.where(copy_file.c.file_id.is_(None)))
+        if not left_out.covers(join_path(folder_path, name)[start:])
+    ]
+    starts_at = [*expected, *([] if found.waits_since is None else [found.waits_since])]
+    return replace(
+        found,
+        files=found.files + len(expected),
+        waits_since=min(starts_at, default=None),
+        overdue=found.overdue + sum(began_at < now - verify_every_s for began_at in expected),
+    )

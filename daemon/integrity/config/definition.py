@@ -188,6 +188,10 @@ class ConfiguredCopy:
             "how old the backup may be: files that changed within this time may be missing or older", key="behind"
         ),
     )
+    exclude: Texts = field(
+        default=(),
+        metadata=about("files that this backup leaves out on purpose: gitignore patterns, which begin at `of`"),
+    )
     read_percent: Percent = field(
         default=0,
         metadata=about("share of the data that each comparison reads back; 0 = all of a folder, none of a remote copy"),

@@ -13,7 +13,7 @@ from integrity.catalog.rows import FileRecord
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.config import Config
 from integrity.config.copy_urls import hide_secrets
-from integrity.jobs.compare.source import find_known_sources
+from integrity.jobs.compare.source import find_known_sources, is_left_out
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, Finding, FindingId, FindingState, RootId
 from integrity.paths import absolute
@@ -30,11 +30,13 @@ class FileCopy:
     Args:
         url: its location, without secrets.
         state: the last comparison with the present baseline; None if there was none.
+        is_left_out: the backup leaves it out on purpose.
     """
 
     name: str
     url: str
     state: CopyState | None
+    is_left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,13 @@ def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileR
         with catalog.read() as connection:
             said = copies.states_of_file(connection, record.id)
         states = {copy.name: state for copy, state in said if state.version == record.version}
-    sources = find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
-    return tuple(FileCopy(one.name, hide_secrets(one.url), states.get(one.name)) for one in sources)
+    path = absolute(target.root.path, target.prefix)
+    return tuple(
+        FileCopy(
+            one.name, hide_secrets(one.url), states.get(one.name), is_left_out(one, path, is_folder=record is None)
+        )
+        for one in find_known_sources(catalog, config, path)
+    )
 
 
 def _find_findings(connection: Connection, root: bytes, path: bytes, record: FileRecord | None) -> tuple[Finding, ...]:

@@ -450,6 +450,8 @@ NOTHING_RECORDED = "no file is recorded here, so nothing was compared; without -
 OTHER_REASONS = "other reasons; `compare --json` prints each"
 MOVED_MEANWHILE = "changed or disappeared during the comparison; compare again"
 RECORD_CONTRADICTS = "the file's record contradicts itself; `catalog check` shows how much of the catalog is damaged"
+COPY_MATCHES = "the copy matches the record"
+LEFT_OUT_OF_COPY = "left out of this backup on purpose"
 BEHIND = "the backup is allowed to be this far behind"
 
 

@@ -88,6 +88,7 @@ class Compared:
         behind: files that changed too recently for the backup to have them.
         repairable: damaged files that the copy has as recorded.
         not_comparable: files that could not be compared.
+        left_out: files that the backup leaves out on purpose.
         is_unreachable: the copy could not be reached, or became unreachable.
     """
 
@@ -109,6 +110,7 @@ class Compared:
     behind: int = 0
     repairable: int = 0
     not_comparable: int = 0
+    left_out: int = 0
     is_unreachable: bool = False
 
 

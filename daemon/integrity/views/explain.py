@@ -52,7 +52,7 @@ def describe_file(story: FileStory) -> Iterator[str]:
     yield from _describe_history(story)
     for copy in story.copies:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
-        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state)}"
+        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state, is_left_out=copy.is_left_out)}"
     if not story.copies:
         yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
 
@@ -98,8 +98,10 @@ VOTES = {
 _INTACT = (CopyVote.SAME, CopyVote.RENAMED)
 
 
-def describe_copy_state(state: CopyState | None) -> str:
+def describe_copy_state(state: CopyState | None, *, is_left_out: bool) -> str:
     """Say what a copy said last, and how well that is known."""
+    if state is None and is_left_out:
+        return "left out of this backup on purpose"
     if state is None:
         return "not compared since this content was recorded"
     read = "" if state.read_at is None else f"; data last read back {local_time(state.read_at)}"
@@ -210,6 +212,7 @@ def _copy_fields(copy: FileCopy) -> JsonObject:
         "vote": None if state is None else state.vote.value,
         "compared_at": iso_time(None if state is None else state.compared_at),
         "read_at": iso_time(None if state is None else state.read_at),
+        "is_left_out": copy.is_left_out,
     }
 
 

@@ -116,4 +116,5 @@ def _compared_fields(compared: Compared) -> JsonObject:
         "files_behind": compared.behind,
         "files_repairable": compared.repairable,
         "files_not_comparable": compared.not_comparable,
+        "files_left_out": compared.left_out,
     }

@@ -155,8 +155,8 @@ class CopyArbiter:
         """Return whether a finding about the copy of this file is open."""
         return path in self._open_about_copy
 
-    def end(self, connection: Connection, record: FileRecord) -> None:
-        """Resolve the findings about a file's copy: the copy is what was recorded."""
+    def end(self, connection: Connection, record: FileRecord, resolution: str = messages.COPY_MATCHES) -> None:
+        """Resolve the findings about a file's copy: the copy is what was recorded, or for another reason."""
         self._open_about_copy.discard(record.path)
         self._run.note_resolved(
             findings.resolve_findings(
@@ -164,7 +164,7 @@ class CopyArbiter:
                 file_id=record.id,
                 kinds=ENDED_BY_COMPARE,
                 copy=self._compared.copy,
-                resolution="the copy matches the record",
+                resolution=resolution,
                 now=self._run.now(),
             )
         )

@@ -39,7 +39,7 @@ from integrity.jobs.compare.local_digests import LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.shared_extents import find_shared
-from integrity.jobs.compare.source import CopySource, is_same_place
+from integrity.jobs.compare.source import CopySource, is_same_place, make_left_out
 from integrity.jobs.context import RunLimit
 from integrity.jobs.messages import CATALOG_DAMAGED
 from integrity.jobs.options import CompareOptions
@@ -82,7 +82,7 @@ def compare_root(
             _refuse(run, copy, base, options)
             compared.can_read = copy.has_bytes
             is_other = _is_other(run, source, copy, base)
-            listing = CopyListing(run, copy, base, is_other=is_other)
+            listing = CopyListing(run, copy, base, is_other=is_other, left_out=make_left_out(source.exclude))
             listing.read()  # refuse what does not look like a copy before it is recorded as one
             if is_other:
                 run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.ANOTHER_PLACE}")
@@ -270,6 +270,7 @@ class Comparer:
         self._undecided_bytes = 0
         self._matched: list[FileRecord] = []
         self._damaged: list[FileRecord] = []
+        self._left_out: list[FileRecord] = []
         self._verified: list[Verified] = []
         self._commits = Commits(run.context.monotonic, waiting=self._count_waiting, write=self._write)
         self._files = self._bytes = self._done = 0
@@ -350,8 +351,19 @@ class Comparer:
                 if row.listed is None and self._run.excludes.covers(row.record.path):
                     self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded; not in the listing
                     self._done += 1
+                elif row.listed is None and self._listing.is_left_out(row.record.path):
+                    self._leave_out(row.record)
                 else:
                     yield row
+
+    def _leave_out(self, record: FileRecord) -> None:
+        """Count a file that the backup leaves out on purpose, and forget what the copy said of it before."""
+        self._run.counts.add(Tally.SKIPPED)
+        self._compared.left_out += 1
+        self._done += 1
+        self._left_out.append(record)
+        if self._copy.folder is None:
+            self._commits.write_if_due()
 
     @property
     def _has_much_to_read(self) -> bool:
@@ -445,7 +457,7 @@ class Comparer:
         self._arbiter.decide(disagreements)
 
     def _count_waiting(self) -> int:
-        return len(self._states) + len(self._verified) + len(self._damaged)
+        return len(self._states) + len(self._verified) + len(self._damaged) + len(self._left_out)
 
     def _write(self) -> None:
         run = self._run
@@ -453,13 +465,17 @@ class Comparer:
             copies.save_states(connection, self._known.id, self._states)
             for record in self._matched:
                 self._arbiter.end(connection, record)
+            copies.drop_states(connection, self._known.id, [record.id for record in self._left_out])
+            for record in self._left_out:
+                if self._arbiter.is_open(record.path):
+                    self._arbiter.end(connection, record, messages.LEFT_OUT_OF_COPY)
             if self._verified:
                 sealer, boot_id = run.catalog.sealer, run.boot_id
                 baselines.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
             for record in self._damaged:
                 if is_current(connection, record):
                     run.open_finding(connection, FindingKind.CATALOG_DAMAGED, CATALOG_DAMAGED, record=record)
-        self._states, self._matched, self._verified, self._damaged = [], [], [], []
+        self._states, self._matched, self._verified, self._damaged, self._left_out = [], [], [], [], []
 
     def _report_progress(self, bytes_done: int) -> None:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)

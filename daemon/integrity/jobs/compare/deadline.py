@@ -20,7 +20,9 @@ from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import spell_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
+from integrity.errors import ConfigError
 from integrity.jobs import messages
+from integrity.jobs.compare.source import make_left_out
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from integrity.catalog.copies import CopyRecord
     from integrity.config import Config
     from integrity.config.definition import ConfiguredCopy
+    from integrity.files.excludes import Excludes
     from integrity.jobs.context import Context
 
 
@@ -85,10 +88,19 @@ def find_copy_facts(c: Connection, config: Config, *, now: int, name: str | None
             None,
         )
         if record is not None:
-            waits = find_waits(c, record, now=now, verify_every_s=settings.verify_every_s)
+            waits = find_waits(
+                c, record, now=now, verify_every_s=settings.verify_every_s, left_out=_find_left_out(settings)
+            )
             facts = CopyFacts(settings, root, record, waits)
         found.append(facts)
     return found
+
+
+def _find_left_out(settings: ConfiguredCopy) -> Excludes | None:
+    try:
+        return make_left_out(settings.exclude)
+    except ConfigError:
+        return None  # the comparison refuses the pattern, and says why
 
 
 def check_copies(context: Context) -> list[Finding]:

@@ -22,6 +22,7 @@ from integrity.catalog.copy_listing import (
     is_any_recorded,
     iterate_extra,
 )
+from integrity.catalog.files import page_files
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
@@ -73,13 +74,17 @@ class CopyListing:
         copy: entered.
         base: the folder in the root that the copy's top stands for.
         is_other: another folder or disk is at the copy's place than at the last comparison under its name.
+        left_out: what the backup leaves out on purpose, by paths in the copy; None: nothing.
 
     Attributes:
         files: number of files listed.
     """
 
-    def __init__(self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False) -> None:
+    def __init__(
+        self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False, left_out: Excludes | None = None
+    ) -> None:
         self._run = run
+        self._left_out = left_out
         self._copy = copy
         self._base = base + b"/" if base else b""
         self._is_other = is_other
@@ -115,13 +120,29 @@ class CopyListing:
         with run.catalog.read() as connection:
             listed = count_listed(connection)
             files = count_below(connection, run.root.id, run.prefix if self.part else self._base[:-1])
-        if self._is_other and listed * 2 < files:
+        if self._is_other and listed * 2 < files and listed * 2 < (files := self._count_expected()):
             raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
         if files and not listed:
             self._refuse_unknown()
         if self.files and not files and not self.part:
             run.is_incomplete = True
             run.note(NoteKind.WARNING, None, messages.NOTHING_RECORDED)
+
+    def _count_expected(self) -> int:
+        """Count the recorded files that the copy does not leave out on purpose."""
+        count, last = 0, 0
+        while True:
+            with self._run.catalog.read() as connection:
+                prefix = self._run.prefix if self.part else self._base[:-1]
+                page = page_files(connection, self._run.root.id, prefix=prefix, after=last)
+            if not page:
+                return count
+            last = page[-1][0]
+            count += sum(not self.is_left_out(path) for _, path, _ in page)
+
+    def is_left_out(self, path: bytes) -> bool:
+        """Return whether the backup leaves out a recorded file on purpose."""
+        return self._left_out is not None and self._left_out.covers(self.place(path))
 
     def _refuse_unknown(self) -> None:
         """Refuse a copy without any recorded name; if only a part was listed, search the whole copy first."""

@@ -21,6 +21,7 @@ from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, show_path
+from integrity.files.excludes import Excludes
 from integrity.jobs.targets import is_inside
 from integrity.paths import shell_word
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.config import Config, ConfiguredCopy
     from integrity.copies.protocol import Copy
-    from integrity.files.excludes import Excludes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class CopySource:
         base: absolute path of the folder that is copied.
         verify_every_s: required interval between comparisons; None if not configured.
         behind_s: how far the backup may lag behind the files.
+        exclude: patterns of the files that the backup leaves out on purpose.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CopySource:
     base: bytes
     verify_every_s: int | None = None
     behind_s: int = 0
+    exclude: tuple[str, ...] = ()
 
     @property
     def path(self) -> bytes | None:
@@ -132,7 +134,9 @@ def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
 
 
 def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
-    return CopySource(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
+    return CopySource(
+        configured.name, url, configured.of, configured.verify_every_s, configured.behind_s, configured.exclude
+    )
 
 
 def is_same_place(one: str, other: str) -> bool:
@@ -144,9 +148,25 @@ def _spell(url: str) -> str:
     return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
 
 
+def make_left_out(patterns: Sequence[str]) -> Excludes | None:
+    """
+    Return what a backup leaves out on purpose, for paths relative to the copy; None if it leaves out nothing.
+
+    Raises:
+        ConfigError: a pattern is invalid.
+    """
+    return Excludes(patterns, builtin=False, kept=False) if patterns else None
+
+
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
     """Return the path in the copy of an absolute path below its base; empty for the base itself."""
     return path[len(source.base.rstrip(b"/")) + 1 :]
+
+
+def is_left_out(source: CopySource, path: bytes, *, is_folder: bool) -> bool:
+    """Return whether a backup leaves out a file or folder on purpose, given its absolute path below the copy's base."""
+    left_out, place = make_left_out(source.exclude), place_in_copy(source, path)
+    return left_out is not None and place != b"" and left_out.covers(place, is_folder=is_folder)
 
 
 def narrow(source: CopySource, paths: Sequence[bytes]) -> list[bytes]:

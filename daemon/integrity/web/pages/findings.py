@@ -159,7 +159,15 @@ def collect_evidence(story: FileStory) -> list[EvidenceColumn]:
             )
         )
     rows += [
-        EvidenceColumn(f"copy {copy.name}", describe_copy_state(copy.state), None, "", "", "", copy.url)
+        EvidenceColumn(
+            f"copy {copy.name}",
+            describe_copy_state(copy.state, is_left_out=copy.is_left_out),
+            None,
+            "",
+            "",
+            "",
+            copy.url,
+        )
         for copy in story.copies
     ]
     return rows
