@@ -80,7 +80,7 @@ def test_what_is_in_the_copy_all_the_same_is_compared(integrity: Box, root: Path
 
 
 def test_files_that_are_left_out_from_now_on_are_forgotten(integrity: Box, root: Path, tmp_path: Path) -> None:
-    """The finding that they are missing ends, and ``explain`` says why the backup has none, without its former answer."""
+    """The finding that they are missing ends, and ``explain`` says why the backup has none."""
     copy = tmp_path / "copy"
     back_up(root, copy, "/cache/deep/")
     configure(integrity, root, copy)

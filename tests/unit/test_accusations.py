@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from integrity.copies.protocol import Kind
-from integrity.jobs.compare.accusations import Accusations, NextStep, ObjectSort
+from integrity.jobs.compare.accusations import Accusations, ConfirmStep, ObjectSort
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.verdict import CopyVote, Level
 
@@ -14,12 +14,12 @@ WRONG = CopyAnswer(CopyVote.DIFFERS, Level.READ)
 
 def accuse(
     accusations: Accusations, sort: ObjectSort, answers: list[CopyAnswer], size_bytes: int = 1
-) -> list[NextStep]:
+) -> list[ConfirmStep]:
     """Accuse a file for each answer that its reading would give; return what was done about each."""
     steps = []
     for answer in answers:
         steps.append(accusations.decide(sort, size_bytes))
-        if steps[-1] is NextStep.READ:
+        if steps[-1] is ConfirmStep.READ:
             assert answer == accusations.take(sort, answer)
     return steps
 
@@ -27,7 +27,7 @@ def accuse(
 def test_twenty_right_ones_end_the_reading_of_their_sort_only() -> None:
     """Folder, encryption and kinds of checksum make a sort; the others are read on."""
     accusations = Accusations()
-    assert [NextStep.READ] * 20 + [NextStep.LEAVE] * 5 == accuse(accusations, PLAIN, [RIGHT] * 25)
+    assert [ConfirmStep.READ] * 20 + [ConfirmStep.LEAVE] * 5 == accuse(accusations, PLAIN, [RIGHT] * 25)
     others = [
         PLAIN._replace(folder=b"music"),
         PLAIN._replace(encryption="AES256"),
@@ -35,7 +35,7 @@ def test_twenty_right_ones_end_the_reading_of_their_sort_only() -> None:
         PLAIN._replace(kinds=(Kind.MD5, Kind.CRC64NVME)),
     ]
     for sort in others:
-        assert [NextStep.READ] == accuse(accusations, sort, [RIGHT])
+        assert [ConfirmStep.READ] == accuse(accusations, sort, [RIGHT])
 
 
 def test_one_different_file_keeps_its_sort_under_suspicion() -> None:
@@ -43,17 +43,17 @@ def test_one_different_file_keeps_its_sort_under_suspicion() -> None:
     for at in (0, 19):
         answers = [RIGHT] * 40
         answers[at] = WRONG
-        assert [NextStep.READ] * 40 == accuse(Accusations(), PLAIN, answers)
+        assert [ConfirmStep.READ] * 40 == accuse(Accusations(), PLAIN, answers)
 
 
 def test_accusations_stand_beyond_the_limits_where_they_were_right() -> None:
     """After 1,000 files, or 4 GiB, the store is believed; not in a sort that accused twenty good files."""
     accusations = Accusations()
-    assert [NextStep.READ] * 1000 + [NextStep.BELIEVE] * 2 == accuse(accusations, PLAIN, [WRONG] * 1002)
-    assert [NextStep.READ, NextStep.BELIEVE] == accuse(Accusations(), PLAIN, [WRONG] * 2, size_bytes=3 << 30)
-    assert [NextStep.BELIEVE] == accuse(Accusations(), PLAIN, [WRONG], size_bytes=5 << 30)
+    assert [ConfirmStep.READ] * 1000 + [ConfirmStep.BELIEVE] * 2 == accuse(accusations, PLAIN, [WRONG] * 1002)
+    assert [ConfirmStep.READ, ConfirmStep.BELIEVE] == accuse(Accusations(), PLAIN, [WRONG] * 2, size_bytes=3 << 30)
+    assert [ConfirmStep.BELIEVE] == accuse(Accusations(), PLAIN, [WRONG], size_bytes=5 << 30)
     answers = [WRONG, *[RIGHT] * 1001]
-    assert [NextStep.READ] * 1000 + [NextStep.LEAVE] * 2 == accuse(Accusations(), PLAIN, answers)
+    assert [ConfirmStep.READ] * 1000 + [ConfirmStep.LEAVE] * 2 == accuse(Accusations(), PLAIN, answers)
 
 
 def test_what_was_accused_rightly_is_not_reported() -> None:

@@ -190,7 +190,7 @@ class ConfiguredCopy:
     )
     exclude: Texts = field(
         default=(),
-        metadata=about("files that this backup leaves out on purpose: gitignore patterns, which begin at `of`"),
+        metadata=about("files that this backup leaves out on purpose: gitignore patterns, relative to `of`"),
     )
     read_percent: Percent = field(
         default=0,

@@ -40,7 +40,7 @@ class ObjectSort(NamedTuple):
         return messages.sort_of_objects(self.folder, self.encryption, self.kinds)
 
 
-class NextStep(Enum):
+class ConfirmStep(Enum):
     """What to do about an accused file."""
 
     READ = auto()
@@ -62,19 +62,19 @@ class Accusations:
         self._sorts: defaultdict[ObjectSort, _SortState] = defaultdict(_SortState)
         self._files_left, self._bytes_left = _FILES_READ, _BYTES_READ
 
-    def decide(self, sort: ObjectSort, size_bytes: int) -> NextStep:
+    def decide(self, sort: ObjectSort, size_bytes: int) -> ConfirmStep:
         """Return what to do about the next accused file; READ takes it from the limits."""
         state = self._sorts[sort]
         is_strange = state.right >= _ENOUGH
         may_read = self._files_left > 0 and size_bytes <= self._bytes_left
         if is_strange and (not state.different or not may_read):
             state.left += 1
-            return NextStep.LEAVE
+            return ConfirmStep.LEAVE
         if not may_read:
-            return NextStep.BELIEVE
+            return ConfirmStep.BELIEVE
         self._files_left -= 1
         self._bytes_left -= size_bytes
-        return NextStep.READ
+        return ConfirmStep.READ
 
     def take(self, sort: ObjectSort, answer: CopyAnswer) -> CopyAnswer:
         """Return the answer of the reading of an accused file, after counting it."""

@@ -24,7 +24,7 @@ from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.extras import how_to_install
 from integrity.jobs import messages
-from integrity.jobs.compare.accusations import Accusations, NextStep, ObjectSort
+from integrity.jobs.compare.accusations import Accusations, ConfirmStep, ObjectSort
 from integrity.jobs.compare.copy_answer import (
     CopyAnswer,
     Take,
@@ -403,9 +403,9 @@ class CopyEvidence:
         folder = self._listing.place(row.record.path).partition(b"/")
         sort = ObjectSort(folder[0] if folder[1] else b"", found.encryption, tuple(one.kind for one in answer.stated))
         step = self._accusations.decide(sort, size)
-        if step is NextStep.BELIEVE:
+        if step is ConfirmStep.BELIEVE:
             self._take(row, answer)
-        elif step is NextStep.LEAVE:
+        elif step is ConfirmStep.LEAVE:
             self._take(row, cannot(messages.STRANGE_CHECKSUM, wants_read=True))
         elif (reading := self.read_back.read(row)) is not None:
             self._take(row, self._accusations.take(sort, reading))
