@@ -148,14 +148,18 @@ def test_sort_of_which_twenty_are_right_is_not_comparable(pair: Pair) -> None:
     assert 55 == len(read)
 
 
-def test_damage_among_strange_checksums_is_found(pair: Pair) -> None:
+@pytest.mark.parametrize("by_rclone", [False, True])
+def test_damage_among_strange_checksums_is_found(pair: Pair, by_rclone: bool) -> None:
     """One file among the first that is damaged keeps its sort under suspicion: all are read, and only it is damaged."""
-    names = pair.add_many("photos", 60)
+    if by_rclone:
+        need_programs("rclone")
+    pair.by_rclone = by_rclone
+    names = pair.add_many("photos", 30)
     pair.damage(names[7])
     done, read = pair.compare(expect=1)
 
     assert {names[7]} == set.union(*said(done, pair.root).values())
-    assert {"verified": 59, "damaged": 1} == tallies(done)
+    assert {"verified": 29, "damaged": 1} == tallies(done)
     assert set(names) == read
 
 
@@ -184,6 +188,15 @@ def test_sorts_do_not_speak_for_each_other(pair: Pair) -> None:
     assert set(truthful) == set.union(*(names for kind, names in said(done, pair.root).items() if kind in _DAMAGE))
     assert {"damaged": 3, "verified": 40, "skipped": 10} == tallies(done)
     assert 40 == len(read & set(strange))
+
+
+def test_share_that_is_read_is_no_reason_to_accuse(pair: Pair) -> None:
+    """With ``--read-percent``, files beyond the share are accused of nothing that was not read."""
+    pair.add_many("photos", 60)
+    done, read = pair.compare("--read-percent", "10", expect=3)
+
+    assert {"verified": 26, "skipped": 34} == tallies(done)
+    assert 26 == len(read)
 
 
 @pytest.mark.parametrize("spelling", ['"{}"', "{}", 'W/"{}"'])
