@@ -46,12 +46,12 @@ def test_one_different_file_keeps_its_sort_under_suspicion() -> None:
         assert [ConfirmStep.READ] * 40 == accuse(Accusations(), PLAIN, answers)
 
 
-def test_accusations_stand_beyond_the_limits_where_they_were_right() -> None:
-    """After 1,000 files, or 4 GiB, the store is believed; not in a sort that accused twenty good files."""
+def test_accusations_are_held_beyond_the_limits() -> None:
+    """After 1,000 files, or 4 GiB; in a sort that accused twenty good files they say nothing."""
     accusations = Accusations()
-    assert [ConfirmStep.READ] * 1000 + [ConfirmStep.BELIEVE] * 2 == accuse(accusations, PLAIN, [WRONG] * 1002)
-    assert [ConfirmStep.READ, ConfirmStep.BELIEVE] == accuse(Accusations(), PLAIN, [WRONG] * 2, size_bytes=3 << 30)
-    assert [ConfirmStep.BELIEVE] == accuse(Accusations(), PLAIN, [WRONG], size_bytes=5 << 30)
+    assert [ConfirmStep.READ] * 1000 + [ConfirmStep.HOLD] * 2 == accuse(accusations, PLAIN, [WRONG] * 1002)
+    assert [ConfirmStep.READ, ConfirmStep.HOLD] == accuse(Accusations(), PLAIN, [WRONG] * 2, size_bytes=3 << 30)
+    assert [ConfirmStep.HOLD] == accuse(Accusations(), PLAIN, [WRONG], size_bytes=5 << 30)
     answers = [WRONG, *[RIGHT] * 1001]
     assert [ConfirmStep.READ] * 1000 + [ConfirmStep.LEAVE] * 2 == accuse(Accusations(), PLAIN, answers)
 

@@ -7,7 +7,7 @@ accused file is read back before its statement counts, and what was found is kep
 I1  A sort of which ``_ENOUGH`` accused files were read, all as recorded, is not comparable by what the store states:
     the rest is left unread. One file that proves different keeps the sort under suspicion: its files are read on.
 I2  Beyond the limits of reading, an accusation stands as the store made it, except in a sort that accused ``_ENOUGH``
-    good files.
+    good files, before it or later in the comparison.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ConfirmStep(Enum):
     """What to do about an accused file."""
 
     READ = auto()
-    BELIEVE = auto()  # unread: the accusation stands
+    HOLD = auto()  # beyond the limits: to be decided by what the others of its sort show
     LEAVE = auto()  # unread: the accusation says nothing
 
 
@@ -64,17 +64,20 @@ class Accusations:
 
     def decide(self, sort: ObjectSort, size_bytes: int) -> ConfirmStep:
         """Return what to do about the next accused file; READ takes it from the limits."""
-        state = self._sorts[sort]
-        is_strange = state.right >= _ENOUGH
         may_read = self._files_left > 0 and size_bytes <= self._bytes_left
-        if is_strange and (not state.different or not may_read):
-            state.left += 1
-            return ConfirmStep.LEAVE
-        if not may_read:
-            return ConfirmStep.BELIEVE
+        if not may_read or not self._sorts[sort].different:
+            if self.is_strange(sort):
+                self._sorts[sort].left += 1
+                return ConfirmStep.LEAVE
+            if not may_read:
+                return ConfirmStep.HOLD
         self._files_left -= 1
         self._bytes_left -= size_bytes
         return ConfirmStep.READ
+
+    def is_strange(self, sort: ObjectSort) -> bool:
+        """Return whether the store accused so many good files of this sort that it proves nothing."""
+        return self._sorts[sort].right >= _ENOUGH
 
     def take(self, sort: ObjectSort, answer: CopyAnswer) -> CopyAnswer:
         """Return the answer of the reading of an accused file, after counting it."""

@@ -317,7 +317,7 @@ class Comparer:
         local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
         for stated, match in local.match(evidence.query_all(self._rows()), tick=self._tick):
             evidence.take_match(stated, match)
-        evidence.report()
+        evidence.finish()
 
     def _tick(self) -> None:
         """Write pending rows and report progress, also while a large file is being read."""

@@ -221,6 +221,7 @@ def _describe_uncomputable(published: Sequence[Published]) -> str:
 
 _DIGESTS_AT_ONCE = 2000  # paths per request: starting a remote program costs as much as thousands of digests
 _ABSENCES_QUERIED = 50
+_HELD_AT_MOST = 1000
 _PREFERRED = (Kind.XXH3_128, Kind.MD5, Kind.BLAKE3, Kind.SHA256, Kind.SHA1, Kind.XXH64, Kind.SHA512, Kind.CRC32)
 
 
@@ -265,6 +266,7 @@ class CopyEvidence:
         level = Level.CACHED if options.cached else Level.READ
         self.read_back = ReadBack(run, copy, listing, compared.copy, level=level)
         self._accusations = Accusations()
+        self._held: list[tuple[CompareRow, CopyAnswer, ObjectSort]] = []
         self._renamed = RenamedFiles(run, copy, listing, reads=options.read or self._folder is not None)
         self._requests: list[MatchRequest[StatedDigests]] = []
         self._take = take
@@ -403,15 +405,31 @@ class CopyEvidence:
         folder = self._listing.place(row.record.path).partition(b"/")
         sort = ObjectSort(folder[0] if folder[1] else b"", found.encryption, tuple(one.kind for one in answer.stated))
         step = self._accusations.decide(sort, size)
-        if step is ConfirmStep.BELIEVE:
-            self._take(row, answer)
+        if step is ConfirmStep.HOLD:
+            self._held.append((row, answer, sort))
+            if len(self._held) == _HELD_AT_MOST:
+                self._release()
         elif step is ConfirmStep.LEAVE:
-            self._take(row, cannot(messages.STRANGE_CHECKSUM, wants_read=True))
+            self._leave(row)
         elif (reading := self.read_back.read(row)) is not None:
             self._take(row, self._accusations.take(sort, reading))
 
-    def report(self) -> None:
-        """Report once, after all answers, that intact files were accused."""
+    def _leave(self, row: CompareRow) -> None:
+        """Leave a file unread whose checksum says nothing; with a share to read, it is read some other time."""
+        self._take(row, None if self._has_share else cannot(messages.STRANGE_CHECKSUM, wants_read=True))
+
+    def _release(self) -> None:
+        """Answer for the files that could not be read: the store is believed, unless it accused many good files."""
+        held, self._held = self._held, []
+        for row, answer, sort in held:
+            if self._accusations.is_strange(sort):
+                self._leave(row)
+            else:
+                self._take(row, answer)
+
+    def finish(self) -> None:
+        """Answer for the accused files that could not be read, and report once that intact files were accused."""
+        self._release()
         text = self._accusations.describe()
         if text is not None:
             self._run.note(NoteKind.WARNING, None, f"{self._copy.shown}: {text}")
