@@ -36,7 +36,9 @@ READING = Want(xxh3_128=True, block_xxh3_128=True)
 _PIECE_BYTES = 8 << 20
 
 
-def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace, stop: StopSignal) -> Reading:
+def read_from_copy(
+    copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace, stop: StopSignal, want: Want = READING
+) -> Reading:
     """
     Read one file of an entered copy, throttled by ``pace``; ``path`` is relative to the copy.
 
@@ -51,7 +53,7 @@ def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace
     try:
         size = file.size_bytes
         witness = Witness(size, 0, 0, 0) if file.stat is None else witness_of(file.stat)
-        hasher = FileHasher(READING, size, block_size_bytes)
+        hasher = FileHasher(want, size, block_size_bytes)
         for offset in range(0, size, _PIECE_BYTES):
             if stop.is_set():
                 raise ReadInterrupted(f"reading {show_path(path)} was interrupted")
