@@ -136,12 +136,16 @@ def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Return whether two paths or URLs name one place; links are followed, a trailing slash is ignored."""
+    """
+    Return whether two paths or URLs name one place; a trailing slash is ignored.
+
+    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
+    """
     return _spell(one) == _spell(other)
 
 
 def _spell(url: str) -> str:
-    return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
+    return url.rstrip("/") if find_local_path(url) is None else os.path.abspath(url)
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
@@ -186,7 +190,7 @@ def _complete(text: str, names: Sequence[str]) -> str:
             f"{text}: no copy of this name is configured ({have}), and there is no such folder or file here;"
             " name a copy, or give a path, ssh://, s3://, rclone:REMOTE:PATH or a manifest"
         )
-    return os.path.realpath(text)
+    return os.path.abspath(text)
 
 
 def _find_base(
