@@ -20,7 +20,7 @@ from integrity.hashing.digests import want_to_record
 from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Failed, Task
 from support.bitrot import drop_cache, rot
-from support.cli import Box, complete, make_command
+from support.cli import REAL_PAUSES, Box, complete, make_command
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
 from support.privileges import NOBODY, let_in, run_as_nobody
@@ -300,7 +300,7 @@ def test_file_edited_while_its_rot_is_confirmed(flaky_ext4: FlakyDisk, data: Pat
     rot(data / "file", 9_000)
     rot(data / "large", 2 * MIB)
     command = make_command("--json", "scrub", data)
-    with subprocess.Popen(command, env=integrity.environment, stdout=subprocess.PIPE) as scrub:
+    with subprocess.Popen(command, env=integrity.environment | REAL_PAUSES, stdout=subprocess.PIPE) as scrub:
         wait_until(lambda: is_verified(integrity, b"same"), "end of the first reading", every_s=0.01)
         for name in ("file", "large"):
             with open(data / name, "r+b") as file:
