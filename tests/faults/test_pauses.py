@@ -57,7 +57,7 @@ def test_reads_that_confirm_rot_are_two_seconds_apart(ext4: LoopFS, integrity: B
 
 @pytest.mark.parametrize("job", [Job.SCAN, Job.SCRUB])
 def test_file_that_is_not_at_rest_is_tried_again_after_seconds(root: Path, tmp_path: Path, job: Job) -> None:
-    """Each further try of a file that can't be read at rest has the real pause before it: less than ten seconds in all."""
+    """Before each further try of a file that is not at rest lies the real pause: less than ten seconds in all."""
     waited = list[float]()
     put(root / "held", b"content")
     old = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel asks the holder to give the lease back
