@@ -272,7 +272,7 @@ def test_file_that_held_still_too_rarely(tmp_path: Path, integrity: Box) -> None
     integrity.run("scan", root, expect=0)
     integrity.configure('[defaults]\nverify_every = "1s"\n')
     with changing(root / "busy"):
-        done = integrity.run("--json", "scrub", root, expect=3)
+        done = integrity.run("--json", "scrub", root, env=REAL_PAUSES, expect=3)  # longer than a second
     assert ([("unstable", str(root / "busy"))], {"unstable": 1}) == (met(done), tallies(done))
     integrity.run("findings", expect=3)
 
