@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
@@ -77,6 +78,8 @@ def compare_root(
             unreachable copy is a finding.
         ConfigError: the options do not fit this copy.
     """
+    if not options.read and options.read_percent is None:
+        options = replace(options, read_percent=source.read_percent)
     until = None if options.time_limit_s is None else began_at + options.time_limit_s
     limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
     try:
