@@ -104,6 +104,7 @@ class CopyEntry(NamedTuple):
         size_bytes: None where the listing does not contain it.
         mtime_ns: the time that the listing shows, which ``Copy.keeps_times`` interprets; None where it shows none.
         published: the digests that the copy states.
+        inode: of a file on this machine; None elsewhere, and where the file system numbers files anew.
         encryption: how the store says that it encrypts the file, in its own words; empty where it does not say.
     """
 
@@ -111,6 +112,7 @@ class CopyEntry(NamedTuple):
     size_bytes: int | None
     mtime_ns: int | None
     published: tuple[Published, ...] = ()
+    inode: int | None = None
     encryption: str = ""
 
 
@@ -168,6 +170,8 @@ class LocalFolder(Protocol):
     Attributes:
         root_fd: the folder; belongs to the copy, which closes it.
         budget: the read errors that the folder's device is allowed.
+        has_ctime: its file system's ctime moves with every write.
+        has_stable_inodes: an inode number names one file for good.
     """
 
     @property
@@ -177,6 +181,14 @@ class LocalFolder(Protocol):
     @property
     def budget(self) -> ErrorBudget:
         """Return the budget of read errors."""
+
+    @property
+    def has_ctime(self) -> bool:
+        """Return whether ctimes show writes."""
+
+    @property
+    def has_stable_inodes(self) -> bool:
+        """Return whether inode numbers name files for good."""
 
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK, /) -> Reader:
         """Return a reader that opens the folder's files past the page cache, or from memory; it asks ``pace`` first."""

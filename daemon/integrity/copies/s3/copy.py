@@ -184,7 +184,7 @@ class S3Copy(BaseCopy):
             sized = tuple(self._add_sizes(key, stated, one, every_part=every_part) for one in published)
         except ReadError as error:
             return Trouble(path, str(error))
-        return CopyEntry(path, stated.size_bytes, stated.mtime_ns, sized, stated.encryption)
+        return CopyEntry(path, stated.size_bytes, stated.mtime_ns, sized, encryption=stated.encryption)
 
     def _add_sizes(self, key: bytes, stated: StatedChecksums, published: Published, *, every_part: bool) -> Published:
         """Add the sizes of the parts to a digest of digests."""
