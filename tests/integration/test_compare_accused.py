@@ -246,6 +246,20 @@ def test_limit_of_a_run_ends_reading_of_accused_files(pair: Pair) -> None:
     assert {"verified": 3, "not_due": 12} == tallies(done)
 
 
+@pytest.mark.parametrize("by_rclone", [False, True])
+def test_object_that_rotted_in_the_store_is_damaged_there(pair: Pair, by_rclone: bool) -> None:
+    """Its checksum is the recorded one, so only reading finds it, and then it is known which side is damaged."""
+    if by_rclone:
+        need_programs("rclone")
+    pair.by_rclone = by_rclone
+    pair.add("file", etag=hashlib.md5(make_data("file")).hexdigest())
+    pair.damage("file")
+    done, read = pair.compare(expect=0)
+    assert ({"verified": 1}, set()) == (counts(done), read)
+    done, read = pair.compare("--read", expect=1)
+    assert {"copy_differs": {"file"}} == said(done, pair.root)
+
+
 @pytest.mark.parametrize("etag_is", ["recorded", "of the object", "strange"])
 def test_store_that_contradicts_itself_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, etag_is: str) -> None:
     """Bytes that differ while the store still states the recorded checksum are damaged there; no other ones are."""

@@ -79,7 +79,7 @@ def plant_differences(root: Path, copy: Path) -> dict[str, str]:
     os.truncate(copy / "d1" / "1.txt", 100)
     (copy / "d2" / "2.txt").unlink()
     (copy / "d3" / "extra").write_bytes(b"x")
-    return {"0.txt": "copy_differs", "1.txt": "copy_differs", "2.txt": "copy_missing"}
+    return {"0.txt": "copy_newer", "1.txt": "copy_newer", "2.txt": "copy_missing"}
 
 
 @pytest.mark.parametrize("options", [(), ("--read",)])
@@ -91,7 +91,7 @@ def test_local_disk_by_rclone_is_compared(pair: Pair, options: tuple[str, ...]) 
     done = pair.compare(f"disk:{pair.copy}", *options, expect=1)
 
     assert expected == kinds_by_name(done)
-    assert {"verified": 17, "damaged": 2, "missing": 1} == tallies(done)
+    assert {"verified": 17, "changed": 2, "missing": 1} == tallies(done)
     assert (0, 19) == (done.summary["files_published"], done.summary["files_read"])
     assert 1 == done.summary["files_extra"]
 
@@ -148,7 +148,7 @@ def test_store_behind_rclone_publishes_its_digests(pair: Pair, moto: S3Box) -> N
     moto.put(bucket, "backup/d0/7.txt", b"x" * 3000)
     done = pair.compare(f"store:{bucket}/backup", expect=1)
 
-    assert {"7.txt": "copy_differs"} == kinds_by_name(done)
+    assert {"7.txt": "copy_conflict"} == kinds_by_name(done)
     assert (19, 1) == (done.summary["files_published"], done.summary["files_read"])
     asked = {key for method, key in moto.find_questions(bucket) if method != "PUT" and key.startswith("backup/d")}
     assert {"backup/d0/7.txt"} == asked
