@@ -94,7 +94,7 @@ class ByteDifference:
         file_bytes: size of the file here; ``copy_bytes``: that of the copy.
         differing_bits: in the part that both have; ``differing_bytes`` likewise.
         ranges: the first ``MOST_RANGES`` of ``range_count``.
-        shape: None if no byte differs.
+        shape: None if no difference was found.
         side: which version has the runs, or is cut off.
         runs: of ``Shape.FILL`` and ``Shape.OTHER_DATA``.
         is_complete: everything that may differ was compared.
@@ -113,8 +113,8 @@ class ByteDifference:
 
     @property
     def are_equal(self) -> bool:
-        """Return whether no difference was found."""
-        return self.shape is None
+        """Return whether everything was compared and nothing differs."""
+        return self.shape is None and self.is_complete
 
 
 class DifferenceFinder:
@@ -365,7 +365,7 @@ def describe_end(size_bytes: int, recorded_bytes: int) -> str:
 
 
 def describe_difference(difference: ByteDifference) -> str:
-    """Describe how a file and its copy differ; empty if they are equal."""
+    """Describe how a file and its copy differ; empty if no difference was found."""
     if difference.shape is None:
         return ""
     sentence = _SENTENCES[difference.shape](difference)
