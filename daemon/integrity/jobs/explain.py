@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,13 @@ class FileCopy:
     Args:
         url: its location, without secrets.
         state: the last comparison with the present baseline; None if there was none.
+        has_bytes: it is no checksum list.
     """
 
     name: str
     url: str
     state: CopyState | None
+    has_bytes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,12 @@ def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileR
             said = copies.states_of_file(connection, record.id)
         states = {copy.name: state for copy, state in said if state.version == record.version}
     sources = find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
-    return tuple(FileCopy(one.name, hide_secrets(one.url), states.get(one.name)) for one in sources)
+    return tuple(
+        FileCopy(
+            one.name, hide_secrets(one.url), states.get(one.name), one.path is None or not os.path.isfile(one.path)
+        )
+        for one in sources
+    )
 
 
 def _find_findings(connection: Connection, root: bytes, path: bytes, record: FileRecord | None) -> tuple[Finding, ...]:

@@ -38,6 +38,7 @@ def find_byte_difference(
     stop: StopSignal,
     pace: Pace = UNLIMITED,
     most_bytes: int | None = MOST_COMPARED_BYTES,
+    most_differing: int = MOST_COMPARED_BYTES,
 ) -> ByteDifference:
     """
     Compare the bytes of a file with those of its copy; either side may be the damaged one.
@@ -52,12 +53,13 @@ def find_byte_difference(
         stop: ends the reading.
         pace: of the copy; the reader has its own.
         most_bytes: ends the comparison after so many bytes of either side; None: never.
+        most_differing: ends it after so many differing bytes.
 
     Raises:
         ReadError: a side can't be read, or changed meanwhile; ReadInterrupted if ``stop`` is set.
         CopyUnreachable: the copy as a whole can't be reached.
     """
-    finder, left = DifferenceFinder(), most_bytes
+    finder, left, is_complete = DifferenceFinder(), most_bytes, False
     with (
         Buffers(_PIECE_BYTES, 1) as buffers,
         closing(RandomAccessFile(reader, path, buffers)) as file,
@@ -65,7 +67,7 @@ def find_byte_difference(
     ):
         common = min(file.size_bytes, other.size_bytes)
         for offset, length in _find_pieces([(0, common)] if ranges is None else ranges, common):
-            if left is not None and length > left:
+            if (left is not None and length > left) or finder.differing_bytes >= most_differing:
                 break
             if stop.is_set():
                 raise ReadInterrupted(f"reading {show_path(path)} was interrupted")
@@ -75,10 +77,9 @@ def find_byte_difference(
             finder.add(offset, _read(file, path, offset, length), theirs)
             left = None if left is None else left - length
         else:
-            file.finish()
-            return finder.finish(file.size_bytes, other.size_bytes)
+            is_complete = True
         file.finish()
-        return finder.finish(file.size_bytes, other.size_bytes, is_complete=False)
+        return finder.finish(file.size_bytes, other.size_bytes, is_complete=is_complete)
 
 
 def _read(file: RandomAccessFile | CopyFile, path: bytes, offset: int, length: int) -> bytes:
