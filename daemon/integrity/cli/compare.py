@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     epilog=examples(
         ("integrity compare /srv/photos --with /mnt/backup/photos", "a backup on another disk"),
         ("integrity compare --with nightly --read", "a [[copy]] of the configuration; read all of it"),
-        ("integrity compare /srv/photos --with ssh://nas2/backup/photos", "a backup on another machine"),
         ("integrity compare --blocks /srv/photos/a.jpg --with nightly", "show how one file differs from its copy"),
     )
 )
