@@ -214,6 +214,15 @@ def test_ranges_are_bounded() -> None:
     assert (100, 3, file[100:103], bytes(copy[100:103])) == tuple(difference.ranges[0])
 
 
+def test_range_goes_on_behind_a_byte_that_is_equal_by_chance() -> None:
+    """Also where that byte is the last one of a chunk."""
+    file, copy = bytes(3 * CHUNK_BYTES), bytearray(b"\1" * 3 * CHUNK_BYTES)
+    copy[CHUNK_BYTES - 1] = copy[CHUNK_BYTES + 5] = 0
+    difference = find(file, bytes(copy))
+    assert [(0, 3 * CHUNK_BYTES)] == [(one.offset, one.length) for one in difference.ranges]
+    assert 1 == difference.range_count
+
+
 @settings(deadline=None)
 @given(seeds, st.integers(1, 4))
 def test_pieces_do_not_matter(seed: int, chunks: int) -> None:

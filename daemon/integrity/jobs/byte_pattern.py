@@ -37,8 +37,9 @@ _MOST_FILLS = 8
 """More runs of one byte in damaged data are how that kind of file looks."""
 
 _MOST_RUNS = 10_000
+_ROW_BYTES = 16
 _DIFFERING = re.compile(rb"[^\0]+(?:\0{1,15}[^\0]+)*")
-"""Bytes that differ; fewer than 16 equal ones, a row of a dump, separate nothing."""
+"""Bytes that differ; fewer equal ones than a row of a dump has separate nothing."""
 
 
 class Shape(StrEnum):
@@ -175,9 +176,9 @@ class DifferenceFinder:
 
     def _add_range(self, offset: int, file: bytes, copy: bytes) -> None:
         last = self._ranges[-1] if self._ranges else None
-        if last is not None and last.offset + last.length == offset and offset % CHUNK_BYTES == 0:
+        if last is not None and self._goes_on(last, offset):
             shown = (last.file + file)[:SHOWN_BYTES], (last.copy + copy)[:SHOWN_BYTES]
-            self._ranges[-1] = DifferingRange(last.offset, last.length + len(file), *shown)
+            self._ranges[-1] = DifferingRange(last.offset, offset + len(file) - last.offset, *shown)
             return
         self._range_count += 1
         one = DifferingRange(offset, len(file), file[:SHOWN_BYTES], copy[:SHOWN_BYTES])
@@ -185,6 +186,13 @@ class DifferenceFinder:
             self._ranges[-1] = one  # the one behind those that are kept may still grow
         else:
             self._ranges.append(one)
+
+    @staticmethod
+    def _goes_on(last: DifferingRange, offset: int) -> bool:
+        """Return whether the last range, of a former chunk, goes on at an offset; a gap is in no bytes to be shown."""
+        gap = offset - last.offset - last.length
+        has_all = gap == 0 or len(last.file) == SHOWN_BYTES
+        return gap < _ROW_BYTES and has_all
 
     def _add_sector(self, offset: int, mask: bytes) -> None:
         first = offset + len(mask) - len(mask.lstrip(b"\0"))
