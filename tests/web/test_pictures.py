@@ -66,6 +66,7 @@ def album(tmp_path_factory: pytest.TempPathFactory) -> Album:
     (folder / "huge.bmp").write_bytes(draw(250, HUGE_BYTES))
     (folder / "notes.txt").write_bytes(b"notes " * 1000)
     (folder / "drawing.svg").write_bytes(SVG)
+    (folder / "gone.bmp").write_bytes(draw(7))
     (folder / "page.jpg").write_bytes(b"<html><script>alert(1)</script></html>" * 50)
     copy = Path(shutil.copytree(folder, place / "backup"))
     toml = f'[[root]]\npath = "{folder}"\n[[copy]]\nname = "nightly"\nof = "{folder}"\nurl = "{copy}"\n{NEVER}'
@@ -77,6 +78,7 @@ def album(tmp_path_factory: pytest.TempPathFactory) -> Album:
     overwrite(copy / "sky.bmp", 196_608, b"\xff" * 32_768)
     for name in ("huge.bmp", "notes.txt", "drawing.svg", "page.jpg"):
         overwrite(copy / name, 40, b"x")
+    (copy / "gone.bmp").unlink()
     box.run("compare", "--with", "nightly", expect=1)
     return Album(box, folder, copy, toml)
 
@@ -123,6 +125,14 @@ def test_what_is_no_picture_is_never_served(album: Album, page: WebPage, name: s
         assert b"alert(1)" not in reply.body
     has_pictures = f"/findings/{number}/pictures/" in owner.get(f"/findings/{number}").text
     assert (name in ("page.jpg", "huge.bmp")) == has_pictures
+
+
+def test_file_without_a_copy_has_no_two_sides(album: Album, page: WebPage) -> None:
+    """What the backup lacks can't be shown, so neither is shown."""
+    owner, number = page.visitor(), album.find_number("gone.bmp")
+
+    assert "Both sides" not in owner.get(f"/findings/{number}").text
+    assert 404 == owner.get(f"/findings/{number}/pictures/file").status
 
 
 def test_other_sides_and_other_files(album: Album, page: WebPage) -> None:

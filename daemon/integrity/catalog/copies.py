@@ -43,6 +43,7 @@ class CopyRecord:
     identity: str | None  # of a mounted copy
     created_at: int
     listed_at: int | None
+    has_bytes: bool  # False: it has digests only
 
     def find_base(self, root: bytes) -> bytes:
         """Return the absolute path of the folder that the copy's top stands for, given the path of the root."""
@@ -199,7 +200,8 @@ def _drop_all_states(c: sa.Connection, copy_id: CopyId) -> None:
 
 def _to_record(row: sa.Row[Any]) -> CopyRecord:
     url = _restore_url(row.url)
-    return CopyRecord(row.id, row.root_id, row.prefix, row.name, url, row.identity, row.created_at, row.listed_at)
+    place = row.id, row.root_id, row.prefix, row.name, url, row.identity
+    return CopyRecord(*place, row.created_at, row.listed_at, bool(row.has_bytes))
 
 
 def _store_url(url: str) -> str:

@@ -129,17 +129,18 @@ def find_place(catalog: Catalog, number: int) -> bytes:
 
 
 def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileRecord | None) -> tuple[FileCopy, ...]:
-    states = {}
-    if record is not None:
-        with catalog.read() as connection:
-            said = copies.states_of_file(connection, record.id)
-        states = {copy.name: state for copy, state in said if state.version == record.version}
-    sources = find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
+    with catalog.read() as connection:
+        said = [] if record is None else copies.states_of_file(connection, record.id)
+        compared = {one.name: one.has_bytes for one in copies.find_copies(connection, target.root.id)}
+    states = {copy.name: state for copy, state in said if record is not None and state.version == record.version}
     return tuple(
         FileCopy(
-            one.name, hide_secrets(one.url), states.get(one.name), one.path is None or not os.path.isfile(one.path)
+            one.name,
+            hide_secrets(one.url),
+            states.get(one.name),
+            compared.get(one.name, one.path is None or not os.path.isfile(one.path)),
         )
-        for one in sources
+        for one in find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
     )
 
 

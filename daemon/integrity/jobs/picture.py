@@ -43,12 +43,16 @@ def choose_copy(finding: Finding, story: FileStory) -> FileCopy | None:
     """Return the copy that is the other side of an open finding about a file; None if there is none to be shown."""
     if finding.state is FindingState.RESOLVED or not finding.path:
         return None
-    copies = [one for one in story.copies if one.has_bytes]
+    copies = [one for one in story.copies if one.has_bytes and not _lacks_it(one)]
     if finding.copy is not None:
         return next((one for one in copies if one.name == finding.copy), None)
     if finding.kind not in REPAIRABLE:
         return None
     return next((one for one in copies if one.state is not None and one.state.vote is CopyVote.SAME), None)
+
+
+def _lacks_it(copy: FileCopy) -> bool:
+    return copy.state is not None and copy.state.vote is CopyVote.MISSING
 
 
 def load_picture(
