@@ -109,7 +109,9 @@ def test_damaged_beginning_of_a_picture(album: Album, page: WebPage) -> None:
     """A file whose first bytes are damaged is no picture any more; its copy is shown beside that."""
     owner, number = page.visitor(), album.find_number("head.bmp")
 
-    assert "Your file can&#39;t be shown" in owner.get(f"/findings/{number}").text.replace("can't", "can&#39;t")
+    text = owner.get(f"/findings/{number}").text
+    assert "Can't be shown as a picture: its content is no picture</p><figcaption>Your file" in text
+    assert f"/findings/{number}/pictures/copy" in text
     assert 404 == owner.get(f"/findings/{number}/pictures/file").status
     assert 200 == owner.get(f"/findings/{number}/pictures/copy").status
 
@@ -123,8 +125,9 @@ def test_what_is_no_picture_is_never_served(album: Album, page: WebPage, name: s
         reply = owner.get(f"/findings/{number}/pictures/{side}")
         assert (404, "text/html; charset=utf-8") == (reply.status, reply.headers["Content-Type"])
         assert b"alert(1)" not in reply.body
-    has_pictures = f"/findings/{number}/pictures/" in owner.get(f"/findings/{number}").text
-    assert (name in ("page.jpg", "huge.bmp")) == has_pictures
+    text = owner.get(f"/findings/{number}").text
+    assert f"/findings/{number}/pictures/" not in text
+    assert (name == "huge.bmp") == ("Can't be shown as pictures: larger than 16 MiB" in text)
 
 
 def test_file_without_a_copy_has_no_two_sides(album: Album, page: WebPage) -> None:
@@ -187,7 +190,7 @@ def test_side_that_is_gone(album: Album, page: WebPage) -> None:
     kept = (album.folder / "sky.bmp").rename(album.folder / "kept")
     try:
         assert 404 == owner.get(f"/findings/{number}/pictures/file").status
-        assert "shown as pictures: cannot open" in owner.get(f"/findings/{number}").text
+        assert "Can't be shown as a picture: cannot open" in owner.get(f"/findings/{number}").text
     finally:
         kept.replace(album.folder / "sky.bmp")
 
@@ -219,6 +222,6 @@ def test_without_the_service_a_line_says_so(album: Album, tmp_path: Path) -> Non
     with WebPage(other, album.toml) as page:
         owner, number = page.visitor(), album.find_number("sky.bmp")
 
-        assert "shown as pictures: the service does not run" in owner.get(f"/findings/{number}").text
+        assert "Can't be shown as pictures: the service does not run" in owner.get(f"/findings/{number}").text
         assert 404 == owner.get(f"/findings/{number}/pictures/file").status
         assert "Both sides" not in owner.get(f"/findings/{album.find_number('notes.txt')}").text

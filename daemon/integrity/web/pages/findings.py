@@ -107,7 +107,7 @@ class FindingPages:
             seen="" if story is None else identify_seen(story.record, story.candidate),
             file_url=file_url(finding, story),
             blocks=map_blocks(finding, story),
-            pictures=self._pictures.find_pair(finding, story),
+            sides=self._pictures.find_sides(finding, story),
             evidence=[] if story is None else collect_evidence(story),
         )
 

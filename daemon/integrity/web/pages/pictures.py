@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from integrity.errors import AppError, CatalogError, printable
 from integrity.jobs.byte_pattern import Side
-from integrity.jobs.picture import choose_copy
+from integrity.jobs.picture import MOST_PICTURE_BYTES, choose_copy
 from integrity.jobs.picture_type import CONTENT_TYPES, Picture, is_named_picture
 from integrity.service.control.client import find_daemon_of
 from integrity.service.control.requests import AskPicture
@@ -35,19 +35,22 @@ if TYPE_CHECKING:
 _LOOK_S = 2.0
 _PATIENCE_S = 60.0
 _HEADERS = {"Content-Security-Policy": "default-src 'none'; sandbox", "Content-Disposition": "inline"}
+_NO_PICTURE = "its content is no picture"
 _NO_SERVICE = "the service does not run, and only it can read them; start it: systemctl start integrity"
 
 
-class PicturePair(NamedTuple):
+class PictureSide(NamedTuple):
     """
-    What a finding's page shows of both sides.
+    One side of a finding.
 
     Attributes:
-        copy: name of the copy.
-        why_not: why there are no pictures; empty: there are.
+        caption: whose side it is.
+        url: of the picture; empty: there is none.
+        why_not: why there is none.
     """
 
-    copy: str
+    caption: str
+    url: str
     why_not: str = ""
 
 
@@ -67,17 +70,29 @@ class PicturePages:
         """Return the routes."""
         return (Route("/findings/{finding_id:number}/pictures/{side}", self.show_side, methods=["GET"]),)
 
-    def find_pair(self, finding: Finding, story: FileStory | None) -> PicturePair | None:
-        """Return what to show of both sides of a finding; None if they are no pictures, or it has no two sides."""
+    def find_sides(self, finding: Finding, story: FileStory | None) -> list[PictureSide]:
+        """Return both sides of a finding; none if it has no two sides, or neither is a picture by content or name."""
         copy = None if story is None else choose_copy(finding, story)
         if copy is None or not finding.path:
-            return None
-        is_named = is_named_picture(finding.path)
+            return []
+        file = self._look(finding.id, Side.FILE, "Your file")
+        if not file.url and not is_named_picture(finding.path):
+            return []
+        sides = [file, self._look(finding.id, Side.COPY, f"The backup in {copy.name}")]
+        has_any = any(side.url or side.why_not != _NO_PICTURE for side in sides)
+        return sides if has_any else []
+
+    def _look(self, number: int, side: Side, caption: str) -> PictureSide:
+        """Ask what one side is."""
         try:
-            found = self._ask(AskPicture(finding.id, Side.FILE, has_data=False), _LOOK_S)
+            found = self._ask(AskPicture(number, side, has_data=False), _LOOK_S)
         except AppError as error:
-            return PicturePair(copy.name, printable(str(error))) if is_named else None
-        return PicturePair(copy.name) if found.content_type or is_named else None
+            return PictureSide(caption, "", printable(str(error)))
+        if not found.content_type:
+            return PictureSide(caption, "", _NO_PICTURE)
+        if found.size_bytes > MOST_PICTURE_BYTES:
+            return PictureSide(caption, "", f"larger than {MOST_PICTURE_BYTES >> 20} MiB")
+        return PictureSide(caption, f"/findings/{number}/pictures/{side}")
 
     async def show_side(self, request: Request) -> Response:
         """Serve one side of a finding, if it is a picture."""
@@ -93,7 +108,7 @@ class PicturePages:
             except AppError as error:
                 raise HTTPException(404, printable(str(error))) from error
         if found.content_type not in CONTENT_TYPES or not found.data:
-            raise HTTPException(404, "This is no picture.")
+            raise HTTPException(404)
         return Response(found.data, media_type=found.content_type, headers=_HEADERS)
 
     def _ask(self, question: AskPicture, patience_s: float) -> Picture:
