@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, copies, files, findings, folders, history
 from integrity.catalog.candidates import CandidateRecord
-from integrity.catalog.copies import CopyState
+from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
@@ -129,19 +129,22 @@ def find_place(catalog: Catalog, number: int) -> bytes:
 
 
 def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileRecord | None) -> tuple[FileCopy, ...]:
-    with catalog.read() as connection:
-        said = [] if record is None else copies.states_of_file(connection, record.id)
-        compared = {one.name: one.has_bytes for one in copies.find_copies(connection, target.root.id)}
-    states = {copy.name: state for copy, state in said if record is not None and state.version == record.version}
-    return tuple(
-        FileCopy(
-            one.name,
-            hide_secrets(one.url),
-            states.get(one.name),
-            compared.get(one.name, one.path is None or not os.path.isfile(one.path)),
-        )
-        for one in find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
-    )
+    """Return the copies that should contain a file; several disks that take turns are several copies."""
+    said: list[tuple[CopyRecord, CopyState]] = []
+    if record is not None:
+        with catalog.read() as connection:
+            said = copies.states_of_file(connection, record.id)
+    found = []
+    for source in find_known_sources(catalog, config, absolute(target.root.path, target.prefix)):
+        url = hide_secrets(source.url)
+        disks = [(copy, state) for copy, state in said if copy.base_name == source.name]
+        for copy, state in disks:
+            is_current = record is not None and state.version == record.version
+            found.append(FileCopy(copy.name, url, state if is_current else None, copy.has_bytes))
+        if not disks:
+            is_list = source.path is not None and os.path.isfile(source.path)
+            found.append(FileCopy(source.name, url, None, not is_list))
+    return tuple(found)
 
 
 def _find_findings(connection: Connection, root: bytes, path: bytes, record: FileRecord | None) -> tuple[Finding, ...]:

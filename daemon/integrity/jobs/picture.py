@@ -20,7 +20,7 @@ from integrity.files.random_access import RandomAccessFile
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
 from integrity.jobs.byte_pattern import Side
-from integrity.jobs.compare.source import find_known_sources, place_in_copy
+from integrity.jobs.compare.source import find_known_sources, find_record, place_in_copy, require_disk
 from integrity.jobs.explain import FileCopy, FileStory, explain
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.picture_type import HEAD_BYTES, Picture, find_content_type
@@ -112,8 +112,13 @@ def _open_file(catalog: Catalog, path: bytes) -> Iterator[RandomAccessFile]:
 def _open_copy(
     catalog: Catalog, config: Config, path: bytes, name: str, must_stop: Callable[[], bool]
 ) -> Iterator[CopyFile]:
-    source = next((one for one in find_known_sources(catalog, config, path) if one.name == name), None)
+    record = find_record(catalog, name, path)
+    base_name = name if record is None else record.base_name
+    source = next((one for one in find_known_sources(catalog, config, path) if one.name == base_name), None)
     if source is None:
         raise ConfigError(f"the copy {name} is not known any more")
-    with source.open(must_stop=must_stop) as copy, closing(copy.open(place_in_copy(source, path))) as file:
-        yield file
+    with source.open(must_stop=must_stop) as copy:
+        if record is not None:
+            require_disk(record, copy)
+        with closing(copy.open(place_in_copy(source, path))) as file:
+            yield file

@@ -20,7 +20,8 @@ from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
-from integrity.errors import ConfigError, show_path
+from integrity.errors import ConfigError, CopyUnreachable, show_path
+from integrity.files.capability import get_fs_name, recognise
 from integrity.jobs.targets import is_inside
 from integrity.paths import shell_word
 
@@ -42,6 +43,7 @@ class CopySource:
         base: absolute path of the folder that is copied.
         verify_every_s: required interval between comparisons; None if not configured.
         behind_s: how far the backup may lag behind the files.
+        read_percent: share of the data that each comparison reads back, unless it says otherwise; None: not configured.
     """
 
     name: str
@@ -49,6 +51,7 @@ class CopySource:
     base: bytes
     verify_every_s: int | None = None
     behind_s: int = 0
+    read_percent: float | None = None
 
     @property
     def path(self) -> bytes | None:
@@ -108,15 +111,14 @@ def find_source(
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[CopySource]:
     """Return the copies that should contain a path: configured ones first, then those compared before."""
     found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
-    configured = list(found)
     with catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
         known = find_copies(connection)
     for record in known:
         base = record.find_base(roots[record.root_id].path)
-        is_found = any(record.name == one.name or is_same_place(record.url, one.url) for one in configured)
+        is_found = any(record.base_name == one.name or is_same_place(record.url, one.url) for one in found)
         if not is_found and is_inside(path, base.rstrip(b"/")) and _is_address_believed(catalog, record):
-            found.append(CopySource(record.name, record.url, base))
+            found.append(CopySource(record.base_name, record.url, base))
     return found
 
 
@@ -132,16 +134,43 @@ def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
 
 
 def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
-    return CopySource(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
+    share = configured.read_percent or None
+    return CopySource(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s, share)
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Return whether two paths or URLs name one place; links are followed, a trailing slash is ignored."""
+    """
+    Return whether two paths or URLs name one place; a trailing slash is ignored.
+
+    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
+    """
     return _spell(one) == _spell(other)
 
 
 def _spell(url: str) -> str:
-    return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
+    return url.rstrip("/") if find_local_path(url) is None else os.path.abspath(url)
+
+
+def find_record(catalog: Catalog, name: str, path: bytes) -> CopyRecord | None:
+    """Return the record of the copy of this name, of one disk where several take turns, that should contain a path."""
+    with catalog.read() as connection:
+        roots = {root.id: root for root in find_roots(connection)}
+        named = [one for one in find_copies(connection) if one.name == name]
+    return next((one for one in named if is_inside(path, one.find_base(roots[one.root_id].path).rstrip(b"/"))), None)
+
+
+def require_disk(record: CopyRecord, copy: Copy) -> None:
+    """
+    Check that an entered copy is on the disk that it was recorded on.
+
+    Raises:
+        CopyUnreachable: another disk, which takes turns with it, is mounted at its place.
+    """
+    identity = copy.identity()
+    if record.identity is None or identity is None:
+        return
+    if recognise(get_fs_name(record.identity), identity.names) is None:
+        raise CopyUnreachable(f"{copy.shown}: another disk than that of {record.name} is there: mount that one")
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
@@ -186,7 +215,7 @@ def _complete(text: str, names: Sequence[str]) -> str:
             f"{text}: no copy of this name is configured ({have}), and there is no such folder or file here;"
             " name a copy, or give a path, ssh://, s3://, rclone:REMOTE:PATH or a manifest"
         )
-    return os.path.realpath(text)
+    return os.path.abspath(text)
 
 
 def _find_base(
@@ -196,7 +225,7 @@ def _find_base(
     by_id = {root.id: root for root in roots}
     for record in known:
         base = record.find_base(by_id[record.root_id].path)
-        if record.name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
+        if record.base_name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
             return base
     return None
 
