@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.alerts.wording import ORIGINAL_INTACT, utc_time
+from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_INTACT, utc_time
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.kinds import KINDS
@@ -150,6 +150,12 @@ def transient(*, is_unsteady: bool) -> str:
         "One read gave wrong data and a later one was right: the data on the disk is intact; the memory, the cable, or"
         " the controller is at fault."
     )
+
+
+def seen_in_data(*sentences: str) -> str:
+    """Return what the bytes of a file show, as the end of a message; empty if they show nothing."""
+    shown = " ".join(one for one in sentences if one)
+    return f" {DATA_SHOWS}{shown}" if shown else ""
 
 
 def on_mirror(mirror: Mirror, bad_devices: Sequence[str], *, is_one_copy: bool) -> str:
@@ -388,7 +394,8 @@ def _describe_difference(arbitration: Arbitration, state: FileState, story: Copy
         return f"The backup in {copy} is damaged{how}{good}. {_describe_witness(arbitration, story)}"
     if outcome is ArbitrationOutcome.COPY_INCOMPLETE:
         size = f"the first {story.size_bytes or 0:,} of {story.file_size_bytes:,} bytes"
-        return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}."
+        good = f"; {ORIGINAL_INTACT} (just read from its disk)" if state is FileState.GOOD else ""
+        return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}{good}."
     if outcome is ArbitrationOutcome.FILE_DIFFERS:
         return (
             f"Your file changed before it was recorded; the backup in {copy} has what it was{how}."

@@ -20,7 +20,8 @@ from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
-from integrity.errors import ConfigError, show_path
+from integrity.errors import ConfigError, CopyUnreachable, show_path
+from integrity.files.capability import get_fs_name, recognise
 from integrity.files.excludes import Excludes
 from integrity.jobs.targets import is_inside
 from integrity.paths import shell_word
@@ -53,6 +54,11 @@ class CopySource:
     behind_s: int = 0
     read_percent: float | None = None
     exclude: tuple[str, ...] = ()
+
+    @property
+    def is_configured(self) -> bool:
+        """Return whether it has a name in the configuration, which outlives its path."""
+        return self.verify_every_s is not None
 
     @property
     def path(self) -> bytes | None:
@@ -147,16 +153,34 @@ def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """
-    Return whether two paths or URLs name one place; a trailing slash is ignored.
-
-    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
-    """
+    """Return whether two paths or URLs name one place now; links are followed, a trailing slash is ignored."""
     return _spell(one) == _spell(other)
 
 
 def _spell(url: str) -> str:
-    return url.rstrip("/") if find_local_path(url) is None else os.path.abspath(url)
+    return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
+
+
+def find_record(catalog: Catalog, name: str, path: bytes) -> CopyRecord | None:
+    """Return the record of the copy of this name, of one disk where several take turns, that should contain a path."""
+    with catalog.read() as connection:
+        roots = {root.id: root for root in find_roots(connection)}
+        named = [one for one in find_copies(connection) if one.name == name]
+    return next((one for one in named if is_inside(path, one.find_base(roots[one.root_id].path).rstrip(b"/"))), None)
+
+
+def require_disk(record: CopyRecord, copy: Copy) -> None:
+    """
+    Check that an entered copy is on the disk that it was recorded on.
+
+    Raises:
+        CopyUnreachable: another disk, which takes turns with it, is mounted at its place.
+    """
+    identity = copy.identity()
+    if record.identity is None or identity is None:
+        return
+    if recognise(get_fs_name(record.identity), identity.names) is None:
+        raise CopyUnreachable(f"{copy.shown}: another disk than that of {record.name} is there: mount that one")
 
 
 def make_left_out(patterns: Sequence[str]) -> Excludes | None:
@@ -208,7 +232,11 @@ def _with_endpoint(url: str, endpoint: str | None) -> str:
 
 
 def _complete(text: str, names: Sequence[str]) -> str:
-    """Make a path absolute; leave URLs as they are."""
+    """
+    Make a path absolute; leave URLs as they are.
+
+    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
+    """
     if is_url(text):
         return text
     if "/" not in text and not os.path.lexists(text):
