@@ -27,13 +27,15 @@ from integrity.catalog.copies import CopyFound, CopyRecord, CopyState
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
-from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.capability import get_fs_name, is_same_disk, recognise, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
+from integrity.jobs.byte_pattern import describe_difference
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
+from integrity.jobs.compare.byte_difference import MOST_COMPARED_BYTES, find_byte_difference
 from integrity.jobs.compare.circumstances import CopyTimes
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
@@ -46,6 +48,7 @@ from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.shared_extents import find_shared
 from integrity.jobs.compare.source import CopySource, is_same_place
 from integrity.jobs.context import RunLimit
+from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.messages import CATALOG_DAMAGED
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 _PAGE = 1000
 _DECIDED_AT_ONCE = 1000
 _UNDECIDED_AT_MOST = 10_000  # while the habit of the copy is not known; bounds memory
+_SHOWN_FILES, _SHOWN_BYTES = 100, 256 << 20  # of which people are told what their bytes show
 _UNDECIDED_BYTES = 1 << 30
 """Decide earlier at this many bytes that may have to be read here, to keep to the limits."""
 
@@ -294,8 +298,10 @@ class Comparer:
             has_bytes=copy.has_bytes,
             has_ctime=self._has_ctime,
             place=self._find_place,
+            show_bytes=self._show_bytes,
             behind_s=behind_s,
         )
+        self._shown_files_left, self._shown_bytes_left = _SHOWN_FILES, _SHOWN_BYTES
         self._states: list[CopyState] = []
         self._disagreements: list[Disagreement] = []
         self._undecided: list[Disagreement] = []  # whose files were read, while the habit of the copy is not known
@@ -335,6 +341,23 @@ class Comparer:
         return (
             None if self._copy.folder is None else os.path.join(os.fsencode(self._copy.url), self._listing.place(path))
         )
+
+    def _show_bytes(self, record: FileRecord, answer: CopyAnswer) -> str:
+        """Return what the bytes of a file and its copy show beside each other; empty beyond the limits."""
+        size_bytes = min(record.witness.size_bytes, MOST_COMPARED_BYTES)
+        if not (self._copy.has_bytes and self._shown_files_left) or size_bytes > self._shown_bytes_left:
+            return ""
+        self._shown_files_left -= 1
+        self._shown_bytes_left -= size_bytes
+        is_placed = bool(answer.bad_blocks) and answer.size_bytes == record.witness.size_bytes
+        ranges = block_ranges(record, answer.bad_blocks) if is_placed else None
+        reader, place = self._run.reader(ReadMode.DISK), self._listing.place(record.path)
+        stop, pace = self._run.context.stop, self._run.pace
+        try:
+            difference = find_byte_difference(reader, record.path, self._copy, place, ranges, stop=stop, pace=pace)
+        except (ReadError, CopyUnreachable):
+            return ""  # what was decided stands; it is only told without this
+        return messages.seen_in_data(describe_difference(difference))
 
     def _query_all(self) -> None:
         """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""
