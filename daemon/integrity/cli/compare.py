@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integrity.cli.help import examples
-from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
+from integrity.cli.params import ALGORITHM, DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import real_path, run_job
 from integrity.cli.session import Session
 from integrity.cli.shared_trees import at_files
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     metavar="P",
     help="Read P % of the data back, starting with what was not read for the longest time.",
 )
+@click.option(
+    "--algorithm", type=ALGORITHM, metavar="NAME", help="Use only this kind of checksum of a manifest, such as blake2b."
+)
 @click.option("--endpoint", metavar="URL", help="URL of an S3 server other than Amazon's.")
 @click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, such as 5h.")
 @click.option("--byte-limit", type=SIZE, help="Stop after reading this much, such as 500G.")
@@ -61,6 +64,7 @@ def compare(
     read: bool,
     cached: bool,
     read_percent: float | None,
+    algorithm: str | None,
     endpoint: str | None,
     time_limit_s: int | None,
     byte_limit: int | None,
@@ -86,6 +90,7 @@ def compare(
         cached=cached,
         read_percent=read_percent,
         endpoint=endpoint,
+        algorithm=algorithm,
         time_limit_s=time_limit_s,
         byte_limit=byte_limit,
         rate=rate,

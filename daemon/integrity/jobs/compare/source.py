@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredCopy
     from integrity.copies.protocol import Copy
     from integrity.files.excludes import Excludes
+    from integrity.hashing.algorithms import Algorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class CopySource:
         base: absolute path of the folder that is copied.
         verify_every_s: required interval between comparisons; None if not configured.
         behind_s: how far the backup may lag behind the files.
+        algorithms: the only ones to read from a manifest; empty for all.
     """
 
     name: str
@@ -49,6 +51,7 @@ class CopySource:
     base: bytes
     verify_every_s: int | None = None
     behind_s: int = 0
+    algorithms: tuple[Algorithm, ...] = ()
 
     @property
     def path(self) -> bytes | None:
@@ -66,7 +69,7 @@ class CopySource:
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
-        copy = open_copy(self.url, root=self.base, excludes=excludes)
+        copy = open_copy(self.url, root=self.base, excludes=excludes, algorithms=self.algorithms)
         if must_stop is not None:
             copy.interrupt_when(must_stop)
         return copy
