@@ -27,6 +27,7 @@ from integrity.model import CopyId, FileId, FolderId, RootId
 from integrity.verdict import CopyVote
 
 _DAY_S = 86400
+_PATH_BYTES = 1 << 14
 
 _listed = make_temporary(
     "listed",
@@ -181,8 +182,9 @@ def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
 
 
 def page_extra(c: sa.Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
-    """Return the next listed but unrecorded files: position, path in the root, and entry."""
-    query = sa.select(_extra).where(_extra.c.seq > after_seq).order_by(_extra.c.seq).limit(limit)
+    """Return the next listed but unrecorded files, without those of endless names: position, path, and entry."""
+    is_short = sa.func.length(_extra.c.path) <= _PATH_BYTES
+    query = sa.select(_extra).where(_extra.c.seq > after_seq, is_short).order_by(_extra.c.seq).limit(limit)
     return [
         (row.seq, row.path, _unpack(row.size_bytes or None, row.published, 0) or StatedFile(None, ()))
         for row in c.execute(query)

@@ -27,6 +27,8 @@ from integrity.hashing.manifests.unnamed import ListAlgorithms
 
 _BAD_AT_MOST = 100_000  # a file that begins with so many unusable lines is no manifest
 
+_SAMPLED_PATH_BYTES = 8192  # hundreds of lines are kept, and longer names show nothing that these do not
+
 
 class ManifestCopy(BaseCopy):
     """
@@ -63,7 +65,8 @@ class ManifestCopy(BaseCopy):
 
     def sample_unnamed(self) -> Sequence[tuple[bytes, Digests]]:
         """Read the list for files that can show its algorithms; see ``Copy``."""
-        lines = ((self._cut(line.path), line.digests) for line in self._read() if isinstance(line, Line))
+        read = (line for line in self._read() if isinstance(line, Line) and len(line.path) <= _SAMPLED_PATH_BYTES)
+        lines = ((self._cut(line.path), line.digests) for line in read if not self._is_own(line))
         return self._algorithms.sample(lines, lambda line: line[1])
 
     def describe(self) -> Iterator[str]:

@@ -93,9 +93,10 @@ class ListAlgorithms:
             self._candidates[length] = tuple(sorted(some, key=lambda one: one not in _USUAL))
 
     def find(self, length: int) -> Algorithm | None:
-        """Return the algorithm of digests of this length: one of ``UNNAMED`` while it is open, None if unwanted."""
+        """Return the algorithm of digests of this length: one of ``UNNAMED`` if not known, None if unwanted."""
         candidates = self._candidates.get(length, ())
-        return candidates[0] if len(candidates) == 1 else UNNAMED[length] if candidates else None
+        is_named = len(candidates) == 1 and UNNAMED[length] not in self.unknown
+        return candidates[0] if is_named else UNNAMED[length] if candidates else None
 
     def find_usual(self, length: int) -> Algorithm | None:
         """Return the first candidate for digests of this length; None if there is none."""

@@ -139,7 +139,17 @@ def check(
 
 
 _READ_AHEAD = 10_000
-"""Lines that are in memory while their algorithm is found."""
+_READ_AHEAD_BYTES = 16 << 20
+"""Lines that are in memory while their algorithm is found, and the size of their names."""
+
+
+def _take_ahead(groups: Iterator[Sequence[ManifestEntry] | BadLine]) -> Iterator[Sequence[ManifestEntry] | BadLine]:
+    left = _READ_AHEAD_BYTES
+    for group in islice(groups, _READ_AHEAD):
+        yield group
+        left -= 0 if isinstance(group, BadLine) else len(group[0].path)
+        if left < 0:
+            return
 
 
 def find_algorithms(
@@ -235,7 +245,7 @@ class _Lines:
     def find_requests(self) -> Iterator[SumRequest]:
         """Yield read requests, one for consecutive lines about the same file that was not read yet."""
         groups = _group(self._read())
-        ahead = list(islice(groups, _READ_AHEAD))
+        ahead = list(_take_ahead(groups))
         files = [(self._resolve(some), some) for some in ahead if not isinstance(some, BadLine)]
         names, algorithms = _Names(path for path, _ in files), self._manifest.algorithms
         read = find_algorithms(algorithms, [(names.find(path) or path, some) for path, some in files], jobs=self._jobs)
