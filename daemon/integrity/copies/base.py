@@ -26,6 +26,7 @@ class BaseCopy:
         shown: the URL for people.
     """
 
+    nothing_stated = "the copy states no digest of it"
     has_bytes = True
     has_details = False
 

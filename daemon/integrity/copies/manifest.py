@@ -44,6 +44,7 @@ class ManifestCopy(BaseCopy):
     """
 
     has_bytes = False
+    nothing_stated = "the list has no digest of it whose algorithm is known"
 
     def __init__(
         self, path: bytes, *, tops: Sequence[bytes] = (), root: bytes = b"", wanted: Sequence[Algorithm] = ()

@@ -226,6 +226,7 @@ class Copy(Protocol):
     Attributes:
         shown: its URL, without secrets, for people.
         url: its URL as it was given, which opens the same copy again; options that may be secrets are left out.
+        nothing_stated: why a file without a digest can't be compared, for people.
         has_bytes: whether ``open`` returns files; a manifest has digests only.
         has_details: whether ``look_closer`` states more of a file than ``list``.
         remote_kinds: digests that the other side computes without sending the bytes; known after entering.
@@ -241,6 +242,10 @@ class Copy(Protocol):
     @property
     def url(self) -> str:
         """Return the URL to record."""
+
+    @property
+    def nothing_stated(self) -> str:
+        """Return why a file can't be compared of which nothing is stated, and which can't be read."""
 
     @property
     def has_bytes(self) -> bool:

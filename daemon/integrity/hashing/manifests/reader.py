@@ -135,7 +135,8 @@ class Manifest:
 
     def _find_last(self) -> Algorithm | None:
         last = self._last
-        return self.algorithms.find_usual(last.digest_bytes) if last in UNNAMED.values() else last
+        is_open = last is not None and UNNAMED[last.digest_bytes] is last
+        return self.algorithms.find_usual(last.digest_bytes) if last is not None and is_open else last
 
     def _find_reader(self) -> _Read:
         if self.form is Form.HASHDEEP:

@@ -15,6 +15,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from integrity.hashing.algorithms import (
@@ -108,8 +109,7 @@ class ListAlgorithms:
 
     def expand(self, digests: Iterable[Algorithm]) -> tuple[Algorithm, ...]:
         """Return the algorithms to compute, in the order of ``ALGORITHMS``: for those still open all candidates."""
-        wanted = {some for one in digests for some in self._expand(one)}
-        return tuple(one for one in ALGORITHMS if one in wanted)
+        return _sort(frozenset(some for one in digests for some in self._expand(one)))
 
     def _expand(self, one: Algorithm) -> tuple[Algorithm, ...]:
         return self._candidates[_LENGTHS[one]] if one in _LENGTHS else (one,)
@@ -165,7 +165,7 @@ class ListAlgorithms:
         """Yield a sentence for each length whose algorithm was recognized as an unusual one."""
         for length, match in sorted(self._matched.items()):
             if match not in _USUAL:
-                yield f"its digests of {2 * length} digits are {_title(match)}: files match these"
+                yield f"its digests of {2 * length} digits are {_title(match)}"
 
     def describe_unknown(self) -> Iterator[str]:
         """Yield a sentence for each length whose algorithm is unknown."""
@@ -174,9 +174,14 @@ class ListAlgorithms:
             names = ", ".join(map(_title, candidates))
             yield (
                 f"none of the {self._tried[length]:,} files that were read matches its digests of {2 * length} digits:"
-                f" perhaps they are of another algorithm than {names}; if they are of one of these, name it by"
-                " --algorithm, and each difference is reported"
+                f" perhaps they are of another algorithm than {names}, so nothing was compared with them; if they are"
+                " of one of these, name it by --algorithm, and each difference is reported"
             )
+
+
+@lru_cache(maxsize=1024)
+def _sort(wanted: frozenset[Algorithm]) -> tuple[Algorithm, ...]:
+    return tuple(one for one in ALGORITHMS if one in wanted)
 
 
 def _title(algorithm: Algorithm) -> str:

@@ -256,7 +256,7 @@ class _Lines:
             path = self._resolve(some)
             place = names.find(path) or path
             entries = [entry._replace(digests=algorithms.name_all(entry.digests)) for entry in some]
-            request = SumRequest(place, algorithms.expand(one for entry in entries for one in entry.digests))
+            request = SumRequest(place, algorithms.expand(chain.from_iterable(entry.digests for entry in entries)))
             early, result = read.pop(place, (request, None))
             if not request.algorithms:  # of an unknown algorithm, so reading the file shows nothing
                 result = _look_at(place)
