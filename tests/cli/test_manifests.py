@@ -716,6 +716,14 @@ def test_import_of_an_unknown_algorithm_accuses_nothing(integrity: Box, data: Pa
     assert 30 == integrity.run(*command, expect=1).summary["differing"]
 
 
+def test_import_leaves_the_list_itself_out(integrity: Box, data: Path) -> None:
+    """``md5sum * > MD5SUMS`` digests the list before it is written."""
+    put(data / "MD5SUMS", b"d41d8cd98f00b204e9800998ecf8427e  MD5SUMS\n")
+
+    done = integrity.run("--json", "catalog", "import", data / "MD5SUMS", "--root", data, expect=0)
+    assert (1, 0) == (done.summary["left_out"], done.summary["differing"])
+
+
 def test_import_of_a_list_made_on_windows(integrity: Box, data: Path, tmp_path: Path) -> None:
     """Comments, backslashes, letter case and another Unicode form; said once, and recorded under the files' names."""
     (data / "Käse").mkdir()

@@ -295,6 +295,8 @@ class Importer:
 
     def _look_up(self, claim: Claim) -> FoundFile | Refusal:
         """Look up a claim's file, also under another spelling of its name that is not in the manifest itself."""
+        if self._absolute(claim) == self._source.path:
+            return Refusal(ImportVerdict.LEFT_OUT, "is the manifest itself")
         with self._run.catalog.read() as connection:
             found = look_up(self._run, connection, claim.path)
             if not isinstance(found, Refusal) or found.verdict is not ImportVerdict.MISSING:
