@@ -244,6 +244,15 @@ def test_upper_case_and_leading_blanks_are_read() -> None:
     assert gnu().read(b" \t" + EMPTY_HEX.upper() + b" *a") == (b"a", UNNAMED[16], EMPTY)
 
 
+def test_lines_of_fsum_name_their_algorithm() -> None:
+    """Before the star; of an algorithm that nobody here computes the line is bad."""
+    digest = bytes.fromhex(OF_ABC[SHA1])
+
+    assert (b"sub\\a", SHA1, digest) == gnu().read(OF_ABC[SHA1].encode() + b" ?SHA1*sub\\a")
+    assert gnu().read(OF_ABC[SHA1].encode() + b" ?QUICKXOR*a") is None
+    assert gnu(MD5).read(OF_ABC[SHA1].encode() + b" ?SHA1*a") is None
+
+
 def test_forms_with_one_and_two_spaces_are_not_mixed() -> None:
     """The first line decides whether a second space belongs to the name."""
     plain, reverse = EMPTY_HEX + b"  a", EMPTY_HEX + b" a"

@@ -4,7 +4,7 @@ Read and write the line-based forms of digest files.
 GNU   ``hex  name`` as md5sum, sha256sum, xxhsum, b3sum and md5deep write it, per coreutils 9.1: two spaces, or a space
       and ``*`` for binary mode. One space (the reversed BSD form) is read, too, but not in the same file, so that
       nobody can change names with a space.
-      The algorithm is not named; ``ListAlgorithms`` finds it.
+      The algorithm is not named; ``ListAlgorithms`` finds it. fsum and ExactFile name it: ``hex ?SHA1*name``.
 BSD   ``MD5 (name) = hex``, as ``md5sum --tag`` and ``xxhsum --tag`` write it, OpenSSL's ``SHA2-256(name)= hex``, and
       the padded ``MD5   (name) = hex`` of ``rhash --bsd``.
 BagIt ``hex path`` (RFC 8493 §2.1.3); the file's name names the algorithm. Line ends and percent signs in a path are
@@ -148,6 +148,9 @@ def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algo
 _split = re.compile(rb"[ \t]*(\\?)((?:XXH3_)?)([0-9A-Fa-f]+)[ \t](.+)", re.DOTALL).fullmatch
 
 
+_split_hint = re.compile(rb"\?([A-Z][A-Za-z0-9-]*)\*(.+)", re.DOTALL).fullmatch
+
+
 def write_gnu(
     path: bytes,
     algorithm: Algorithm,
@@ -182,7 +185,8 @@ class GnuReader:
 
     def __init__(self, algorithms: ListAlgorithms) -> None:
         self._by_length = {2 * length: algorithms.find(length) for length in UNNAMED}
-        self._has_prefixed = not algorithms.wanted or XXH3 in algorithms.wanted
+        self._wanted = algorithms.wanted
+        self._has_prefixed = not self._wanted or XXH3 in self._wanted
         self._is_reversed: bool | None = None
 
     def read(self, line: bytes) -> tuple[bytes, Algorithm, bytes] | None:
@@ -192,6 +196,10 @@ class GnuReader:
             return None
         lead, prefix, digits, rest = match.groups()
         algorithm = XXH3 if prefix and self._has_prefixed else None if prefix else self._by_length.get(len(digits))
+        hint = _split_hint(rest)
+        if hint is not None:
+            algorithm, rest = _find_by_tag(hint[1], len(digits) // 2), b"*" + hint[2]
+            algorithm = algorithm if not self._wanted or algorithm in self._wanted else None
         digest = None if algorithm is None else parse_hex(digits, algorithm)
         name = None if digest is None else self._take_mark(rest)
         path = unescape(name) if lead and name is not None else name

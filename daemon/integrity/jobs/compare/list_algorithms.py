@@ -41,10 +41,13 @@ def find_algorithms(run: RootRun, copy: Copy, base: bytes) -> EarlyMatches:
     sample: list[tuple[FileRecord, Digests]] = []
     with run.catalog.read() as connection:
         paths = SamePaths(partial(find_names, connection, run.root.id), ignores_case=True, has_backslashes=True)
-        for path, digests in copy.sample_unnamed():
-            found = paths.find(base + b"/" + path if base else path)
-            record = found and files.find_file(connection, run.catalog.sealer, run.root.id, found)
-            if record and record.is_sealed:
+        for place, digests in copy.sample_unnamed():
+            path = base + b"/" + place if base else place
+            find_file = partial(files.find_file, connection, run.catalog.sealer, run.root.id)
+            record = find_file(path)
+            if record is None and (found := paths.find(path)) is not None:
+                record = find_file(found)
+            if record is not None and record.is_sealed:
                 _ask_records(connection, run, algorithms, record, digests)
                 sample.append((record, digests))
     early: EarlyMatches = {}
