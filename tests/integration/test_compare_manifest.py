@@ -102,9 +102,9 @@ def test_every_form(root: Path, integrity: Box, tmp_path: Path, form: str) -> No
     plant_path(tmp_path / "other", 4).unlink()
     FORMS[form](tmp_path / "other", manifest)
     done = compare(integrity, root, "--with", manifest, expect=1)
-    expected = {"copy_differs": {"d3/3.txt"}, "copy_missing": {"d4/4.txt"}, "copy_extra": {"extra"}}
+    expected = {"copy_conflict": {"d3/3.txt"}, "copy_missing": {"d4/4.txt"}, "copy_extra": {"extra"}}
     assert expected == said(done, root)
-    assert {"verified": COUNT, "missing": 1, "damaged": 1, "differing": 1, "extra": 1} == counts(done)
+    assert {"verified": COUNT, "missing": 1, "changed": 1, "conflicting": 1, "extra": 1} == counts(done)
 
 
 def test_stale_by_a_digest_that_is_kept(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_several_lists_in_one_file(root: Path, integrity: Box, tmp_path: Path) -
         digest = new((root / "large").read_bytes()).hexdigest().encode()
         text = text.replace(digest, digest[::-1])
     manifest.write_bytes(text)
-    assert {"copy_differs": {"large"}} == said(compare(integrity, root, "--with", manifest, expect=1), root)
+    assert {"copy_conflict": {"large"}} == said(compare(integrity, root, "--with", manifest, expect=1), root)
 
 
 def test_names_that_are_listed_twice_and_differently(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_one_wrong_digest_among_several_is_told(root: Path, integrity: Box, tmp_
     sha256 = hashlib.sha256((root / name).read_bytes()).hexdigest()
     (tmp_path / "list").write_text(f"{'0' * 32}  {name}\n{sha256}  {name}\n")
     done = compare(integrity, root / name, "--with", tmp_path / "list", expect=1)
-    assert {"copy_differs": {name}} == said(done, root)
+    assert {"copy_conflict": {name}} == said(done, root)
 
 
 def test_bytes_can_not_be_asked_of_a_manifest(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -335,29 +335,29 @@ def test_algorithm_is_found(root: Path, integrity: Box, tmp_path: Path, hash_of:
         put(tmp_path / "other" / name, b"other content")
     write_list(tmp_path / "other", manifest, hash_of)
     done = compare(integrity, root, "--with", manifest, expect=1)
-    assert {"verified": 1, "damaged": COUNT + 1, "differing": COUNT + 1} == counts(done)
+    assert {"verified": 1, "changed": COUNT + 1, "conflicting": COUNT + 1} == counts(done)
 
 
 def test_unknown_algorithm_accuses_nothing(root: Path, integrity: Box, tmp_path: Path) -> None:
-    """Said once, exit 3; an option or a name that states the algorithm makes it damage."""
+    """Said once, exit 3; an option or a name that states the algorithm makes each file differ."""
     lines = "".join(f"{number:064x}  {name}\n" for number, name in enumerate(list_names(root)))
     (tmp_path / "list").write_text(lines)
     (tmp_path / "list.b3").write_text(lines)
     done = compare(integrity, root, "--with", tmp_path / "list", expect=3)
     assert {"skipped": COUNT + 2, "not_comparable": COUNT + 2} == counts(done)
     assert 1 == sum("perhaps they are of another algorithm" in str(note["message"]) for note in done.of_type("note"))
-    expected = {"damaged": COUNT + 2, "differing": COUNT + 2}
+    expected = {"changed": COUNT + 2, "conflicting": COUNT + 2}
     assert expected == counts(compare(integrity, root, "--with", tmp_path / "list.b3", expect=1))
     for name in ("sha256", "blake2s"):
         done = compare(integrity, root, "--with", tmp_path / "list", "--algorithm", name, expect=1)
         assert expected == counts(done)
 
 
-def test_one_line_that_differs_is_damage(root: Path, integrity: Box, tmp_path: Path) -> None:
+def test_one_line_that_differs_is_a_difference(root: Path, integrity: Box, tmp_path: Path) -> None:
     """One file is no evidence for another algorithm."""
     (tmp_path / "list").write_text(f"{1:0128x}  large\n")
     done = compare(integrity, root / "large", "--with", tmp_path / "list", expect=1)
-    assert {"copy_differs": {"large"}} == said(done, root)
+    assert {"copy_conflict": {"large"}} == said(done, root)
 
 
 def test_algorithm_is_for_lists(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_list_in_another_spelling(root: Path, integrity: Box, tmp_path: Path) ->
     text = unicodedata.normalize("NFD", text.replace("Foto.JPG", "foto.jpg").replace("/", "\\"))
     manifest.write_bytes(text.encode("utf-16"))
     done = compare(integrity, root, "--with", manifest, expect=1)
-    assert {"copy_differs": {"Foto.JPG"}} == said(done, root)
+    assert {"copy_conflict": {"Foto.JPG"}} == said(done, root)
     assert 1 == sum("spelled otherwise" in str(note["message"]) for note in done.of_type("note"))
 
 

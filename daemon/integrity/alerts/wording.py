@@ -139,6 +139,8 @@ def _say_how_bad_in_copy(findings: Sequence[Finding], files: int) -> str:
     listed = [finding for finding in findings if finding.path is not None]
     if not listed:
         return "Until the backup can be compared, nothing is known about the files in it."
+    if listed[0].kind in (FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER):
+        return KINDS[listed[0].kind].how_bad
     if all(ORIGINAL_INTACT in finding.message for finding in listed):
         return f"{_count_affected(listed, files)} affected, only in the backup: the original is intact."
     if any(finding.kind is FindingKind.COPY_NOT_COMPARABLE for finding in listed):
@@ -257,11 +259,14 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
         ]
     if finding.kind is FindingKind.ROOT_SUSPENDED and finding.step:
         return []  # it was never there, so there is nothing to release or rebind
-    places = {"path": shell_path(path), "root": shell_path(finding.root)}
+    places = {"path": shell_path(path), "root": shell_path(finding.root), "copy": shell_word(finding.copy or "COPY")}
+    own = finding.step and finding.command
     return [
         NextStep(step.words, _spell(step.command and step.command.format(**places)))
         for step in KINDS[finding.kind].steps
-        if not (finding.step and step.command == FROM_SOME_COPY)  # its own names one that is known to be good
+        # Its own may name a copy that is known to be good, or be one of these.
+        if not (finding.step and step.command == FROM_SOME_COPY)
+        if not (own and step.command and step.command.format(**places) == own)
     ]
 
 

@@ -29,6 +29,7 @@ class BaseCopy:
     nothing_stated = "the copy states no digest of it"
     has_bytes = True
     has_details = False
+    keeps_times = True
 
     def __init__(self, url: str, shown: str) -> None:
         self.url = url

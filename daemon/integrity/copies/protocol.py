@@ -133,12 +133,14 @@ class CopyEntry(NamedTuple):
         size_bytes: None where the listing does not contain it.
         mtime_ns: None where the listing does not contain it, or contains only the time of the upload.
         published: the digests that the copy states.
+        inode: of a file on this machine; None elsewhere, and where the file system numbers files anew.
     """
 
     path: bytes
     size_bytes: int | None
     mtime_ns: int | None
     published: tuple[Published, ...] = ()
+    inode: int | None = None
 
 
 class Trouble(NamedTuple):
@@ -195,6 +197,8 @@ class LocalFolder(Protocol):
     Attributes:
         root_fd: the folder; belongs to the copy, which closes it.
         budget: the read errors that the folder's device is allowed.
+        has_ctime: its file system's ctime moves with every write.
+        has_stable_inodes: an inode number names one file for good.
     """
 
     @property
@@ -204,6 +208,14 @@ class LocalFolder(Protocol):
     @property
     def budget(self) -> ErrorBudget:
         """Return the budget of read errors."""
+
+    @property
+    def has_ctime(self) -> bool:
+        """Return whether ctimes show writes."""
+
+    @property
+    def has_stable_inodes(self) -> bool:
+        """Return whether inode numbers name files for good."""
 
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK, /) -> Reader:
         """Return a reader that opens the folder's files past the page cache, or from memory; it asks ``pace`` first."""
@@ -250,6 +262,10 @@ class Copy(Protocol):
     @property
     def has_bytes(self) -> bool:
         """Return whether files can be opened."""
+
+    @property
+    def keeps_times(self) -> bool:
+        """Return whether the times of entries are those of the files."""
 
     @property
     def remote_kinds(self) -> frozenset[Kind]:
