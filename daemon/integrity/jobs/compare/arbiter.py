@@ -373,7 +373,7 @@ class CopyArbiter:
             rechecks = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
         asked = [one for one in others if _has_other_content(rechecks[one.record.id])]
         equal = IdSet()
-        matching = LocalPass(self._run, is_unnamed=not self._has_bytes)
+        matching = LocalPass(self._run)
         for disagreement, found in matching.match(MatchRequest(one, one.record, one.answer.stated) for one in asked):
             # An unreadable file equals nothing; it has its own finding.
             if isinstance(found, FileMatch) and found.is_match:

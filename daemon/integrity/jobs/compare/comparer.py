@@ -41,8 +41,9 @@ from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.evidence_count import EvidenceCount
+from integrity.jobs.compare.list_algorithms import find_algorithms
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
-from integrity.jobs.compare.local_digests import LocalPass
+from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.shared_extents import find_shared
@@ -95,6 +96,7 @@ def compare_root(
             compared.can_read = copy.has_bytes
             found = _find_known(run, source, copy, base)
             is_other = found.record is None and bool(found.others)
+            early = find_algorithms(run, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)
             listing.read()  # refuse what does not look like a copy before it is recorded as one
             known = _remember(run, source, copy, base, found)
@@ -103,7 +105,7 @@ def compare_root(
                 run.note(NoteKind.WARNING, None, messages.another_disk(copy.shown, known.name))
             if not run.context.stop.is_set():
                 _resolve_unreachable(run, {known.name, source.name})
-            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s).run()
+            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s, early=early).run()
     except ReadInterrupted:
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
     except CopyUnreachable as error:
@@ -265,6 +267,7 @@ class Comparer:
         listing: already read.
         compared: counts; updated in place.
         behind_s: how far the backup may lag behind.
+        early: files that were read before.
     """
 
     def __init__(
@@ -278,6 +281,7 @@ class Comparer:
         limit: RunLimit,
         *,
         behind_s: int,
+        early: EarlyMatches,
     ) -> None:
         self._run = run
         self._known = known
@@ -286,6 +290,7 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = listing
+        self._early = early
         self._evidence = EvidenceCount(compared)
         self._shared = find_shared(run, copy, listing.place)
         self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
@@ -375,7 +380,7 @@ class Comparer:
         if self._copy.folder is not None:
             self._read_tree(self._copy.folder, evidence)
             return
-        local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
+        local = LocalPass(self._run, has_etags=self._copy.has_details, early=self._early)
         for stated, match in local.match(evidence.query_all(self._rows()), tick=self._tick):
             evidence.take_match(stated, match)
 
@@ -408,11 +413,15 @@ class Comparer:
                     return
                 if len(self._disagreements) + len(self._unread) >= _DECIDED_AT_ONCE or self._has_much_to_read:
                     self._decide_disagreements()
-                if row.listed is None and self._run.excludes.covers(row.record.path):
-                    self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded; not in the listing
+                if row.listed is None and not self._is_expected(row.record.path):
+                    self._run.counts.add(Tally.SKIPPED)
                     self._done += 1
                 else:
                     yield row
+
+    def _is_expected(self, path: bytes) -> bool:
+        """Return whether the copy should list a file; not one that is recorded since before it was excluded."""
+        return not self._run.excludes.covers(path) and self._copy.is_expected(self._listing.place(path))
 
     @property
     def _has_much_to_read(self) -> bool:
