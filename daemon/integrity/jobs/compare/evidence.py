@@ -368,7 +368,7 @@ class CopyEvidence:
             return CopyAnswer(CopyVote.DIFFERS, Level.PUBLISHED, size_bytes=size)
         if self._copy.has_bytes:
             return cannot(messages.NOTHING_STATED, wants_read=True)
-        return cannot("the copy states no digest of it")
+        return cannot(self._copy.nothing_stated)
 
     def _read(self, row: CompareRow) -> None:
         """Read a file of the copy; where its bytes are not the recorded ones, ask whether its checksum is."""
