@@ -43,7 +43,7 @@ class Phrase(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """One thing to do; ``{path}`` and ``{root}`` in its command are filled in, ``COPY`` and ``WHY`` are the user's."""
+    """One thing to do; in its command ``{path}``, ``{root}``, ``{copy}`` are filled in; COPY and WHY are the user's."""
 
     words: str
     command: str | None = None
@@ -54,6 +54,12 @@ _RESTORE_OR_ACCEPT = (
     NextStep("restore the recorded content from a backup", FROM_SOME_COPY),
     NextStep("or restore the file yourself, then check it", "integrity scrub {path}"),
     NextStep("or keep the file as it is now", "integrity accept {path} --reason WHY"),
+)
+_KEEP_ONE_SIDE = (
+    NextStep("if your file is right", "integrity accept {path} --with {copy} --reason WHY"),
+    NextStep(
+        "if the backup is right (your file is kept beside it)", "integrity repair {path} --from {copy} --copy-is-right"
+    ),
 )
 _LOOK_AT_DISK = NextStep("copy what is still readable to another disk, and check the disk", "smartctl -a /dev/DISK")
 
@@ -321,6 +327,30 @@ TABLE = (
         phrase=Phrase("damaged file in the backup {copy}", "damaged files in the backup {copy}"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_CONFLICT,
+        weight=Weight.PROBLEM,
+        subject=Subject.COPY,
+        headline="File and backup differ",
+        how_bad="Which side is right is not known. Nothing was overwritten; keep both until you have looked.",
+        of_many="differ, and which side is right is not known",
+        phrase=Phrase("file differs from the backup {copy}", "files differ from the backup {copy}"),
+        phrase_of_copy=_MORE,
+        ended_by_compare=True,
+        steps=_KEEP_ONE_SIDE,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_NEWER,
+        weight=Weight.PROBLEM,
+        subject=Subject.COPY,
+        headline="Newer in the backup",
+        how_bad="This does not mean that a file is damaged: the backup may have been edited.",
+        of_many="are newer",
+        phrase=Phrase("file newer in the backup {copy}", "files newer in the backup {copy}"),
+        phrase_of_copy=_MORE,
+        ended_by_compare=True,
+        steps=_KEEP_ONE_SIDE,
     ),
     KindEntry(
         kind=FindingKind.COPY_MISSING,

@@ -71,6 +71,8 @@ class FindingKind(StrEnum):
     DEVICE_STALLED = "device_stalled"
     COPY_MISSING = "copy_missing"
     COPY_DIFFERS = "copy_differs"
+    COPY_CONFLICT = "copy_conflict"  # file and copy differ, and which is right is not known
+    COPY_NEWER = "copy_newer"
     COPY_STALE = "copy_stale"
     COPY_EXTRA = "copy_extra"
     COPY_NOT_COMPARABLE = "copy_not_comparable"
@@ -170,6 +172,7 @@ class BaselineReason(StrEnum):
     MOVED = "moved"
     INHERITED = "inherited"  # of a known file: a new name of its inode, or a copy of its known damage
     RESTORED = "restored"  # of a deleted file, under whose name other content came back
+    REJECTED = "rejected"  # content of a copy, of which a person said that the file is right
     DELETED = "deleted"
     FORGOTTEN = "forgotten"
 

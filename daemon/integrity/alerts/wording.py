@@ -257,11 +257,14 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
         ]
     if finding.kind is FindingKind.ROOT_SUSPENDED and finding.step:
         return []  # it was never there, so there is nothing to release or rebind
-    places = {"path": shell_path(path), "root": shell_path(finding.root)}
+    places = {"path": shell_path(path), "root": shell_path(finding.root), "copy": shell_word(finding.copy or "COPY")}
+    own = finding.step and finding.command
     return [
         NextStep(step.words, _spell(step.command and step.command.format(**places)))
         for step in KINDS[finding.kind].steps
-        if not (finding.step and step.command == FROM_SOME_COPY)  # its own names one that is known to be good
+        # Its own may name a copy that is known to be good, or be one of these.
+        if not (finding.step and step.command == FROM_SOME_COPY)
+        if not (own and step.command and step.command.format(**places) == own)
     ]
 
 

@@ -2,7 +2,9 @@
 Backup copies: which exist, and the last answer of each about every file.
 
 An answer holds for one version of a baseline and for the copy as it was then: if the copy's place or disk changes, all
-answers are dropped.
+answers are dropped. Beside the last answer stands when the copy was last *found* with a recorded version, and under
+which times: the only witness by which a copy can be called damaged later (I10 of ``verdict``). It outlives answers that
+differ.
 
 Also reports how long files have waited for a comparison. The wait starts when the present content was recorded, or when
 the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
@@ -18,13 +20,15 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.catalog.compiled_sql import CompiledInsert
-from integrity.catalog.row_seals import check_seals, select_sealed
+from integrity.catalog.row_seals import check_seals, is_sealed, select_sealed
 from integrity.catalog.rows import NEVER_AT, chunked, inside, read_word, unless_ahead
 from integrity.catalog.schema import copy, copy_file, copy_reading, file, folder
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
-_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated")
+_FOUND_NAMES = ("found_version", "found_at", "found_mtime_ns", "found_ctime_ns")
+_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated", *_FOUND_NAMES)
+_NEVER_FOUND = (None,) * len(_FOUND_NAMES)
 _REPLACE_STATE = CompiledInsert(
     sa.insert(copy_file).prefix_with("OR REPLACE").values({name: sa.bindparam(name) for name in _STATE_NAMES}),
     *_STATE_NAMES,
@@ -49,6 +53,23 @@ class CopyRecord:
         return root.rstrip(b"/") + b"/" + self.prefix if self.prefix else root
 
 
+class CopyFound(NamedTuple):
+    """
+    When a copy was last found with a recorded version of a file, by reading or by what its store computed.
+
+    Attributes:
+        version: of the baseline.
+        found_at: when.
+        mtime_ns: the time that the copy had then; None if it keeps none, or if it is not known.
+        ctime_ns: its ctime then; None where that can't be trusted.
+    """
+
+    version: int
+    found_at: int
+    mtime_ns: int | None
+    ctime_ns: int | None
+
+
 class CopyState(NamedTuple):
     """
     The last answer of a copy about a file.
@@ -57,6 +78,7 @@ class CopyState(NamedTuple):
         version: version of the baseline that it was compared with.
         read_at: when the copy's bytes were last read, unless a comparison without reading contradicted that since.
         stated: digest of the checksums that the copy stated, if reading the file proved them right.
+        found: see there; None: never.
     """
 
     file_id: FileId
@@ -65,6 +87,7 @@ class CopyState(NamedTuple):
     compared_at: int
     read_at: int | None
     stated: bytes | None = None
+    found: CopyFound | None = None
 
 
 def ensure_copy(
@@ -126,7 +149,10 @@ def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) 
     _REPLACE_STATE.run_many(
         c,
         (
-            (copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated)
+            (
+                *(copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated),
+                *(one.found or _NEVER_FOUND),
+            )
             for one in states
         ),
     )
@@ -144,11 +170,25 @@ _GOOD_COPY = (
 
 def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
     """Return the answer of each copy about a file, in the order of the copies."""
-    states = [copy_file.c[name].label(f"state_{name}") for name in CopyState._fields]
+    states = [copy_file.c[name].label(f"state_{name}") for name in _STATE_NAMES[1:]]
     joined = copy_file.join(copy, copy_file.c.copy_id == copy.c.id)
     query = select_sealed(copy_file, *copy.c, *states).select_from(joined)
     rows = c.execute(query.where(copy_file.c.file_id == file_id).order_by(copy.c.id))
     return [(_to_record(row), _to_state(row)) for row in check_seals(c, copy_file, rows)]
+
+
+def find_found(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
+    """Return when a copy was last found with a recorded version of each of some files; damaged rows are no witness."""
+    found: dict[FileId, CopyFound] = {}
+    for chunk in chunked(ids):
+        query = sa.select(copy_file.c.file_id, *(copy_file.c[name] for name in _FOUND_NAMES)).where(
+            copy_file.c.copy_id == copy_id,
+            copy_file.c.file_id.in_(chunk),
+            copy_file.c.found_version.is_not(None),
+            is_sealed(copy_file),
+        )
+        found |= {FileId(row[0]): CopyFound(*row[1:]) for row in c.execute(query)}
+    return found
 
 
 def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
@@ -223,6 +263,9 @@ def _to_state(row: sa.Row[Any]) -> CopyState:
         row.state_compared_at,
         row.state_read_at,
         row.state_stated,
+        None
+        if row.state_found_version is None
+        else CopyFound(*(getattr(row, f"state_{name}") for name in _FOUND_NAMES)),
     )
 
 

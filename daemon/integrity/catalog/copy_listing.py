@@ -32,6 +32,7 @@ _listed = make_temporary(
     "listed",
     sa.Column("file_id", sa.Integer, primary_key=True),
     sa.Column("size_bytes", sa.Integer),
+    sa.Column("mtime_ns", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
     sa.Column("is_contradictory", sa.Integer, nullable=False),
 )
@@ -51,9 +52,10 @@ _entry = make_temporary(  # of one portion of the listing
     sa.Column("name", sa.LargeBinary, nullable=False),
     sa.Column("path", sa.LargeBinary, nullable=False),
     sa.Column("size_bytes", sa.Integer),
+    sa.Column("mtime_ns", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
 )
-_ENTRY_NAMES = ("folder_id", "name", "path", "size_bytes", "published")
+_ENTRY_NAMES = ("folder_id", "name", "path", "size_bytes", "mtime_ns", "published")
 _ADD_ENTRY = CompiledInsert(
     sa.insert(_entry).values({name: sa.bindparam(name) for name in _ENTRY_NAMES}), *_ENTRY_NAMES
 )
@@ -74,11 +76,19 @@ _order = make_order("compare_order")
 
 
 class StatedFile(NamedTuple):
-    """A file in a copy's listing. ``published``: kind, value, sizes and number of parts of each digest."""
+    """
+    A file in a copy's listing.
+
+    Attributes:
+        published: kind, value, sizes and number of parts of each digest.
+        is_contradictory: listed twice with different content.
+        mtime_ns: the time that is listed; None if there is none.
+    """
 
     size_bytes: int | None
     published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
-    is_contradictory: bool = False  # listed twice with different content
+    is_contradictory: bool = False
+    mtime_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,7 @@ class StoredListing:
         for path, listed in entries:
             folder_path, name = split_path(path)
             folder_id = self._names.find_folder(c, folder_path)
-            rows.append((folder_id, name, path, listed.size_bytes, _pack(listed)))
+            rows.append((folder_id, name, path, listed.size_bytes, listed.mtime_ns, _pack(listed)))
         _ADD_ENTRY.run_many(c, rows)
         _ADD.run(c)
         _ADD_EXTRA.run(c)
@@ -154,7 +164,7 @@ def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[byte
     """Return listed but unrecorded files of one size: path in the root, and entry."""
     query = sa.select(_extra.c.path, _extra.c.published).where(_extra.c.size_bytes == size_bytes)
     rows = c.execute(query.order_by(_extra.c.path).limit(limit))
-    return [(row.path, listed) for row in rows if (listed := _unpack(size_bytes, row.published, 0)) is not None]
+    return [(row.path, listed) for row in rows if (listed := _unpack(size_bytes, None, row.published, 0)) is not None]
 
 
 def mark_renamed(c: sa.Connection, size_bytes: int, path: bytes) -> None:
@@ -229,9 +239,14 @@ def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int
     """Return the next files in that order; files that were removed meanwhile are left out."""
     return [
         CompareRow(
-            seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated, bool(was_bad)
+            seq,
+            to_record(sealer, record),
+            _unpack(size, mtime, published, contradictory),
+            read_at,
+            stated,
+            bool(was_bad),
         )
-        for seq, size, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
+        for seq, size, mtime, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
             c, copy_id, after_seq, limit
         )
     ]
@@ -246,8 +261,8 @@ _FIND = CompiledStatement(
 
 _LONGEST = 4096  # characters kept of one file's digests: a manifest may name a file a million times
 _add = sqlite_insert(_listed).from_select(
-    ["file_id", "size_bytes", "published", "is_contradictory"],
-    sa.select(file.c.id, _entry.c.size_bytes, _entry.c.published, sa.literal_column("0"))
+    ["file_id", "size_bytes", "mtime_ns", "published", "is_contradictory"],
+    sa.select(file.c.id, _entry.c.size_bytes, _entry.c.mtime_ns, _entry.c.published, sa.literal_column("0"))
     .select_from(_entry.join(file, _is_recorded))
     .where(sa.literal_column("true"))  # without a WHERE, SQLite takes the ON of the conflict for one of the join
     .order_by(_entry.c.seq),
@@ -289,7 +304,7 @@ _was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.S
 _PAGE = CompiledStatement(
     sa.select(
         _order.c.seq,
-        *(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")),
+        *(_listed.c[name] for name in ("size_bytes", "mtime_ns", "published", "is_contradictory")),
         *(copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~_was_good, sa.false())),
         *RECORD_COLUMNS,
     )
@@ -311,12 +326,14 @@ def _pack(listed: StatedFile) -> str:
     return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
 
 
-def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> StatedFile | None:
+def _unpack(
+    size_bytes: int | None, mtime_ns: int | None, published: str | None, contradictory: int | None
+) -> StatedFile | None:
     if published is None:
         return None
     if not published and not contradictory:
-        return StatedFile(size_bytes, ())  # the most common case: files of a mounted copy
+        return StatedFile(size_bytes, (), mtime_ns=mtime_ns)  # the most common case: files of a mounted copy
     found = [one for line in published.split("\n") if line for one in json.loads(line)]
     digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
     is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)
-    return StatedFile(size_bytes, tuple(digests), is_contradictory)
+    return StatedFile(size_bytes, tuple(digests), is_contradictory, mtime_ns)

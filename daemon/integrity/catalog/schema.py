@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from integrity.hashing.algorithms import STORED
 
-SCHEMA_REVISION = "0010"
+SCHEMA_REVISION = "0011"
 """The newest migration: the revision that this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -561,6 +561,10 @@ copy_file = sa.Table(
         length=16,
         null=True,
     ),
+    _int("found_version", "version of the baseline that the copy was last found to have; null: never", null=True),
+    _int("found_at", "when", null=True),
+    _int("found_mtime_ns", "the time that the copy had then; null: it keeps none, or older than 0011", null=True),
+    _int("found_ctime_ns", "its ctime; null: the copy's file system has none to be trusted", null=True),
     _seal(),
     _parity("copy_id", "file_id", "version", "compared_at", "read_at?"),
     sa.PrimaryKeyConstraint("copy_id", "file_id"),

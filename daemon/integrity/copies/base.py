@@ -26,6 +26,7 @@ class BaseCopy:
 
     has_bytes = True
     has_details = False
+    keeps_times = True
 
     def __init__(self, url: str, shown: str) -> None:
         self.url = url

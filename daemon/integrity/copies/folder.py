@@ -212,6 +212,11 @@ class TreeCopy(BaseCopy):
         """Return the budget of read errors of the copy's device."""
         return self._budget
 
+    @property
+    def has_ctime(self) -> bool:
+        """Return whether ctimes show writes, also those through a mapping."""
+        return self.capability.has_ctime and self.capability.shows_mapped_writes
+
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK) -> Reader:
         """Return a reader of the copy's files; see ``LocalFolder``."""
         return Reader(self._root_fd, self.capability, mode=mode, pace=pace, budget=self._budget)

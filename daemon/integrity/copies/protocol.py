@@ -166,6 +166,7 @@ class LocalFolder(Protocol):
     Attributes:
         root_fd: the folder; belongs to the copy, which closes it.
         budget: the read errors that the folder's device is allowed.
+        has_ctime: its file system's ctime moves with every write.
     """
 
     @property
@@ -175,6 +176,10 @@ class LocalFolder(Protocol):
     @property
     def budget(self) -> ErrorBudget:
         """Return the budget of read errors."""
+
+    @property
+    def has_ctime(self) -> bool:
+        """Return whether ctimes show writes."""
 
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK, /) -> Reader:
         """Return a reader that opens the folder's files past the page cache, or from memory; it asks ``pace`` first."""
@@ -215,6 +220,10 @@ class Copy(Protocol):
     @property
     def has_bytes(self) -> bool:
         """Return whether files can be opened."""
+
+    @property
+    def keeps_times(self) -> bool:
+        """Return whether the times of entries are those of the files."""
 
     @property
     def remote_kinds(self) -> frozenset[Kind]:

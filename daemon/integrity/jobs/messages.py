@@ -11,15 +11,24 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.alerts.wording import ORIGINAL_INTACT
+from integrity.alerts.wording import ORIGINAL_INTACT, utc_time
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.kinds import KINDS
 from integrity.model import ByteRange, Certainty, Finding, FindingKind, SkipReason
-from integrity.verdict import ArbitrationOutcome, FileState, Judgement, Level, Verdict
+from integrity.verdict import (
+    Arbitration,
+    ArbitrationOutcome,
+    CopyVote,
+    CopyWitness,
+    FileState,
+    Judgement,
+    Level,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from integrity.catalog.runs import Interruption
@@ -314,36 +323,131 @@ _LEVELS = {
 }
 _ARBITRATIONS = {
     ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
-    ArbitrationOutcome.COPY_DIFFERS: "The backup in {copy} is not the recorded content{how}{file}.",
-    ArbitrationOutcome.COPY_STALE: "The backup in {copy} is an older version{how}{file}.",
     ArbitrationOutcome.COPY_MISSING: "The backup in {copy} does not contain this file.",
     ArbitrationOutcome.COPIED_DAMAGE: "The damage was copied: the backup in {copy} equals the damaged file{how}.",
-    ArbitrationOutcome.ALL_DIFFER: "The recorded content, the file, and the backup in {copy} are all different{how}.",
 }
 
 
-def describe_arbitration(
-    outcome: ArbitrationOutcome,
-    state: FileState,
-    copy: str,
-    *,
-    level: Level | None,
-    reason: str = "",
-    content_of: bytes | None = None,
-) -> str:
-    """Describe what is wrong with a file's copy, how that is known, and what is known of the file itself."""
-    how = _LEVELS[level]
+class CopyStory(NamedTuple):
+    """
+    What people are told of a copy of a file, besides who is right.
+
+    Attributes:
+        level: how the copy was examined.
+        reason: why it can't be read.
+        content_of: path in the root of the file whose content the copy has.
+        size_bytes: of the copy, if known.
+        mtime_ns: of the copy, or of its upload; None if there is none.
+        has_times: the times of the copy say when its files were written.
+        has_ctime: its file system shows whether a program wrote to the file.
+        found_at: when the copy was last found with a recorded version.
+        beside: name, answer and time of comparison of the other copies; they decide nothing.
+    """
+
+    copy: str
+    level: Level | None
+    reason: str
+    content_of: bytes | None
+    size_bytes: int | None
+    file_size_bytes: int
+    mtime_ns: int | None
+    file_mtime_ns: int
+    has_times: bool
+    has_ctime: bool
+    found_at: int | None
+    beside: tuple[tuple[str, CopyVote, int], ...] = ()
+
+
+def describe_arbitration(arbitration: Arbitration, state: FileState, story: CopyStory) -> str:
+    """Describe what is wrong with a file's copy, which witness says so, and what is known of the file itself."""
+    outcome, copy, how = arbitration.outcome, story.copy, _LEVELS[story.level]
     if outcome is ArbitrationOutcome.COPY_UNREADABLE:
-        return f"The backup in {copy} can't be read: {reason}"
-    if content_of is not None:
+        return f"The backup in {copy} can't be read: {story.reason}"
+    if story.content_of is not None:
         return (
-            f"The backup in {copy} has the recorded content of {show_path(content_of)} under this name{how}:"
+            f"The backup in {copy} has the recorded content of {show_path(story.content_of)} under this name{how}:"
             " files were renamed or swapped since the backup."
         )
-    if outcome is ArbitrationOutcome.COPY_DIFFERS and state is FileState.GOOD:
-        return f"The backup in {copy} is damaged{how}; {ORIGINAL_INTACT} (just read from its disk)."
-    file = ", and the original is missing or unreadable" if state is FileState.LOST else ""
-    return _ARBITRATIONS[outcome].format(copy=copy, how=how, file=file)
+    if outcome in _ARBITRATIONS:
+        return _ARBITRATIONS[outcome].format(copy=copy, how=how)
+    lost = " The original is missing or unreadable." if state is FileState.LOST else ""
+    lost = lost or (" The file here is not as recorded either." if state in _NOT_AS_RECORDED else "")
+    return f"{_describe_difference(arbitration, state, story, how)}{lost}{_describe_beside(story)}"
+
+
+_NOT_AS_RECORDED = (FileState.DAMAGED, FileState.CONTESTED)
+
+
+def _describe_difference(arbitration: Arbitration, state: FileState, story: CopyStory, how: str) -> str:
+    outcome, copy = arbitration.outcome, story.copy
+    if outcome is ArbitrationOutcome.COPY_DIFFERS:
+        good = f"; {ORIGINAL_INTACT} (just read from its disk)" if state is FileState.GOOD else ""
+        return f"The backup in {copy} is damaged{how}{good}. {_describe_witness(arbitration, story)}"
+    if outcome is ArbitrationOutcome.COPY_INCOMPLETE:
+        size = f"the first {story.size_bytes or 0:,} of {story.file_size_bytes:,} bytes"
+        return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}."
+    if outcome is ArbitrationOutcome.FILE_DIFFERS:
+        return (
+            f"Your file changed before it was recorded; the backup in {copy} has what it was{how}."
+            f" {_describe_witness(arbitration, story)}"
+        )
+    if outcome is ArbitrationOutcome.COPY_NEWER:
+        return f"The backup in {copy} was modified after your file, and has other content{how}{_times(story)}."
+    if outcome is ArbitrationOutcome.COPY_STALE:
+        return f"The backup in {copy} is an older version{how}{_times(story)}."
+    return (
+        f"The file and its backup in {copy} differ{how}; which one is right is not known."
+        f" {_describe_witness(arbitration, story)}"
+    )
+
+
+def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
+    """Name the witness that decided; or say that there is none, and what would be one."""
+    found = "" if story.found_at is None else utc_time(story.found_at)
+    if arbitration.witness is CopyWitness.STORE:
+        return "The checksum that its store keeps is the recorded one, but the data is not: it was damaged there."
+    if arbitration.witness is CopyWitness.OWN_CHECKSUM:
+        return "The checksum inside the file shows which side is damaged."
+    if arbitration.witness is CopyWitness.FILE_HISTORY:
+        return (
+            "An earlier reading of the file had that content under the same modification time: since then it was"
+            " damaged, or a program rewrote it and restored the old time."
+        )
+    if arbitration.witness is CopyWitness.EARLIER_READING and arbitration.outcome is ArbitrationOutcome.COPY_DIFFERS:
+        size_and_time = f"On {found} it had a recorded content, and its size and time are still the same"
+        if story.has_ctime:
+            return f"{size_and_time}: nothing wrote to it since."
+        return f"{size_and_time}; only a program that restores the old time could have written to it since."
+    if arbitration.witness is CopyWitness.EARLIER_READING:
+        return (
+            f"On {found} the backup had a recorded content. Since then it was damaged, or a program rewrote it and"
+            " restored the old time."
+        )
+    if not story.has_times:
+        kept = "It keeps no modification times"
+        kept += f"; it was written there {utc_time(story.mtime_ns // 10**9)}." if story.mtime_ns is not None else "."
+    elif story.mtime_ns is None:
+        kept = "It states no modification time."
+    else:
+        kept = "One of them was damaged, or was written by a program that restores the modification time."
+    return f"{kept} No earlier comparison found both equal: that would have shown which one changed."
+
+
+def _times(story: CopyStory) -> str:
+    if story.mtime_ns is None:
+        return ""
+    verb = "modified" if story.has_times else "written there"
+    return f": {verb} {utc_time(story.mtime_ns // 10**9)}, your file {utc_time(story.file_mtime_ns // 10**9)}"
+
+
+def _describe_beside(story: CopyStory) -> str:
+    """Say what other copies said; it decides nothing, for they may all have been made from one of the two sides."""
+    known = [(name, vote, at) for name, vote, at in story.beside if vote in _BESIDE]
+    said = "; ".join(f"{name} {_BESIDE[vote]} ({utc_time(at)})" for name, vote, at in known[:_REASONS_SHOWN])
+    return f" Other copies, which do not decide: {said}." if said else ""
+
+
+_BESIDE = {CopyVote.SAME: "equals your file", CopyVote.DIFFERS: "differs from it, too"}
 
 
 def many_more(kind: FindingKind, count: int, copy: str) -> str:

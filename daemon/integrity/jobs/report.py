@@ -80,8 +80,10 @@ class Compared:
         oldest_record_at: when the first of these was last read here; None: there is none.
         can_read: the copy has data, so --read can compare it.
         extra: files that only the copy has.
-        differing: files whose copy equals neither the current nor a former record.
+        differing: files whose copy is damaged, incomplete, or a copy of damage.
         damaged_on_both_sides: those of them whose file is not intact here either.
+        conflicting: files that differ from their copies, where nothing tells which is right.
+        newer: files whose copy is newer.
         stale: files whose copy is an older version.
         shared: files whose copies share data on the disk with them.
         renamed: files that the copy has under another name.
@@ -103,6 +105,8 @@ class Compared:
     extra: int = 0
     differing: int = 0
     damaged_on_both_sides: int = 0
+    conflicting: int = 0
+    newer: int = 0
     stale: int = 0
     shared: int = 0
     renamed: int = 0

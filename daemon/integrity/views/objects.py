@@ -110,6 +110,8 @@ def _compared_fields(compared: Compared) -> JsonObject:
         "oldest_record_at": None if compared.oldest_record_at is None else iso_time(compared.oldest_record_at),
         "files_extra": compared.extra,
         "files_differing": compared.differing,
+        "files_conflicting": compared.conflicting,
+        "files_newer": compared.newer,
         "files_stale": compared.stale,
         "files_shared": compared.shared,
         "files_renamed": compared.renamed,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.catalog import baselines, copies, copy_listing, findings
 from integrity.catalog.baselines import Verified
-from integrity.catalog.copies import CopyRecord, CopyState
+from integrity.catalog.copies import CopyFound, CopyRecord, CopyState
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
@@ -31,7 +31,9 @@ from integrity.files.span import ReadMode
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
+from integrity.jobs.compare.circumstances import CopyTimes
 from integrity.jobs.compare.copy_answer import CopyAnswer
+from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
@@ -45,7 +47,7 @@ from integrity.jobs.messages import CATALOG_DAMAGED
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
-from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
+from integrity.model import FileId, FindingId, FindingKind, Reading, Tally, Witness
 from integrity.paths import shell_word
 from integrity.verdict import KINDS_OF_VOTES, CopyVote, Level
 
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _DECIDED_AT_ONCE = 1000
+_UNDECIDED_AT_MOST = 10_000  # while the habit of the copy is not known; bounds memory
 _UNDECIDED_BYTES = 1 << 30
 """Decide earlier at this many bytes that may have to be read here, to keep to the limits."""
 
@@ -261,11 +264,18 @@ class Comparer:
         self._shared = find_shared(run, copy, listing.place)
         self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
         self._check = FileCheck(run, self._evidence.read_here, mode=self._mode)
+        self._has_ctime = copy.folder is not None and copy.folder.has_ctime
+        self._habit = CopyHabit(keeps_times=copy.keeps_times)
         self._arbiter = CopyArbiter(
-            run, known.id, compared, self._check, self._evidence, has_bytes=copy.has_bytes, behind_s=behind_s
+            *(run, known.id, compared, self._check, self._evidence, self._habit),
+            has_bytes=copy.has_bytes,
+            has_ctime=self._has_ctime,
+            place=self._find_place,
+            behind_s=behind_s,
         )
         self._states: list[CopyState] = []
         self._disagreements: list[Disagreement] = []
+        self._undecided: list[Disagreement] = []  # whose files were read, while the habit of the copy is not known
         self._unread: list[Disagreement] = []  # whose copies are good, and which must be read here
         self._undecided_bytes = 0
         self._matched: list[FileRecord] = []
@@ -294,8 +304,14 @@ class Comparer:
         self._end()
 
     def _commit(self) -> None:
-        self._decide_disagreements()
+        self._decide_disagreements(is_end=True)
         self._commits.write()
+
+    def _find_place(self, path: bytes) -> bytes | None:
+        """Return the absolute path of a file's copy; None if it is on no disk of this machine."""
+        return (
+            None if self._copy.folder is None else os.path.join(os.fsencode(self._copy.url), self._listing.place(path))
+        )
 
     def _query_all(self) -> None:
         """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""
@@ -370,7 +386,10 @@ class Comparer:
             run.counts.add(Tally.SKIPPED)
             self._damaged.append(record)
             return
-        taken = Disagreement(record, answer, self._make_state(row, answer))
+        times = self._find_times(row, answer)
+        taken = Disagreement(record, answer, self._make_state(row, answer, times), times)
+        if answer.vote is CopyVote.SAME:
+            self._habit.add(record.witness.mtime_ns, times.mtime_ns)
         if answer.vote is not CopyVote.SAME or record.path in self._arbiter.open_about_file:
             self._disagreements.append(taken)
         elif (record.is_suspect or self._options.read) and record.id not in self._evidence.read_here:
@@ -380,19 +399,31 @@ class Comparer:
             return
         self._undecided_bytes += record.witness.size_bytes
 
-    def _take_same(self, rows: Sequence[CompareRow]) -> None:
-        """Record that the copies of small files have the recorded content; of the files here, most need no look."""
+    def _find_times(self, row: CompareRow, answer: CopyAnswer) -> CopyTimes:
+        """Return the times of a copy: those that it had when it was read, or else those that were listed."""
+        if answer.witness is not None:
+            return CopyTimes(answer.witness.mtime_ns, answer.witness.ctime_ns if self._has_ctime else None)
+        return CopyTimes(None if row.listed is None else row.listed.mtime_ns, None)
+
+    def _take_same(self, rows: Sequence[CompareRow], witnesses: Sequence[Witness]) -> None:
+        """
+        Record that the copies of small files have the recorded content; of the files here, most need no look.
+
+        ``witnesses`` are those of the copies.
+        """
         level = Level.CACHED if self._options.cached else Level.READ
         now, arbiter = self._run.now(), self._arbiter
         records: list[FileRecord] = []
-        for row in rows:
+        for row, witness in zip(rows, witnesses, strict=True):
             record = row.record
             path = record.path
             if self._options.read or record.is_suspect or path in arbiter.open_about_file or arbiter.is_open(path):
-                self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=record.witness.size_bytes))
+                self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=witness.size_bytes, witness=witness))
                 continue
+            self._habit.add(record.witness.mtime_ns, witness.mtime_ns)
+            found = CopyFound(record.version, now, witness.mtime_ns, witness.ctime_ns if self._has_ctime else None)
             read_at = now if level is Level.READ else row.read_at
-            self._states.append(CopyState(record.id, record.version, CopyVote.SAME, now, read_at))
+            self._states.append(CopyState(record.id, record.version, CopyVote.SAME, now, read_at, None, found))
             records.append(record)
         self._done += len(records)
         self._run.counts.add(Tally.VERIFIED, len(records))
@@ -401,7 +432,7 @@ class Comparer:
 
     def _settle(self, taken: Disagreement) -> None:
         """Record that the copy is good, and that nothing speaks against the file."""
-        record, answer, state = taken
+        record, answer, state = taken.record, taken.answer, taken.state
         if state is not None:
             self._states.append(state)
         self._run.counts.add(Tally.VERIFIED)
@@ -410,7 +441,7 @@ class Comparer:
         if self._arbiter.is_open(record.path):
             self._matched.append(record)
 
-    def _make_state(self, row: CompareRow, answer: CopyAnswer) -> CopyState | None:
+    def _make_state(self, row: CompareRow, answer: CopyAnswer, times: CopyTimes) -> CopyState | None:
         """Return the state to save for an answer; None to keep an earlier reading that proves more."""
         record, now = row.record, self._run.now()
         if answer.wants_read and row.read_at is not None:
@@ -421,7 +452,8 @@ class Comparer:
         elif answer.vote is CopyVote.SAME or (row.was_found_bad and answer.vote is CopyVote.UNREADABLE):
             read_at = row.read_at
         stated = digest_stated(row.listed) if answer.is_proven and row.listed is not None else None
-        return CopyState(record.id, record.version, answer.vote, now, read_at, stated)
+        found = CopyFound(record.version, now, *times) if answer.vote is CopyVote.SAME else None
+        return CopyState(record.id, record.version, answer.vote, now, read_at, stated, found)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
         """Mark a file as verified that was read here for its copy's sake and is what was recorded."""
@@ -430,18 +462,22 @@ class Comparer:
             witness = reading.witness if reading.witness != record.witness else None
             self._verified.append(Verified(record, witness, reading.how))
 
-    def _decide_disagreements(self) -> None:
-        """Read the queued files whose copies are good; decide those that are not intact, and all disagreements."""
+    def _decide_disagreements(self, *, is_end: bool = False) -> None:
+        """Read the files here that must be read; decide once the habit of the copy is known, or at the end."""
         unread, self._unread = self._unread, []
         if unread:
             self._check.check([one.record for one in unread])
+        disagreements, self._disagreements, self._undecided_bytes = self._disagreements, [], 0
         for one in unread:
             if one.record.id in self._check.intact:
                 self._settle(one)
             else:
-                self._disagreements.append(one)
-        disagreements, self._disagreements, self._undecided_bytes = self._disagreements, [], 0
-        self._arbiter.decide(disagreements)
+                disagreements.append(one)
+        self._arbiter.read_files(disagreements)
+        self._undecided += disagreements
+        if is_end or self._habit.is_known or len(self._undecided) >= _UNDECIDED_AT_MOST:
+            undecided, self._undecided = self._undecided, []
+            self._arbiter.decide(undecided)
 
     def _count_waiting(self) -> int:
         return len(self._states) + len(self._verified) + len(self._damaged)
@@ -484,4 +520,4 @@ class Comparer:
             return kinds
         with self._run.catalog.read() as connection:  # for files that this run did not query, the last answer holds
             votes = copies.find_votes(connection, self._known.id)
-        return kinds - {KINDS_OF_VOTES[vote] for vote in votes if vote in KINDS_OF_VOTES}
+        return kinds.difference(*(KINDS_OF_VOTES[vote] for vote in votes if vote in KINDS_OF_VOTES))

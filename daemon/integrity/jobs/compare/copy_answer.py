@@ -17,7 +17,7 @@ from integrity.catalog.seal import Sealer
 from integrity.copies.part_digests import derive_from_blocks, split_evenly
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.judge.content_diff import Difference
-from integrity.model import Digests, Reading
+from integrity.model import Digests, Reading, Witness
 from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class CopyAnswer(NamedTuple):
         wants_read: the answer is open, but reading the copy's bytes would decide it.
         found_as: path in the root of the file's content under another name in the copy.
         content_of: path in the root of the file whose content the copy has under this name.
+        is_store_contradicted: the checksum that the store keeps is the recorded one, the data is not.
+        witness: what stat said of the copy when it was read on this machine.
     """
 
     vote: CopyVote
@@ -57,6 +59,8 @@ class CopyAnswer(NamedTuple):
     wants_read: bool = False
     found_as: bytes | None = None
     content_of: bytes | None = None
+    is_store_contradicted: bool = False
+    witness: Witness | None = None
 
 
 Take = Callable[[CompareRow, CopyAnswer | None], None]
@@ -161,13 +165,14 @@ def answer_by_reading(
 ) -> CopyAnswer:
     """Turn a reading of the copy's file, and its difference from the record, into an answer."""
     size = reading.witness.size_bytes
+    witness = reading.witness if reading.witness.inode else None
     if difference.is_catalog_damaged:
         reason = "what is recorded of the file is damaged; `catalog check` shows how much of the catalog is"
         return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, is_file_suspect=True)
     if difference.is_same:
-        return CopyAnswer(CopyVote.SAME, level, size_bytes=size)
+        return CopyAnswer(CopyVote.SAME, level, size_bytes=size, witness=witness)
     whole = reading.digests.xxh3_128
     stated = () if whole is None else (Published(Kind.XXH3_128, whole),)
     vote = CopyVote.OLDER if is_older(history, size, stated) else CopyVote.DIFFERS
     bad_blocks = difference.bad_blocks if vote is CopyVote.DIFFERS else ()  # an older version has no bad blocks
-    return CopyAnswer(vote, level, stated=stated, bad_blocks=bad_blocks, size_bytes=size)
+    return CopyAnswer(vote, level, stated=stated, bad_blocks=bad_blocks, size_bytes=size, witness=witness)

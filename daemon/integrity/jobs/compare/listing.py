@@ -62,6 +62,7 @@ _AT_ONCE = 1000
 _NAMES_BYTES_AT_ONCE = 4 << 20
 _TROUBLES_BYTES_STORED = 16 << 20  # beyond this, the places of errors are not stored
 _TROUBLES_REPORTED = 1000
+_LATEST_NS = (1 << 63) - 1  # of the catalog; a server may state the year 9999
 _OBJECTS_BYTES = 200  # overhead of a name and a message, beside their length
 
 
@@ -221,4 +222,7 @@ def unpack_published(listed: StatedFile) -> tuple[Published, ...]:
 def pack_entry(entry: CopyEntry) -> StatedFile:
     """Return the part of an entry that is stored with the listing."""
     published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
-    return StatedFile(entry.size_bytes, published)
+    mtime_ns = entry.mtime_ns
+    if mtime_ns is not None and abs(mtime_ns) > _LATEST_NS:
+        mtime_ns = None
+    return StatedFile(entry.size_bytes, published, mtime_ns=mtime_ns)

@@ -16,6 +16,7 @@ from integrity.copies.protocol import Copy
 from integrity.errors import ReadError, ReadInterrupted, Unstable, show_path
 from integrity.files.read import Segment
 from integrity.files.span import Pace
+from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
 from integrity.jobs import messages
@@ -35,12 +36,14 @@ READING = Want(xxh3_128=True, block_xxh3_128=True)
 _PIECE_BYTES = 8 << 20
 
 
-def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace, stop: StopSignal) -> Reading:
+def read_from_copy(
+    copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace, stop: StopSignal, want: Want = READING
+) -> Reading:
     """
     Read one file of an entered copy, throttled by ``pace``; ``path`` is relative to the copy.
 
     Returns:
-        A reading whose witness contains only the size.
+        A reading whose witness contains only the size, unless the copy is mounted on this machine.
 
     Raises:
         ReadError: the file can't be read; ReadInterrupted if ``stop`` is set.
@@ -49,7 +52,8 @@ def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace
     file = copy.open(path)
     try:
         size = file.size_bytes
-        hasher = FileHasher(READING, size, block_size_bytes)
+        witness = Witness(size, 0, 0, 0) if file.stat is None else witness_of(file.stat)
+        hasher = FileHasher(want, size, block_size_bytes)
         for offset in range(0, size, _PIECE_BYTES):
             if stop.is_set():
                 raise ReadInterrupted(f"reading {show_path(path)} was interrupted")
@@ -64,7 +68,7 @@ def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace
         blocks = hasher.take_blocks()[1]
     finally:
         file.close()
-    return Reading(Witness(size, 0, 0, 0), digests, blocks, ReadHow.CACHE_POSSIBLE, size)
+    return Reading(witness, digests, blocks, ReadHow.CACHE_POSSIBLE, size)
 
 
 _SECOND_READINGS = 500

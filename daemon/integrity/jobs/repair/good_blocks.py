@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Self
 
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.open_beneath import stat_beneath
+from integrity.hashing.digests import want_to_record
+from integrity.jobs.compare.read_back import read_from_copy
 from integrity.jobs.compare.source import CopySource, place_in_copy
 from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
     from integrity.copies.protocol import Copy, CopyFile
+    from integrity.jobs.context import RootRun
     from integrity.jobs.repair.inspect import Expected
+    from integrity.model import Reading
 
 
 class GoodCopy:
@@ -58,6 +62,22 @@ class GoodCopy:
         if not copy.has_bytes:
             raise Vanished("it has checksums only, no data")
         return copy.open(place_in_copy(self.source, path))
+
+    def read(self, run: RootRun, path: bytes) -> Reading:
+        """
+        Read the whole copy of a file with this absolute path.
+
+        Raises:
+            ReadError: it can't be read; ReadInterrupted if the run was stopped.
+            CopyUnreachable: the copy can't be reached.
+        """
+        copy = self._enter()
+        if not copy.has_bytes:
+            raise Vanished("it has checksums only, no data")
+        want = want_to_record(blake3="blake3" in run.settings.digests)
+        block_bytes, stop = run.settings.block_size_bytes, run.context.stop
+        place = place_in_copy(self.source, path)
+        return read_from_copy(copy, place, block_bytes, pace=run.pace, stop=stop, want=want)
 
     def find_mode(self, path: bytes) -> int | None:
         """Tell the permission bits of the copy of a file or folder; None where copies of this kind do not tell."""
@@ -148,6 +168,11 @@ class BlockSource:
             if data is not None and expected.matches(index, data):
                 return copy.name, data
         return None
+
+    def read(self, run: RootRun) -> Reading:
+        """Read the whole file in the only copy; see ``GoodCopy.read``."""
+        (copy,) = self._copies
+        return copy.read(run, self._path)
 
     def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
         """List what stat said of the copies that were read, in the order of their names; other kinds do not tell."""

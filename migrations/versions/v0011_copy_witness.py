@@ -1,0 +1,81 @@
+"""
+Add to each answer of a copy when, and under which times, the copy was last found to have a recorded version.
+
+SQLite can't add columns before a generated one, so the table is made anew. Rows with a broken seal are left out: their
+files are compared again.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+_INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_BEFORE = "copy_id file_id version vote* compared_at read_at stated"  # "*" marks text
+_ADDED = "found_version found_at found_mtime_ns found_ctime_ns"
+
+
+def upgrade() -> None:
+    """Make the table anew; what was the same was found at the comparison, under times that are not known."""
+    op.rename_table("copy_file", "copy_file_before")
+    op.execute('DROP TRIGGER "copy_file_sealed"')
+    op.execute('DROP TRIGGER "copy_file_resealed"')
+    op.create_table(
+        "copy_file",
+        sa.Column("copy_id", _INTEGER, sa.ForeignKey("copy.id"), nullable=False),
+        _number("file_id", nullable=False),
+        _number("version", nullable=False),
+        sa.Column("vote", sa.Text(), nullable=False),
+        _number("compared_at", nullable=False),
+        _number("read_at"),
+        sa.Column("stated", sa.LargeBinary(), sa.CheckConstraint("length(stated) = 16"), nullable=True),
+        *map(_number, _ADDED.split()),
+        sa.Column(
+            "seal",
+            sa.LargeBinary(),
+            sa.CheckConstraint("length(seal) = 16"),
+            nullable=False,
+            server_default=sa.text(f"x'{bytes(16).hex()}'"),
+        ),
+        sa.Column(
+            "parity",
+            _INTEGER,
+            sa.Computed("(copy_id + file_id + version + compared_at + coalesce(read_at, 0)) % 127", persisted=True),
+            nullable=False,
+        ),
+        sa.PrimaryKeyConstraint("copy_id", "file_id"),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    columns = f"{_BEFORE} {_ADDED}".split()
+    names = ", ".join(f'"{column.rstrip("*")}"' for column in columns)
+    this = '"copy_id" = NEW."copy_id" AND "file_id" = NEW."file_id"'
+    old, new = _call(columns, "OLD."), _call(columns, "NEW.")
+    sealing = f'BEGIN UPDATE "copy_file" SET seal = {new} WHERE {this}; END'  # noqa: S608 - names of ours
+    op.execute(f'CREATE TRIGGER "copy_file_sealed" AFTER INSERT ON "copy_file" {sealing}')
+    op.execute(
+        f'CREATE TRIGGER "copy_file_resealed" AFTER UPDATE OF {names} ON "copy_file" WHEN OLD.seal IS {old} {sealing}'
+    )
+    former = _BEFORE.replace("*", "").split()
+    op.execute(
+        f"INSERT INTO copy_file ({', '.join(former)}, found_version, found_at)"  # noqa: S608 - names of ours
+        f" SELECT {', '.join(former)}, iif(vote = 'same', version, NULL), iif(vote = 'same', compared_at, NULL)"
+        f" FROM copy_file_before WHERE seal IS {_call(_BEFORE.split(), '')}"
+    )
+    op.drop_table("copy_file_before")
+
+
+def _number(name: str, *, nullable: bool = True) -> sa.Column[int]:
+    return sa.Column(name, _INTEGER, nullable=nullable)
+
+
+def _call(columns: list[str], row: str) -> str:
+    values = (
+        f'CAST({row}"{column[:-1]}" AS BLOB)' if column.endswith("*") else f'{row}"{column}"' for column in columns
+    )
+    return f"row_seal('copy_file', {', '.join(values)})"
