@@ -68,10 +68,6 @@ class Life:
         self.honest: dict[bytes, Version] = {}
         self.log: list[str] = []
 
-    def get_version(self, content: bytes) -> Version | None:
-        """Return which honest version a content is."""
-        return self.honest.get(content)
-
     def is_damaged(self, content: bytes) -> bool:
         """Say whether nobody ever meant these bytes to be a file, or the beginning of one."""
         return content not in self.honest and not self.is_beginning(content)
@@ -79,6 +75,20 @@ class Life:
     def is_beginning(self, content: bytes) -> bool:
         """Say whether a content is the beginning of an honest version and ends too early."""
         return any(len(content) < len(each) and each.startswith(content) for each in self.honest)
+
+    def relate(self, here: bytes, there: bytes) -> str:
+        """Name what a copy is to the file."""
+        mine, other = self.honest.get(here), self.honest.get(there)
+        if other is None:
+            what = "damaged" if self.is_damaged(there) else "incomplete"
+            return what if mine is not None else f"{what}, as the file is"
+        if mine is None:
+            return "good, but the file is damaged"
+        if mine is other:
+            return "equal"
+        if other.is_part_of(mine):
+            return "an older version"
+        return "a newer version" if mine.is_part_of(other) else "another version"
 
     def is_last(self, content: bytes, existing: set[bytes]) -> bool:
         """Say whether a content is honest and no version was made out of it that exists somewhere."""

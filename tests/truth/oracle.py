@@ -3,7 +3,7 @@ What may be said about files whose truth is known, and what must be.
 
 O1  No good side is called damaged.
 O2  No damage passes as an edit, or unnoticed, where a witness exists.
-O3  Where a witness exists, the damage is named, on the side that it is on (counted).
+O3  Where a witness exists, the damage is named, on the side that it is on (a share is demanded).
 O4  Nothing that is advised destroys the last good content (``advice``).
 
 A rewrite that keeps its time may be called one: ``silent_rewrite`` names both causes. A beginning of the right content
@@ -14,26 +14,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from support.cli import JsonObject
 from support.results import all_names
 from truth.lives import Life
-from truth.places import Place, Seen
-from truth.worlds import World, describe
+from truth.places import Place
+from truth.worlds import World, describe, get_question
 
-_ACCUSES_FILE = frozenset({"rot", "silent_rewrite", "shrunk", "changed"})
-_ACCUSES_COPY = "copy_differs"
-_UNDECIDED = frozenset({"copy_conflict", "copy_newer", "copy_not_comparable", "copy_unreadable"})
+DECIDED_PERCENT = 95
+_ACCUSES_FILE = frozenset({"rot", "silent_rewrite"})
+_UNDECIDED = frozenset({"copy_conflict", "copy_newer"})
 _INCOMPLETE = re.compile(r"^.{0,60}\b(incomplete|cut off|beginning)\b", re.IGNORECASE)
 _DAMAGED = re.compile(r"\b(damaged|corrupt|rotten|bit rot)\b", re.IGNORECASE)
 _INTACT = re.compile(r"\boriginals? (is|are) intact\b")
 
 
 class Error(NamedTuple):
-    """Something wrong that was said, or not said: the rule, the world and file, and what is known of it."""
+    """Something wrong that was said, or not said."""
 
     rule: str
     question: str
@@ -53,63 +53,44 @@ class Result:
     Attributes:
         histories: how many files lived.
         errors: all that is wrong.
-        witnessed: damaged sides with a witness at the end, by what they were called.
-        decided: how many of them were named on the right side.
-        others: sides of files without a witness that differ, by what they are and what they were called.
-        untrue: sentences that call a damaged original intact, without accusing anybody.
-        tried: how often each kind of advice was carried out.
+        decided: of how many damaged sides with a witness the damage is named at the end.
+        counts: by section and words, what was said of sides that differ, and which advice was carried out.
     """
 
     histories: int = 0
     errors: list[Error] = field(default_factory=list)
-    witnessed: Counter[str] = field(default_factory=Counter)
     decided: int = 0
-    others: Counter[str] = field(default_factory=Counter)
-    untrue: Counter[str] = field(default_factory=Counter)
-    tried: Counter[str] = field(default_factory=Counter)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def count(self, section: str) -> int:
+        """Return the sum of a section."""
+        return sum(count for (this, _), count in self.counts.items() if this == section)
 
     @property
-    def decided_percent(self) -> float:
-        """The share of the damaged sides with a witness that were decided."""
-        total = self.witnessed.total()
-        return 100 * self.decided / total if total else 100.0
+    def is_right(self) -> bool:
+        """Whether nothing is wrong, and enough was decided."""
+        return not self.errors and self.decided >= self.count("witness") * DECIDED_PERCENT / 100
 
     def add(self, other: Result) -> None:
         """Add what another world came to."""
         self.histories += other.histories
         self.decided += other.decided
         self.errors += other.errors
-        for mine, theirs in ((self.witnessed, other.witnessed), (self.others, other.others)):
-            mine.update(theirs)
-        for mine, theirs in ((self.untrue, other.untrue), (self.tried, other.tried)):
-            mine.update(theirs)
+        self.counts.update(other.counts)
 
     def describe(self) -> str:
-        """Sum it up, with one example of each sort of error."""
+        """Sum it up, with all errors."""
         rules = Counter(f"{error.rule} [{error.question}]" for error in self.errors)
-        total = self.witnessed.total() + self.others.total()
-        share = 100 * self.others.total() / total if total else 0
-        lines = [
-            f"{self.histories} histories; errors: {dict(rules) or 'none'}",
-            f"with a witness: {self.witnessed.total()}, {self.decided_percent:.1f} % decided",
-            *(f"  {count:5} {what}" for what, count in self.witnessed.most_common()),
-            f"without a witness: {self.others.total()} ({share:.0f} % of what differs or is damaged)",
-            *(f"  {count:5} {what}" for what, count in self.others.most_common()),
-            *(f"untrue: {count:5} {what}" for what, count in self.untrue.most_common()),
-            *(f"carried out: {count:5} {what}" for what, count in self.tried.most_common()),
-            *map(str, self.errors),
-        ]
-        return "\n".join(lines)
+        witnessed, others = self.count("witness"), self.count("no witness")
+        lines = [f"{self.histories} histories; errors: {dict(rules) or 'none'}"]
+        lines += [f"damaged with a witness: {witnessed}, decided: {self.decided} ({_percent(self.decided, witnessed)})"]
+        lines += [f"without a witness: {others} ({_percent(others, witnessed + others)} of what differs or is damaged)"]
+        lines += [f"  {section}: {count:5} {what}" for (section, what), count in sorted(self.counts.items())]
+        return "\n".join([*lines, *map(str, self.errors)])
 
 
 class Judge:
-    """
-    The oracle of one world.
-
-    Args:
-        world: that is judged.
-        result: takes what is found.
-    """
+    """The oracle of one world; what it finds goes into ``result``."""
 
     def __init__(self, world: World, result: Result) -> None:
         self._world, self._result = world, result
@@ -118,58 +99,55 @@ class Judge:
     def judge(self, said: Sequence[JsonObject], *, scrubbed: bool, compared: bool, is_last: bool = False) -> None:
         """Judge what is open after a look of the program, about all files; ``is_last``: count what was decided."""
         found: dict[str, list[JsonObject]] = {}
-        for each in said:
-            for path in all_names(each) if each["type"] == "finding" else [each["path"]]:
-                found.setdefault(str(path), []).append(each)
+        for life, each in self._find_about(said):
+            found.setdefault(life.name, []).append(each)
         for life in self._world.lives.values():
-            about = found.get(str(self._world.root.folder / life.name), [])
-            findings = [each for each in about if each["type"] == "finding"]
+            about = found.get(life.name, [])
             self._judge_notes(life, [each for each in about if each["type"] == "note"])
+            findings = [each for each in about if each["type"] == "finding"]
             mine = [each for each in findings if not each["copy"]]
             self._judge_root(life, mine, scrubbed=scrubbed, is_last=is_last)
-            for name, place in self._world.copies.items():
-                if place.has(life.name):
-                    mine = [each for each in findings if each["copy"] == name]
-                    accused = any(each["kind"] in _ACCUSES_FILE for each in findings)
-                    self._judge_copy(life, place, mine, accused=accused, compared=compared, is_last=is_last)
+            accused = any(each["kind"] in _ACCUSES_FILE for each in mine)
+            for name, place in self._world.find_copies(life):
+                theirs = [each for each in findings if each["copy"] == name]
+                self._judge_copy(life, place, theirs, accused=accused, compared=compared, is_last=is_last)
+
+    def judge_again(self, said: Sequence[JsonObject]) -> None:
+        """Judge what is said after advice was carried out: who is good on all sides is no longer accused."""
+        for life, finding in self._find_about(said):
+            sides = [self._world.root, *(place for _, place in self._world.find_copies(life))]
+            contents = {None if (seen := side.see(life.name)) is None else seen.content for side in sides}
+            if not _accuses(finding) or len(contents) > 1 or not contents <= set(life.honest):
+                continue
+            if not (self._is_kept_time(life) or str(finding["id"]) in self._right_once):
+                self.add_error("O1", life, f"after the advice, all sides good and equal: {_show(finding)}")
 
     def add_error(self, rule: str, life: Life, text: str) -> None:
         """Note an error about a file."""
         world = self._world
         log = f"phase {world.phase} of {describe(world.seed)!r}; {life.name}: {'; '.join(life.log)}"
-        self._result.errors.append(Error(rule, world.question, world.seed, life.number, f"{text} ({log})"))
+        self._result.errors.append(Error(rule, get_question(world.seed), world.seed, life.number, f"{text} ({log})"))
 
-    def judge_again(self, said: Sequence[JsonObject]) -> None:
-        """Judge what is said after advice was carried out: who is good on both sides is no longer accused."""
-        accused = {
-            str(path): each
-            for each in said
-            if each["kind"] in _ACCUSES_FILE or (each["kind"] == _ACCUSES_COPY and not _is_incomplete(each))
-            for path in (all_names(each) if each["type"] == "finding" else [])
-        }
-        for life in self._world.lives.values():
-            finding = accused.get(str(self._world.root.folder / life.name))
-            sides = [self._world.root, *(place for place in self._world.copies.values() if place.has(life.name))]
-            seen = {None if (one := place.see(life.name)) is None else one.content for place in sides}
-            if finding is not None and len(seen) == 1 and seen <= set(life.honest):
-                kind, is_right = str(finding["kind"]), str(finding["id"]) in self._right_once
-                if not is_right and not self._is_kept_time(self._world.root, life, kind):
-                    self.add_error("O1", life, f"after the advice, all sides good and equal: {_show(finding)}")
+    def _find_about(self, said: Iterable[JsonObject]) -> Iterator[tuple[Life, JsonObject]]:
+        """Return each finding and note with each file that it is about."""
+        for each in said:
+            for path in all_names(each) if each["type"] == "finding" else [each["path"]]:
+                life = self._world.find_life(str(path))
+                if life is not None:
+                    yield life, each
 
     def _judge_notes(self, life: Life, notes: Iterable[JsonObject]) -> None:
         sides = [self._world.root, *self._world.copies.values()]
         is_good = all((seen := side.see(life.name)) is None or seen.content in life.honest for side in sides)
         for note in notes:
             if is_good and note["kind"] != "resolved" and _DAMAGED.search(str(note["message"])):
-                self.add_error("O1", life, f"a note: {note['kind']}: {note['message']}")
+                self.add_error("O1", life, f"all sides are good: a note {note['kind']}: {note['message']}")
 
-    def _is_kept_time(self, place: Place, life: Life, kind: str) -> bool:
-        """Say whether other bytes were read here under this time: what says so, and names both causes, is right."""
-        now = place.see(life.name)
-        readings = place.readings.get(life.name, ())
-        return (kind == "silent_rewrite" or not place.has_ctime) and any(
-            now is not None and each.content != now.content and each.mtime_ns == now.mtime_ns for each in readings
-        )
+    def _is_kept_time(self, life: Life) -> bool:
+        """Say whether other bytes were read of the file under this time: to name both causes is right then."""
+        now = self._world.root.see(life.name)
+        readings = self._world.root.readings.get(life.name, ())
+        return any(now and each.content != now.content and each.mtime_ns == now.mtime_ns for each in readings)
 
     def _judge_root(self, life: Life, findings: Sequence[JsonObject], *, scrubbed: bool, is_last: bool) -> None:
         root = self._world.root
@@ -179,63 +157,59 @@ class Judge:
         accusing = [each for each in findings if each["kind"] in _ACCUSES_FILE]
         is_good = not life.is_damaged(seen.content)
         for each in accusing:
-            if not is_good or self._is_kept_time(root, life, str(each["kind"])):
+            is_ambiguous = each["kind"] == "silent_rewrite" or not root.has_ctime
+            if not is_good or (is_ambiguous and self._is_kept_time(life)):
                 self._right_once.add(str(each["id"]))
             elif str(each["id"]) not in self._right_once:
                 self.add_error("O1", life, f"the file is good: {_show(each)}")
         if is_good or not scrubbed:
             return
-        calls = _name_calls(findings)
-        if not self._world.has_witness(root, life):
-            if is_last:
-                self._result.others[f"file damaged before it was read first: {calls}"] += 1
-            return
-        if not accusing:
+        calls, has_witness = _name_calls(findings), self._world.has_witness(root, life)
+        if has_witness and not accusing:
             self.add_error("O2", life, f"the file is damaged, and other bytes were read there before: {calls}")
         if is_last:
-            self._count_witnessed("file damaged", calls, is_decided=bool(accusing))
+            self._count("file damaged", calls, has_witness=has_witness, is_decided=bool(accusing))
 
     def _judge_copy(
-        self,
-        life: Life,
-        place: Place,
-        findings: Sequence[JsonObject],
-        *,
-        accused: bool,
-        compared: bool,
-        is_last: bool,
+        self, life: Life, place: Place, findings: Sequence[JsonObject], *, accused: bool, compared: bool, is_last: bool
     ) -> None:
+        """``accused``: the file is, too."""
         here, there = self._world.root.see(life.name), place.see(life.name)
         if here is None or there is None:
             return
-        accusing = [each for each in findings if each["kind"] == _ACCUSES_COPY and not _is_incomplete(each)]
-        for each in findings:
-            if life.is_damaged(here.content) and _INTACT.search(str(each["message"])):
-                self._result.untrue[f"{each['kind']}: the original is intact"] += 1
-        if there.content in life.honest:
-            is_both = accused and here.content == there.content
-            for each in accusing:
-                if not is_both:
-                    self.add_error("O1", life, f"the copy is {_place_in_time(life, here, there)}: {_show(each)}")
+        accusing = [each for each in findings if _accuses(each)]
+        relation = life.relate(here.content, there.content)
+        is_named_both = accused and here.content == there.content
+        for each in accusing:
+            if there.content in life.honest and not (is_named_both and self._is_kept_time(life)):
+                self.add_error("O1", life, f"the copy is {relation}: {_show(each)}")
+        calls, is_damaged = _name_calls(findings), life.is_damaged(there.content)
+        if life.is_damaged(here.content) and any(_INTACT.search(str(each["message"])) for each in findings):
+            self._result.counts["untrue words", f"{calls}: a damaged original is called intact"] += 1
         if not compared:
             return
-        calls = _name_calls(findings)
-        is_damaged = life.is_damaged(there.content)
-        if is_damaged and self._world.has_witness(place, life):
-            is_decided = bool(accusing) or (accused and here.content == there.content)
-            is_open = any(each["kind"] in _UNDECIDED for each in findings)
-            if not is_decided and not is_open:
-                self.add_error("O2", life, f"the copy is damaged, and other bytes were read there before: {calls}")
-            if is_last:
-                self._count_witnessed("copy damaged", calls, is_decided=is_decided)
-        elif is_last and (is_damaged or here.content != there.content):
-            what = "damaged, not read before" if is_damaged else _place_in_time(life, here, there)
-            root = " (file damaged)" if life.is_damaged(here.content) else ""
-            self._result.others[f"copy {what}{root}: {calls}"] += 1
+        has_witness, is_decided = is_damaged and self._world.has_witness(place, life), bool(accusing) or is_named_both
+        if has_witness:
+            relation += f", read before {self._name_witness(life, place)}"
+        if has_witness and not is_decided and not any(each["kind"] in _UNDECIDED for each in findings):
+            self.add_error("O2", life, f"the copy is {relation}: {calls}")
+        if is_last and (is_damaged or here.content != there.content):
+            self._count(f"copy {relation}", calls, has_witness=has_witness, is_decided=is_decided)
 
-    def _count_witnessed(self, what: str, calls: str, *, is_decided: bool) -> None:
-        self._result.witnessed[f"{what}: {calls}"] += 1
-        self._result.decided += is_decided
+    def _name_witness(self, life: Life, place: Place) -> str:
+        """Name what the copy was read with before, which says how hard it is to remember."""
+        recorded = {each.content for each in self._world.root.readings.get(life.name, ())}
+        former = {each.content for each in place.readings[life.name]}
+        return "with a version of the file" if former & recorded else "but never with a recorded version"
+
+    def _count(self, what: str, calls: str, *, has_witness: bool, is_decided: bool) -> None:
+        self._result.counts["witness" if has_witness else "no witness", f"{what}: {calls}"] += 1
+        self._result.decided += has_witness and is_decided
+
+
+def _accuses(finding: JsonObject) -> bool:
+    """Say whether somebody is accused; "incomplete" accuses nobody."""
+    return finding["kind"] in _ACCUSES_FILE or (finding["kind"] == "copy_differs" and not _is_incomplete(finding))
 
 
 def _is_incomplete(finding: JsonObject) -> bool:
@@ -247,18 +221,8 @@ def _name_calls(findings: Iterable[JsonObject]) -> str:
     return ", ".join(sorted(names)) or "nothing"
 
 
-def _place_in_time(life: Life, here: Seen, there: Seen) -> str:
-    """Say what an honest content of a copy is to that of the file."""
-    mine, other = life.get_version(here.content), life.get_version(there.content)
-    if other is None:
-        return "incomplete"
-    if mine is None:
-        return "good"
-    if mine is other:
-        return "equal"
-    if other.is_part_of(mine):
-        return "an older version"
-    return "a newer version" if mine.is_part_of(other) else "another version"
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole if whole else 100:.1f} %"
 
 
 def _show(finding: JsonObject) -> str:

@@ -226,7 +226,9 @@ class ListPlace(Place):
             for name in self.names()
             if (seen := self.see(name)) is not None
         )
-        (self.home / "list.md5").write_text("".join(lines), encoding="utf-8")
+        text = "".join(lines)
+        if not self.folder.exists() or self.folder.read_text(encoding="utf-8") != text:
+            self.folder.write_text(text, encoding="utf-8")
 
     def files_kept(self) -> Iterator[bytes]:
         """Return nothing: a list keeps no content."""

@@ -14,7 +14,20 @@ from types import TracebackType
 
 from support.cli import Box, Completed, JsonObject
 from support.preload import Shims
-from truth.habits import CIRCUMSTANCES, HABITS, HOUR_S, SECOND_NS, Circumstance, Habit, back_up, cut, keep, shift
+from truth.habits import (
+    CIRCUMSTANCES,
+    HABITS,
+    HOUR_S,
+    RIGHT,
+    SAME,
+    SECOND_NS,
+    Circumstance,
+    Habit,
+    back_up,
+    cut,
+    keep,
+    shift,
+)
 from truth.lives import PHASES, Life, Moment
 from truth.places import ListPlace, Place
 
@@ -50,6 +63,12 @@ def describe(seed: int) -> str:
     """Describe a world."""
     habits, circumstance = choose(seed)
     return f"{' + '.join(habit.name for habit in habits)}; {circumstance.name}"
+
+
+def get_question(seed: int) -> str:
+    """Return the harder of the questions that a world asks."""
+    habits, circumstance = choose(seed)
+    return SAME if SAME in (circumstance.question, *(habit.question for habit in habits)) else RIGHT
 
 
 class World:
@@ -92,11 +111,6 @@ class World:
         for place in (self.root, *self.copies.values()):
             place.close()
 
-    @property
-    def question(self) -> str:
-        """The harder of the questions that are asked here."""
-        return min(self.circumstance.question, *(habit.question for habit in self.habits))
-
     def _find_lives(self) -> Iterable[Life]:
         part = next((habit.part for habit in self.habits if habit.part), "")
         for number in range(self._files):
@@ -110,6 +124,14 @@ class World:
             )
             if life.is_quiet or self._only in (None, number):
                 yield life
+
+    def find_life(self, path: str) -> Life | None:
+        """Return the file of the root that has this path."""
+        return self.lives.get(path.removeprefix(f"{self.root.folder}/"))
+
+    def find_copies(self, life: Life) -> Iterable[tuple[str, Place]]:
+        """Return the copies to which a file belongs."""
+        return [(name, place) for name, place in self.copies.items() if place.has(life.name)]
 
     def live(self, phase: int) -> None:
         """Let everything of a phase happen, until the program comes."""
