@@ -50,9 +50,12 @@ class NextStep(NamedTuple):
 
 
 FROM_SOME_COPY = "integrity repair {path} --from COPY"
+_RESTORE_YOURSELF = NextStep(
+    "or restore the file yourself (rsync skips it: use --checksum --backup), then check it", "integrity scrub {path}"
+)
 _RESTORE_OR_ACCEPT = (
     NextStep("restore the recorded content from a backup", FROM_SOME_COPY),
-    NextStep("or restore the file yourself, then check it", "integrity scrub {path}"),
+    _RESTORE_YOURSELF,
     NextStep("or keep the file as it is now", "integrity accept {path} --reason WHY"),
 )
 _KEEP_ONE_SIDE = (
@@ -124,7 +127,7 @@ TABLE = (
         phrase=Phrase("backup blocked by suspicious changes", "backups blocked by suspicious changes"),
         is_urgent=True,
         steps=(
-            NextStep("if nobody meant this: disconnect the backups, stop the program that writes, then restore"),
+            NextStep("if nobody meant this: disconnect the backups, stop the program that writes, then restore (rsync: with --checksum)"),
             NextStep("if it was meant", "integrity gate {path} --release --reason WHY"),
         ),
     ),
@@ -197,7 +200,7 @@ TABLE = (
         steps=(
             _LOOK_AT_DISK,
             NextStep("restore the unreadable part from a backup", FROM_SOME_COPY),
-            NextStep("or restore the file yourself, then check it", "integrity scrub {path}"),
+            _RESTORE_YOURSELF,
         ),
     ),
     KindEntry(
@@ -254,7 +257,7 @@ TABLE = (
         steps=(
             NextStep("if the changes were meant", "integrity accept {root} --changes --reason WHY"),
             NextStep("if the deletions were meant", "integrity accept {root} --deletions --reason WHY"),
-            NextStep("if not: disconnect the backups before they are overwritten, then restore"),
+            NextStep("if not: disconnect the backups before they are overwritten, then restore (rsync: with --checksum)"),
         ),
     ),
     KindEntry(

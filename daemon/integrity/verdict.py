@@ -637,7 +637,8 @@ _STEPS = {
     ArbitrationOutcome.IN_ORDER: ("", None),
     ArbitrationOutcome.RENAMED: ("", None),
     ArbitrationOutcome.RESTORABLE: (
-        "restore the file from its other name in the copy, which `compare` lists, then check it",
+        "restore the file from its other name in the copy, which `compare` lists (cp --backup=numbered -p; rsync skips it"
+        " without --checksum), then check it",
         "integrity scrub {path}",
     ),
     ArbitrationOutcome.REPAIRABLE: ("restore the damaged part from the copy", REPAIR_FROM_COPY),
@@ -687,7 +688,7 @@ _STEPS_WITHOUT_GOOD_FILE = {
         _FROM_OTHER,
     ),
     ArbitrationOutcome.COPY_STALE: (
-        "do not back the file up; find a newer copy, or restore this older version",
+        "do not back the file up; find a newer copy, or restore this older version (rsync: with --checksum --backup)",
         _FROM_OTHER,
     ),
     ArbitrationOutcome.COPY_NEWER: (

@@ -139,6 +139,8 @@ def _say_how_bad_in_copy(findings: Sequence[Finding], files: int) -> str:
     listed = [finding for finding in findings if finding.path is not None]
     if not listed:
         return "Until the backup can be compared, nothing is known about the files in it."
+    if listed[0].kind in (FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER):
+        return KINDS[listed[0].kind].how_bad
     if all(ORIGINAL_INTACT in finding.message for finding in listed):
         return f"{_count_affected(listed, files)} affected, only in the backup: the original is intact."
     if any(finding.kind is FindingKind.COPY_NOT_COMPARABLE for finding in listed):

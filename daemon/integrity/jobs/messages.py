@@ -394,7 +394,8 @@ def _describe_difference(arbitration: Arbitration, state: FileState, story: Copy
     if outcome is ArbitrationOutcome.COPY_NEWER:
         return f"The backup in {copy} was modified after your file, and has other content{how}{_times(story)}."
     if outcome is ArbitrationOutcome.COPY_STALE:
-        return f"The backup in {copy} is an older version{how}{_times(story)}."
+        times = _times(story) if arbitration.witness is CopyWitness.TIME else ""
+        return f"The backup in {copy} is an older version{how}{times}."
     return (
         f"The file and its backup in {copy} differ{how}; which one is right is not known."
         f" {_describe_witness(arbitration, story)}"
