@@ -115,7 +115,7 @@ class Reader:
 
     def _read_words(self, words: str, finding: JsonObject, life: Life) -> Iterator[str]:
         place = self._world.copies.get(str(finding["copy"]))
-        if place is None or not place.holds_files or _DO_NOT.search(words):
+        if place is None or place.habit.is_list or _DO_NOT.search(words):
             return
         target = shlex.quote(str(place.path(life.name)))
         if _COPY_OVER.search(words):

@@ -1,9 +1,8 @@
 """
 Thousands of random histories of files and their copies, judged by an oracle that knows the truth of each.
 
-By hand, as root, in ``tests``: ``python -m truth.histories --seed 1 --count 5000``. The same seed gives the same
-worlds; ``--seed S --file N`` plays one file of world S again, beside those to which nothing happens. ``--habit`` and
-``--question`` choose worlds.
+By hand, as root, in ``tests``: ``python -m truth.histories --seed 1 --count 5000``. A seed makes the same world each
+time; ``--seed S --file N`` plays one file of world S again, beside those to which nothing happens, and shows it.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from campaigns.world import run_in_memory
 from support.cli import JsonObject
 from support.preload import Shims
 from truth.advice import Reader
-from truth.lives import PHASES
+from truth.habits import describe
 from truth.oracle import Judge, Result
-from truth.worlds import World, describe
+from truth.worlds import PHASES, World
 
 _FILES = 60
-# What is done in the phases before the last two: the first evening, and a later one without a scrub.
+# By phase: whether the root is scrubbed or only scanned, and whether all copies are compared or some.
 _LOOKS = ((False, False), (False, True), (True, True), (True, True))
 
 
@@ -35,41 +34,38 @@ def play(seed: int, folder: Path, shims: Shims, *, files: int = _FILES, only: in
     with World(seed, folder, shims, files=files, only=only) as world:
         judge = Judge(world, result)
         reader = Reader(world, judge, result)
-        result.histories = len(world.lives)
+        result.histories = len(world.lives) if only is None else 1
         for phase in range(PHASES):
             world.live(phase)
             scrubs, compares = _LOOKS[phase]
             said = world.look(scrubs=scrubs, compares=compares)
-            if only is not None:
-                print(_show(world, only, said))
+            _show(world, only, said)
             judge.judge(said, scrubbed=scrubs, compared=compares, is_last=phase == PHASES - 1)
             if phase < PHASES - 1:
                 reader.decide(said)
         reader.follow(said)
         said = world.look(scrubs=True, compares=True)
-        if only is not None:
-            print("after the advice:", _show(world, only, said))
+        _show(world, only, said)
         judge.judge_again(said)
     return result
 
 
-def _show(world: World, number: int, said: Sequence[JsonObject]) -> str:
-    """Show what stands where of a file, and what is said about it."""
-    (life,) = (life for life in world.lives.values() if life.number == number)
-    lines = [f"phase {world.phase}: {life.name}: {'; '.join(life.log)}"]
-    for title, place in {"root": world.root, **world.copies}.items():
-        if (seen := place.see(life.name)) is not None:
-            version = life.honest.get(seen.content)
-            what = life.relate(seen.content, seen.content) if version is None else f"version {version.number}"
-            reads = len(place.readings.get(life.name, ()))
-            witness = ", witness" if world.has_witness(place, life) else ""
-            size_bytes, time_s = len(seen.content), seen.mtime_ns / 1e9
-            lines.append(f"  {title}: {what}, {size_bytes} bytes, of {time_s:.9f}; read {reads} times{witness}")
-    for each in said:
-        if str(each["path"]).endswith(life.name):
-            steps = each.get("next_steps", ())
-            lines += [f"  {each['type']} {each['kind']} {each.get('copy')}: {each['message']}", f"    {steps}"]
-    return "\n".join(lines)
+def _show(world: World, number: int | None, said: Sequence[JsonObject]) -> None:
+    """Print what stands where of one file, and what is said about it."""
+    for life in world.lives.values():
+        if life.number != number:
+            continue
+        print(f"phase {world.phase}: {life.name}: {'; '.join(life.log)}")
+        for title, place in {"root": world.root, **world.copies}.items():
+            if (seen := place.see(life.name)) is not None:
+                version = life.honest.get(seen.content)
+                what = f"version {version.number}" if version else life.relate(seen.content, seen.content)
+                witness = ", with a witness" if world.has_witness(place, life) else ""
+                print(f"  {title}: {what}, {len(seen.content)} bytes, of {seen.mtime_ns / 1e9:.9f}{witness}")
+        for each in said:
+            if world.find_life(str(each["path"])) is life:
+                print(f"  {each['type']} {each['kind']} {each.get('copy')}: {each['message']}")
+                print(f"    {each.get('next_steps', '')}")
 
 
 def main() -> int:
@@ -85,9 +81,7 @@ def main() -> int:
     total = Result()
     with tempfile.TemporaryDirectory() as tools:
         shims = Shims(Path(tools))
-        for seed in itertools.count(options.seed):
-            if options.habit not in describe(seed):
-                continue
+        for seed in (each for each in itertools.count(options.seed) if options.habit in describe(each)):
             started = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="history-") as folder:
                 result = play(seed, Path(folder), shims, files=options.files, only=options.file)

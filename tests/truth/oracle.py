@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 from support.cli import JsonObject
 from support.results import all_names
+from truth.habits import describe, get_question
 from truth.lives import Life
 from truth.places import Place
-from truth.worlds import World, describe, get_question
+from truth.worlds import World
 
 DECIDED_PERCENT = 95
 _ACCUSES_FILE = frozenset({"rot", "silent_rewrite"})
@@ -157,7 +158,7 @@ class Judge:
         accusing = [each for each in findings if each["kind"] in _ACCUSES_FILE]
         is_good = not life.is_damaged(seen.content)
         for each in accusing:
-            is_ambiguous = each["kind"] == "silent_rewrite" or not root.has_ctime
+            is_ambiguous = each["kind"] == "silent_rewrite" or not root.habit.has_ctime
             if not is_good or (is_ambiguous and self._is_kept_time(life)):
                 self._right_once.add(str(each["id"]))
             elif str(each["id"]) not in self._right_once:

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.preload import Shims
-from truth.habits import RIGHT, SAME
+from truth.habits import RIGHT, SAME, get_question
 from truth.histories import play
 from truth.oracle import Result
-from truth.worlds import get_question
 
 pytestmark = pytest.mark.root
 
