@@ -86,7 +86,7 @@ class Reader:
                 groups.setdefault((head, tail), set()).add(path)
             else:
                 script.append(command)
-            general = re.sub(r"\bcopy\d\b", "COPY", re.sub(r"/\S+", "PATH", command))
+            general = re.sub(r"\bcopy\d\b", "COPY", re.sub(r"'?/\S+", "PATH", command))
             self._result.counts["carried out", general] += 1
         script += [f"{head}{' '.join(sorted(paths))}{tail}" for (head, tail), paths in groups.items()]
         environment = {**self._world.box.environment, "TZ": "UTC"}
@@ -117,7 +117,7 @@ class Reader:
         place = self._world.copies.get(str(finding["copy"]))
         if place is None or place.habit.is_list or _DO_NOT.search(words):
             return
-        target = shlex.quote(str(place.path(life.name)))
+        target = shlex.quote(str(place.folder / life.name.removeprefix(place.habit.part)))
         if _COPY_OVER.search(words):
             yield f"cp -p {self._quote(life)} {target}"
         elif _RUN_BACKUP.search(words):

@@ -72,7 +72,9 @@ class Place:
             file.truncate(64 << 20)
         sh("mkfs.exfat", image)
         point.mkdir()
-        sh("mount.exfat-fuse", image, point)
+        device = sh("losetup", "--find", "--show", image).strip()
+        self._disk.callback(sh, "losetup", "--detach", device)
+        sh("mount.exfat-fuse", device, point)
         self._disk.callback(unmount, point)
         return point
 

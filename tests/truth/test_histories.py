@@ -11,7 +11,7 @@ from truth.habits import RIGHT, SAME, get_question
 from truth.histories import play
 from truth.oracle import Result
 
-pytestmark = pytest.mark.root
+pytestmark = pytest.mark.root("bindfs", "mkfs.exfat", "mount.exfat-fuse", "rsync")
 
 _SEEDS = range(12)  # with two copies each: every habit, and everything that happens to a root
 _FILES = 24
