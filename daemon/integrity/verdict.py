@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from integrity.kinds import OTHER_CONTENT
 from integrity.model import BaselineReason, Capability, Certainty, FindingKind, Policy, Witness
 
 
@@ -427,8 +428,7 @@ class ArbitrationOutcome(StrEnum):
 
     IN_ORDER = "in_order"
     RENAMED = "renamed"  # the file is good, and was renamed since the backup
-    REPAIRABLE = "repairable"  # the file is bad, the copy matches the record
-    RESTORABLE = "restorable"  # the same, but the copy has it under another name, where no program would look
+    REPAIRABLE = "repairable"  # the file is bad, the copy matches the record, perhaps under another name
     BOTH_DAMAGED = "both_damaged"  # at different places: what is bad in the file is good in the copy
     COPY_DIFFERS = "copy_differs"  # the copy is bad: a witness says so
     COPY_INCOMPLETE = "copy_incomplete"  # the copy is how the file begins
@@ -535,7 +535,7 @@ def _find_outcome(
     if vote is CopyVote.SAME:
         return _OF_SAME.get(stand, ArbitrationOutcome.REPAIRABLE), None
     if vote is CopyVote.RENAMED:
-        return _OF_RENAMED.get(stand, ArbitrationOutcome.RESTORABLE), None
+        return _OF_RENAMED.get(stand, ArbitrationOutcome.REPAIRABLE), None
     if are_equal and stand not in (FileState.GOOD, FileState.LOST):
         is_copied = stand is FileState.DAMAGED and vote is CopyVote.DIFFERS
         return ArbitrationOutcome.COPIED_DAMAGE if is_copied else ArbitrationOutcome.MISSED_CHANGE, None
@@ -602,23 +602,10 @@ _COPY_FINDINGS = {
     ArbitrationOutcome.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
 }
 
-OUTCOMES_OF_KINDS = {
-    FindingKind.COPY_DIFFERS: ArbitrationOutcome.COPY_DIFFERS,
-    FindingKind.COPY_CONFLICT: ArbitrationOutcome.COPY_CONFLICT,
-    FindingKind.COPY_NEWER: ArbitrationOutcome.COPY_NEWER,
-    FindingKind.COPY_STALE: ArbitrationOutcome.COPY_STALE,
-    FindingKind.COPY_MISSING: ArbitrationOutcome.COPY_MISSING,
-    FindingKind.COPY_UNREADABLE: ArbitrationOutcome.COPY_UNREADABLE,
-}
-"""The usual outcome behind each kind of finding about a copy."""
-
-_OTHER_CONTENT = frozenset(
-    {FindingKind.COPY_DIFFERS, FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER, FindingKind.COPY_STALE}
-)
 KINDS_OF_VOTES = {
     CopyVote.MISSING: frozenset({FindingKind.COPY_MISSING}),
-    CopyVote.DIFFERS: _OTHER_CONTENT,
-    CopyVote.OLDER: _OTHER_CONTENT,
+    CopyVote.DIFFERS: OTHER_CONTENT,
+    CopyVote.OLDER: OTHER_CONTENT,
     CopyVote.UNREADABLE: frozenset({FindingKind.COPY_UNREADABLE}),
     CopyVote.NOT_COMPARABLE: frozenset({FindingKind.COPY_NOT_COMPARABLE}),
 }
@@ -636,11 +623,6 @@ _BACK_UP = "run the backup again, keeping what it replaces (rsync --backup), the
 _STEPS = {
     ArbitrationOutcome.IN_ORDER: ("", None),
     ArbitrationOutcome.RENAMED: ("", None),
-    ArbitrationOutcome.RESTORABLE: (
-        "restore the file from its other name in the copy, which `compare` lists (cp --backup=numbered -p; rsync skips it"
-        " without --checksum), then check it",
-        "integrity scrub {path}",
-    ),
     ArbitrationOutcome.REPAIRABLE: ("restore the damaged part from the copy", REPAIR_FROM_COPY),
     ArbitrationOutcome.BOTH_DAMAGED: (
         "the copy is intact where the file is damaged: repair the file from it, then back the file up again",

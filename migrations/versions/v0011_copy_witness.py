@@ -1,5 +1,5 @@
 """
-Add to each answer of a copy when, and under which times, the copy was last found to have a recorded version.
+Add when a copy was last found with a recorded version, and as which file; and which of several disks a copy is.
 
 SQLite can't add columns before a generated one, so the table is made anew. Rows with a broken seal are left out: their
 files are compared again.
@@ -17,7 +17,8 @@ depends_on = None
 
 _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _BEFORE = "copy_id file_id version vote* compared_at read_at stated"  # "*" marks text
-_ADDED = "found_version found_at found_mtime_ns found_ctime_ns"
+_NUMBERS = "found_version found_at found_mtime_ns found_ctime_ns found_inode"
+_COPY = "id root_id prefix name* url* identity* has_bytes created_at listed_at"
 
 
 def upgrade() -> None:
@@ -34,7 +35,8 @@ def upgrade() -> None:
         _number("compared_at", nullable=False),
         _number("read_at"),
         sa.Column("stated", sa.LargeBinary(), sa.CheckConstraint("length(stated) = 16"), nullable=True),
-        *map(_number, _ADDED.split()),
+        *map(_number, _NUMBERS.split()),
+        sa.Column("found_as", sa.LargeBinary(), nullable=True),
         sa.Column(
             "seal",
             sa.LargeBinary(),
@@ -52,30 +54,40 @@ def upgrade() -> None:
         sqlite_strict=True,
         sqlite_with_rowid=False,
     )
-    columns = f"{_BEFORE} {_ADDED}".split()
-    names = ", ".join(f'"{column.rstrip("*")}"' for column in columns)
-    this = '"copy_id" = NEW."copy_id" AND "file_id" = NEW."file_id"'
-    old, new = _call(columns, "OLD."), _call(columns, "NEW.")
-    sealing = f'BEGIN UPDATE "copy_file" SET seal = {new} WHERE {this}; END'  # noqa: S608 - names of ours
-    op.execute(f'CREATE TRIGGER "copy_file_sealed" AFTER INSERT ON "copy_file" {sealing}')
-    op.execute(
-        f'CREATE TRIGGER "copy_file_resealed" AFTER UPDATE OF {names} ON "copy_file" WHEN OLD.seal IS {old} {sealing}'
+    _seal_rows(
+        "copy_file", f"{_BEFORE} {_NUMBERS} found_as".split(), '"copy_id" = NEW."copy_id" AND "file_id" = NEW."file_id"'
     )
     former = _BEFORE.replace("*", "").split()
     op.execute(
         f"INSERT INTO copy_file ({', '.join(former)}, found_version, found_at)"  # noqa: S608 - names of ours
         f" SELECT {', '.join(former)}, iif(vote = 'same', version, NULL), iif(vote = 'same', compared_at, NULL)"
-        f" FROM copy_file_before WHERE seal IS {_call(_BEFORE.split(), '')}"
+        f" FROM copy_file_before WHERE seal IS {_call('copy_file', _BEFORE.split(), '')}"
     )
     op.drop_table("copy_file_before")
+    op.execute('DROP TRIGGER "copy_sealed"')
+    op.execute('DROP TRIGGER "copy_resealed"')
+    op.add_column("copy", sa.Column("disk", sa.Text(), nullable=True))
+    before, after = _COPY.split(), f"{_COPY} disk*".split()
+    op.execute(f"UPDATE copy SET seal = {_call('copy', after, '')} WHERE seal IS {_call('copy', before, '')}")  # noqa: S608
+    _seal_rows("copy", after, '"id" = NEW."id"')
 
 
 def _number(name: str, *, nullable: bool = True) -> sa.Column[int]:
     return sa.Column(name, _INTEGER, nullable=nullable)
 
 
-def _call(columns: list[str], row: str) -> str:
+def _seal_rows(table: str, columns: list[str], this: str) -> None:
+    """Create the triggers that seal the rows of a table, whose row that was written is ``this``."""
+    names = ", ".join(f'"{column.rstrip("*")}"' for column in columns)
+    old, new = _call(table, columns, "OLD."), _call(table, columns, "NEW.")
+    sealing = f'BEGIN UPDATE "{table}" SET seal = {new} WHERE {this}; END'  # noqa: S608 - names of ours
+    op.execute(f'CREATE TRIGGER "{table}_sealed" AFTER INSERT ON "{table}" {sealing}')
+    changed = f'AFTER UPDATE OF {names} ON "{table}" WHEN OLD.seal IS {old}'
+    op.execute(f'CREATE TRIGGER "{table}_resealed" {changed} {sealing}')
+
+
+def _call(table: str, columns: list[str], row: str) -> str:
     values = (
         f'CAST({row}"{column[:-1]}" AS BLOB)' if column.endswith("*") else f'{row}"{column}"' for column in columns
     )
-    return f"row_seal('copy_file', {', '.join(values)})"
+    return f"row_seal('{table}', {', '.join(values)})"

@@ -70,9 +70,9 @@ TABLE = {
     (GOOD, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPY_CONFLICT),
     (GOOD, CopyVote.RENAMED): (ArbitrationOutcome.RENAMED, ArbitrationOutcome.RENAMED),
     (EDITED, CopyVote.RENAMED): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
-    (ROT, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
-    (MISSING, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
-    (SHRUNK, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
+    (ROT, CopyVote.RENAMED): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (MISSING, CopyVote.RENAMED): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (SHRUNK, CopyVote.RENAMED): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
     (EDITED, CopyVote.SAME): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
     (EDITED, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
     (EDITED, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.MISSED_CHANGE),
@@ -205,7 +205,7 @@ def test_repair_is_proposed_only_from_a_proven_copy():
             assert find_stand(judgement) in (FileState.DAMAGED, FileState.LOST)
             assert not are_equal or find_stand(judgement) is FileState.LOST
         elif outcome is ArbitrationOutcome.REPAIRABLE:
-            assert vote is CopyVote.SAME
+            assert vote in (CopyVote.SAME, CopyVote.RENAMED)
             assert judgement.verdict is not Verdict.INTACT
             assert judgement.because is None
         elif vote is CopyVote.SAME:

@@ -1,10 +1,10 @@
 """
 Backup copies: which exist, and the last answer of each about every file.
 
-An answer holds for one version of a baseline and for the copy as it was then: if the copy's place or disk changes, all
-answers are dropped. Beside the last answer stands when the copy was last *found* with a recorded version, and under
-which times: the only witness by which a copy can be called damaged later (I10 of ``verdict``). It outlives answers that
-differ.
+An answer holds for one version of a baseline. Several disks that take turns at one place are several copies, each with
+its own answers and findings. Beside the last answer stands when the copy was last *found* with a recorded version, and
+under which times: the witness by which a copy can be called damaged later (I10 of ``verdict``). It outlives answers
+that differ.
 
 Also reports how long files have waited for a comparison. The wait starts when the present content was recorded, or when
 the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
@@ -26,7 +26,7 @@ from integrity.catalog.schema import copy, copy_file, copy_reading, file, folder
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
-_FOUND_NAMES = ("found_version", "found_at", "found_mtime_ns", "found_ctime_ns")
+_FOUND_NAMES = ("found_version", "found_at", "found_mtime_ns", "found_ctime_ns", "found_inode", "found_as")
 _STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated", *_FOUND_NAMES)
 _NEVER_FOUND = (None,) * len(_FOUND_NAMES)
 _REPLACE_STATE = CompiledInsert(
@@ -47,6 +47,12 @@ class CopyRecord:
     identity: str | None  # of a mounted copy
     created_at: int
     listed_at: int | None
+    disk: str | None = None  # which of several disks that take turns, part of the name; None: the first one
+
+    @property
+    def base_name(self) -> str:
+        """Return the name that all disks at the copy's place share: that in the configuration, or the URL."""
+        return self.name if self.disk is None else self.name.removesuffix(f" ({self.disk})")
 
     def find_base(self, root: bytes) -> bytes:
         """Return the absolute path of the folder that the copy's top stands for, given the path of the root."""
@@ -62,12 +68,16 @@ class CopyFound(NamedTuple):
         found_at: when.
         mtime_ns: the time that the copy had then; None if it keeps none, or if it is not known.
         ctime_ns: its ctime then; None where that can't be trusted.
+        inode: its inode then; None where that is given anew.
+        found_as: path in the root under whose name the copy had it; None: under its own.
     """
 
     version: int
     found_at: int
     mtime_ns: int | None
     ctime_ns: int | None
+    inode: int | None
+    found_as: bytes | None = None
 
 
 class CopyState(NamedTuple):
@@ -100,25 +110,28 @@ def ensure_copy(
     *,
     now: int,
     has_bytes: bool = True,
-    is_other: bool = False,
+    disk: str | None = None,
+    keeps_answers: bool = True,
 ) -> CopyRecord:
     """
     Return the record of a copy, creating it if it is new.
 
-    If place, kind, or disk changed (``is_other``: another disk or folder is mounted there), all answers are dropped.
+    Args:
+        disk: of several at the copy's place; part of the name.
+        keeps_answers: the disk is recognized, so its answers hold wherever it is mounted. Else they are dropped when
+            the place changed.
     """
     mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
     stored = _store_url(url)
     row = c.execute(sa.select(copy).where(*mine)).one_or_none()
     if row is None:
-        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity}
+        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity, "disk": disk}
         c.execute(sa.insert(copy).values(**values, has_bytes=int(has_bytes), created_at=now))
-    elif is_other or (row.url, row.has_bytes) != (stored, has_bytes):
-        _drop_all_states(c, row.id)
-        values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes), "listed_at": None}
+    elif (row.url, row.has_bytes, row.identity) != (stored, has_bytes, identity):
+        if row.has_bytes != has_bytes or (row.url != stored and not keeps_answers):
+            _drop_all_states(c, row.id)
+        values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes)}
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
-    elif row.identity != identity:  # a more reliable id of the same disk
-        c.execute(sa.update(copy).where(copy.c.id == row.id).values(identity=identity))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
 
 
@@ -162,7 +175,7 @@ _GOOD_COPY = (
     sa.select(copy.c.name)
     .select_from(copy_file.join(copy, copy_file.c.copy_id == copy.c.id).join(file, copy_file.c.file_id == file.c.id))
     .where(copy_file.c.file_id == sa.bindparam("of_file"), copy_file.c.version == file.c.version)
-    .where(copy_file.c.vote == CopyVote.SAME.value, copy.c.has_bytes == 1)
+    .where(copy_file.c.vote.in_([CopyVote.SAME.value, CopyVote.RENAMED.value]), copy.c.has_bytes == 1)
     .order_by(copy_file.c.read_at.desc().nulls_last(), copy_file.c.compared_at.desc(), copy.c.id)
     .limit(1)
 )
@@ -189,6 +202,12 @@ def find_found(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict
         )
         found |= {FileId(row[0]): CopyFound(*row[1:]) for row in c.execute(query)}
     return found
+
+
+def find_other_names(c: sa.Connection, file_id: FileId) -> set[bytes]:
+    """Return the paths in the root under whose names copies were last found to have a file."""
+    query = sa.select(copy_file.c.found_as).where(copy_file.c.file_id == file_id, copy_file.c.found_as.is_not(None))
+    return set(c.execute(query.where(is_sealed(copy_file))).scalars())
 
 
 def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
@@ -239,7 +258,9 @@ def _drop_all_states(c: sa.Connection, copy_id: CopyId) -> None:
 
 def _to_record(row: sa.Row[Any]) -> CopyRecord:
     url = _restore_url(row.url)
-    return CopyRecord(row.id, row.root_id, row.prefix, row.name, url, row.identity, row.created_at, row.listed_at)
+    return CopyRecord(
+        *(row.id, row.root_id, row.prefix, row.name, url, row.identity, row.created_at, row.listed_at, row.disk)
+    )
 
 
 def _store_url(url: str) -> str:

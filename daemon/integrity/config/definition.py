@@ -185,7 +185,7 @@ class ConfiguredCopy:
     behind_s: Pause = field(
         default=0,
         metadata=about(
-            "how old the backup may be: files that changed within this time may be missing or older", key="behind"
+            "how old the backup may be: what changed within this time may be missing, older or newer", key="behind"
         ),
     )
     read_percent: Percent = field(

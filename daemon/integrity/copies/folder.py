@@ -217,6 +217,11 @@ class TreeCopy(BaseCopy):
         """Return whether ctimes show writes, also those through a mapping."""
         return self.capability.has_ctime and self.capability.shows_mapped_writes
 
+    @property
+    def has_stable_inodes(self) -> bool:
+        """Return whether inode numbers name files for good."""
+        return self.capability.has_stable_inodes
+
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK) -> Reader:
         """Return a reader of the copy's files; see ``LocalFolder``."""
         return Reader(self._root_fd, self.capability, mode=mode, pace=pace, budget=self._budget)
@@ -229,10 +234,13 @@ class TreeCopy(BaseCopy):
                 yield found
             if found is not None or not self._is_folder(prefix):
                 return
+        is_stable = self.has_stable_inodes
         for listing in walk(self._root_fd, prefix, excludes=self._excludes, cross_mounts=True):
             above = listing.folder + b"/" if listing.folder else b""
             for seen in listing.files:
-                yield CopyEntry(above + seen.name, seen.size_bytes, seen.mtime_ns)
+                yield CopyEntry(
+                    above + seen.name, seen.size_bytes, seen.mtime_ns, (), seen.inode if is_stable else None
+                )
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
                     yield Trouble(skip.path, "what is mounted here stands elsewhere in the copy, too; it is seen there")
@@ -270,7 +278,7 @@ class TreeCopy(BaseCopy):
         if not S_ISREG(stat.st_mode):
             return None
         seen = witness_of(stat)
-        return CopyEntry(prefix, seen.size_bytes, seen.mtime_ns)
+        return CopyEntry(prefix, seen.size_bytes, seen.mtime_ns, (), seen.inode if self.has_stable_inodes else None)
 
     def _is_folder(self, path: bytes) -> bool:
         try:

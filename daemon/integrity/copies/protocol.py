@@ -104,12 +104,14 @@ class CopyEntry(NamedTuple):
         size_bytes: None where the listing does not contain it.
         mtime_ns: None where the listing does not contain it, or contains only the time of the upload.
         published: the digests that the copy states.
+        inode: of a file on this machine; None elsewhere, and where the file system numbers files anew.
     """
 
     path: bytes
     size_bytes: int | None
     mtime_ns: int | None
     published: tuple[Published, ...] = ()
+    inode: int | None = None
 
 
 class Trouble(NamedTuple):
@@ -167,6 +169,7 @@ class LocalFolder(Protocol):
         root_fd: the folder; belongs to the copy, which closes it.
         budget: the read errors that the folder's device is allowed.
         has_ctime: its file system's ctime moves with every write.
+        has_stable_inodes: an inode number names one file for good.
     """
 
     @property
@@ -180,6 +183,10 @@ class LocalFolder(Protocol):
     @property
     def has_ctime(self) -> bool:
         """Return whether ctimes show writes."""
+
+    @property
+    def has_stable_inodes(self) -> bool:
+        """Return whether inode numbers name files for good."""
 
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK, /) -> Reader:
         """Return a reader that opens the folder's files past the page cache, or from memory; it asks ``pace`` first."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, copies, files, findings, folders, history
 from integrity.catalog.candidates import CandidateRecord
-from integrity.catalog.copies import CopyState
+from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
@@ -126,13 +126,20 @@ def find_place(catalog: Catalog, number: int) -> bytes:
 
 
 def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileRecord | None) -> tuple[FileCopy, ...]:
-    states = {}
+    """Return the copies that should contain a file; several disks that take turns are several copies."""
+    said: list[tuple[CopyRecord, CopyState]] = []
     if record is not None:
         with catalog.read() as connection:
             said = copies.states_of_file(connection, record.id)
-        states = {copy.name: state for copy, state in said if state.version == record.version}
-    sources = find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
-    return tuple(FileCopy(one.name, hide_secrets(one.url), states.get(one.name)) for one in sources)
+    found = []
+    for source in find_known_sources(catalog, config, absolute(target.root.path, target.prefix)):
+        disks = {copy.name: state for copy, state in said if copy.base_name == source.name}
+        for name, state in disks.items():
+            is_current = record is not None and state.version == record.version
+            found.append(FileCopy(name, hide_secrets(source.url), state if is_current else None))
+        if not disks:
+            found.append(FileCopy(source.name, hide_secrets(source.url), None))
+    return tuple(found)
 
 
 def _find_findings(connection: Connection, root: bytes, path: bytes, record: FileRecord | None) -> tuple[Finding, ...]:

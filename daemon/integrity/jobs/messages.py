@@ -489,7 +489,11 @@ SPELLING = (
 WRITTEN_MEANWHILE = "it was written to during the comparison; compare again when nothing writes to the copy"
 LISTED_TWICE = "the copy lists it more than once, with different contents"
 IS_ITSELF = "it is the file itself, by a hard link or a folder that is mounted twice: damage to one is damage to both"
-ANOTHER_PLACE = "another disk or folder is there than at the last comparison; its former results no longer count"
+
+
+def another_disk(place: str, name: str) -> str:
+    """Report a disk that takes turns with another one at the place of a copy."""
+    return f"{place}: another disk is there than at the last comparison; its results are kept apart, as {name}"
 
 
 def strange(files: int) -> str:
@@ -507,7 +511,7 @@ def extra(*, is_here: bool) -> str:
 def strange_and_short(listed: int, files: int) -> str:
     """Report that something else, with few of the recorded files, replaced a copy."""
     return (
-        f"another disk or folder is there than at the last comparison, with only {listed:,} of {files:,} files: is the"
+        f"another disk is there than at the last comparison, with only {listed:,} of {files:,} files: is the"
         " copy's disk mounted? Nothing was concluded; if this is the copy from now on, make a complete backup first"
     )
 

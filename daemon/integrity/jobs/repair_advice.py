@@ -6,18 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import findings
 from integrity.catalog.copies import find_good_copy
+from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
 from integrity.model import FileId, FindingKind
 from integrity.paths import absolute, shell_path, shell_word
-from integrity.verdict import (
-    KINDS_OF_VOTES,
-    OUTCOMES_OF_KINDS,
-    VERDICTS,
-    ArbitrationOutcome,
-    CopyVote,
-    Judgement,
-    find_stand,
-    find_step,
-)
+from integrity.verdict import VERDICTS, ArbitrationOutcome, Judgement, find_stand, find_step
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -66,10 +58,9 @@ def renew_copy_advice(
         is_other_content: the record was replaced after the copies were compared with it.
     """
     for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
-        outcome = OUTCOMES_OF_KINDS.get(one.kind)
-        if one.copy and outcome is not None:
-            if is_other_content and one.kind in KINDS_OF_VOTES[CopyVote.DIFFERS]:
-                outcome = ArbitrationOutcome.COPY_STALE
+        if one.copy and one.kind in ENDED_BY_COMPARE and KINDS[one.kind].subject is Subject.COPY:
+            is_stale = is_other_content and one.kind in OTHER_CONTENT
+            outcome = ArbitrationOutcome.COPY_STALE if is_stale else ArbitrationOutcome(one.kind.value)
             words, command = find_step(outcome)
             places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(one.copy)}
             findings.set_step(connection, [one.id], words, None if command is None else command.format(**places))

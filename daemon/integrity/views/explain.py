@@ -103,7 +103,13 @@ def describe_copy_state(state: CopyState | None) -> str:
     if state is None:
         return "not compared since this content was recorded"
     read = "" if state.read_at is None else f"; data last read back {local_time(state.read_at)}"
-    return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}"
+    found = state.found
+    witness = ""
+    if state.vote not in _INTACT:
+        witness = "; never found with a recorded content"
+        if found is not None:
+            witness = f"; found with a recorded content {local_time(found.found_at)}"
+    return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}{witness}"
 
 
 def _describe_history(story: FileStory) -> Iterator[str]:
@@ -210,6 +216,7 @@ def _copy_fields(copy: FileCopy) -> JsonObject:
         "vote": None if state is None else state.vote.value,
         "compared_at": iso_time(None if state is None else state.compared_at),
         "read_at": iso_time(None if state is None else state.read_at),
+        "found_at": iso_time(None if state is None or state.found is None else state.found.found_at),
     }
 
 

@@ -41,7 +41,7 @@ from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequ
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
-from integrity.kinds import ENDED_BY_COMPARE, REPAIRABLE, headline
+from integrity.kinds import ENDED_BY_COMPARE, KINDS, REPAIRABLE, headline
 from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import (
@@ -83,7 +83,6 @@ _CONFLICTING = frozenset({ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.F
 _TALLIES = {
     ArbitrationOutcome.IN_ORDER: Tally.VERIFIED,
     ArbitrationOutcome.RENAMED: Tally.VERIFIED,
-    ArbitrationOutcome.RESTORABLE: Tally.DAMAGED,
     ArbitrationOutcome.REPAIRABLE: Tally.DAMAGED,
     ArbitrationOutcome.BOTH_DAMAGED: Tally.DAMAGED,
     ArbitrationOutcome.COPY_DIFFERS: Tally.DAMAGED,
@@ -109,18 +108,11 @@ _GOOD_COPIES = frozenset(
         ArbitrationOutcome.IN_ORDER,
         ArbitrationOutcome.RENAMED,
         ArbitrationOutcome.REPAIRABLE,
-        ArbitrationOutcome.RESTORABLE,
     }
 )
 _MISSING_BYTES_READ = 4 << 30
 """Most bytes read of files that the copy lacks. A folder that is left out of a backup on purpose may be large."""
 
-_STEPS_OF_MANY = {
-    FindingKind.COPY_DIFFERS: "run the backup by checksum, keeping what it replaces (rsync --checksum --backup)",
-    FindingKind.COPY_CONFLICT: "overwrite nothing before you have looked at some files of both sides",
-    FindingKind.COPY_NEWER: "overwrite nothing before you have looked at some files of both sides",
-    FindingKind.COPY_STALE: "run the backup again, keeping what it replaces (rsync --backup), then compare",
-}
 _BEHIND = frozenset({ArbitrationOutcome.COPY_MISSING, ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_NEWER})
 _BEGINNING_BYTES_READ = 4 << 30
 """Most bytes read here to see whether shorter copies are how their files begin."""
@@ -454,6 +446,8 @@ class CopyArbiter:
         former = self._make_command(path, REPAIR_FROM_COPY)
         ids = [one.id for one in recheck.own if one.command == former]
         findings.set_step(connection, ids, None, None)
+        for finding in findings.get_findings(connection, ids):
+            self._run.queue_finding(finding)
 
     def _open(
         self,
@@ -568,7 +562,7 @@ class CopyArbiter:
         if kind is FindingKind.COPY_MISSING:
             return READ_FIRST  # more than are read here
         if kind is not FindingKind.COPY_NOT_COMPARABLE:
-            return _STEPS_OF_MANY.get(kind, "run the backup again, then compare"), COMPARE
+            return KINDS[kind].step_of_many, COMPARE
         if self._wants_read:
             return "have the bytes read of what states no digest", COMPARE + " --read"
         return "once the reason is gone, compare again", COMPARE

@@ -36,15 +36,17 @@ _ZEROS = bytes(1 << 20)
 
 class CopyTimes(NamedTuple):
     """
-    The times of a copy of a file.
+    Which file a copy is, and its times.
 
     Attributes:
         mtime_ns: as the copy keeps it, or of the upload; None if there is none.
         ctime_ns: None where the file system's can't be trusted.
+        inode: None where there is none, or where it is given anew.
     """
 
     mtime_ns: int | None
     ctime_ns: int | None
+    inode: int | None
 
 
 class WrittenFile(NamedTuple):
@@ -111,7 +113,7 @@ def _find_past(
     former: Sequence[HistoryRecord],
 ) -> CopyPast:
     """Tell what was read earlier at the copy's place, under the size and time that it has now."""
-    if found is None:
+    if found is None or found.found_as is not None:
         return CopyPast.UNKNOWN
     sizes = {one.version: one.size_bytes for one in former if one.file_id == record.id and any(one.digests)}
     size_bytes = (sizes | {record.version: record.witness.size_bytes}).get(found.version)

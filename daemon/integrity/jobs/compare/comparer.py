@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from xxhash import xxh3_64_hexdigest
 
 from integrity import program
 from integrity.catalog import baselines, copies, copy_listing, findings
@@ -25,7 +28,7 @@ from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
-from integrity.files.capability import is_same_disk, recognise_folder, spell_folder
+from integrity.files.capability import get_fs_name, is_same_disk, recognise, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
@@ -75,6 +78,8 @@ def compare_root(
             unreachable copy is a finding.
         ConfigError: the options do not fit this copy.
     """
+    if not options.read and options.read_percent is None:
+        options = replace(options, read_percent=source.read_percent)
     until = None if options.time_limit_s is None else began_at + options.time_limit_s
     limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
     try:
@@ -84,21 +89,23 @@ def compare_root(
         with source.open(excludes, lambda: run.context.stop.is_set() or run.context.preempted.is_set()) as copy:
             _refuse(run, copy, base, options)
             compared.can_read = copy.has_bytes
-            is_other = _is_other(run, source, copy, base)
+            found = _find_known(run, source, copy, base)
+            is_other = found.record is None and bool(found.others)
             listing = CopyListing(run, copy, base, is_other=is_other)
             listing.read()  # refuse what does not look like a copy before it is recorded as one
+            known = _remember(run, source, copy, base, found)
+            compared.copy = known.name
             if is_other:
-                run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.ANOTHER_PLACE}")
-            known = _remember(run, source, copy, base, is_other=is_other)
+                run.note(NoteKind.WARNING, None, messages.another_disk(copy.shown, known.name))
             if not run.context.stop.is_set():
-                _resolve_unreachable(run, known)
+                _resolve_unreachable(run, {known.name, source.name})
             Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s).run()
     except ReadInterrupted:
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
     except CopyUnreachable as error:
         with run.catalog.read() as connection:
             compared_once = copies.find_copies(connection, run.root.id)
-        is_known = (source.name, _find_base(run, source)) in ((one.name, one.prefix) for one in compared_once)
+        is_known = (source.name, _find_base(run, source)) in ((one.base_name, one.prefix) for one in compared_once)
         if not is_known and source.verify_every_s is None:
             raise
         run.is_incomplete = compared.is_unreachable = True
@@ -140,59 +147,70 @@ def _is_same_folder(run: RootRun, folder: LocalFolder, base: bytes) -> bool:
     return os.path.samestat(own, os.fstat(folder.root_fd))
 
 
-def _identify(copy: Copy, recorded: str | None) -> str | None:
-    """Return what a mounted copy is recognised by: as it was recorded, if it is still that, under its surest name."""
-    found = copy.identity()
-    if found is None:
-        return None
-    recognised = recorded and recognise_folder(recorded, found.names, found.folder_inode)
-    return recognised or spell_folder(found.names, found.folder_inode)
+class KnownCopy(NamedTuple):
+    """
+    What is recorded of a copy that was opened.
+
+    Attributes:
+        record: of this disk, at this place; None: this disk was never compared.
+        others: records of other disks that take turns with it.
+    """
+
+    record: CopyRecord | None
+    others: tuple[CopyRecord, ...]
 
 
-def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> CopyRecord | None:
-    """Return the record of a copy, by its name or else by its place."""
+def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> KnownCopy:
+    """Find the record of a copy, by its name or else by its place, and by its disk (R5)."""
     with run.catalog.read() as connection:
         known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
-    named = [one for one in known if one.name == source.name]
-    return next(iter(named or [one for one in known if is_same_place(one.url, copy.url)]), None)
+    named = [one for one in known if one.base_name == source.name]
+    known = named or [one for one in known if is_same_place(one.url, copy.url)]
+    identity = copy.identity()
+    if identity is None:
+        return KnownCopy(next(iter(known), None), ())
+    seen = [one for one in known if one.identity is not None]
+    same = [one for one in seen if recognise(get_fs_name(one.identity or ""), identity.names) is not None]
+    record = next(iter(same or [one for one in known if one.identity is None]), None)
+    return KnownCopy(record, tuple(one for one in seen if one is not record))
 
 
-def _is_other(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> bool:
-    """Return whether another disk or folder is at the copy's place than at the last comparison (R5)."""
-    known = _find_known(run, source, copy, base)
-    if known is None or known.identity is None:  # the copy is new, or was recorded before it could be identified
-        return False
-    found = copy.identity()
-    return found is None or recognise_folder(known.identity, found.names, found.folder_inode) is None
-
-
-def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
+def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, known: KnownCopy) -> CopyRecord:
     """
-    Record the copy; answers given by another disk at the same place are dropped.
+    Record the copy; a disk that takes turns with others at one place is a copy of its own.
 
     A copy that was recorded under its path and now has a name is renamed.
     """
-    known = _find_known(run, source, copy, base)
-    url = copy.url
+    url, identity, record = copy.url, copy.identity(), known.record
     with run.catalog.read() as connection:
         recorded = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
     for one in recorded:
-        if one.name != source.name and is_same_place(one.url, url):
-            _rename(run, one, source.name, is_taken=any(other.name == source.name for other in recorded))
-    if known is not None and (is_other or known.url != url):
-        _drop_states(run, known)
+        if one.base_name != source.name and is_same_place(one.url, url):
+            name = _name_disk(source.name, one.disk)
+            _rename(run, one, name, is_taken=any(other.name == name for other in recorded))
+    disk = record.disk if record is not None else None
+    if record is None and known.others and identity is not None:
+        disk = f"disk {_label_disk(identity.names[0])}"
+    spelled = None if identity is None else spell_folder(identity.names, identity.folder_inode)
+    is_kept = record is not None and identity is not None
     with run.writing() as connection:
         return copies.ensure_copy(
-            connection,
-            run.root.id,
-            base,
-            source.name,
-            url,
-            _identify(copy, None if known is None else known.identity),
+            *(connection, run.root.id, base, _name_disk(source.name, disk), url, spelled),
             now=run.now(),
             has_bytes=copy.has_bytes,
-            is_other=is_other,
+            disk=disk,
+            keeps_answers=is_kept,
         )
+
+
+def _name_disk(name: str, disk: str | None) -> str:
+    return name if disk is None else f"{name} ({disk})"
+
+
+def _label_disk(fs_name: str) -> str:
+    """Return a few characters that tell a disk from others: the beginning of its UUID, as ``lsblk -f`` prints it."""
+    kind, _, rest = fs_name.partition(":")
+    return rest[:8] if kind == "uuid" else xxh3_64_hexdigest(fs_name.encode())[:8]
 
 
 def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> None:
@@ -221,10 +239,10 @@ def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) ->
     run.write_in_pages(compared, drop)
 
 
-def _resolve_unreachable(run: RootRun, known: CopyRecord) -> None:
+def _resolve_unreachable(run: RootRun, names: set[str]) -> None:
     """Resolve the finding that the copy can't be reached."""
     with run.writing() as connection:
-        about = findings.find_findings(connection, root_id=run.root.id, copy=known.name)
+        about = [one for name in names for one in findings.find_findings(connection, root_id=run.root.id, copy=name)]
         ids = [one.id for one in about if one.path is None and one.kind is FindingKind.COPY_UNREADABLE]
         run.note_resolved(findings.resolve_ids(connection, ids, resolution="the copy can be reached", now=run.now()))
 
@@ -265,6 +283,7 @@ class Comparer:
         self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
         self._check = FileCheck(run, self._evidence.read_here, mode=self._mode)
         self._has_ctime = copy.folder is not None and copy.folder.has_ctime
+        self._has_inodes = copy.folder is not None and copy.folder.has_stable_inodes
         self._habit = CopyHabit(keeps_times=copy.keeps_times)
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
@@ -402,8 +421,14 @@ class Comparer:
     def _find_times(self, row: CompareRow, answer: CopyAnswer) -> CopyTimes:
         """Return the times of a copy: those that it had when it was read, or else those that were listed."""
         if answer.witness is not None:
-            return CopyTimes(answer.witness.mtime_ns, answer.witness.ctime_ns if self._has_ctime else None)
-        return CopyTimes(None if row.listed is None else row.listed.mtime_ns, None)
+            return self._find_stat(answer.witness)
+        listed = row.listed
+        return CopyTimes(None, None, None) if listed is None else CopyTimes(listed.mtime_ns, None, listed.inode)
+
+    def _find_stat(self, witness: Witness) -> CopyTimes:
+        """Return what of a stat can be relied on."""
+        ctime_ns = witness.ctime_ns if self._has_ctime else None
+        return CopyTimes(witness.mtime_ns, ctime_ns, witness.inode if self._has_inodes else None)
 
     def _take_same(self, rows: Sequence[CompareRow], witnesses: Sequence[Witness]) -> None:
         """
@@ -421,7 +446,7 @@ class Comparer:
                 self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=witness.size_bytes, witness=witness))
                 continue
             self._habit.add(record.witness.mtime_ns, witness.mtime_ns)
-            found = CopyFound(record.version, now, witness.mtime_ns, witness.ctime_ns if self._has_ctime else None)
+            found = CopyFound(record.version, now, *self._find_stat(witness))
             read_at = now if level is Level.READ else row.read_at
             self._states.append(CopyState(record.id, record.version, CopyVote.SAME, now, read_at, None, found))
             records.append(record)
@@ -452,7 +477,11 @@ class Comparer:
         elif answer.vote is CopyVote.SAME or (row.was_found_bad and answer.vote is CopyVote.UNREADABLE):
             read_at = row.read_at
         stated = digest_stated(row.listed) if answer.is_proven and row.listed is not None else None
-        found = CopyFound(record.version, now, *times) if answer.vote is CopyVote.SAME else None
+        found = None
+        if answer.vote is CopyVote.SAME:
+            found = CopyFound(record.version, now, *times)
+        elif answer.found_as is not None:
+            found = CopyFound(record.version, now, None, None, None, answer.found_as)
         return CopyState(record.id, record.version, answer.vote, now, read_at, stated, found)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:

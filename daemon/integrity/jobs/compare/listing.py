@@ -225,4 +225,4 @@ def pack_entry(entry: CopyEntry) -> StatedFile:
     mtime_ns = entry.mtime_ns
     if mtime_ns is not None and abs(mtime_ns) > _LATEST_NS:
         mtime_ns = None
-    return StatedFile(entry.size_bytes, published, mtime_ns=mtime_ns)
+    return StatedFile(entry.size_bytes, published, mtime_ns=mtime_ns, inode=entry.inode)

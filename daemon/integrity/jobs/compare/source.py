@@ -42,6 +42,7 @@ class CopySource:
         base: absolute path of the folder that is copied.
         verify_every_s: required interval between comparisons; None if not configured.
         behind_s: how far the backup may lag behind the files.
+        read_percent: share of the data that each comparison reads back, unless it says otherwise; None: not configured.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CopySource:
     base: bytes
     verify_every_s: int | None = None
     behind_s: int = 0
+    read_percent: float | None = None
 
     @property
     def path(self) -> bytes | None:
@@ -108,15 +110,14 @@ def find_source(
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[CopySource]:
     """Return the copies that should contain a path: configured ones first, then those compared before."""
     found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
-    configured = list(found)
     with catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
         known = find_copies(connection)
     for record in known:
         base = record.find_base(roots[record.root_id].path)
-        is_found = any(record.name == one.name or is_same_place(record.url, one.url) for one in configured)
+        is_found = any(record.base_name == one.name or is_same_place(record.url, one.url) for one in found)
         if not is_found and is_inside(path, base.rstrip(b"/")) and _is_address_believed(catalog, record):
-            found.append(CopySource(record.name, record.url, base))
+            found.append(CopySource(record.base_name, record.url, base))
     return found
 
 
@@ -132,16 +133,21 @@ def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
 
 
 def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
-    return CopySource(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
+    share = configured.read_percent or None
+    return CopySource(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s, share)
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Return whether two paths or URLs name one place; links are followed, a trailing slash is ignored."""
+    """
+    Return whether two paths or URLs name one place; a trailing slash is ignored.
+
+    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
+    """
     return _spell(one) == _spell(other)
 
 
 def _spell(url: str) -> str:
-    return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
+    return url.rstrip("/") if find_local_path(url) is None else os.path.abspath(url)
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
@@ -186,7 +192,7 @@ def _complete(text: str, names: Sequence[str]) -> str:
             f"{text}: no copy of this name is configured ({have}), and there is no such folder or file here;"
             " name a copy, or give a path, ssh://, s3://, rclone:REMOTE:PATH or a manifest"
         )
-    return os.path.realpath(text)
+    return os.path.abspath(text)
 
 
 def _find_base(
@@ -196,7 +202,7 @@ def _find_base(
     by_id = {root.id: root for root in roots}
     for record in known:
         base = record.find_base(by_id[record.root_id].path)
-        if record.name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
+        if record.base_name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
             return base
     return None
 

@@ -103,9 +103,6 @@ def _is_each_right(run: RootRun, record: FileRecord, block: int, baseline: Pair)
     return bool(copies) and all(is_match(baseline, pair) for _, pair in copies)
 
 
-BETWEEN_S = 2.0
-"""Enough time for some hundred rotations of a drive and for the controller's buffer to be reused."""
-
 REREADS = 2
 
 _GRAVEST_FIRST = (
@@ -178,7 +175,7 @@ class Rereader:
         rounds: list[dict[Hashable, Rereading | ReadError]] = []
         with Buffers() as buffers:
             for _ in range(REREADS):
-                if self._run.context.pause(BETWEEN_S):
+                if self._run.context.pause(self._run.context.pauses.confirm_s):
                     return None
                 rounds.append({identity: self._reread(names[0], buffers) for identity, names in files.items()})
         return [

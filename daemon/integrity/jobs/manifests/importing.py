@@ -135,8 +135,6 @@ class Baselines:
 
 _AGAIN_AT_ONCE = 10_000
 _TRIES = 3
-_WAIT_S = 3.0
-"""Wait between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
 
 _TALLIES = {
     ImportVerdict.ALREADY: Tally.NOT_DUE,
@@ -368,7 +366,8 @@ class Importer:
         for _ in range(_TRIES - 1):
             is_unstable = any(not claim.was_racy for claim in self._again.values())
             granule_s = self._run.capability.granularity_ns / 1e9 + 0.02
-            if not self._again or self._run.context.pause(_WAIT_S if is_unstable else granule_s):
+            pause_s = self._run.context.pauses.retry_s if is_unstable else granule_s
+            if not self._again or self._run.context.pause(pause_s):
                 break
             claims, self._again = self._again, {}
             self._read(claims.values())

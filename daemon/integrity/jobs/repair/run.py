@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings
+from integrity.catalog import files, findings
 from integrity.catalog.actions import Action, record_action
+from integrity.catalog.copies import find_other_names
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed
 from integrity.files.buffers import Buffers
 from integrity.jobs.repair.apply import Application, RepairedFile
@@ -132,7 +133,11 @@ class Repairer:
         hold_bytes = options.hold_bytes if options.applies else 0
         planner = RepairPlanner(run, self._buffers, hold_bytes=hold_bytes, tick=self._tick)
         tally = Tally.NOT_DUE  # as long as it is not inspected
-        with self._good_blocks.for_file(absolute(run.root.path, path), wanted.sources) as source:
+        with run.catalog.read() as connection:
+            record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+            others = set() if record is None else find_other_names(connection, record.id)
+        others = {absolute(run.root.path, other) for other in others}
+        with self._good_blocks.for_file(absolute(run.root.path, path), wanted.sources, others) as source:
             try:
                 choice = CopyChoice(run, path, source, planner) if options.is_copy_right else None
                 plan = choice.plan() if choice else planner.plan(path, source, is_named=not wanted.is_folder)
