@@ -59,7 +59,13 @@ def _show(world: World, number: int | None, said: Sequence[JsonObject]) -> None:
         for title, place in {"root": world.root, **world.copies}.items():
             if (seen := place.see(life.name)) is not None:
                 version = life.honest.get(seen.content)
-                what = f"version {version.number}" if version else life.relate(seen.content, seen.content)
+                what = (
+                    f"version {version.number}"
+                    if version
+                    else "damaged"
+                    if life.is_damaged(seen.content)
+                    else "incomplete"
+                )
                 witness = ", with a witness" if world.has_witness(place, life) else ""
                 print(f"  {title}: {what}, {len(seen.content)} bytes, of {seen.mtime_ns / 1e9:.9f}{witness}")
         for each in said:

@@ -83,7 +83,7 @@ class Life:
         mine, other = self.honest.get(here), self.honest.get(there)
         if other is None:
             what = "damaged" if self.is_damaged(there) else "incomplete"
-            return what if mine is not None else f"{what}, as the file is"
+            return what if mine is not None else f"{what}, and the file is damaged"
         if mine is None:
             return "good, but the file is damaged"
         if mine is other:

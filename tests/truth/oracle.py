@@ -102,6 +102,10 @@ class Judge:
         found: dict[str, list[JsonObject]] = {}
         for life, each in self._find_about(said):
             found.setdefault(life.name, []).append(each)
+        for each in said:
+            if each["kind"] == "copy_unreadable":
+                life = self._world.find_life(str(each["path"])) or next(iter(self._world.lives.values()))
+                self.add_error("O2", life, f"the copy {each['copy']} can be read: {each['message']}")
         for life in self._world.lives.values():
             about = found.get(life.name, [])
             self._judge_notes(life, [each for each in about if each["type"] == "note"])

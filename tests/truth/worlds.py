@@ -173,8 +173,10 @@ class World:
         self.root.was_read(is_whole=scrubs)
         compared = [name for name in self.copies if compares or self._chance.random() < _COMPARE_CHANCE]
         for name in compared:
-            said += self._run("compare", "--with", name).objects
-            self.copies[name].was_read(is_whole=True)
+            done = self._run("compare", "--with", name)
+            said += done.objects
+            if not any(each["kind"] == "copy_unreadable" for each in done.findings):
+                self.copies[name].was_read(is_whole=True)
         notes = [each for each in said if each["type"] == "note"]
         return notes + [each for each in self._run("findings").findings if each["copy"] in (None, *compared)]
 
