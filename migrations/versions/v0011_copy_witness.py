@@ -1,5 +1,5 @@
 """
-Add when a copy was last found with a recorded version, and as which file; and which of several disks a copy is.
+Add what a copy had when its file was first read, as which file, and when; and which of several disks a copy is.
 
 SQLite can't add columns before a generated one, so the table is made anew. Rows with a broken seal are left out: their
 files are compared again.
@@ -17,7 +17,7 @@ depends_on = None
 
 _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _BEFORE = "copy_id file_id version vote* compared_at read_at stated"  # "*" marks text
-_NUMBERS = "found_version found_at found_mtime_ns found_ctime_ns found_inode"
+_NUMBERS = "found_at found_mtime_ns found_ctime_ns found_inode"
 _COPY = "id root_id prefix name* url* identity* has_bytes created_at listed_at"
 
 
@@ -35,6 +35,8 @@ def upgrade() -> None:
         _number("compared_at", nullable=False),
         _number("read_at"),
         sa.Column("stated", sa.LargeBinary(), sa.CheckConstraint("length(stated) = 16"), nullable=True),
+        _number("found_version"),
+        sa.Column("found_digest", sa.LargeBinary(), sa.CheckConstraint("length(found_digest) = 16"), nullable=True),
         *map(_number, _NUMBERS.split()),
         sa.Column("found_as", sa.LargeBinary(), nullable=True),
         sa.Column(
@@ -54,9 +56,9 @@ def upgrade() -> None:
         sqlite_strict=True,
         sqlite_with_rowid=False,
     )
-    _seal_rows(
-        "copy_file", f"{_BEFORE} {_NUMBERS} found_as".split(), '"copy_id" = NEW."copy_id" AND "file_id" = NEW."file_id"'
-    )
+    this = '"copy_id" = NEW."copy_id" AND "file_id" = NEW."file_id"'
+    columns = f"{_BEFORE} found_version found_digest {_NUMBERS} found_as".split()
+    _seal_rows("copy_file", columns, this)
     former = _BEFORE.replace("*", "").split()
     op.execute(
         f"INSERT INTO copy_file ({', '.join(former)}, found_version, found_at)"  # noqa: S608 - names of ours

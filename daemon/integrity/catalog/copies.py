@@ -2,9 +2,8 @@
 Backup copies: which exist, and the last answer of each about every file.
 
 An answer holds for one version of a baseline. Several disks that take turns at one place are several copies, each with
-its own answers and findings. Beside the last answer stands when the copy was last *found* with a recorded version, and
-under which times: the witness by which a copy can be called damaged later (I10 of ``verdict``). It outlives answers
-that differ.
+its own answers and findings. Beside the last answer stands what was *found* when the file that the copy is now was
+first read, and under which times: the witness by which a copy can be called damaged later (I10 of ``verdict``).
 
 Also reports how long files have waited for a comparison. The wait starts when the present content was recorded, or when
 the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
@@ -26,7 +25,15 @@ from integrity.catalog.schema import copy, copy_file, copy_reading, file, folder
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
-_FOUND_NAMES = ("found_version", "found_at", "found_mtime_ns", "found_ctime_ns", "found_inode", "found_as")
+_FOUND_NAMES = (
+    "found_version",
+    "found_digest",
+    "found_at",
+    "found_mtime_ns",
+    "found_ctime_ns",
+    "found_inode",
+    "found_as",
+)
 _STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated", *_FOUND_NAMES)
 _NEVER_FOUND = (None,) * len(_FOUND_NAMES)
 _REPLACE_STATE = CompiledInsert(
@@ -61,10 +68,11 @@ class CopyRecord:
 
 class CopyFound(NamedTuple):
     """
-    When a copy was last found with a recorded version of a file, by reading or by what its store computed.
+    What a copy had when the file that it is now was first read, or when its store stated that it is a recorded version.
 
     Attributes:
-        version: of the baseline.
+        version: of the baseline that it had; None if it had other content.
+        digest: XXH3-128 of that other content.
         found_at: when.
         mtime_ns: the time that the copy had then; None if it keeps none, or if it is not known.
         ctime_ns: its ctime then; None where that can't be trusted.
@@ -72,7 +80,8 @@ class CopyFound(NamedTuple):
         found_as: path in the root under whose name the copy had it; None: under its own.
     """
 
-    version: int
+    version: int | None
+    digest: bytes | None
     found_at: int
     mtime_ns: int | None
     ctime_ns: int | None
@@ -191,13 +200,13 @@ def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, 
 
 
 def find_found(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
-    """Return when a copy was last found with a recorded version of each of some files; damaged rows are no witness."""
+    """Return what a copy had of each of some files when these were first read; damaged rows are no witness."""
     found: dict[FileId, CopyFound] = {}
     for chunk in chunked(ids):
         query = sa.select(copy_file.c.file_id, *(copy_file.c[name] for name in _FOUND_NAMES)).where(
             copy_file.c.copy_id == copy_id,
             copy_file.c.file_id.in_(chunk),
-            copy_file.c.found_version.is_not(None),
+            copy_file.c.found_at.is_not(None),
             is_sealed(copy_file),
         )
         found |= {FileId(row[0]): CopyFound(*row[1:]) for row in c.execute(query)}

@@ -340,7 +340,8 @@ class CopyStory(NamedTuple):
         mtime_ns: of the copy, or of its upload; None if there is none.
         has_times: the times of the copy say when its files were written.
         has_ctime: its file system shows whether a program wrote to the file.
-        found_at: when the copy was last found with a recorded version.
+        found_at: when the file that the copy is was first read.
+        had_recorded: it had a recorded version then.
         beside: name, answer and time of comparison of the other copies; they decide nothing.
     """
 
@@ -355,6 +356,7 @@ class CopyStory(NamedTuple):
     has_times: bool
     has_ctime: bool
     found_at: int | None
+    had_recorded: bool = True
     beside: tuple[tuple[str, CopyVote, int], ...] = ()
 
 
@@ -405,6 +407,7 @@ def _describe_difference(arbitration: Arbitration, state: FileState, story: Copy
 def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
     """Name the witness that decided; or say that there is none, and what would be one."""
     found = "" if story.found_at is None else utc_time(story.found_at)
+    had = "a recorded content" if story.had_recorded else "other content"
     if arbitration.witness is CopyWitness.STORE:
         return "The checksum that its store keeps is the recorded one, but the data is not: it was damaged there."
     if arbitration.witness is CopyWitness.OWN_CHECKSUM:
@@ -415,13 +418,13 @@ def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
             " damaged, or a program rewrote it and restored the old time."
         )
     if arbitration.witness is CopyWitness.EARLIER_READING and arbitration.outcome is ArbitrationOutcome.COPY_DIFFERS:
-        size_and_time = f"On {found} it had a recorded content, and its size and time are still the same"
+        size_and_time = f"On {found} it had {had}, and its time is still the same"
         if story.has_ctime:
             return f"{size_and_time}: nothing wrote to it since."
         return f"{size_and_time}; only a program that restores the old time could have written to it since."
     if arbitration.witness is CopyWitness.EARLIER_READING:
         return (
-            f"On {found} the backup had a recorded content. Since then it was damaged, or a program rewrote it and"
+            f"On {found} the backup had {had}. Since then it was damaged, or a program rewrote it and"
             " restored the old time."
         )
     if not story.has_times:

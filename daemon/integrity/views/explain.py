@@ -107,7 +107,7 @@ def describe_copy_state(state: CopyState | None) -> str:
     witness = ""
     if state.vote not in _INTACT:
         witness = "; never found with a recorded content"
-        if found is not None:
+        if found is not None and found.version is not None:
             witness = f"; found with a recorded content {local_time(found.found_at)}"
     return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}{witness}"
 

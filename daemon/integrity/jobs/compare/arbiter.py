@@ -33,6 +33,7 @@ from integrity.jobs.compare.circumstances import (
     find_circumstances,
     has_beginning,
     is_within_lag,
+    remember_content,
 )
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
@@ -298,7 +299,12 @@ class CopyArbiter:
         self._count(arbitration.outcome, stand)
         self._record(connection, disagreement, recheck, stand, arbitration)
         state = disagreement.state
-        return [] if state is None else [state if state.found else state._replace(found=disagreement.found)]
+        if state is None:
+            return []
+        if state.found is None:
+            times, found = disagreement.times, disagreement.found
+            state = state._replace(found=remember_content(disagreement.answer, times, found, run.now()))
+        return [state]
 
     def _may_be_behind(
         self,
@@ -511,6 +517,7 @@ class CopyArbiter:
             has_times=self._habit.has_times,
             has_ctime=self._has_ctime,
             found_at=None if disagreement.found is None else disagreement.found.found_at,
+            had_recorded=disagreement.found is not None and disagreement.found.version is not None,
             beside=tuple(
                 (name, state.vote, state.compared_at) for name, state in beside if state.version == record.version
             ),

@@ -21,7 +21,7 @@ from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
 from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.model import BaselineReason
 from integrity.same_time import is_same_time
-from integrity.verdict import CopyCircumstances, CopyPast, CopyTime
+from integrity.verdict import CopyCircumstances, CopyPast, CopyTime, Level
 
 if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord
@@ -113,26 +113,44 @@ def _find_past(
     former: Sequence[HistoryRecord],
 ) -> CopyPast:
     """Tell what was read earlier at the copy's place, under the size and time that it has now."""
-    if found is None or found.found_as is not None:
+    if found is None or found.found_as is not None or not _is_other_content(record, answer, found, former):
         return CopyPast.UNKNOWN
-    sizes = {one.version: one.size_bytes for one in former if one.file_id == record.id and any(one.digests)}
-    size_bytes = (sizes | {record.version: record.witness.size_bytes}).get(found.version)
-    if size_bytes is None:
-        return CopyPast.UNKNOWN  # what it had then can't be told from what it has
     if found.mtime_ns is None or times.mtime_ns is None:
-        return CopyPast.TOUCHED if size_bytes == answer.size_bytes else CopyPast.UNKNOWN
+        return CopyPast.TOUCHED
     if found.mtime_ns != times.mtime_ns:
         return CopyPast.UNKNOWN  # it was written since
-    if found.ctime_ns != times.ctime_ns:
-        return CopyPast.TOUCHED if size_bytes == answer.size_bytes else CopyPast.UNKNOWN
-    is_unwritten = size_bytes == answer.size_bytes or found.ctime_ns is not None
-    return CopyPast.UNTOUCHED if is_unwritten else CopyPast.UNKNOWN
+    return CopyPast.UNTOUCHED if found.ctime_ns == times.ctime_ns else CopyPast.TOUCHED
+
+
+def _is_other_content(
+    record: FileRecord, answer: CopyAnswer, found: CopyFound, former: Sequence[HistoryRecord]
+) -> bool:
+    """Return whether a copy is known to have other content than when it was found, of the size that it had then."""
+    if found.version is None:
+        now = find_digest(answer)
+        return None not in (now, found.digest) and now != found.digest
+    sizes = {one.version: one.size_bytes for one in former if one.file_id == record.id and any(one.digests)}
+    size_bytes = (sizes | {record.version: record.witness.size_bytes}).get(found.version)
+    return size_bytes is not None and (size_bytes == answer.size_bytes or found.ctime_ns is not None)
+
+
+def find_digest(answer: CopyAnswer) -> bytes | None:
+    """Return the XXH3-128 of what was read of a copy; None if it is not known."""
+    return next((one.value for one in answer.stated if one.kind is Kind.XXH3_128), None)
+
+
+def remember_content(answer: CopyAnswer, times: CopyTimes, found: CopyFound | None, now: int) -> CopyFound | None:
+    """Return the witness to keep: the one there is while the copy is the same file, or else what was read of it now."""
+    is_same_file = found is not None and (found.mtime_ns, found.inode) == (times.mtime_ns, times.inode)
+    digest = find_digest(answer)
+    if is_same_file or times.mtime_ns is None or digest is None or answer.level is not Level.READ:
+        return found
+    return CopyFound(None, digest, now, *times)
 
 
 def has_beginning(run: RootRun, record: FileRecord, answer: CopyAnswer) -> bool:
     """Return whether a file, as it is on its disk now, begins with the whole content of its shorter copy."""
-    stated = {one.kind: one.value for one in answer.stated}.get(Kind.XXH3_128)
-    length = answer.size_bytes
+    stated, length = find_digest(answer), answer.size_bytes
     if stated is None or length is None or length >= record.witness.size_bytes:
         return False
     hasher = xxh3_128()

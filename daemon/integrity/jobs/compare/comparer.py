@@ -446,7 +446,7 @@ class Comparer:
                 self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=witness.size_bytes, witness=witness))
                 continue
             self._habit.add(record.witness.mtime_ns, witness.mtime_ns)
-            found = CopyFound(record.version, now, *self._find_stat(witness))
+            found = CopyFound(record.version, None, now, *self._find_stat(witness))
             read_at = now if level is Level.READ else row.read_at
             self._states.append(CopyState(record.id, record.version, CopyVote.SAME, now, read_at, None, found))
             records.append(record)
@@ -479,9 +479,9 @@ class Comparer:
         stated = digest_stated(row.listed) if answer.is_proven and row.listed is not None else None
         found = None
         if answer.vote is CopyVote.SAME:
-            found = CopyFound(record.version, now, *times)
+            found = CopyFound(record.version, None, now, *times)
         elif answer.found_as is not None:
-            found = CopyFound(record.version, now, None, None, None, answer.found_as)
+            found = CopyFound(record.version, None, now, None, None, None, answer.found_as)
         return CopyState(record.id, record.version, answer.vote, now, read_at, stated, found)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
