@@ -14,6 +14,7 @@ SECOND_NS = 10**9
 HOUR_NS = 3_600 * SECOND_NS
 DAY_NS = 24 * HOUR_NS
 YEAR_NS = 365 * DAY_NS
+_COPIES = 3
 NEVER = -1
 """No phase."""
 
@@ -115,10 +116,10 @@ CIRCUMSTANCES = (
 )
 
 
-def choose(seed: int) -> tuple[tuple[Habit, Habit], Circumstance]:
-    """Return the habits of the two copies of a world, and what happens to all of it: each has its turn."""
-    first, second = (HABITS[(2 * seed + each) % len(HABITS)] for each in (0, 1))
-    return (first, second), CIRCUMSTANCES[seed % len(CIRCUMSTANCES)]
+def choose(seed: int) -> tuple[tuple[Habit, ...], Circumstance]:
+    """Return the habits of the copies of a world, and what happens to all of it: each has its turn."""
+    habits = tuple(HABITS[(_COPIES * seed + each) % len(HABITS)] for each in range(_COPIES))
+    return habits, CIRCUMSTANCES[seed % len(CIRCUMSTANCES)]
 
 
 def describe(seed: int) -> str:

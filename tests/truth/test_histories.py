@@ -13,8 +13,8 @@ from truth.oracle import Result
 
 pytestmark = pytest.mark.root("bindfs", "mkfs.exfat", "mount.exfat-fuse", "rsync")
 
-_SEEDS = range(12)  # with two copies each: every habit, and everything that happens to a root
-_FILES = 24
+_SEEDS = range(8)  # with three copies each: every habit, and everything that happens to a root
+_FILES = 30
 
 
 @pytest.mark.timeout(600)
