@@ -174,11 +174,12 @@ class World:
         compared = [name for name in self.copies if compares or self._chance.random() < _COMPARE_CHANCE]
         for name in compared:
             done = self._run("compare", "--with", name)
-            said += done.objects
+            # A copy that changed its disk has another name in findings.
+            said += [{**each, "copy": name} if each.get("copy") else each for each in done.objects]
             if not any(each["kind"] == "copy_unreadable" for each in done.findings):
                 self.copies[name].was_read(is_whole=True)
-        notes = [each for each in said if each["type"] == "note"]
-        return notes + [each for each in self._run("findings").findings if each["copy"] in (None, *compared)]
+        here = [each for each in self._run("findings").findings if not each["copy"]]
+        return here + [each for each in said if each["type"] == "note" or each.get("copy")]
 
     def _configure(self) -> None:
         """Write the configuration for the copies that exist, and have the program see everything as it is."""
