@@ -169,17 +169,18 @@ class World:
             self._run("root", "rebind", old, self.root.folder)
             self.root.was_read(is_whole=True)
         self._configure()
-        said = list(self._run("scrub" if scrubs else "scan", self.root.folder).objects)
+        found = self._run("scrub" if scrubs else "scan", self.root.folder).of_type("note")
         self.root.was_read(is_whole=scrubs)
-        compared = [name for name in self.copies if compares or self._chance.random() < _COMPARE_CHANCE]
-        for name in compared:
+        for name, place in self.copies.items():
+            if not compares and self._chance.random() > _COMPARE_CHANCE:
+                continue
             done = self._run("compare", "--with", name)
+            found += done.of_type("note")
             # A copy that changed its disk has another name in findings.
-            said += [{**each, "copy": name} if each.get("copy") else each for each in done.objects]
+            found += [{**each, "copy": name} for each in done.findings if each["copy"]]
             if not any(each["kind"] == "copy_unreadable" for each in done.findings):
-                self.copies[name].was_read(is_whole=True)
-        here = [each for each in self._run("findings").findings if not each["copy"]]
-        return here + [each for each in said if each["type"] == "note" or each.get("copy")]
+                place.was_read(is_whole=True)
+        return found + [each for each in self._run("findings").findings if not each["copy"]]
 
     def _configure(self) -> None:
         """Write the configuration for the copies that exist, and have the program see everything as it is."""
