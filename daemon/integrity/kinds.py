@@ -456,20 +456,20 @@ TABLE = (
 KINDS = {entry.kind: entry for entry in TABLE}
 GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
 
-_ROT_HEADLINES = {
-    Certainty.AFTER_CRASH: "DAMAGED (bit rot or a crash)",
-    Certainty.INODE_MOVED: "DAMAGED or replaced by another file",
-    Certainty.NO_INODE: "DAMAGED or replaced by another file",
-    Certainty.NO_CTIME: "DAMAGED or rewritten",
-    Certainty.CTIME_MOVED: "DAMAGED or rewritten",
+_HEADLINES = {
+    (FindingKind.ROT, Certainty.AFTER_CRASH): "DAMAGED (bit rot or a crash)",
+    (FindingKind.ROT, Certainty.INODE_MOVED): "DAMAGED or replaced by another file",
+    (FindingKind.ROT, Certainty.NO_INODE): "DAMAGED or replaced by another file",
+    (FindingKind.ROT, Certainty.NO_CTIME): "DAMAGED or rewritten",
+    (FindingKind.ROT, Certainty.CTIME_MOVED): "DAMAGED or rewritten",
+    (FindingKind.COPY_DIFFERS, Certainty.NO_CTIME): "BACKUP DAMAGED or rewritten",
+    (FindingKind.COPY_DIFFERS, Certainty.CUT_OFF): "BACKUP INCOMPLETE",
 }
 
 
 def headline(kind: FindingKind, certainty: Certainty | None) -> str:
     """Return what people read in place of a kind, and how sure it is where that matters."""
-    if kind is FindingKind.ROT and certainty in _ROT_HEADLINES:
-        return _ROT_HEADLINES[certainty]
-    return KINDS[kind].headline
+    return KINDS[kind].headline if certainty is None else _HEADLINES.get((kind, certainty), KINDS[kind].headline)
 
 
 INTEGRITY_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM)

@@ -80,7 +80,7 @@ class FindingKind(StrEnum):
 
 
 class Certainty(StrEnum):
-    """How sure a verdict of rot is."""
+    """How sure a verdict of damage is, of a file or of a copy."""
 
     PROVEN = "proven"  # no write can have happened
     AFTER_CRASH = "after_crash"  # machine or disk may have crashed since: new content may stand under old times
@@ -88,6 +88,7 @@ class Certainty(StrEnum):
     NO_INODE = "no_inode"  # inode numbers can't be trusted, so a rename can't be excluded
     NO_CTIME = "no_ctime"  # the file system's ctime can't be trusted, so a write can't be excluded
     CTIME_MOVED = "ctime_moved"  # somebody touched the inode since, so a write can't be excluded
+    CUT_OFF = "cut_off"  # a copy is no more than the beginning of the file
 
 
 class FindingState(StrEnum):

@@ -466,6 +466,7 @@ class Arbitration:
         command: that does it, with ``{path}`` (of the file), ``{root}`` and ``{copy}`` to be filled in, ``OTHER`` and
             ``WHY`` for the reader to fill in.
         witness: what decided about a copy with other content; None if nothing did.
+        certainty: of damage to the copy.
     """
 
     outcome: ArbitrationOutcome
@@ -473,6 +474,7 @@ class Arbitration:
     words: str = ""
     command: str | None = None
     witness: CopyWitness | None = None
+    certainty: Certainty | None = None
 
 
 def find_stand(judgement: Judgement) -> FileState:
@@ -519,7 +521,13 @@ def arbitrate(
     stand = find_stand(judgement)
     outcome, witness = _find_outcome(stand, vote, circumstances, are_equal=are_equal, has_good_blocks=has_good_blocks)
     words, command = find_step(outcome, stand, was_read=was_read)
-    return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command, witness)
+    certainty = None
+    if outcome is ArbitrationOutcome.COPY_DIFFERS:
+        is_sure = circumstances.has_ctime or witness is not CopyWitness.EARLIER_READING
+        certainty = Certainty.PROVEN if is_sure else Certainty.NO_CTIME
+    elif outcome is ArbitrationOutcome.COPY_INCOMPLETE:
+        certainty = Certainty.CUT_OFF
+    return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command, witness, certainty)
 
 
 _Found = tuple[ArbitrationOutcome, CopyWitness | None]

@@ -134,8 +134,8 @@ def test_files_renamed_since_the_backup_are_in_it(root: Path, copy: Path, integr
     assert all("copy_missing" != one["kind"] or str(root / "renamed") not in str(one["path"]) for one in done.findings)
 
 
-def test_damaged_file_that_was_renamed_is_restored_by_hand(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
-    """The copy's good content under the old name is named as the way out, and no repair that could not find it."""
+def test_damaged_file_that_was_renamed_is_repaired(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
+    """The copy's good content under the old name is the way out, and repair finds it there."""
     root = plant(ext4.folder / "root", COUNT, size_bytes=3000)
     copy = back_up(root, tmp_path / "copy")
     integrity.run("scan", root, expect=0)
@@ -146,7 +146,9 @@ def test_damaged_file_that_was_renamed_is_restored_by_hand(ext4: LoopFS, integri
 
     assert 1 == counts(done)["damaged"]
     (finding,) = [one for one in integrity.findings("findings") if one["kind"] in ("rot", "silent_rewrite")]
-    assert "from its other name in the copy" in finding["next_steps"][0]["words"]
+    assert "restore the damaged part from the copy" == finding["next_steps"][0]["words"]
+    integrity.run("repair", damaged, "--from", copy, "--apply", expect=0)
+    integrity.run("findings", expect=0)
 
 
 def test_backup_may_be_behind(root: Path, copy: Path, integrity: Box) -> None:

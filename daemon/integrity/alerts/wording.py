@@ -17,7 +17,7 @@ from integrity import program
 from integrity.config import spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep, Phrase, Subject, headline
-from integrity.model import ByteRange, Finding, FindingKind
+from integrity.model import ByteRange, Certainty, Finding, FindingKind
 from integrity.paths import absolute, read_word, shell_path, shell_word
 
 ORIGINAL_INTACT = "your original is intact"
@@ -67,9 +67,10 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
     name = printable(copy)
     if all(finding.kind is FindingKind.COPY_DIFFERS and finding.path is not None for finding in findings):
         are = "1 file is" if len(findings) == 1 else f"{len(findings):,} files are"
+        how = "incomplete" if all(one.certainty is Certainty.CUT_OFF for one in findings) else "damaged"
         is_intact = all(ORIGINAL_INTACT in finding.message for finding in findings)
         original = "original OK" if len(findings) == 1 else "originals OK"
-        return f"BACKUP of {are} damaged, {original}" if is_intact else f"BACKUP of {are} damaged ({name})"
+        return f"BACKUP of {are} {how}, {original}" if is_intact else f"BACKUP of {are} {how} ({name})"
     return _count_kinds(findings).replace("{copy}", name)
 
 

@@ -387,7 +387,8 @@ def _describe_difference(arbitration: Arbitration, state: FileState, story: Copy
         return f"The backup in {copy} is damaged{how}{good}. {_describe_witness(arbitration, story)}"
     if outcome is ArbitrationOutcome.COPY_INCOMPLETE:
         size = f"the first {story.size_bytes or 0:,} of {story.file_size_bytes:,} bytes"
-        return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}."
+        good = f"; {ORIGINAL_INTACT} (just read from its disk)" if state is FileState.GOOD else ""
+        return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}{good}."
     if outcome is ArbitrationOutcome.FILE_DIFFERS:
         return (
             f"Your file changed before it was recorded; the backup in {copy} has what it was{how}."

@@ -128,7 +128,7 @@ class Disagreement(NamedTuple):
     Attributes:
         state: saved after the decision; None: not.
         times: of the copy.
-        found: when the copy was last found with a recorded version.
+        found: what the copy had when the file that it is now was first read.
         is_equal: the file has the copy's content, and that is not what was recorded.
         is_beginning: the copy is how the file begins.
     """
@@ -428,8 +428,8 @@ class CopyArbiter:
             text = messages.describe_arbitration(arbitration, state, self._tell(connection, disagreement))
             assert recheck.record is not None  # is_still() was checked, so the record exists
             found = disagreement._replace(record=recheck.record)
-            self._open(connection, kind, found, text, arbitration.words, command)
-            resolution = f'the comparison now says: "{headline(kind, None)}"'
+            self._open(connection, kind, found, text, arbitration, command)
+            resolution = f'the comparison now says: "{headline(kind, arbitration.certainty)}"'
         else:
             self._open_about_copy.discard(record.path)
             equal = "record" if arbitration.outcome in _GOOD_COPIES else "file"
@@ -461,7 +461,7 @@ class CopyArbiter:
         kind: FindingKind,
         disagreement: Disagreement,
         text: str,
-        step: str,
+        arbitration: Arbitration,
         command: str | None,
     ) -> None:
         run, record, answer = self._run, disagreement.record, disagreement.answer
@@ -479,8 +479,9 @@ class CopyArbiter:
             blocks=answer.bad_blocks,
             block_size_bytes=record.block_size_bytes,
             ranges=block_ranges(record, answer.bad_blocks) if has_place else (),
+            certainty=arbitration.certainty,
             copy=self._compared.copy,
-            step=step,
+            step=arbitration.words,
             command=command,
         )
 

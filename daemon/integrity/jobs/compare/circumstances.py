@@ -72,7 +72,7 @@ def find_circumstances(
     Collect what is known.
 
     Args:
-        found: when the copy was last found with a recorded version.
+        found: what the copy had when the file that it is now was first read.
         former: former versions of the file's path.
         has_ctime: of the copy's file system.
     """

@@ -185,13 +185,17 @@ def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, known: 
     with run.catalog.read() as connection:
         recorded = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
     for one in recorded:
-        if one.base_name != source.name and is_same_place(one.url, url):
+        if source.is_configured and one.base_name != source.name and is_same_place(one.url, url):
             name = _name_disk(source.name, one.disk)
             _rename(run, one, name, is_taken=any(other.name == name for other in recorded))
     disk = record.disk if record is not None else None
     if record is None and known.others and identity is not None:
         disk = f"disk {_label_disk(identity.names[0])}"
-    spelled = None if identity is None else spell_folder(identity.names, identity.folder_inode)
+    spelled = None
+    if identity is not None:
+        recorded_name = None if record is None or record.identity is None else get_fs_name(record.identity)
+        surest = recorded_name and recognise(recorded_name, identity.names)
+        spelled = spell_folder((surest or identity.names[0],), identity.folder_inode)
     is_kept = record is not None and identity is not None
     with run.writing() as connection:
         return copies.ensure_copy(

@@ -53,6 +53,11 @@ class CopySource:
     read_percent: float | None = None
 
     @property
+    def is_configured(self) -> bool:
+        """Return whether it has a name in the configuration, which outlives its path."""
+        return self.verify_every_s is not None
+
+    @property
     def path(self) -> bytes | None:
         """Name the folder or file on this machine that it is; None for other kinds."""
         return find_local_path(self.url)
@@ -138,16 +143,12 @@ def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """
-    Return whether two paths or URLs name one place; a trailing slash is ignored.
-
-    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
-    """
+    """Return whether two paths or URLs name one place now; links are followed, a trailing slash is ignored."""
     return _spell(one) == _spell(other)
 
 
 def _spell(url: str) -> str:
-    return url.rstrip("/") if find_local_path(url) is None else os.path.abspath(url)
+    return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
@@ -183,7 +184,11 @@ def _with_endpoint(url: str, endpoint: str | None) -> str:
 
 
 def _complete(text: str, names: Sequence[str]) -> str:
-    """Make a path absolute; leave URLs as they are."""
+    """
+    Make a path absolute; leave URLs as they are.
+
+    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
+    """
     if is_url(text):
         return text
     if "/" not in text and not os.path.lexists(text):
