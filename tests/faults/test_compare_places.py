@@ -77,8 +77,11 @@ def test_two_disks_that_take_turns(root: Path, usb: Path, tmp_path: Path, integr
     name = str(finding["copy"])
     assert name.startswith("usb (disk ")
     assert "copy_differs" == finding["kind"]
+    integrity.run("compare", "--blocks", root / NAME, "--with", name, expect=1)
     subprocess.run(["umount", usb], check=True)
     mount(first, usb)
+    other = integrity.run("compare", "--blocks", root / NAME, "--with", name, expect=3)
+    assert f"another disk than that of {name} is there" in other.stderr
     again = compare(integrity, "--with", "usb", "--read-percent", "10", expect=0)
     assert {"verified": 1, "not_due": 9} == counts(again)
     assert [name] == [one["copy"] for one in integrity.findings("findings", expect=1)]

@@ -9,6 +9,7 @@ present one, and writes the present one.
 from __future__ import annotations
 
 import ast
+import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,14 @@ from integrity.config.sample import sample
 from integrity.errors import Leased
 from integrity.files.mirrors import Mirror
 from integrity.jobs import messages
+from integrity.jobs.byte_pattern import (
+    ByteDifference,
+    ByteRun,
+    DifferenceFinder,
+    describe_difference,
+    describe_end,
+    describe_fills,
+)
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, KINDS, TABLE, Subject, headline
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
 from integrity.verdict import (
@@ -247,6 +256,7 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "of_newer_content", messages.of_newer_content(rot)
     yield "transient", messages.transient(is_unsteady=False)
     yield "transient, unsteady", messages.transient(is_unsteady=True)
+    yield from (("seen_in_data", rot + messages.seen_in_data(text)) for text in write_byte_patterns())
     yield "on_mirror", rot + messages.on_mirror(MIRROR, ["sdb1"], is_one_copy=True)
     yield "on_mirror, no copy known", rot + messages.on_mirror(MIRROR, [], is_one_copy=True)
     yield "one_good_copy", messages.one_good_copy(MIRROR)
@@ -277,6 +287,34 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "gone_silent", messages.gone_silent("Transport endpoint is not connected")
     yield "renamed_in_copy", messages.renamed_in_copy(b"2018/a.jpg", COPY)
     yield "copy_transient", messages.copy_transient(COPY)
+
+
+def write_byte_patterns() -> Iterator[str]:
+    """Write what is told of bytes, for each shape."""
+    good, page = random.Random(1).randbytes(200_000), random.Random(2).randbytes(4096)
+    for at, new in [
+        (1_000, bytes([good[1_000] ^ 8])),
+        (1_000, bytes([good[1_000] ^ 9])),
+        (8_192, bytes(4096)),
+        (8_192, b"\xff" * 4096),
+        (8_192, bytes(191_808)),
+        (8_192, page),
+        (8_192, page[:700]),
+        (195_904, page),
+    ]:
+        bad = good[:at] + new + good[at + len(new) :]
+        yield describe_difference(find_difference(good, bad))
+    yield describe_difference(find_difference(good[:-4096], good))
+    yield describe_end(120_000, 400_000)
+    for runs in ([ByteRun(8_192, 4096, 0)], [ByteRun(0, 512, 255), ByteRun(8_192, 512, 255)]):
+        yield describe_fills(runs)
+
+
+def find_difference(file: bytes, copy: bytes) -> ByteDifference:
+    """Compare two versions of a file."""
+    finder = DifferenceFinder()
+    finder.add(0, file, copy)
+    return finder.finish(len(file), len(copy))
 
 
 def find_error_texts(module: ast.Module) -> Iterator[str]:

@@ -23,6 +23,9 @@ from integrity.paths import absolute, read_word, shell_path, shell_word
 ORIGINAL_INTACT = "your original is intact"
 """Part of the message of a damaged backup whose file was just read and is right."""
 
+DATA_SHOWS = "Seen in the data: "
+"""Begins the end of a message that is about the bytes of one file: two messages that differ only there say the same."""
+
 _SHOWN = 5
 _PHRASES_SHOWN = 2
 _TYPES = {

@@ -54,6 +54,7 @@ class CopyRecord:
     identity: str | None  # of a mounted copy
     created_at: int
     listed_at: int | None
+    has_bytes: bool  # False: it has digests only
     disk: str | None = None  # which of several disks that take turns, part of the name; None: the first one
 
     @property
@@ -267,9 +268,8 @@ def _drop_all_states(c: sa.Connection, copy_id: CopyId) -> None:
 
 def _to_record(row: sa.Row[Any]) -> CopyRecord:
     url = _restore_url(row.url)
-    return CopyRecord(
-        *(row.id, row.root_id, row.prefix, row.name, url, row.identity, row.created_at, row.listed_at, row.disk)
-    )
+    place = row.id, row.root_id, row.prefix, row.name, url, row.identity
+    return CopyRecord(*place, row.created_at, row.listed_at, bool(row.has_bytes), row.disk)
 
 
 def _store_url(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,13 @@ class FileCopy:
     Args:
         url: its location, without secrets.
         state: the last comparison with the present baseline; None if there was none.
+        has_bytes: it is no checksum list.
     """
 
     name: str
     url: str
     state: CopyState | None
+    has_bytes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +136,14 @@ def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileR
             said = copies.states_of_file(connection, record.id)
     found = []
     for source in find_known_sources(catalog, config, absolute(target.root.path, target.prefix)):
-        disks = {copy.name: state for copy, state in said if copy.base_name == source.name}
-        for name, state in disks.items():
+        url = hide_secrets(source.url)
+        disks = [(copy, state) for copy, state in said if copy.base_name == source.name]
+        for copy, state in disks:
             is_current = record is not None and state.version == record.version
-            found.append(FileCopy(name, hide_secrets(source.url), state if is_current else None))
+            found.append(FileCopy(copy.name, url, state if is_current else None, copy.has_bytes))
         if not disks:
-            found.append(FileCopy(source.name, hide_secrets(source.url), None))
+            is_list = source.path is not None and os.path.isfile(source.path)
+            found.append(FileCopy(source.name, url, None, not is_list))
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.alerts.wording import ORIGINAL_INTACT, utc_time
+from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_INTACT, utc_time
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.kinds import KINDS
@@ -149,6 +149,12 @@ def transient(*, is_unsteady: bool) -> str:
         "One read gave wrong data and a later one was right: the data on the disk is intact; the memory, the cable, or"
         " the controller is at fault."
     )
+
+
+def seen_in_data(*sentences: str) -> str:
+    """Return what the bytes of a file show, as the end of a message; empty if they show nothing."""
+    shown = " ".join(one for one in sentences if one)
+    return f" {DATA_SHOWS}{shown}" if shown else ""
 
 
 def on_mirror(mirror: Mirror, bad_devices: Sequence[str], *, is_one_copy: bool) -> str:

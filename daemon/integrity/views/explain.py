@@ -11,7 +11,7 @@ from integrity.config import format_size, spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import REPAIRABLE
 from integrity.model import BaselineReason
-from integrity.paths import absolute, path_fields
+from integrity.paths import absolute, path_fields, shell_word
 from integrity.verdict import CopyVote
 from integrity.views.objects import JsonObject, digest_fields, finding_object, iso_time
 from integrity.views.text import describe_finding, lines_of_findings, local_time
@@ -53,8 +53,19 @@ def describe_file(story: FileStory) -> Iterator[str]:
     for copy in story.copies:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
         yield f"  copy        {printable(where)}: {describe_copy_state(copy.state)}"
+        if copy.has_bytes and _differs(story, copy):
+            words = "compare --blocks", absolute(story.root, story.path), f"--with {shell_word(copy.name)}"
+            yield f"              how the two differ:  {program.command(*words)}"
     if not story.copies:
         yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
+
+
+def _differs(story: FileStory, copy: FileCopy) -> bool:
+    """Return whether the file and the copy are known to have different content."""
+    if copy.state is None:
+        return False
+    is_damaged = any(one.kind in REPAIRABLE and one.copy is None for one in story.open_findings)
+    return copy.state.vote in _OTHER_CONTENT or (is_damaged and copy.state.vote is CopyVote.SAME)
 
 
 def _describe_state(story: FileStory) -> str:
@@ -96,6 +107,7 @@ VOTES = {
 
 
 _INTACT = (CopyVote.SAME, CopyVote.RENAMED)
+_OTHER_CONTENT = (CopyVote.DIFFERS, CopyVote.OLDER)
 
 
 def describe_copy_state(state: CopyState | None) -> str:

@@ -20,7 +20,8 @@ from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
-from integrity.errors import ConfigError, show_path
+from integrity.errors import ConfigError, CopyUnreachable, show_path
+from integrity.files.capability import get_fs_name, recognise
 from integrity.jobs.targets import is_inside
 from integrity.paths import shell_word
 
@@ -149,6 +150,28 @@ def is_same_place(one: str, other: str) -> bool:
 
 def _spell(url: str) -> str:
     return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
+
+
+def find_record(catalog: Catalog, name: str, path: bytes) -> CopyRecord | None:
+    """Return the record of the copy of this name, of one disk where several take turns, that should contain a path."""
+    with catalog.read() as connection:
+        roots = {root.id: root for root in find_roots(connection)}
+        named = [one for one in find_copies(connection) if one.name == name]
+    return next((one for one in named if is_inside(path, one.find_base(roots[one.root_id].path).rstrip(b"/"))), None)
+
+
+def require_disk(record: CopyRecord, copy: Copy) -> None:
+    """
+    Check that an entered copy is on the disk that it was recorded on.
+
+    Raises:
+        CopyUnreachable: another disk, which takes turns with it, is mounted at its place.
+    """
+    identity = copy.identity()
+    if record.identity is None or identity is None:
+        return
+    if recognise(get_fs_name(record.identity), identity.names) is None:
+        raise CopyUnreachable(f"{copy.shown}: another disk than that of {record.name} is there: mount that one")
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
