@@ -57,7 +57,7 @@ class Reader:
         for finding in said:
             life, copy = self._world.find_life(str(finding["path"])), finding.get("copy")
             here = root.see(life.name) if life is not None else None
-            if life is None or here is None or life.chance.random() > _DECISION_CHANCE:
+            if life is None or here is None or life.whim.random() > _DECISION_CHANCE:
                 continue
             there = self._world.copies[str(copy)].see(life.name) if copy else None
             path, is_good = self._quote(life), here.content in life.honest
@@ -99,7 +99,7 @@ class Reader:
         assert isinstance(steps, list)
         if life is None or not steps:
             return
-        step = steps[0] if life.chance.random() > _OTHER_STEP_CHANCE else life.chance.choice(steps)
+        step = steps[0] if life.whim.random() > _OTHER_STEP_CHANCE else life.whim.choice(steps)
         commands = [str(step["command"] or ""), *_COMMAND.findall(str(finding["message"]))]
         commands = [command for command in commands if command and not _LOOKS.match(command)]
         commands = commands or list(self._read_words(f"{step['words']} {finding['message']}", finding, life))
@@ -107,8 +107,9 @@ class Reader:
 
     def _fill(self, command: str, finding: JsonObject) -> str:
         command = re.sub(r"[.,:)]+$", "", command.strip())
-        copy = str(finding["copy"] or next(iter(self._world.copies), ""))
-        others = [name for name in self._world.copies if name != copy]
+        names = [name for name, place in self._world.copies.items() if not place.habit.is_list]
+        copy = str(finding["copy"] or next(iter(names), ""))
+        others = [name for name in names if name != copy]
         for word, value in (("COPY", copy), ("OTHER", others[0] if others else copy), ("WHY", "because")):
             command = re.sub(rf"\b{word}\b", value, command)
         is_plan = command.startswith("integrity repair ") and "--apply" not in command

@@ -52,12 +52,14 @@ class Life:
         name: below the root.
         honest: its honest versions by content.
         log: what happened to it, for who reads a failure.
+        chance: of what happens to it.
+        whim: of what its owner does about findings.
         is_quiet: nothing happens to it.
         is_container: it is listed in ``rewrites_in_place``.
     """
 
     def __init__(self, seed: int, number: int, habits: tuple[Habit, ...], *, is_quiet: bool) -> None:
-        self.number, self.chance = number, Random(f"{seed}/{number}")
+        self.number, self.chance, self.whim = number, Random(f"{seed}/{number}"), Random(f"owner {seed}/{number}")
         kind = self.chance.choices(("dat", "log", "hc"), (80, 12, 8))[0]
         self.is_container, self._is_log = kind == "hc", kind == "log"
         self.is_quiet = self.chance.random() < _QUIET_SHARE or is_quiet

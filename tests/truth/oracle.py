@@ -2,7 +2,7 @@
 What may be said about files whose truth is known, and what must be.
 
 O1  No good side is called damaged.
-O2  No damage passes as an edit, or unnoticed, where a witness exists.
+O2  No damage passes as an edit, or unnoticed, where a witness exists; all that is there is read.
 O3  Where a witness exists, the damage is named, on the side that it is on (a share is demanded).
 O4  Nothing that is advised destroys the last good content (``advice``).
 
@@ -28,6 +28,7 @@ from truth.worlds import World
 DECIDED_PERCENT = 95
 _ACCUSES_FILE = frozenset({"rot", "silent_rewrite"})
 _UNDECIDED = frozenset({"copy_conflict", "copy_newer"})
+_KINDS = _ACCUSES_FILE | _UNDECIDED | {"copy_differs", "copy_stale", "copy_missing"}
 _INCOMPLETE = re.compile(r"^.{0,60}\b(incomplete|cut off|beginning)\b", re.IGNORECASE)
 _DAMAGED = re.compile(r"\b(damaged|corrupt|rotten|bit rot)\b", re.IGNORECASE)
 _INTACT = re.compile(r"\boriginals? (is|are) intact\b")
@@ -103,9 +104,10 @@ class Judge:
         for life, each in self._find_about(said):
             found.setdefault(life.name, []).append(each)
         for each in said:
-            if each["kind"] == "copy_unreadable":
-                life = self._world.find_life(str(each["path"])) or next(iter(self._world.lives.values()))
-                self.add_error("O2", life, f"the copy {each['copy']} can be read: {each['message']}")
+            known = self._world.find_life(str(each["path"]))
+            if each["type"] == "finding" and (known is None or each["kind"] not in _KINDS):
+                some = known or next(iter(self._world.lives.values()))
+                self.add_error("O2", some, f"all can be read: {_show(each)}")
         for life in self._world.lives.values():
             about = found.get(life.name, [])
             self._judge_notes(life, [each for each in about if each["type"] == "note"])
@@ -191,6 +193,8 @@ class Judge:
         calls, is_damaged = _name_calls(findings), life.is_damaged(there.content)
         if life.is_damaged(here.content) and any(_INTACT.search(str(each["message"])) for each in findings):
             self._result.counts["untrue words", f"{calls}: a damaged original is called intact"] += 1
+        if "copy_missing" in calls:
+            self._result.counts["untrue words", "copy_missing: it is there"] += 1
         if not compared:
             return
         has_witness, is_decided = is_damaged and self._world.has_witness(place, life), bool(accusing) or is_named_both
