@@ -129,7 +129,7 @@ def test_good_file_and_bad_copy(root: Path, witnessed: Path, integrity: Box) -> 
     rot(copy / NAME, 3 * MIB)
     done = compare(integrity, root, "--with", copy, expect=1)
     assert {"copy_differs": {NAME}} == said(done, root)
-    assert "your original is intact" in messages(done)
+    assert "your original is unchanged" in messages(done)
     assert [f"cp --backup=numbered -p {root / NAME} {copy / NAME}"] == steps(done, "copy_differs")
     file = integrity.run("--json", "explain", root / NAME, expect=1).of_type("file")[0]
     assert file["verified_at"] is not None

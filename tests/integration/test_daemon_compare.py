@@ -83,7 +83,7 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
             wait_until(lambda: len(sink.received) == 1, "a mail", timeout_s=SOON_S)
             service.stop()
         (mail,) = sink.received
-        assert ": BACKUP of 1 file is incomplete, original OK" in mail.mail["Subject"]
+        assert ": BACKUP of 1 file is incomplete, original unchanged" in mail.mail["Subject"]
         assert f"in the copy copy0  {plant_path(root, 4)}\n" in mail.text
         assert "run the backup again, then compare" in mail.text
         assert f"next:  {integrity.program} compare {plant_path(root, 4)} --with copy0\n" in mail.text

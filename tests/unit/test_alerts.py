@@ -266,10 +266,11 @@ def test_findings_link_to_the_page(page_url: str) -> None:
 
 def test_damaged_backup_of_an_intact_file_says_so() -> None:
     """Otherwise the copy is named."""
-    bad = replace(ROT, kind=FindingKind.COPY_DIFFERS, copy="nightly", message="damaged; your original is intact (read)")
+    message = "damaged; your original is unchanged (read)"
+    bad = replace(ROT, kind=FindingKind.COPY_DIFFERS, copy="nightly", message=message)
     unsure = replace(bad, message="neither is right")
 
-    assert "BACKUP of 1 file is damaged, original OK" == sum_up([bad])
+    assert "BACKUP of 1 file is damaged, original unchanged" == sum_up([bad])
     assert "BACKUP of 2 files are damaged (nightly)" == sum_up([bad, unsure])
     assert "BACKUP of 1 file is damaged (nightly)" == sum_up([unsure])
 

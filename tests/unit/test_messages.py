@@ -93,7 +93,7 @@ def write_all() -> Iterator[str]:
         for step in entry.steps:
             yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
     yield "\nRot, by how sure it is"
-    for certainty in Certainty:
+    for certainty in (one for one in Certainty if one is not Certainty.CUT_OFF):  # which is of copies only
         for text in dict.fromkeys(write_rot(certainty)):
             yield f"\n{headline(FindingKind.ROT, certainty)}\n    {text}"
     yield "\nContent changed, modification time did not"

@@ -20,8 +20,8 @@ from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep
 from integrity.model import ByteRange, Certainty, Finding, FindingKind
 from integrity.paths import absolute, read_word, shell_path, shell_word
 
-ORIGINAL_INTACT = "your original is intact"
-"""Part of the message of a damaged backup whose file was just read and is right."""
+ORIGINAL_UNCHANGED = "your original is unchanged"
+"""Part of the message of a damaged backup whose file was just read, and is what was recorded."""
 
 DATA_SHOWS = "Seen in the data: "
 """Begins the end of a message that is about the bytes of one file: two messages that differ only there say the same."""
@@ -71,9 +71,9 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
     if all(finding.kind is FindingKind.COPY_DIFFERS and finding.path is not None for finding in findings):
         are = "1 file is" if len(findings) == 1 else f"{len(findings):,} files are"
         how = "incomplete" if all(one.certainty is Certainty.CUT_OFF for one in findings) else "damaged"
-        is_intact = all(ORIGINAL_INTACT in finding.message for finding in findings)
-        original = "original OK" if len(findings) == 1 else "originals OK"
-        return f"BACKUP of {are} {how}, {original}" if is_intact else f"BACKUP of {are} {how} ({name})"
+        is_unchanged = all(ORIGINAL_UNCHANGED in finding.message for finding in findings)
+        original = "original unchanged" if len(findings) == 1 else "originals unchanged"
+        return f"BACKUP of {are} {how}, {original}" if is_unchanged else f"BACKUP of {are} {how} ({name})"
     return _count_kinds(findings).replace("{copy}", name)
 
 
@@ -145,8 +145,8 @@ def _say_how_bad_in_copy(findings: Sequence[Finding], files: int) -> str:
         return "Until the backup can be compared, nothing is known about the files in it."
     if listed[0].kind in (FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER):
         return KINDS[listed[0].kind].how_bad
-    if all(ORIGINAL_INTACT in finding.message for finding in listed):
-        return f"{_count_affected(listed, files)} affected, only in the backup: the original is intact."
+    if all(ORIGINAL_UNCHANGED in finding.message for finding in listed):
+        return f"{_count_affected(listed, files)} affected, only in the backup: the original is as it was recorded."
     if any(finding.kind is FindingKind.COPY_NOT_COMPARABLE for finding in listed):
         return f"{_count_affected(listed, files)} affected; whether that backup has a good copy is not known."
     return f"{_count_affected(listed, files)} without a good copy in that backup."

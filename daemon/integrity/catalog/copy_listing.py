@@ -27,6 +27,7 @@ from integrity.model import CopyId, FileId, FolderId, RootId
 from integrity.verdict import CopyVote
 
 _DAY_S = 86400
+_PATH_BYTES = 1 << 14
 
 _listed = make_temporary(
     "listed",
@@ -143,6 +144,12 @@ class StoredListing:
         _ADD_EXTRA.run(c)
         _REMOVE_ENTRIES.run(c)
 
+    def find_recorded(self, c: sa.Connection, path: bytes) -> tuple[FileId | None, bool]:
+        """Return the id of a recorded file, and whether it was listed; None if it is not recorded."""
+        file_id = self._names.find(c, path)
+        query = sa.select(_listed.c.file_id).where(_listed.c.file_id == file_id)
+        return file_id, file_id is not None and c.execute(query).first() is not None
+
 
 class _Names:
     """Look up recorded files by path; caches the last folder."""
@@ -187,6 +194,27 @@ def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
     query = sa.select(_extra.c.path).where(_extra.c.is_renamed == 0).order_by(_extra.c.seq)
     for row in c.execute(query):
         yield row.path
+
+
+def page_extra(c: sa.Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
+    """Return the next listed but unrecorded files, without those of endless names: position, path, and entry."""
+    is_short = sa.func.length(_extra.c.path) <= _PATH_BYTES
+    query = sa.select(_extra).where(_extra.c.seq > after_seq, is_short).order_by(_extra.c.seq).limit(limit)
+    return [
+        (row.seq, row.path, _unpack(row.size_bytes or None, row.published, 0) or StatedFile(None, ()))
+        for row in c.execute(query)
+    ]
+
+
+def find_names(c: sa.Connection, root_id: RootId, path: bytes) -> list[bytes]:
+    """Return the names of the recorded files and folders in a folder."""
+    files = sa.select(file.c.name).join(folder, file.c.folder_id == folder.c.id)
+    names = [row.name for row in c.execute(files.where(folder.c.root_id == root_id, folder.c.path == path))]
+    first = path + b"/" if path else b""
+    below = sa.select(folder.c.path).where(folder.c.root_id == root_id, folder.c.path > first)
+    if path:
+        below = below.where(folder.c.path < path + b"0")  # the byte behind the slash
+    return names + list(dict.fromkeys(row.path[len(first) :].partition(b"/")[0] for row in c.execute(below)))
 
 
 def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples(
         ("integrity accept 12 --reason 'I edited it'", "the file of finding 12"),
-        ("integrity accept /srv/photos/a.jpg --reason 'I edited it'", "a file by its name"),
         ("integrity accept /srv/photos --deletions --reason cleaned-up", "deletions in a folder; asks before"),
         (
             "integrity accept /srv/photos/a.jpg --with nightly --reason edited",

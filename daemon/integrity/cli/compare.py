@@ -9,7 +9,7 @@ import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
-from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
+from integrity.cli.params import ALGORITHM, DURATION, PATH, PERCENT, SIZE
 from integrity.cli.running import own_path, real_path, run_job
 from integrity.cli.session import Session
 from integrity.cli.shared_trees import at_files
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     metavar="P",
     help="Read P % of the data back, starting with what was not read for the longest time.",
 )
+@click.option(
+    "--algorithm", type=ALGORITHM, metavar="NAME", help="Use only this kind of checksum of a manifest, such as blake2b."
+)
 @click.option("--endpoint", metavar="URL", help="URL of an S3 server other than Amazon's.")
 @click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, such as 5h.")
 @click.option("--byte-limit", type=SIZE, help="Stop after reading this much, such as 500G.")
@@ -65,6 +68,7 @@ def compare(
     read: bool,
     cached: bool,
     read_percent: float | None,
+    algorithm: str | None,
     endpoint: str | None,
     time_limit_s: int | None,
     byte_limit: int | None,
@@ -85,7 +89,7 @@ def compare(
     equal, 1 if they differ, 3 if one of them can't be read.
     """
     if blocks:
-        if any((read, cached, read_percent, time_limit_s, byte_limit, rate, jobs, no_scan)):
+        if any((read, cached, read_percent, algorithm, time_limit_s, byte_limit, rate, jobs, no_scan)):
             raise click.UsageError("--blocks goes with --with and --endpoint only: it reads one file and its copy")
         if len(paths) != 1:
             raise click.UsageError("--blocks shows one file: name it, as in compare --blocks FILE --with COPY")
@@ -100,6 +104,7 @@ def compare(
         cached=cached,
         read_percent=read_percent,
         endpoint=endpoint,
+        algorithm=algorithm,
         time_limit_s=time_limit_s,
         byte_limit=byte_limit,
         rate=rate,

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_INTACT, utc_time
+from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_UNCHANGED, utc_time
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.kinds import KINDS
@@ -389,11 +389,11 @@ _NOT_AS_RECORDED = (FileState.DAMAGED, FileState.CONTESTED)
 def _describe_difference(arbitration: Arbitration, state: FileState, story: CopyStory, how: str) -> str:
     outcome, copy = arbitration.outcome, story.copy
     if outcome is ArbitrationOutcome.COPY_DIFFERS:
-        good = f"; {ORIGINAL_INTACT} (just read from its disk)" if state is FileState.GOOD else ""
+        good = f"; {ORIGINAL_UNCHANGED} (just read from its disk)" if state is FileState.GOOD else ""
         return f"The backup in {copy} is damaged{how}{good}. {_describe_witness(arbitration, story)}"
     if outcome is ArbitrationOutcome.COPY_INCOMPLETE:
         size = f"the first {story.size_bytes or 0:,} of {story.file_size_bytes:,} bytes"
-        good = f"; {ORIGINAL_INTACT} (just read from its disk)" if state is FileState.GOOD else ""
+        good = f"; {ORIGINAL_UNCHANGED} (just read from its disk)" if state is FileState.GOOD else ""
         return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}{good}."
     if outcome is ArbitrationOutcome.FILE_DIFFERS:
         return (

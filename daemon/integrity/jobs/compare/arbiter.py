@@ -131,6 +131,7 @@ class Disagreement(NamedTuple):
         found: what the copy had when the file that it is now was first read.
         is_equal: the file has the copy's content, and that is not what was recorded.
         is_beginning: the copy is how the file begins.
+        seen: what the bytes of both show beside each other, for people.
     """
 
     record: FileRecord
@@ -140,6 +141,7 @@ class Disagreement(NamedTuple):
     found: CopyFound | None = None
     is_equal: bool = False
     is_beginning: bool = False
+    seen: str = ""
 
 
 class CopyArbiter:
@@ -154,6 +156,7 @@ class CopyArbiter:
         habit: how the copy keeps times.
         has_ctime: whether the copy's ctimes show writes.
         place: returns the absolute path of a file's copy, given its path in the root; None: it is on no disk here.
+        show_bytes: returns what the bytes of a file and its copy show beside each other, for people; may be empty.
     """
 
     def __init__(
@@ -168,12 +171,13 @@ class CopyArbiter:
         has_bytes: bool,
         has_ctime: bool = False,
         place: Callable[[bytes], bytes | None],
+        show_bytes: Callable[[FileRecord, CopyAnswer], str],
         behind_s: int = 0,
     ) -> None:
         self._run = run
         self._check = check
         self._evidence = evidence
-        self._habit, self._has_ctime, self._place = habit, has_ctime, place
+        self._habit, self._has_ctime, self._place, self._show_bytes = habit, has_ctime, place, show_bytes
         self._missing_files_left, self._missing_bytes_left = FINDINGS_AT_MOST, _MISSING_BYTES_READ
         self._beginning_bytes_left = _BEGINNING_BYTES_READ
         self._behind_at = run.started_at - behind_s if behind_s else None
@@ -220,6 +224,11 @@ class CopyArbiter:
         for start in range(0, len(disagreements), _DECIDED_AT_ONCE):
             some = disagreements[start : start + _DECIDED_AT_ONCE]
             equal, beginnings = self._find_equal(some), self._find_beginnings(some)
+            seen = {
+                one.record.id: self._show_bytes(one.record, one.answer)
+                for one in some
+                if one.answer.vote is CopyVote.DIFFERS
+            }
             if self._run.context.stop.is_set():
                 return
             with self._run.writing() as connection:
@@ -230,7 +239,10 @@ class CopyArbiter:
                 for one in some:
                     file_id = one.record.id
                     known = one._replace(
-                        found=found.get(file_id), is_equal=file_id in equal, is_beginning=file_id in beginnings
+                        found=found.get(file_id),
+                        is_equal=file_id in equal,
+                        is_beginning=file_id in beginnings,
+                        seen=seen.get(file_id, ""),
                     )
                     decided += self._decide(connection, known, rechecks[file_id], others)
                 copies.save_states(connection, self._copy_id, decided)
@@ -361,7 +373,7 @@ class CopyArbiter:
             rechecks = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
         asked = [one for one in others if _has_other_content(rechecks[one.record.id])]
         equal = IdSet()
-        matching = LocalPass(self._run, is_unnamed=not self._has_bytes)
+        matching = LocalPass(self._run)
         for disagreement, found in matching.match(MatchRequest(one, one.record, one.answer.stated) for one in asked):
             # An unreadable file equals nothing; it has its own finding.
             if isinstance(found, FileMatch) and found.is_match:
@@ -426,6 +438,7 @@ class CopyArbiter:
             )
         if kind is not None:
             text = messages.describe_arbitration(arbitration, state, self._tell(connection, disagreement))
+            text += disagreement.seen
             assert recheck.record is not None  # is_still() was checked, so the record exists
             found = disagreement._replace(record=recheck.record)
             self._open(connection, kind, found, text, arbitration, command)

@@ -27,25 +27,29 @@ from integrity.catalog.copies import CopyFound, CopyRecord, CopyState
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
-from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.capability import get_fs_name, is_same_disk, recognise, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
+from integrity.jobs.byte_pattern import describe_difference
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
+from integrity.jobs.compare.byte_difference import MOST_COMPARED_BYTES, find_byte_difference
 from integrity.jobs.compare.circumstances import CopyTimes
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.evidence_count import EvidenceCount
+from integrity.jobs.compare.list_algorithms import find_algorithms
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
-from integrity.jobs.compare.local_digests import LocalPass
+from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.shared_extents import find_shared
 from integrity.jobs.compare.source import CopySource, is_same_place
 from integrity.jobs.context import RunLimit
+from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.messages import CATALOG_DAMAGED
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
 _PAGE = 1000
 _DECIDED_AT_ONCE = 1000
 _UNDECIDED_AT_MOST = 10_000  # while the habit of the copy is not known; bounds memory
+_SHOWN_FILES, _SHOWN_BYTES = 100, 256 << 20  # of which people are told what their bytes show
 _UNDECIDED_BYTES = 1 << 30
 """Decide earlier at this many bytes that may have to be read here, to keep to the limits."""
 
@@ -91,6 +96,7 @@ def compare_root(
             compared.can_read = copy.has_bytes
             found = _find_known(run, source, copy, base)
             is_other = found.record is None and bool(found.others)
+            early = find_algorithms(run, copy, base)
             listing = CopyListing(run, copy, base, is_other=is_other)
             listing.read()  # refuse what does not look like a copy before it is recorded as one
             known = _remember(run, source, copy, base, found)
@@ -99,7 +105,7 @@ def compare_root(
                 run.note(NoteKind.WARNING, None, messages.another_disk(copy.shown, known.name))
             if not run.context.stop.is_set():
                 _resolve_unreachable(run, {known.name, source.name})
-            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s).run()
+            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s, early=early).run()
     except ReadInterrupted:
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
     except CopyUnreachable as error:
@@ -261,6 +267,7 @@ class Comparer:
         listing: already read.
         compared: counts; updated in place.
         behind_s: how far the backup may lag behind.
+        early: files that were read before.
     """
 
     def __init__(
@@ -274,6 +281,7 @@ class Comparer:
         limit: RunLimit,
         *,
         behind_s: int,
+        early: EarlyMatches,
     ) -> None:
         self._run = run
         self._known = known
@@ -282,6 +290,7 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = listing
+        self._early = early
         self._evidence = EvidenceCount(compared)
         self._shared = find_shared(run, copy, listing.place)
         self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
@@ -294,8 +303,10 @@ class Comparer:
             has_bytes=copy.has_bytes,
             has_ctime=self._has_ctime,
             place=self._find_place,
+            show_bytes=self._show_bytes,
             behind_s=behind_s,
         )
+        self._shown_files_left, self._shown_bytes_left = _SHOWN_FILES, _SHOWN_BYTES
         self._states: list[CopyState] = []
         self._disagreements: list[Disagreement] = []
         self._undecided: list[Disagreement] = []  # whose files were read, while the habit of the copy is not known
@@ -336,6 +347,23 @@ class Comparer:
             None if self._copy.folder is None else os.path.join(os.fsencode(self._copy.url), self._listing.place(path))
         )
 
+    def _show_bytes(self, record: FileRecord, answer: CopyAnswer) -> str:
+        """Return what the bytes of a file and its copy show beside each other; empty beyond the limits."""
+        size_bytes = min(record.witness.size_bytes, MOST_COMPARED_BYTES)
+        if not (self._copy.has_bytes and self._shown_files_left) or size_bytes > self._shown_bytes_left:
+            return ""
+        self._shown_files_left -= 1
+        self._shown_bytes_left -= size_bytes
+        is_placed = bool(answer.bad_blocks) and answer.size_bytes == record.witness.size_bytes
+        ranges = block_ranges(record, answer.bad_blocks) if is_placed else None
+        reader, place = self._run.reader(ReadMode.DISK), self._listing.place(record.path)
+        stop, pace = self._run.context.stop, self._run.pace
+        try:
+            difference = find_byte_difference(reader, record.path, self._copy, place, ranges, stop=stop, pace=pace)
+        except (ReadError, CopyUnreachable):
+            return ""  # what was decided stands; it is only told without this
+        return messages.seen_in_data(describe_difference(difference))
+
     def _query_all(self) -> None:
         """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""
         evidence = CopyEvidence(
@@ -352,7 +380,7 @@ class Comparer:
         if self._copy.folder is not None:
             self._read_tree(self._copy.folder, evidence)
             return
-        local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
+        local = LocalPass(self._run, has_etags=self._copy.has_details, early=self._early)
         for stated, match in local.match(evidence.query_all(self._rows()), tick=self._tick):
             evidence.take_match(stated, match)
 
@@ -385,11 +413,15 @@ class Comparer:
                     return
                 if len(self._disagreements) + len(self._unread) >= _DECIDED_AT_ONCE or self._has_much_to_read:
                     self._decide_disagreements()
-                if row.listed is None and self._run.excludes.covers(row.record.path):
-                    self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded; not in the listing
+                if row.listed is None and not self._is_expected(row.record.path):
+                    self._run.counts.add(Tally.SKIPPED)
                     self._done += 1
                 else:
                     yield row
+
+    def _is_expected(self, path: bytes) -> bool:
+        """Return whether the copy should list a file; not one that is recorded since before it was excluded."""
+        return not self._run.excludes.covers(path) and self._copy.is_expected(self._listing.place(path))
 
     @property
     def _has_much_to_read(self) -> bool:

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
 
 
-UNNAMED = {Kind.MD5: Kind.XXH3_128, Kind.SHA256: Kind.BLAKE3}
-"""The other algorithm that a digest in a list without algorithm names may be from: it has the same length."""
-
-
 class CopyAnswer(NamedTuple):
     """
     The copy's answer for one file.
@@ -90,20 +86,7 @@ def vote_by_digests(
 def _is_match(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bool | None:
     """Return whether a stated digest equals the one derived from the record; None if none can be derived."""
     expected = _expect(connection, sealer, record, published)
-    if expected == published.value or _is_unnamed(record.digests, published):
-        return True
-    return None if expected is None else False
-
-
-def _is_unnamed(digests: Digests, published: Published) -> bool:
-    """
-    Return whether a digest equals the recorded one of another algorithm.
-
-    Lists without algorithm names are read as MD5 or SHA-256 by digest length; the output of xxh128sum and b3sum looks
-    the same. A chance match is as unlikely as a forged digest.
-    """
-    other = UNNAMED.get(published.kind)
-    return other is not None and whole_digest(digests, other) == published.value
+    return None if expected is None else expected == published.value
 
 
 def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
@@ -153,8 +136,7 @@ def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
 def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: Sequence[Published]) -> bool:
     """Return whether a copy's content is that of a former version."""
     return any(
-        (size_bytes is None or one.size_bytes == size_bytes)
-        and (whole_digest(one.digests, digest.kind) == digest.value or _is_unnamed(one.digests, digest))
+        (size_bytes is None or one.size_bytes == size_bytes) and whole_digest(one.digests, digest.kind) == digest.value
         for one in history
         for digest in stated
     )

@@ -332,7 +332,7 @@ class CopyEvidence:
             return CopyAnswer(CopyVote.DIFFERS, Level.PUBLISHED, size_bytes=size)
         if self._copy.has_bytes:
             return cannot(messages.NOTHING_STATED, wants_read=True)
-        return cannot("the copy states no digest of it")
+        return cannot(self._copy.nothing_stated)
 
     def _take_stated(self, stated: StatedDigests, size_bytes: int | None) -> None:
         """Answer by what the copy states of a file, or queue the local file for reading."""

@@ -11,6 +11,7 @@ I2  A listing that breaks off, or contains no recorded name, proves nothing. A m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,20 @@ from integrity.catalog.copy_listing import (
     StoredListing,
     count_below,
     count_listed,
+    find_names,
     is_any_recorded,
     iterate_extra,
+    mark_renamed,
+    page_extra,
 )
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
 from integrity.jobs import messages
+from integrity.jobs.batching import IdSet
 from integrity.jobs.report import NoteKind
+from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -108,7 +114,31 @@ class CopyListing:
             run.progress("list the copy", self.files, 0, files=None, size=None)
         if self._trouble_count > _TROUBLES_REPORTED:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_REPORTED))
+        spelled = OtherSpellings()
+        if not self._copy.has_bytes:  # a list, whose files need not be found again under its own spelling
+            self._find_spellings(stored, spelled)
+        for text in (*self._copy.describe(), *spelled.describe()):
+            run.note(NoteKind.WARNING, None, f"{self._copy.shown}: {text}")
         self._refuse_strange()
+
+    def _find_spellings(self, stored: StoredListing, spelled: OtherSpellings) -> None:
+        """Take listed names that are not recorded for the recorded ones that they are another spelling of."""
+        run, after, respelled = self._run, 0, IdSet()
+        with run.catalog.snapshot() as connection:
+            names = partial(find_names, connection, run.root.id)
+            paths = SamePaths(names, ignores_case=True, has_backslashes=True)
+            while page := page_extra(connection, after, _AT_ONCE):
+                after = page[-1][0]
+                for _, path, listed in page:
+                    found = paths.find(path)
+                    file_id, is_listed = (None, False) if found is None else stored.find_recorded(connection, found)
+                    # Two spellings of one file, neither its own, are a contradiction unless they state the same.
+                    if found is None or file_id is None or (is_listed and file_id not in respelled):
+                        continue
+                    respelled.add(file_id)
+                    stored.add(connection, [(found, listed)])
+                    mark_renamed(connection, listed.size_bytes or 0, path)
+                    spelled.add(self.place(path), self.place(found))
 
     def _refuse_strange(self) -> None:
         """Refuse a listing that can't be the copy (R5)."""

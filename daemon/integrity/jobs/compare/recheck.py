@@ -145,12 +145,13 @@ class FileRecheck(NamedTuple):
         return Judgement(Verdict.INTACT)
 
     def _was_written_since(self) -> bool:
-        """Return whether newer content was seen after everything that open findings say of the file's content."""
+        """Return whether newer content was seen since the findings about the file's content were opened."""
         newer = self.candidate
         if newer is None or newer.kind is not CandidateKind.CHANGE or newer.is_damage:
             return False
-        found_at = [one.updated_at for one in self.own if one.kind in VERDICTS]
-        return bool(found_at) and newer.seen_at >= max(found_at)
+        # Runs, not times: the clock may have been wrong at one of them.
+        opened_by = [one.opened_by or 0 for one in self.own if one.kind in VERDICTS]
+        return bool(opened_by) and newer.run_id >= max(opened_by)
 
 
 def look_up(run: RootRun, connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, FileRecheck]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredCopy
     from integrity.copies.protocol import Copy
     from integrity.files.excludes import Excludes
+    from integrity.hashing.algorithms import Algorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class CopySource:
         verify_every_s: required interval between comparisons; None if not configured.
         behind_s: how far the backup may lag behind the files.
         read_percent: share of the data that each comparison reads back, unless it says otherwise; None: not configured.
+        algorithms: the only ones to read from a manifest; empty for all.
     """
 
     name: str
@@ -52,6 +54,7 @@ class CopySource:
     verify_every_s: int | None = None
     behind_s: int = 0
     read_percent: float | None = None
+    algorithms: tuple[Algorithm, ...] = ()
 
     @property
     def is_configured(self) -> bool:
@@ -74,7 +77,7 @@ class CopySource:
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
-        copy = open_copy(self.url, root=self.base, excludes=excludes)
+        copy = open_copy(self.url, root=self.base, excludes=excludes, algorithms=self.algorithms)
         if must_stop is not None:
             copy.interrupt_when(must_stop)
         return copy

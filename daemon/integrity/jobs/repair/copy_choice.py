@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from integrity import program
 from integrity.catalog import findings
 from integrity.catalog.baselines import replace_baseline
 from integrity.catalog.findings import NewFinding
@@ -20,7 +21,7 @@ from integrity.jobs.repair.plan import PlanOutcome
 from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import BaselineReason, Certainty, FindingKind, Reading, Witness
-from integrity.paths import absolute, shell_path, shell_word
+from integrity.paths import absolute, shell_word
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -66,7 +67,7 @@ class CopyChoice:
         assert plan.inspection is not None
         run, (name,) = self._run, self._source.names
         chosen = self._reading._replace(witness=self._find_witness(plan.inspection.witness, self._reading.witness))
-        command = f"integrity repair {shell_path(absolute(run.root.path, self._path))} --from {shell_word(name)}"
+        command = program.stored_command("repair", absolute(run.root.path, self._path), "--from", shell_word(name))
         with run.writing() as connection:
             now = run.now()
             for record in plan.records:
