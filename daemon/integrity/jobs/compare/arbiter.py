@@ -192,15 +192,15 @@ class CopyArbiter:
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
             held = candidates.find_held_paths(connection, run.root.id)
         self.open_about_file = {*held, *(one.path for one in about_files if one.path and one.kind in REPAIRABLE)}
-        self._open_about_copy = {one.path for one in about_copy if one.path is not None}
+        self.open_about_copy = {one.path for one in about_copy if one.path is not None}
 
     def is_open(self, path: bytes) -> bool:
         """Return whether a finding about the copy of this file is open."""
-        return path in self._open_about_copy
+        return path in self.open_about_copy
 
     def end(self, connection: Connection, record: FileRecord, resolution: str = messages.COPY_MATCHES) -> None:
         """Resolve the findings about a file's copy: the copy is what was recorded, or for another reason."""
-        self._open_about_copy.discard(record.path)
+        self.open_about_copy.discard(record.path)
         self._run.note_resolved(
             findings.resolve_findings(
                 connection,
@@ -444,7 +444,7 @@ class CopyArbiter:
             self._open(connection, kind, found, text, arbitration, command)
             resolution = f'the comparison now says: "{headline(kind, arbitration.certainty)}"'
         else:
-            self._open_about_copy.discard(record.path)
+            self.open_about_copy.discard(record.path)
             equal = "record" if arbitration.outcome in _GOOD_COPIES else "file"
             resolution = f"the copy matches the {equal}"
         if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
@@ -482,7 +482,7 @@ class CopyArbiter:
         if self._opened[kind] > FINDINGS_AT_MOST and not self.is_open(record.path):
             run.kinds_met.add(kind)
             return
-        self._open_about_copy.add(record.path)
+        self.open_about_copy.add(record.path)
         has_place = bool(answer.bad_blocks) and answer.size_bytes == record.witness.size_bytes
         run.open_finding(
             connection,

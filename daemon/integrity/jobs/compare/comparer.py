@@ -14,7 +14,7 @@ I3  An unreachable copy leaves everything as it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,7 @@ from xxhash import xxh3_64_hexdigest
 from integrity import program
 from integrity.catalog import baselines, copies, copy_listing, findings
 from integrity.catalog.baselines import Verified
-from integrity.catalog.copies import CopyFound, CopyRecord, CopyState
+from integrity.catalog.copies import CopyFound, CopyRecord, CopyState, new_found, new_state
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
@@ -479,25 +479,31 @@ class Comparer:
         ctime_ns = witness.ctime_ns if self._has_ctime else None
         return CopyTimes(witness.mtime_ns, ctime_ns, witness.inode if self._has_inodes else None)
 
-    def _take_same(self, rows: Sequence[CompareRow], witnesses: Sequence[Witness]) -> None:
+    def _take_same(self, rows: Sequence[CompareRow], stamps: Iterable[tuple[int, ...]]) -> None:
         """
         Record that the copies of small files have the recorded content; of the files here, most need no look.
 
-        ``witnesses`` are those of the copies.
+        ``stamps`` are those of the copies.
         """
         level = Level.CACHED if self._options.cached else Level.READ
-        now, arbiter = self._run.now(), self._arbiter
+        now, arbiter, learn = self._run.now(), self._arbiter, self._habit.add
+        is_read, has_ctime, has_inodes = self._options.read, self._has_ctime, self._has_inodes
+        about_file, about_copy = arbiter.open_about_file, arbiter.open_about_copy
         records: list[FileRecord] = []
-        for row, witness in zip(rows, witnesses, strict=True):
+        for row, (size, mtime, ctime, inode) in zip(rows, stamps, strict=True):
             record = row.record
             path = record.path
-            if self._options.read or record.is_suspect or path in arbiter.open_about_file or arbiter.is_open(path):
-                self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=witness.size_bytes, witness=witness))
+            if is_read or record.is_suspect or path in about_file or path in about_copy:
+                witness = Witness(size, mtime, ctime, inode)
+                self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=size, witness=witness))
                 continue
-            self._habit.add(record.witness.mtime_ns, witness.mtime_ns)
-            found = CopyFound(record.version, None, now, *self._find_stat(witness))
+            version = record.version
+            learn(record.witness.mtime_ns, mtime)
+            found = new_found(
+                (version, None, now, mtime, ctime if has_ctime else None, inode if has_inodes else None, None)
+            )
             read_at = now if level is Level.READ else row.read_at
-            self._states.append(CopyState(record.id, record.version, CopyVote.SAME, now, read_at, None, found))
+            self._states.append(new_state((record.id, version, CopyVote.SAME, now, read_at, None, found)))
             records.append(record)
         self._done += len(records)
         self._run.counts.add(Tally.VERIFIED, len(records))

@@ -16,6 +16,7 @@ from integrity.verdict import CopyTime
 KNOWN_AFTER = 20
 """Equal files after which the habit is taken for known."""
 
+_ENOUGH = 10_000  # more of them would change nothing
 _QUARTER_NS = 900 * 10**9
 _FARTHEST_NS = 26 * 3600 * 10**9  # from UTC-12 to UTC+14
 _COARSE_NS = 2 * 10**9  # FAT keeps such times
@@ -42,7 +43,7 @@ class CopyHabit:
 
     def add(self, recorded_ns: int, copy_ns: int | None) -> None:
         """Learn from the times of a file and of its copy, whose contents are equal."""
-        if copy_ns is None:
+        if copy_ns is None or self._equal >= _ENOUGH:
             return
         self._equal += 1
         if recorded_ns == copy_ns or is_same_time(recorded_ns, copy_ns):

@@ -24,6 +24,7 @@ from integrity.catalog.copy_listing import (
     is_any_recorded,
     iterate_extra,
     mark_renamed,
+    new_stated,
     page_extra,
 )
 from integrity.catalog.files import page_files
@@ -272,8 +273,10 @@ def unpack_published(listed: StatedFile) -> tuple[Published, ...]:
 
 def pack_entry(entry: CopyEntry) -> StatedFile:
     """Return the part of an entry that is stored with the listing."""
-    published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
     mtime_ns = entry.mtime_ns
-    if mtime_ns is not None and abs(mtime_ns) > _LATEST_NS:
+    if mtime_ns is not None and not -_LATEST_NS <= mtime_ns <= _LATEST_NS:
         mtime_ns = None
+    if not entry.published:
+        return new_stated((entry.size_bytes, (), False, mtime_ns, entry.inode))
+    published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
     return StatedFile(entry.size_bytes, published, mtime_ns=mtime_ns, inode=entry.inode)

@@ -29,7 +29,7 @@ from integrity.jobs.compare.read_back import READING
 from integrity.jobs.compare.shared_extents import SharedExtents
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
-from integrity.model import ByteRange, FileId, Reading, Witness
+from integrity.model import ByteRange, FileId, Reading
 from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TreeReading:
         shown: the copy's URL, for people.
         evidence: answers what needs no reading, and receives what was read.
         take: receives the answer for files that could not be read.
-        take_same: receives small files whose copies are as recorded, and the witnesses of these, many at a time.
+        take_same: receives small files whose copies are as recorded, and the stamps of these, many at a time.
         mode: of the readings.
         shared: counts the files that share data with their copies, if they can.
     """
@@ -63,7 +63,7 @@ class TreeReading:
         limit: RunLimit,
         *,
         take: Take,
-        take_same: Callable[[Sequence[CompareRow], Sequence[Witness]], None],
+        take_same: Callable[[Sequence[CompareRow], Iterable[tuple[int, ...]]], None],
         mode: ReadMode,
         shared: SharedExtents | None,
     ) -> None:
@@ -136,9 +136,9 @@ class TreeReading:
             for row, size, inode, digest in found
         ]
         same = list(compress(rows, is_same))
-        witnesses = [Witness(*one) for one in compress(zip(*readings.witnesses, strict=True), is_same)]
+        stamps = compress(zip(*readings.witnesses[:4], strict=True), is_same)
         self._run.counts.bytes_read += sum(compress(readings.sizes_bytes, is_same))
-        self._take_same(same, witnesses)
+        self._take_same(same, stamps)
         if len(same) < len(rows):
             for one in done.select([index for index, known in enumerate(is_same) if not known]).each():
                 self._take_result(one)
