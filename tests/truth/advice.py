@@ -89,9 +89,16 @@ class Reader:
             general = re.sub(r"\bcopy\d\b", "COPY", re.sub(r"'?/\S+", "PATH", command))
             self._result.counts["carried out", general] += 1
         environment = {**self._world.box.environment, "TZ": "UTC"}
-        subprocess.run(["bash"], input="\n".join(script).encode(), env=environment, capture_output=True, check=False)
+        done = subprocess.run(
+            ["bash", "-e"], input="\n".join(script), env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            self._judge.add_error("O4", deeds[0][0], f"advice can't be followed: {done.stderr}")
         for (head, tail), paths in groups.items():
-            self._world.box.run(*shlex.split(f"{head}{' '.join(sorted(paths))}{tail}")[1:], timeout=240)
+            command = f"{head}{' '.join(sorted(paths))}{tail}"
+            ran = self._world.box.run(*shlex.split(command)[1:], timeout=240)
+            if ran.code not in (0, 1, 3):
+                self._judge.add_error("O4", deeds[0][0], f"advice can't be followed: {command}: {ran.stderr}")
 
     def _find_deeds(self, finding: JsonObject) -> Iterator[tuple[Life, str]]:
         """Return what a reader types: one of the steps, and what the message itself says."""
