@@ -18,7 +18,16 @@ from integrity.catalog import schema
 from integrity.catalog.compiled_sql import CompiledStatement, snapshot
 from integrity.catalog.gate_passes import follow_history
 from integrity.catalog.history import drop_imports
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, chunked, read_word, require_rising, to_records
+from integrity.catalog.rows import (
+    FILE_JOIN,
+    RECORD_COLUMNS,
+    FileRecord,
+    chunked,
+    join_path,
+    read_word,
+    require_rising,
+    to_records,
+)
 from integrity.catalog.schema import file, finding, folder, nested_mount, root
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
 from integrity.errors import CatalogError
@@ -48,6 +57,8 @@ UNSEEN = RootIdentity("never seen", 0, "", b"")
 _BROKEN_SHOWN = 1000
 _PAGE = 5000
 _SPAN = 2000
+_SAMPLED_FOLDERS = 50
+_SAMPLED_FILES = 200
 
 _COUNT = CompiledStatement(
     sa.select(sa.func.count())
@@ -152,6 +163,17 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
             f"root {root_id}: not in the catalog any more; `{program.command('root list')}` shows those that are"
         )
     return _to_record(row)
+
+
+def find_some_files(c: sa.Connection, root_id: RootId) -> list[bytes]:
+    """Return the paths of some files of a root: of its first and of its last folders, in the order of their paths."""
+    of_root = sa.select(folder.c.id, folder.c.path).where(folder.c.root_id == root_id)
+    found: list[bytes] = []
+    for order in (folder.c.path, folder.c.path.desc()):
+        some = of_root.order_by(order).limit(_SAMPLED_FOLDERS).subquery()
+        query = sa.select(some.c.path, file.c.name).join(file, file.c.folder_id == some.c.id).limit(_SAMPLED_FILES)
+        found += [join_path(row.path, row.name) for row in c.execute(query)]
+    return found
 
 
 def find_configured(c: sa.Connection) -> set[RootId]:

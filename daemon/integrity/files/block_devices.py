@@ -25,10 +25,10 @@ from glob import escape as glob_escape
 from glob import glob
 from typing import NamedTuple
 
-from integrity.files.capability import get_fs_id
 from integrity.files.extents import read_extents
 from integrity.files.mounts import Mount, find_uuid, get_block_device, get_mount
 from integrity.files.open_beneath import open_beneath
+from integrity.same_place import SIZE
 
 _SYS_BLOCK = "/sys/dev/block"
 
@@ -58,7 +58,7 @@ def find_device(root_fd: int) -> Device:
     nodes = set(find_nodes(root_fd, mount))
     disks = set().union(*(_find_disks(node) for node in nodes))
     if not disks:
-        return Device(False, mount.source, f"fs:{get_fs_id(root_fd, mount)}")
+        return Device(False, mount.source, f"fs:{find_uuid(root_fd, mount) or f'{mount.fs_type}:{mount.source}'}")
     name = "+".join(sorted(os.path.basename(disk) for disk in disks))
     layers = tuple(sorted({os.path.basename(node) for node in nodes | disks}))
     return Device(any(_is_rotational(disk) for disk in disks), name, f"disk:{name}", layers)
@@ -94,6 +94,31 @@ def find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:
         if node is not None:
             yield node
             return
+
+
+_FACTS = (("wwid", "wwid"), ("wwid", "device/wwid"), ("serial", "serial"), ("serial", "device/serial"))
+"""What tells a disk from its clone, and the attribute that shows it: NVMe, SCSI and ATA, virtio, MMC."""
+
+_SECTOR_BYTES = 512
+"""The unit of the attribute ``size``, whatever the disk's own sectors are."""
+
+
+def find_disk_facts(root_fd: int, mount: Mount) -> dict[str, str]:
+    """
+    Return what the kernel tells of the disk of a file system besides the UUID, which a clone repeats.
+
+    Empty for file systems on several disks, and on LVM, RAID and encryption, whose disks may be exchanged.
+    """
+    nodes = list(find_nodes(root_fd, mount))
+    if len(nodes) != 1:
+        return {}
+    node = os.path.dirname(nodes[0]) if os.path.exists(f"{nodes[0]}/partition") else nodes[0]
+    if any(os.path.exists(f"{node}/{kind}") for kind in ("dm", "md", "bcache")):
+        return {}
+    found = {key: read_attribute(f"{node}/{name}") for key, name in reversed(_FACTS)}
+    sectors = read_attribute(f"{node}/size")
+    found[SIZE] = str(int(sectors) * _SECTOR_BYTES) if sectors else None
+    return {key: " ".join(value.split()) for key, value in found.items() if value}
 
 
 def _get_node(device: int) -> str | None:

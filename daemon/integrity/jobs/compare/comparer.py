@@ -25,7 +25,6 @@ from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
-from integrity.files.capability import is_same_disk, recognise_folder, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
@@ -47,6 +46,7 @@ from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
 from integrity.paths import shell_word
+from integrity.same_place import is_same_disk, recognise_folder, spell_folder
 from integrity.verdict import KINDS_OF_VOTES, CopyVote, Level
 
 if TYPE_CHECKING:
