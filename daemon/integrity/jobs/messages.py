@@ -241,6 +241,15 @@ OTHER_MOUNT = (
 )
 
 
+def unshown(count: int) -> str:
+    """Warn of a folder whose listing is at fault."""
+    files, them = ("1 recorded file is", "it") if count == 1 else (f"{count:,} recorded files are", "them")
+    return (
+        f"{files} there, but the listing of the folder does not show {them}; checked all the same. If the folder is not"
+        " hidden on purpose, check the file system"
+    )
+
+
 _SKIPPED = {
     SkipReason.EXCLUDED: "excluded",
     SkipReason.SPECIAL: "not a regular file (a FIFO, socket, or device)",
