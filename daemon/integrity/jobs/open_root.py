@@ -113,9 +113,9 @@ def _check(root: RootRecord, root_fd: int, recorded: RecordedNames) -> RootIdent
     seen = identify(root_fd, root.path)
     if root.state_reason == RELEASED or not root.was_seen:
         return replace(seen, mount_point=b"")
-    fs_id = recognise(known.fs_id, seen.names)
+    fs_id, least = recognise(known.fs_id, seen.names), LEAST_PATTERN
     if fs_id is None and recorded.some and is_same_pool_type(known.fs_id, seen.names):
-        fs_id = seen.fs_id  # its members changed: the names decide
+        fs_id, least = seen.fs_id, 1  # its members changed: the names decide
     if fs_id is None:
         raise RootSuspended(f"{name}: {explain_unrecognised(known.fs_id, seen.names)}")
     if not may_be_same_folder(known.folder_inode, seen.folder_inode):
@@ -123,14 +123,20 @@ def _check(root: RootRecord, root_fd: int, recorded: RecordedNames) -> RootIdent
     if root.file_count > root.missing_count:
         if _is_empty(root_fd, root.path, recorded.out_of_place):
             raise RootSuspended(f"{name} is empty, but {root.file_count:,} files are recorded")
-        if known.folder_inode != seen.folder_inode or is_path_number(seen.folder_inode):
-            _require_some(root_fd, root, recorded.some)
+        if known.folder_inode != seen.folder_inode:
+            least = 1  # recorded by its inode, which does not last here, or the reverse
+        if is_path_number(seen.folder_inode) or least == 1:
+            _require_some(root_fd, root, recorded.some, least)
     return replace(known, fs_id=fs_id, folder_inode=seen.folder_inode, names=seen.names)
 
 
-def _require_some(root_fd: int, root: RootRecord, paths: Collection[bytes]) -> None:
-    """Raise RootSuspended unless the folder, which its number does not prove, has one of some recorded files."""
-    if paths and not any(may_be_there(root_fd, path) for path in paths):
+def _require_some(root_fd: int, root: RootRecord, paths: Collection[bytes], least: int) -> None:
+    """
+    Raise RootSuspended unless the folder, which its number does not prove, has one of some recorded files.
+
+    Fewer than ``least`` paths prove nothing: a handful of files is renamed by hand.
+    """
+    if len(paths) >= least and not any(may_be_there(root_fd, path) for path in paths):
         raise RootSuspended(
             f"{show_path(root.path)} is not the recorded folder: of {root.file_count:,} recorded files, none of"
             f" {len(paths):,} that were looked for is there"
