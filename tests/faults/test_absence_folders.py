@@ -56,7 +56,7 @@ def test_listing_that_breaks_off(faulty: FaultFS, integrity: Box, tmp_path: Path
 
 @pytest.mark.root
 def test_folder_that_hides_its_names(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
-    """A name that is not listed but still there is checked like any other; its folder's listing is named as at fault."""
+    """A name that is not listed but still there is checked like any other, and its folder is warned of."""
     plant(tmp_path / "source", 28)
     integrity.run("scan", faulty.folder, expect=0)
     for hidden, folder in (("/d3/*", "d3"), ("/d3", "d3")):

@@ -110,7 +110,10 @@ def _parity(*numbers: str) -> sa.Column[Any]:
 meta = sa.Table(
     "meta",
     metadata,
-    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; import/... (history.py), report/..."),
+    _text(
+        "key",
+        "uuid, created_at, next_file_id, seal_check, last_backup_at, days_run; import/..., report/..., space/...",
+    ),
     _text("value", "its value as text"),
     _seal(),
     sa.PrimaryKeyConstraint("key"),

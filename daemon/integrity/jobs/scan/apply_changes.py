@@ -188,7 +188,7 @@ def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -
 
 def discard_staged(run: RootRun) -> None:
     """Discard what a killed run had staged, because this run looks at everything itself, and expired history."""
-    with run.catalog.read() as connection:
+    with run.writing(is_synced=False) as connection:
         staged = candidates.find_staged(connection, run.root.id)
         outdated = history.find_outdated(connection, run.now())
     run.write_in_pages(staged, candidates.discard_staged_of)
