@@ -24,8 +24,8 @@ _UUID, _FSID = "uuid:", "fsid:"
 _POOLS = frozenset({"fuse.mergerfs", "fuse.mhddfs", "fuse.unionfs"})
 """Types whose source lists the members, which come and go while the pool stays the same."""
 
-SIZE = "size"
-"""The fact that decides where no other is known of both disks: disks of one size are many."""
+FACTS = ("wwid", "serial", "usb", "size")
+"""What may be known of a disk, surest first: the first fact that is known of both disks decides."""
 
 # Numbers made of paths have these 16 bits in front; inode numbers, if they are no counters, are spread over 64 bits.
 _PATH_MARK, _PATH_BITS = -0x4B1D, 48
@@ -107,8 +107,8 @@ def recognise(recorded: str, names: Sequence[str]) -> str | None:
 
 
 def _agree(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    common = one.keys() & other.keys()
-    return all(one[key] == other[key] for key in (common - {SIZE} or common))
+    decisive = next((fact for fact in FACTS if fact in one and fact in other), None)
+    return decisive is None or one[decisive] == other[decisive]
 
 
 def is_same_pool_type(recorded: str, names: Sequence[str]) -> bool:
@@ -157,8 +157,8 @@ def explain_unrecognised(recorded: str, names: Sequence[str]) -> str:
     known, seen = _split(recorded), _split(names[0])
     if known.base == seen.base:
         return (
-            f"a different disk with the same UUID is mounted ({_describe(seen)} instead of {_describe(known)}): a copy"
-            " of the disk, or the disk in another enclosure"
+            f"a different disk with the same UUID is mounted ({_describe(seen)} instead of {_describe(known)}): a clone"
+            " of the disk, or the disk in another enclosure or resized"
         )
     if known.base.startswith(_UUID) and not seen.base.startswith(_UUID):
         return (

@@ -127,6 +127,8 @@ def test_file_system_without_a_uuid_is_recognised_by_type_and_source(faulty: Fau
         ("uuid:A#size=5,wwid=naa.1", ("uuid:A#size=9,wwid=naa.1",), "uuid:A#size=9,wwid=naa.1"),
         ("uuid:A#size=5,wwid=naa.1", ("uuid:A#serial=7,size=5",), "uuid:A#serial=7,size=5,wwid=naa.1"),
         ("uuid:A#size=5", ("uuid:A#serial=7,size=6",), None),
+        ("uuid:A#usb=1,wwid=naa.1", ("uuid:A#usb=2,wwid=naa.1",), "uuid:A#usb=2,wwid=naa.1"),
+        ("uuid:A#size=5,usb=a%20b", ("uuid:A#size=5,usb=c",), None),
         ("uuid:A/S#size=5", ("uuid:A/T#size=5",), None),
         ("nfs4:server:/a", ("nfs4:server:/b",), None),
         ("fuse.mergerfs:1:2", ("fuse.mergerfs:1:2:3",), "fuse.mergerfs:1:2:3"),

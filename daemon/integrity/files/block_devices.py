@@ -28,7 +28,6 @@ from typing import NamedTuple
 from integrity.files.extents import read_extents
 from integrity.files.mounts import Mount, find_uuid, get_block_device, get_mount
 from integrity.files.open_beneath import open_beneath
-from integrity.same_place import SIZE
 
 _SYS_BLOCK = "/sys/dev/block"
 
@@ -96,8 +95,8 @@ def find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:
             return
 
 
-_FACTS = (("wwid", "wwid"), ("wwid", "device/wwid"), ("serial", "serial"), ("serial", "device/serial"))
-"""What tells a disk from its clone, and the attribute that shows it: NVMe, SCSI and ATA, virtio, MMC."""
+_FACTS = {"wwid": ("wwid", "device/wwid"), "serial": ("serial", "device/serial")}
+"""What tells a disk from its clone, and the attributes that show it: NVMe, SCSI and ATA, virtio, MMC."""
 
 _SECTOR_BYTES = 512
 """The unit of the attribute ``size``, whatever the disk's own sectors are."""
@@ -115,10 +114,21 @@ def find_disk_facts(root_fd: int, mount: Mount) -> dict[str, str]:
     node = os.path.dirname(nodes[0]) if os.path.exists(f"{nodes[0]}/partition") else nodes[0]
     if any(os.path.exists(f"{node}/{kind}") for kind in ("dm", "md", "bcache")):
         return {}
-    found = {key: read_attribute(f"{node}/{name}") for key, name in reversed(_FACTS)}
+    shown = {fact: map(read_attribute, (f"{node}/{name}" for name in names)) for fact, names in _FACTS.items()}
+    found = {fact: next(filter(None, values), None) for fact, values in shown.items()}
+    found["usb"] = _find_usb_serial(node)
     sectors = read_attribute(f"{node}/size")
-    found[SIZE] = str(int(sectors) * _SECTOR_BYTES) if sectors else None
-    return {key: " ".join(value.split()) for key, value in found.items() if value}
+    found["size"] = str(int(sectors) * _SECTOR_BYTES) if sectors else None
+    return {fact: " ".join(value.split()) for fact, value in found.items() if value}
+
+
+def _find_usb_serial(node: str) -> str | None:
+    """Return the serial number of the USB device that a disk is, or stands in; few of them show any other."""
+    while node.startswith("/sys/devices/"):
+        node = os.path.dirname(node)
+        if os.path.exists(f"{node}/idVendor"):
+            return read_attribute(f"{node}/serial")
+    return None
 
 
 def _get_node(device: int) -> str | None:
