@@ -133,6 +133,23 @@ def test_root_that_an_older_version_recorded_by_its_inode_is_recognized(
 
 
 @pytest.mark.root
+def test_mount_inside_a_root_is_recognized(mounted: Mounted, point: Path, tmp_path: Path, integrity: Box) -> None:
+    """With cross_mounts, what is mounted anew inside the root is the recorded one; without it nothing there is gone."""
+    integrity.configure(
+        f'[[root]]\npath = "{tmp_path}"\ncross_mounts = true\nexclude = ["/*home/", "/one/", "/two/", "*.img"]\n'
+    )
+    with mounted():
+        integrity.run("scan", tmp_path, expect=0)
+    integrity.run("scan", tmp_path, expect=3)
+    for _ in range(2):
+        with mounted():
+            number_in_another_order(point / "music")
+            scrub = integrity.run("--json", "scrub", tmp_path, expect=0)
+
+        assert {"verified": 2 * COUNT} == tallies(scrub, without="skipped")
+
+
+@pytest.mark.root
 def test_pool_that_grew_is_the_recorded_one(tmp_path: Path, point: Path, integrity: Box) -> None:
     """A disk that is added to a pool changes what the pool is called, not the root; another pool is another root."""
     folders = [tmp_path / name for name in ("d1", "d2", "elsewhere", "strange")]
@@ -154,7 +171,7 @@ def test_pool_that_grew_is_the_recorded_one(tmp_path: Path, point: Path, integri
 
 @pytest.mark.root
 def test_clone_of_a_disk_is_another_disk(integrity: Box, tmp_path: Path) -> None:
-    """The UUID is cloned with the disk; its size tells the two apart, for a root and for a copy."""
+    """The UUID is cloned with the disk; its size tells the two apart."""
     with LoopFS("ext4") as fs:
         root = plant(fs.folder / "data", COUNT)
         integrity.run("scan", root, expect=0)
