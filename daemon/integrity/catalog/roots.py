@@ -291,7 +291,8 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     follow_history(c)
     drop_imports(c, root_id)
-    c.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"report/{root_id}"))
+    key = schema.meta.c.key
+    c.execute(sa.delete(schema.meta).where(sa.or_(key == f"report/{root_id}", key.startswith(f"space/{root_id}/"))))
     c.execute(sa.delete(root).where(root.c.id == root_id))
 
 

@@ -55,8 +55,10 @@ class RespelledFiles:
         Args:
             known: the recorded files of the folder; if the listing is not whole, only those that it has.
         """
+        if not self._run.root.file_count:
+            return []  # a first scan reads no names one by one
         unknown = [seen.name for seen in listing.files if seen.name not in known]
-        if not unknown or not self._run.root.file_count:
+        if not unknown:
             return []
         if listing.is_whole and known:
             if len(known) == len(listing.files) - len(unknown):
