@@ -18,7 +18,7 @@ from support.mounts import other_disk
 from support.planted import plant
 from support.results import get_number, kinds, messages, tallies
 from support.shapes import put
-from support.stored import count_rows, rewrite
+from support.stored import count_rows, query, rewrite
 
 COUNT = 20
 INODE_OF_A_FORMER_MOUNT = 4711
@@ -186,6 +186,22 @@ def test_clone_of_a_disk_is_another_disk(integrity: Box, tmp_path: Path) -> None
             assert "a different disk with the same UUID" in messages(scan)
         fs.mount()
         integrity.run("scan", root, expect=0)
+
+
+@pytest.mark.root
+def test_moves_in_the_first_run_of_a_new_version(ext4: LoopFS, integrity: Box) -> None:
+    """What is known of a disk grows for all roots on it at once, so files are followed inside and between them."""
+    one, other = plant(ext4.folder / "one", COUNT), plant(ext4.folder / "other", COUNT)
+    integrity.run("scan", one, other, expect=0)
+    assert 1 == rewrite(integrity, "UPDATE root SET fs_id = substr(fs_id, 1, 41) WHERE path = ?", (bytes(one),))
+    assert 1 == rewrite(integrity, "UPDATE root SET fs_id = substr(fs_id, 1, 41) WHERE path = ?", (bytes(other),))
+    (one / "d1" / "1.txt").rename(one / "renamed.txt")
+    (one / "d2" / "2.txt").rename(other / "from one.txt")
+    scans = [integrity.run("--json", "scan", root, expect=0) for root in (other, one)]
+
+    assert [0, 1] == [tallies(scan).get("moved", 0) for scan in scans]
+    assert [0, 0] == [get_number(scan.summary, "bytes_read") for scan in scans]
+    assert [(2,)] == query(integrity, "SELECT count(*) FROM root WHERE fs_id LIKE '%#size=%'")
 
 
 @pytest.mark.root

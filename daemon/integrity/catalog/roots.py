@@ -210,6 +210,11 @@ def set_root_identity(c: sa.Connection, root_id: RootId, identity: RootIdentity)
     _update(c, root_id, _identity_values(identity))
 
 
+def rename_disk(c: sa.Connection, old: str, new: str) -> None:
+    """Let all roots on a file system have its new name: equal names say that inode numbers mean the same."""
+    c.execute(sa.update(root).where(root.c.fs_id == old).values(fs_id=new))
+
+
 def rebind_root(c: sa.Connection, root_id: RootId, path: bytes, identity: RootIdentity) -> None:
     """Move a root to another path or disk; its baselines stay (R5)."""
     _update(c, root_id, {"path": path, **_identity_values(identity)})

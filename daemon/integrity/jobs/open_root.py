@@ -27,6 +27,7 @@ from integrity.catalog.roots import (
     find_nested,
     find_some_files,
     keep_nested,
+    rename_disk,
     set_root_identity,
 )
 from integrity.catalog.runs import MountSeen, rename_file_system
@@ -46,6 +47,7 @@ from integrity.model import Capability, FindingKind, RootIdentity
 from integrity.same_place import (
     explain_unrecognised,
     get_fs_name,
+    get_plain_name,
     is_path_number,
     is_same_pool_type,
     may_be_same_folder,
@@ -415,6 +417,8 @@ def _save_identity(catalog: Catalog, root: RootRecord, identity: RootIdentity) -
         set_root_identity(connection, root.id, identity)
         if recognise(root.identity.fs_id, identity.names) is not None:
             rename_file_system(connection, root.identity.fs_id, identity.fs_id)
+            if get_plain_name(root.identity.fs_id) == get_plain_name(identity.fs_id):
+                rename_disk(connection, root.identity.fs_id, identity.fs_id)
 
 
 def _find_names(catalog: Catalog, root: RootRecord) -> RecordedNames:
