@@ -71,6 +71,8 @@ class FindingKind(StrEnum):
     DEVICE_STALLED = "device_stalled"
     COPY_MISSING = "copy_missing"
     COPY_DIFFERS = "copy_differs"
+    COPY_CONFLICT = "copy_conflict"  # file and copy differ, and which is right is not known
+    COPY_NEWER = "copy_newer"
     COPY_STALE = "copy_stale"
     COPY_EXTRA = "copy_extra"
     COPY_NOT_COMPARABLE = "copy_not_comparable"
@@ -78,7 +80,7 @@ class FindingKind(StrEnum):
 
 
 class Certainty(StrEnum):
-    """How sure a verdict of rot is."""
+    """How sure a verdict of damage is, of a file or of a copy."""
 
     PROVEN = "proven"  # no write can have happened
     AFTER_CRASH = "after_crash"  # machine or disk may have crashed since: new content may stand under old times
@@ -86,6 +88,7 @@ class Certainty(StrEnum):
     NO_INODE = "no_inode"  # inode numbers can't be trusted, so a rename can't be excluded
     NO_CTIME = "no_ctime"  # the file system's ctime can't be trusted, so a write can't be excluded
     CTIME_MOVED = "ctime_moved"  # somebody touched the inode since, so a write can't be excluded
+    CUT_OFF = "cut_off"  # a copy is no more than the beginning of the file
 
 
 class FindingState(StrEnum):
@@ -170,6 +173,7 @@ class BaselineReason(StrEnum):
     MOVED = "moved"
     INHERITED = "inherited"  # of a known file: a new name of its inode, or a copy of its known damage
     RESTORED = "restored"  # of a deleted file, under whose name other content came back
+    REJECTED = "rejected"  # content of a copy, of which a person said that the file is right
     DELETED = "deleted"
     FORGOTTEN = "forgotten"
 

@@ -13,7 +13,7 @@ I2  Two times of the same grain are the same only if they are equal, but for wha
 from __future__ import annotations
 
 GRAINS_NS = (60 * 10**9, 2 * 10**9, 10**9, 10**7, 10**6, 10**3, 100)
-"""What keeps times of this grain, coarsest first: listings of FTP; FAT; tar, ext3, HFS+; exFAT; JavaScript; pax; NTFS."""
+"""Who keeps times of these grains: listings of FTP; FAT; tar, ext3, HFS+; exFAT; JavaScript; pax; NTFS and SMB."""
 
 _DOUBLE_NS = 1_000
 """What is lost by a time that passed through a double, as in Python's tarfile: a double has 53 bits, so at most 240 ns

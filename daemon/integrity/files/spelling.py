@@ -11,14 +11,7 @@ import os
 import unicodedata
 
 from integrity.files.open_beneath import open_noatime
-
-
-def fold_name(name: bytes) -> bytes:
-    """Return what all spellings of a name or path have in common: letter case and Unicode form do not matter."""
-    if name.isascii():
-        return name.lower()
-    folded = unicodedata.normalize("NFC", os.fsdecode(name)).casefold()
-    return unicodedata.normalize("NFC", folded).encode("utf-8", "surrogateescape")
+from integrity.same_name import SamePaths
 
 
 def find_variants(path: bytes) -> set[bytes]:
@@ -32,7 +25,7 @@ def find_variants(path: bytes) -> set[bytes]:
 
 class Spelling:
     """
-    Look names up in the listings of their folders; caches the listings of the folders above the last path.
+    Look names up in the listings of their folders; the listings of the last folders are kept.
 
     Args:
         root_fd: the folder that paths are relative to; remains the caller's.
@@ -40,7 +33,7 @@ class Spelling:
 
     def __init__(self, root_fd: int) -> None:
         self._root_fd = root_fd
-        self._names: dict[bytes, frozenset[bytes]] = {}
+        self._paths = SamePaths(self._list, ignores_case=True)
 
     def is_exact(self, path: bytes) -> bool:
         """
@@ -58,24 +51,11 @@ class Spelling:
         Raises:
             OSError: a folder can't be listed.
         """
-        steps, shown = path.split(b"/"), b""
-        above: dict[bytes, frozenset[bytes]] = {}
-        for name in steps:
-            names = above[shown] = self._names[shown] if shown in self._names else self._list(shown)
-            if name not in names:
-                folded = fold_name(name)
-                alike = [one for one in names if fold_name(one) == folded]
-                if len(alike) != 1:
-                    self._names = above
-                    return None
-                name = alike[0]
-            shown = shown + b"/" + name if shown else name
-        self._names = above
-        return shown
+        return self._paths.find(path)
 
-    def _list(self, folder: bytes) -> frozenset[bytes]:
+    def _list(self, folder: bytes) -> list[bytes]:
         fd = open_noatime(self._root_fd, folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return frozenset(os.fsencode(name) for name in os.listdir(fd))
+            return [os.fsencode(name) for name in os.listdir(fd)]
         finally:
             os.close(fd)

@@ -29,7 +29,7 @@ from integrity.jobs.compare.read_back import READING
 from integrity.jobs.compare.shared_extents import SharedExtents
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
-from integrity.model import ByteRange, FileId, Reading
+from integrity.model import ByteRange, FileId, Reading, Witness
 from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TreeReading:
         shown: the copy's URL, for people.
         evidence: answers what needs no reading, and receives what was read.
         take: receives the answer for files that could not be read.
-        take_same: receives small files whose copies are as recorded, many at a time.
+        take_same: receives small files whose copies are as recorded, and the witnesses of these, many at a time.
         mode: of the readings.
         shared: counts the files that share data with their copies, if they can.
     """
@@ -63,7 +63,7 @@ class TreeReading:
         limit: RunLimit,
         *,
         take: Take,
-        take_same: Callable[[Sequence[CompareRow]], None],
+        take_same: Callable[[Sequence[CompareRow], Sequence[Witness]], None],
         mode: ReadMode,
         shared: SharedExtents | None,
     ) -> None:
@@ -136,8 +136,9 @@ class TreeReading:
             for row, size, inode, digest in found
         ]
         same = list(compress(rows, is_same))
+        witnesses = [Witness(*one) for one in compress(zip(*readings.witnesses, strict=True), is_same)]
         self._run.counts.bytes_read += sum(compress(readings.sizes_bytes, is_same))
-        self._take_same(same)
+        self._take_same(same, witnesses)
         if len(same) < len(rows):
             for one in done.select([index for index, known in enumerate(is_same) if not known]).each():
                 self._take_result(one)
@@ -199,7 +200,7 @@ class TreeReading:
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
                 checkpoints.drop_reading(connection, self._copy_id, record.id)
-        self._evidence.read_back.take_reading(row, done.reading, found)
+        self._take(row, self._evidence.read_back.judge(row, done.reading, found))
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
         """Return whether the file that was read is the recorded file itself, not a copy."""

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files, folders, removal
 from integrity.errors import show_path
 from integrity.files.open_beneath import stat_beneath
-from integrity.files.spelling import Spelling, find_variants, fold_name
+from integrity.files.spelling import Spelling, find_variants
 from integrity.jobs.judge.replaced_inodes import TreePlace
 from integrity.jobs.presence import is_respelled
 from integrity.jobs.report import NoteKind
+from integrity.same_name import SameNames, fold_name
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -76,15 +77,12 @@ class RespelledFiles:
         self, listing: FolderListing, unknown: Sequence[bytes], folder: bytes, recorded: Mapping[bytes, KnownFile]
     ) -> list[Respelled]:
         """Pair recorded names of a folder that lead to a file, but are not listed, with listed ones."""
-        by_fold: dict[bytes, bytes | None] = {}
-        for name in unknown:
-            folded = fold_name(name)
-            by_fold[folded] = None if folded in by_fold else name
+        names = SameNames(unknown, ignores_case=True)
         listed = {seen.name for seen in listing.files} if folder == listing.folder else set[bytes]()
         spelling = Spelling(self._run.root_fd)
         found: list[Respelled] = []
         for name, record in recorded.items():
-            shown = None if name in listed else by_fold.get(fold_name(name))
+            shown = None if name in listed else names.find(name)
             if shown is not None and self._is_respelled(TreePlace(folder, name).path, spelling):
                 found.append(Respelled(record.id, TreePlace(listing.folder, shown)))
         return found
@@ -111,8 +109,8 @@ class RespelledFiles:
         if self._folders is None:
             self._folders = {}
             for path in folders.find_paths(connection, self._run.root.id):
-                self._folders.setdefault(fold_name(path), []).append(path)
-        return self._folders.get(fold_name(folder), [])
+                self._folders.setdefault(fold_name(path, ignores_case=True), []).append(path)
+        return self._folders.get(fold_name(folder, ignores_case=True), [])
 
     def follow(self, respelled: Iterable[Respelled]) -> None:
         """Move the records of files to the names that are listed."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 TRIES = 3
-BETWEEN_TRIES_S = 3.0
-"""Pause before re-reading a file that changed while it was read: three tries in less than ten seconds (R1)."""
 
 
 class Scanner:
@@ -237,7 +235,7 @@ class Scanner:
     def _retry_unstable(self) -> None:
         """Re-read files that changed while they were read (R1); report those that keep changing as unstable."""
         for _ in range(TRIES - 1):
-            if not self._unstable or self._run.context.pause(BETWEEN_TRIES_S):
+            if not self._unstable or self._run.context.pause(self._run.context.pauses.retry_s):
                 break
             paths, self._unstable = self._unstable, {}
             self._read(self._tree_diff.tasks_for(paths))
