@@ -319,8 +319,8 @@ class Capability:
 class RootIdentity:
     """What a root is recognised by (R5): never a device number, which changes from boot to boot."""
 
-    fs_id: str  # the surest name of the file system; see files/identity.py
-    folder_inode: int
+    fs_id: str  # the surest name of the file system; see same_place.py
+    folder_inode: int  # or the number of its path, where inodes do not last; see same_place.py
     fs_type: str
     mount_point: bytes
     names: tuple[str, ...] = field(default=(), compare=False)  # all that can be seen now; empty for a recorded one

@@ -110,7 +110,10 @@ def _parity(*numbers: str) -> sa.Column[Any]:
 meta = sa.Table(
     "meta",
     metadata,
-    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; import/... (history.py), report/..."),
+    _text(
+        "key",
+        "uuid, created_at, next_file_id, seal_check, last_backup_at, days_run; import/..., report/..., space/...",
+    ),
     _text("value", "its value as text"),
     _seal(),
     sa.PrimaryKeyConstraint("key"),
@@ -124,8 +127,8 @@ root = sa.Table(
     _id("id", "number of the root"),
     _blob("token", "random; goes into the seals, so that rows cannot change roots", length=16),
     _blob("path", "absolute real path"),
-    _text("fs_id", "identity (R5): uuid of the file system, or type:source"),
-    _int("folder_inode", "identity (R5): inode number of the folder"),
+    _text("fs_id", "identity (R5): uuid of the file system and facts of its disk, or type:source; see same_place.py"),
+    _int("folder_inode", "identity (R5): inode number of the folder, or that of its path; see same_place.py"),
     _text("fs_type", "type of the file system, for people"),
     _text("state", "RootState"),
     _text("state_reason", "why it is suspended or paused, for people", null=True),

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from integrity.copies.base import BaseCopy
-from integrity.copies.filenames import Spelling, find_fault, require_harmless
+from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import CopyEntry, Trouble
 from integrity.errors import CopyUnreachable, RootSuspended, show_path
 from integrity.files.block_devices import find_counters
@@ -27,6 +27,7 @@ from integrity.files.random_access import RandomAccessFile
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget, describe_failure
 from integrity.files.span import UNLIMITED, Pace, ReadMode
+from integrity.files.spelling import Spelling
 from integrity.files.stamps import witness_of
 from integrity.files.walk import walk
 from integrity.model import Capability, RootIdentity, SkipReason

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_UNCHANGED, utc_time
+from integrity.config.units import format_size
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.kinds import KINDS
@@ -257,6 +258,15 @@ OTHER_MOUNT = (
 )
 
 
+def unshown(count: int) -> str:
+    """Warn of a folder whose listing is at fault."""
+    files, them = ("1 recorded file is", "it") if count == 1 else (f"{count:,} recorded files are", "them")
+    return (
+        f"{files} there, but the listing of the folder does not show {them}; checked all the same. If the folder is not"
+        " hidden on purpose, check the file system"
+    )
+
+
 _SKIPPED = {
     SkipReason.EXCLUDED: "excluded",
     SkipReason.SPECIAL: "not a regular file (a FIFO, socket, or device)",
@@ -309,6 +319,15 @@ def mass_change(changed: int, removed: int, looked_at: int, earlier: int, why: s
     return (
         f"{changed:,} of {looked_at:,} files changed, and {removed:,} are gone{within}. {reason}. The old records are"
         " kept until you decide."
+    )
+
+
+def lost_storage(before_bytes: int, now_bytes: int) -> str:
+    """Return why files that are gone may not have been deleted, as the end of a sentence."""
+    before, now = format_size(before_bytes), format_size(now_bytes)
+    return (
+        f"At the same time, the size of the file system went from {before} to {now}: a disk of the pool may be missing,"
+        " with these files"
     )
 
 

@@ -28,7 +28,6 @@ from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
-from integrity.files.capability import get_fs_name, is_same_disk, recognise, spell_folder
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
@@ -56,6 +55,7 @@ from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import FileId, FindingId, FindingKind, Reading, Tally, Witness
 from integrity.paths import shell_word
+from integrity.same_place import get_fs_name, is_same_disk, recognise, spell_folder
 from integrity.verdict import KINDS_OF_VOTES, CopyVote, Level
 
 if TYPE_CHECKING:

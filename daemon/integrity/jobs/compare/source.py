@@ -21,10 +21,10 @@ from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, CopyUnreachable, show_path
-from integrity.files.capability import get_fs_name, recognise
 from integrity.files.excludes import Excludes
 from integrity.jobs.targets import is_inside
 from integrity.paths import shell_word
+from integrity.same_place import get_fs_name, recognise
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog

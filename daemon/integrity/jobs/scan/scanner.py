@@ -89,9 +89,18 @@ class Scanner:
         self._commits.write()
         if not self._is_stopped():
             self._missing_files.account()
+            self._compare_unshown()
             self._commits.write()
         if not self._is_prelude:
             self._judge_restored()
+
+    def _compare_unshown(self) -> None:
+        """Compare the files that no listing shows but that are there."""
+        unshown = self._missing_files.take_unshown()
+        if unshown:
+            self._read(self._tree_diff.recheck(map(TreePlace.of, unshown)))
+            self._retry_unstable()
+            self._confirm()
 
     def remove_damaged(self) -> None:
         """Stage the removal of missing damaged files, after everything was read and before changes are applied."""
