@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -166,3 +167,39 @@ def test_file_that_was_renamed_since_the_backup_is_repaired(integrity: Box, tmp_
         integrity.run("repair", root / "new.jpg", "--from", copy, "--apply", expect=0)
         assert good == (root / "new.jpg").read_bytes()
         integrity.run("findings", expect=0)
+
+
+def test_names_in_another_unicode_form(integrity: Box, tmp_path: Path) -> None:
+    """A copy that macOS made has decomposed accents: all is compared by name, damage is seen, and repair finds it."""
+    root, copy = tmp_path / "data", tmp_path / "copy"
+    (root / "\u00e9t\u00e9").mkdir(parents=True)
+    names = ["\u00e9t\u00e9/\u00fc.jpg", "\u00e9t\u00e9/plain.jpg", "\u00f6.jpg"]
+    for name in names:
+        put(root / name, os.urandom(9000))
+    age(*(root / name for name in names))
+    for name in names:
+        target = copy / unicodedata.normalize("NFD", name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target)
+    integrity.run("scrub", root, expect=0)
+    assert {"verified": 3} == counts(compare(integrity, root, "--with", copy, expect=0))
+    bad = copy / unicodedata.normalize("NFD", names[0])
+    times, data = bad.stat(), bytearray(bad.read_bytes())
+    data[10] ^= 1
+    bad.write_bytes(bytes(data))
+    os.utime(bad, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert {"copy_conflict": {names[0]}} == said(compare(integrity, root, "--with", copy, expect=1), root)
+    mine, times = (root / names[2]).read_bytes(), (root / names[2]).stat()
+    (root / names[2]).write_bytes(bytes([mine[0] ^ 1]) + mine[1:])
+    os.utime(root / names[2], ns=(times.st_atime_ns, times.st_mtime_ns))
+    integrity.run("scrub", root, expect=1)
+    integrity.run("repair", root / names[2], "--from", copy, "--apply", expect=0)
+    assert mine == (root / names[2]).read_bytes()
+
+
+def test_other_letter_case_is_another_file_where_both_sides_tell(root: Path, tmp_path: Path, integrity: Box) -> None:
+    """Only where one side ignores case is a name in capitals the same."""
+    copy = back_up(root, tmp_path / "copy")
+    (copy / NAME).rename(copy / NAME.upper())
+    done = compare(integrity, root, "--with", copy, expect=0)
+    assert {"verified": 10, "renamed": 1} == counts(done)

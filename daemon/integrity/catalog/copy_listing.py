@@ -58,6 +58,11 @@ _entry = make_temporary(  # of one portion of the listing
     sa.Column("inode", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
 )
+_spelling = make_temporary(
+    "spelling",
+    sa.Column("path", sa.LargeBinary, primary_key=True),
+    sa.Column("spelled", sa.LargeBinary, nullable=False),
+)
 _ENTRY_NAMES = ("folder_id", "name", "path", "size_bytes", "mtime_ns", "inode", "published")
 _ADD_ENTRY = CompiledInsert(
     sa.insert(_entry).values({name: sa.bindparam(name) for name in _ENTRY_NAMES}), *_ENTRY_NAMES
@@ -86,7 +91,7 @@ class StatedFile(NamedTuple):
         published: kind, value, sizes and number of parts of each digest.
         is_contradictory: listed twice with different content.
         mtime_ns: the time that is listed; None if there is none.
-        inode: its inode; None where there is none, or where it is given anew.
+        inode: its inode, to be stored; None where there is none, or where it is given anew.
     """
 
     size_bytes: int | None
@@ -119,6 +124,9 @@ class CompareRow(NamedTuple):
     was_found_bad: bool = False
 
 
+new_row = partial(tuple.__new__, CompareRow)
+
+
 class StoredListing:
     """
     Store a copy's listing, replacing the last one of this connection.
@@ -133,6 +141,7 @@ class StoredListing:
         make_anew(c, _entry)
         make_anew(c, _listed)
         make_anew(c, _extra)
+        make_anew(c, _spelling)
 
     def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, StatedFile]]) -> None:
         """Add listed files, recorded or not: path in the root, and its entry."""
@@ -186,6 +195,22 @@ def mark_renamed(c: sa.Connection, size_bytes: int, path: bytes) -> None:
     """Mark an unrecorded file as a recorded file under its former name."""
     is_it = _extra.c.size_bytes == size_bytes, _extra.c.path == path
     c.execute(sa.update(_extra).where(*is_it).values(is_renamed=1))
+
+
+def store_spelling(c: sa.Connection, path: bytes, spelled: bytes) -> None:
+    """Store the path in the root under whose spelling the copy has a recorded file."""
+    c.execute(sqlite_insert(_spelling).values(path=path, spelled=spelled).on_conflict_do_nothing())
+
+
+_FIND_SPELLING = CompiledStatement(
+    sa.select(_spelling.c.spelled).where(_spelling.c.path == sa.bindparam("path")), "path"
+)
+
+
+def find_spelling(c: sa.Connection, path: bytes) -> bytes | None:
+    """Return the path that ``store_spelling`` stored for a recorded file; None if there is none."""
+    found = _FIND_SPELLING.run(c, path).fetchone()
+    return None if found is None else bytes(found[0])
 
 
 def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
@@ -278,11 +303,14 @@ def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: b
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """Return the next files in that order; files that were removed meanwhile are left out."""
     rows = []
-    for seq, size, mtime, inode, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
+    for seq, size, mtime, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
         c, copy_id, after_seq, limit
     ):
-        listed = _unpack(size, published, contradictory, mtime_ns=mtime, inode=inode)
-        rows.append(CompareRow(seq, to_record(sealer, record), listed, read_at, stated, bool(was_bad)))
+        if published == "" and not contradictory:  # the most common case: files of a mounted copy
+            listed: StatedFile | None = new_stated((size, (), False, mtime, None))
+        else:
+            listed = _unpack(size, published, contradictory, mtime_ns=mtime)
+        rows.append(new_row((seq, to_record(sealer, record), listed, read_at, stated, bool(was_bad))))
     return rows
 
 
@@ -350,7 +378,7 @@ _was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.S
 _PAGE = CompiledStatement(
     sa.select(
         _order.c.seq,
-        *(_listed.c[name] for name in ("size_bytes", "mtime_ns", "inode", "published", "is_contradictory")),
+        *(_listed.c[name] for name in ("size_bytes", "mtime_ns", "published", "is_contradictory")),
         *(_read_at, copy_file.c.stated, sa.func.coalesce(~_was_good, sa.false())),
         *RECORD_COLUMNS,
     )
@@ -373,18 +401,11 @@ def _pack(listed: StatedFile) -> str:
 
 
 def _unpack(
-    size_bytes: int | None,
-    published: str | None,
-    contradictory: int | None,
-    *,
-    mtime_ns: int | None = None,
-    inode: int | None = None,
+    size_bytes: int | None, published: str | None, contradictory: int | None, *, mtime_ns: int | None = None
 ) -> StatedFile | None:
     if published is None:
         return None
-    if not published and not contradictory:
-        return new_stated((size_bytes, (), False, mtime_ns, inode))  # the most common case: files of a mounted copy
     found = [one for line in published.split("\n") if line for one in json.loads(line)]
     digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
     is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)
-    return StatedFile(size_bytes, tuple(digests), is_contradictory, mtime_ns, inode)
+    return StatedFile(size_bytes, tuple(digests), is_contradictory, mtime_ns)

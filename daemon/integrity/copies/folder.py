@@ -27,7 +27,6 @@ from integrity.files.random_access import RandomAccessFile
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget, describe_failure
 from integrity.files.span import UNLIMITED, Pace, ReadMode
-from integrity.files.spelling import Spelling
 from integrity.files.stamps import witness_of
 from integrity.files.walk import walk
 from integrity.model import Capability, RootIdentity, SkipReason
@@ -55,7 +54,6 @@ class TreeCopy(BaseCopy):
         self._root_fd = -1
         self._capability: Capability | None = None
         self._buffers: Buffers | None = None
-        self._spelling: Spelling | None = None
 
     def __enter__(self) -> Self:
         """Open the folder; see ``Copy``."""
@@ -153,12 +151,6 @@ class TreeCopy(BaseCopy):
                 if not listing.error.path:
                     raise CopyUnreachable(f"{self.shown}: {listing.error.message}")
                 yield Trouble(listing.error.path, listing.error.message)
-
-    def is_exact(self, path: bytes, /) -> bool:
-        """Return whether the names of a path are listed exactly as written; see ``LocalFolder``."""
-        if self._spelling is None:
-            self._spelling = Spelling(self._root_fd)
-        return self._spelling.is_exact(path)
 
     def open(self, path: bytes) -> RandomAccessFile:
         """Open one file past the page cache, as far as its file system allows; see ``Copy``."""

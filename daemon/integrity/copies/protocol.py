@@ -222,14 +222,6 @@ class LocalFolder(Protocol):
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK, /) -> Reader:
         """Return a reader that opens the folder's files past the page cache, or from memory; it asks ``pace`` first."""
 
-    def is_exact(self, path: bytes, /) -> bool:
-        """
-        Return whether the names of a path are listed exactly as written: some file systems take ``UP`` for ``up``.
-
-        Raises:
-            OSError: a folder on the way can't be listed.
-        """
-
 
 class Copy(Protocol):
     """

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Iterable
+from contextlib import suppress
 
-from integrity.files.open_beneath import open_noatime
+from integrity.files.open_beneath import open_noatime, stat_beneath
 from integrity.same_name import SamePaths
 
 
@@ -59,3 +61,15 @@ class Spelling:
             return [os.fsencode(name) for name in os.listdir(fd)]
         finally:
             os.close(fd)
+
+
+def ignores_case(root_fd: int, paths: Iterable[bytes]) -> bool:
+    """Return whether a file system opens ``UP`` where it lists ``up``, as far as some paths on it show."""
+    spelling = Spelling(root_fd)
+    for path in paths:
+        variant = os.fsdecode(path).swapcase().encode("utf-8", "surrogateescape")
+        with suppress(OSError):  # it does not, or the file is gone
+            stat_beneath(root_fd, variant)
+            if not spelling.is_exact(variant):
+                return True
+    return False

@@ -537,10 +537,6 @@ def strange_checksums(sorts: Sequence[str], right: int, left: int) -> str:
 
 
 CAME_MEANWHILE = "it appeared while the copy was being listed; compare again"
-SPELLING = (
-    "the copy has it under another spelling of its name (capitals or accents), which its file system treats as the"
-    " same: rename it there"
-)
 WRITTEN_MEANWHILE = "it was written to during the comparison; compare again when nothing writes to the copy"
 LISTED_TWICE = "the copy lists it more than once, with different contents"
 IS_ITSELF = "it is the file itself, by a hard link or a folder that is mounted twice: damage to one is damage to both"

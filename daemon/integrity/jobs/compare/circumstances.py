@@ -113,7 +113,8 @@ def _find_past(
     former: Sequence[HistoryRecord],
 ) -> CopyPast:
     """Tell what was read earlier at the copy's place, under the size and time that it has now."""
-    if found is None or found.found_as is not None or not _is_other_content(record, answer, found, former):
+    was_renamed = found is not None and found.found_as is not None and found.mtime_ns is None
+    if found is None or was_renamed or not _is_other_content(record, answer, found, former):
         return CopyPast.UNKNOWN
     if found.mtime_ns is None or times.mtime_ns is None:
         return CopyPast.TOUCHED

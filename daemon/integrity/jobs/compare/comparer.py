@@ -292,7 +292,7 @@ class Comparer:
         self._listing = listing
         self._early = early
         self._evidence = EvidenceCount(compared)
-        self._shared = find_shared(run, copy, listing.place)
+        self._shared = find_shared(run, copy, listing.find_place)
         self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
         self._check = FileCheck(run, self._evidence.read_here, mode=self._mode)
         self._has_ctime = copy.folder is not None and copy.folder.has_ctime
@@ -345,11 +345,15 @@ class Comparer:
     def _find_place(self, path: bytes) -> bytes | None:
         """Return the absolute path of a file's copy; None if it is on no disk of this machine."""
         return (
-            None if self._copy.folder is None else os.path.join(os.fsencode(self._copy.url), self._listing.place(path))
+            None
+            if self._copy.folder is None
+            else os.path.join(os.fsencode(self._copy.url), self._listing.find_place(path))
         )
 
     def _show_bytes(self, record: FileRecord, answer: CopyAnswer) -> str:
-        """Return what the bytes of a file and its copy show beside each other; empty beyond the limits."""
+        """Return what the bytes of both sides show; empty beyond the limits, and of a copy that was not read."""
+        if answer.level is Level.PUBLISHED:
+            return ""
         size_bytes = min(record.witness.size_bytes, MOST_COMPARED_BYTES)
         if not (self._copy.has_bytes and self._shown_files_left) or size_bytes > self._shown_bytes_left:
             return ""
@@ -357,7 +361,7 @@ class Comparer:
         self._shown_bytes_left -= size_bytes
         is_placed = bool(answer.bad_blocks) and answer.size_bytes == record.witness.size_bytes
         ranges = block_ranges(record, answer.bad_blocks) if is_placed else None
-        reader, place = self._run.reader(ReadMode.DISK), self._listing.place(record.path)
+        reader, place = self._run.reader(ReadMode.DISK), self._listing.find_place(record.path)
         stop, pace = self._run.context.stop, self._run.pace
         try:
             difference = find_byte_difference(reader, record.path, self._copy, place, ranges, stop=stop, pace=pace)
@@ -489,6 +493,7 @@ class Comparer:
         now, arbiter, learn = self._run.now(), self._arbiter, self._habit.add
         is_read, has_ctime, has_inodes = self._options.read, self._has_ctime, self._has_inodes
         about_file, about_copy = arbiter.open_about_file, arbiter.open_about_copy
+        spell = self._listing.find_spelling
         records: list[FileRecord] = []
         for row, (size, mtime, ctime, inode) in zip(rows, stamps, strict=True):
             record = row.record
@@ -500,7 +505,7 @@ class Comparer:
             version = record.version
             learn(record.witness.mtime_ns, mtime)
             found = new_found(
-                (version, None, now, mtime, ctime if has_ctime else None, inode if has_inodes else None, None)
+                (version, None, now, mtime, ctime if has_ctime else None, inode if has_inodes else None, spell(path))
             )
             read_at = now if level is Level.READ else row.read_at
             self._states.append(new_state((record.id, version, CopyVote.SAME, now, read_at, None, found)))
@@ -534,7 +539,7 @@ class Comparer:
         stated = digest_stated(row.listed) if answer.is_proven and row.listed is not None else None
         found = None
         if answer.vote is CopyVote.SAME:
-            found = CopyFound(record.version, None, now, *times)
+            found = CopyFound(record.version, None, now, *times, self._listing.find_spelling(record.path))
         elif answer.found_as is not None:
             found = CopyFound(record.version, None, now, None, None, None, answer.found_as)
         return CopyState(record.id, record.version, answer.vote, now, read_at, stated, found)

@@ -14,7 +14,6 @@ I4  A stated checksum that accuses a file of the recorded size is confirmed by r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import history
@@ -129,7 +128,7 @@ class Statements:
         """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
         answer, parts, encryption = None, None, ""
         for every_part in (False, True):
-            closer = self._copy.look_closer(self._listing.place(record.path), every_part=every_part)
+            closer = self._copy.look_closer(self._listing.find_place(record.path), every_part=every_part)
             if isinstance(closer, Trouble):
                 return Statement(CopyAnswer(CopyVote.UNREADABLE, reason=closer.message))
             if listed_bytes not in (None, closer.size_bytes):
@@ -295,8 +294,6 @@ class CopyEvidence:
             self._take(row, self._check_absence(record))
         elif listed.is_contradictory:
             self._take(row, cannot(messages.LISTED_TWICE))
-        elif self._is_part_folded:
-            self._take(row, cannot(messages.SPELLING))
         elif self._is_chosen(row):
             return not self._queue_remote(row)
         elif row.was_found_bad:
@@ -323,15 +320,6 @@ class CopyEvidence:
         self._to_read_bytes -= size
         return True
 
-    @cached_property
-    def _is_part_folded(self) -> bool:
-        """Return whether the listed part was found only under another spelling (a case-insensitive file system)."""
-        part = self._listing.part
-        try:
-            return self._folder is not None and part != b"" and not self._folder.is_exact(part)
-        except OSError:
-            return False  # it was listed a moment ago: reading its files will show the error
-
     def _check_absence(self, record: FileRecord) -> CopyAnswer:
         place = self._listing.place(record.path)
         trouble = self._listing.find_trouble(place)
@@ -346,19 +334,9 @@ class CopyEvidence:
                 if isinstance(found, Trouble):
                     return CopyAnswer(CopyVote.UNREADABLE, reason=found.message)
                 if found.path == place:
-                    return self._explain_unlisted(place)
+                    return CopyAnswer(CopyVote.UNREADABLE, reason=messages.CAME_MEANWHILE)
                 break  # the copy has a folder of this name
         return self._renamed.find(record) or CopyAnswer(CopyVote.MISSING)
-
-    def _explain_unlisted(self, place: bytes) -> CopyAnswer:
-        """Return why a file is in the copy although it was not listed."""
-        try:
-            is_exact = self._folder is None or self._folder.is_exact(place)
-        except OSError as error:
-            return CopyAnswer(CopyVote.UNREADABLE, reason=f"its folder can't be listed: {error.strerror}")
-        return (
-            CopyAnswer(CopyVote.UNREADABLE, reason=messages.CAME_MEANWHILE) if is_exact else cannot(messages.SPELLING)
-        )
 
     def _compare_size(self, row: CompareRow) -> CopyAnswer:
         """Answer by size alone: different sizes prove a difference, equal ones nothing."""
@@ -459,7 +437,7 @@ class CopyEvidence:
 
     def _query_remote(self, kind: Kind) -> None:
         rows = self._remote.pop(kind, [])
-        places = [self._listing.place(row.record.path) for row in rows]
+        places = [self._listing.find_place(row.record.path) for row in rows]
         for row, (_, answer) in zip(rows, self._copy.digest(places, kind), strict=True):
             if isinstance(answer, Trouble):
                 self._take(row, CopyAnswer(CopyVote.UNREADABLE, reason=answer.message))

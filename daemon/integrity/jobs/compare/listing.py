@@ -10,7 +10,7 @@ I2  A listing that breaks off, or contains no recorded name, proves nothing. A m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -21,17 +21,20 @@ from integrity.catalog.copy_listing import (
     count_below,
     count_listed,
     find_names,
+    find_spelling,
     is_any_recorded,
     iterate_extra,
     mark_renamed,
     new_stated,
     page_extra,
+    store_spelling,
 )
 from integrity.catalog.files import page_files
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
+from integrity.files.spelling import ignores_case
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.report import NoteKind
@@ -67,6 +70,7 @@ class FolderExcludes(Excludes):
 
 
 _AT_ONCE = 1000
+_CASES_TRIED = 5  # names in capitals that are looked up on each side
 _NAMES_BYTES_AT_ONCE = 4 << 20
 _TROUBLES_BYTES_STORED = 16 << 20  # beyond this, the places of errors are not stored
 _TROUBLES_REPORTED = 1000
@@ -98,6 +102,7 @@ class CopyListing:
         self._is_other = is_other
         self._troubles: dict[bytes, str] = {}
         self._trouble_count = self._trouble_bytes = 0
+        self._has_spellings = False
         self.files = 0
 
     def read(self) -> None:
@@ -121,8 +126,7 @@ class CopyListing:
         if self._trouble_count > _TROUBLES_REPORTED:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_REPORTED))
         spelled = OtherSpellings()
-        if not self._copy.has_bytes:  # a list, whose files need not be found again under its own spelling
-            self._find_spellings(stored, spelled)
+        self._find_spellings(stored, spelled)
         for text in (*self._copy.describe(), *spelled.describe()):
             run.note(NoteKind.WARNING, None, f"{self._copy.shown}: {text}")
         self._refuse_strange()
@@ -132,7 +136,9 @@ class CopyListing:
         run, after, respelled = self._run, 0, IdSet()
         with run.catalog.snapshot() as connection:
             names = partial(find_names, connection, run.root.id)
-            paths = SamePaths(names, ignores_case=True, has_backslashes=True)
+            is_list = not self._copy.has_bytes
+            ignores = is_list or self._ignores_case([path for _, path, _ in page_extra(connection, 0, _CASES_TRIED)])
+            paths = SamePaths(names, ignores_case=ignores, has_backslashes=is_list)
             while page := page_extra(connection, after, _AT_ONCE):
                 after = page[-1][0]
                 for _, path, listed in page:
@@ -144,7 +150,18 @@ class CopyListing:
                     respelled.add(file_id)
                     stored.add(connection, [(found, listed)])
                     mark_renamed(connection, listed.size_bytes or 0, path)
+                    store_spelling(connection, found, path)
+                    self._has_spellings = True
                     spelled.add(self.place(path), self.place(found))
+
+    def _ignores_case(self, listed: Sequence[bytes]) -> bool:
+        """Return whether the disk of the root, or that of the copy, takes a name in capitals for the same."""
+        folder = self._copy.folder
+        if folder is not None and ignores_case(folder.root_fd, map(self.place, listed)):
+            return True
+        with self._run.catalog.read() as connection:
+            recorded = page_files(connection, self._run.root.id, limit=_CASES_TRIED)
+        return ignores_case(self._run.root_fd, (path for _, path, _ in recorded))
 
     def _refuse_strange(self) -> None:
         """Refuse a listing that can't be the copy (R5)."""
@@ -197,6 +214,17 @@ class CopyListing:
     def place(self, path: bytes) -> bytes:
         """Return the path in the copy of a path in the root; empty for the copy's top."""
         return path[len(self._base) :]
+
+    def find_spelling(self, path: bytes) -> bytes | None:
+        """Return the path in the root under whose spelling the copy has a recorded file; None: under its own."""
+        if not self._has_spellings:
+            return None
+        with self._run.catalog.read() as connection:
+            return find_spelling(connection, path)
+
+    def find_place(self, path: bytes) -> bytes:
+        """Return the path in the copy of a recorded file, as the copy spells it."""
+        return self.place(self.find_spelling(path) or path)
 
     def find_trouble(self, place: bytes) -> str | None:
         """Return why a path of the copy, or a folder above it, could not be examined; None if it could."""

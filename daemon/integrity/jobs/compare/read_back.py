@@ -134,7 +134,7 @@ class ReadBack:
 
     def _read(self, record: FileRecord) -> Reading:
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
-        place, stop = self._listing.place(record.path), self._run.context.stop
+        place, stop = self._listing.find_place(record.path), self._run.context.stop
         return read_from_copy(self._copy, place, block_bytes, pace=self._run.pace, stop=stop)
 
 

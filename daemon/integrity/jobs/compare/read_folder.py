@@ -112,7 +112,9 @@ class TreeReading:
                 small = []
             if self._shared is not None:
                 self._shared.look_at([record])
-            task = Task(self._listing.place(record.path), size, READING, record.block_size_bytes or block_bytes, row)
+            task = Task(
+                self._listing.find_place(record.path), size, READING, record.block_size_bytes or block_bytes, row
+            )
             yield task if size < LARGE_BYTES else self._resume(task, record)
         if small:
             yield self._batch(small, block_bytes)
@@ -120,7 +122,7 @@ class TreeReading:
     def _batch(self, rows: Sequence[CompareRow], block_bytes: int) -> TaskBatch:
         if self._shared is not None:
             self._shared.look_at([row.record for row in rows])
-        places = [self._listing.place(row.record.path) for row in rows]
+        places = [self._listing.find_place(row.record.path) for row in rows]
         sizes = [row.record.witness.size_bytes for row in rows]
         nothing: list[tuple[ByteRange, ...]] = [()] * len(rows)
         return TaskBatch(places, sizes, [READING] * len(rows), rows, [None] * len(rows), nothing, block_bytes)
@@ -207,7 +209,7 @@ class TreeReading:
         if reading.witness.inode != row.record.witness.inode:
             return False
         try:
-            there = stat_beneath(self._root_fd, self._listing.place(row.record.path))
+            there = stat_beneath(self._root_fd, self._listing.find_place(row.record.path))
             return os.path.samestat(there, stat_beneath(self._run.root_fd, row.record.path))
         except OSError:
             return False  # one of them is gone
@@ -233,5 +235,5 @@ class TreeReading:
 
     def _failed(self, row: CompareRow, error: ReadError) -> None:
         self._refuse_silent(error)
-        self._bad.pop(self._listing.place(row.record.path), None)
+        self._bad.pop(self._listing.find_place(row.record.path), None)
         self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, str(error)))
