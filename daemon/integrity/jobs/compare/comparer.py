@@ -14,7 +14,7 @@ I3  An unreachable copy leaves everything as it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -196,7 +196,7 @@ def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, known: 
             _rename(run, one, name, is_taken=any(other.name == name for other in recorded))
     disk = record.disk if record is not None else None
     if record is None and known.others and identity is not None:
-        disk = f"disk {_label_disk(identity.names[0])}"
+        disk = _label_disk(identity.names[0], {one.disk for one in recorded})
     spelled = None
     if identity is not None:
         recorded_name = None if record is None or record.identity is None else get_fs_name(record.identity)
@@ -217,10 +217,12 @@ def _name_disk(name: str, disk: str | None) -> str:
     return name if disk is None else f"{name} ({disk})"
 
 
-def _label_disk(fs_name: str) -> str:
-    """Return a few characters that tell a disk from others: the beginning of its UUID, as ``lsblk -f`` prints it."""
+def _label_disk(fs_name: str, taken: Collection[str | None]) -> str:
+    """Return what tells a disk from others: the beginning of its UUID, as ``lsblk -f`` prints it, if no clone has it."""
     kind, _, rest = fs_name.partition(":")
-    return rest[:8] if kind == "uuid" else xxh3_64_hexdigest(fs_name.encode())[:8]
+    digest = xxh3_64_hexdigest(fs_name.encode())
+    label = f"disk {rest[:8] if kind == 'uuid' else digest[:8]}"
+    return label if label not in taken else f"{label}-{digest[:4]}"
 
 
 def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> None:
