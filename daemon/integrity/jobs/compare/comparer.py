@@ -218,7 +218,7 @@ def _name_disk(name: str, disk: str | None) -> str:
 
 
 def _label_disk(fs_name: str, taken: Collection[str | None]) -> str:
-    """Return what tells a disk from others: the beginning of its UUID, as ``lsblk -f`` prints it, if no clone has it."""
+    """Return what tells a disk from others: how its UUID begins, as ``lsblk -f`` prints it, unless a clone has that."""
     kind, _, rest = fs_name.partition(":")
     digest = xxh3_64_hexdigest(fs_name.encode())
     label = f"disk {rest[:8] if kind == 'uuid' else digest[:8]}"
