@@ -405,20 +405,19 @@ TABLE = (
 KINDS = {entry.kind: entry for entry in TABLE}
 GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
 
-_ROT_HEADLINES = {
+_HEADLINES = {
+    Certainty.TIMES_MOVED_TOGETHER: "Content changed, its time moved with the times of others",
     Certainty.AFTER_CRASH: "DAMAGED (bit rot or a crash)",
     Certainty.INODE_MOVED: "DAMAGED or replaced by another file",
     Certainty.NO_INODE: "DAMAGED or replaced by another file",
     Certainty.NO_CTIME: "DAMAGED or rewritten",
-    Certainty.CTIME_MOVED: "DAMAGED or rewritten",
 }
+"""Where the certainty says more than the kind."""
 
 
 def headline(kind: FindingKind, certainty: Certainty | None) -> str:
     """Return what people read in place of a kind, and how sure it is where that matters."""
-    if kind is FindingKind.ROT and certainty in _ROT_HEADLINES:
-        return _ROT_HEADLINES[certainty]
-    return KINDS[kind].headline
+    return KINDS[kind].headline if certainty is None else _HEADLINES.get(certainty, KINDS[kind].headline)
 
 
 INTEGRITY_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM)

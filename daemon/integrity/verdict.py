@@ -7,10 +7,11 @@ Pure: no I/O, no clock. What it leaves to others: reading the file, comparing di
 Invariants, each proved over the full cross product of evidence:
 
 I1  The same content is intact, whatever else moved.
-I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime both moved.
+I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime both moved, by itself or with others.
 I3  Without a trusted ctime rot is at most ``no_ctime``; after what may have been a crash at most
     ``after_crash``; under another inode at most ``inode_moved``; where inodes are not stable at most ``no_inode``.
-I4  A new baseline is taken only for a verdict that somebody's write or rename explains.
+I4  A new baseline is taken only for a verdict that somebody's write or rename explains. A time that moved together
+    with the times of other files, whose content did not change, explains nothing.
 I5  The inode alone never excuses; where inodes are not stable it is not even looked at.
 I6  A repair is proposed only from a copy that is what the catalog says, or whose blocks are where the file's are not,
     for a file whose own content is not accounted for by a write that was anybody's right.
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from integrity.model import BaselineReason, Capability, Certainty, FindingKind, Policy, Witness
+from integrity.same_time import is_same_time
 
 
 class Content(StrEnum):
@@ -46,6 +48,7 @@ class Shift(StrEnum):
     EQUAL = "equal"
     OLDER = "older"
     NEWER = "newer"
+    TOGETHER = "together"  # moved with the times of other files, or with the whole root: nobody wrote to this one
 
 
 class Elsewhere(StrEnum):
@@ -82,12 +85,12 @@ class WitnessShift:
 
     @property
     def is_nothing(self) -> bool:
-        """Say whether nothing moved at all."""
+        """Say whether nothing moved, times as far as they were kept."""
         return self.is_size_equal and self.mtime is Shift.EQUAL and self.is_ctime_equal and self.is_inode_equal
 
     @property
     def touches_content(self) -> bool:
-        """Say whether a write is the likely cause; where only ctime or inode moved, the file is a suspect (R2)."""
+        """Say whether a write is the likely cause."""
         return not self.is_size_equal or self.mtime is not Shift.EQUAL
 
 
@@ -140,15 +143,12 @@ class Judgement:
 
 def compare_witness(capability: Capability, recorded: Witness, seen: Witness) -> WitnessShift:
     """
-    Compare two witnesses of one path.
+    Compare two witnesses of one path. Untrusted ctimes and inodes count as unmoved.
 
-    Where ctime is not kept, times are stored coarsely, too, and can come back rounded: there mtimes within one granule
-    are equal. Untrusted ctimes and inodes count as unmoved.
+    This says what other content means. Whether a file is read is a question of exact equality (``same_time``).
     """
-    tolerance_ns = 0 if capability.has_ctime else capability.granularity_ns
-    difference_ns = seen.mtime_ns - recorded.mtime_ns
-    mtime = Shift.NEWER if difference_ns > 0 else Shift.OLDER
-    if abs(difference_ns) <= tolerance_ns:
+    mtime = Shift.NEWER if seen.mtime_ns > recorded.mtime_ns else Shift.OLDER
+    if is_same_time(recorded.mtime_ns, seen.mtime_ns):
         mtime = Shift.EQUAL
     return WitnessShift(
         is_size_equal=seen.size_bytes == recorded.size_bytes,
@@ -174,9 +174,14 @@ def judge(capability: Capability, content: Content, shift: WitnessShift, circums
         return Judgement(Verdict.UNREADABLE)
     if content is Content.GONE:
         return Judgement(Verdict.MISSING if circumstances.policy is Policy.ARCHIVE else Verdict.DELETED)
-    if shift.mtime is not Shift.EQUAL and not (capability.has_ctime and shift.is_ctime_equal):
+    is_written = shift.mtime in _WRITTEN or (shift.mtime is Shift.TOGETHER and circumstances.policy is Policy.GROWING)
+    if is_written and not (capability.has_ctime and shift.is_ctime_equal):
         return _judge_write(shift, circumstances)
     return _judge_without_write(capability, shift, circumstances)
+
+
+_WRITTEN = frozenset({Shift.OLDER, Shift.NEWER})
+"""A time that moved by itself: somebody wrote. In growing roots the old content itself is the better witness."""
 
 
 def _judge_write(shift: WitnessShift, circumstances: Circumstances) -> Judgement:
@@ -204,10 +209,11 @@ def _judge_without_write(capability: Capability, shift: WitnessShift, circumstan
         return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.REWRITTEN_IN_PLACE)
     if _was_moved_here(capability, shift, circumstances.elsewhere):
         return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.MOVED)
-    if not shift.is_ctime_equal:
+    moved_together = shift.mtime is Shift.TOGETHER and not (capability.has_ctime and shift.is_ctime_equal)
+    if moved_together or not shift.is_ctime_equal:
         return Judgement(
             Verdict.SILENT_REWRITE,
-            Certainty.CTIME_MOVED,
+            Certainty.TIMES_MOVED_TOGETHER if moved_together else Certainty.CTIME_MOVED,
             is_odd=not shift.is_inode_equal,
             may_be_misrecorded=circumstances.is_unverified,
         )

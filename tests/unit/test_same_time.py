@@ -51,13 +51,13 @@ def test_odd_second_on_fat() -> None:
 
 @given(times, times)
 def test_order_does_not_matter(one: int, other: int) -> None:
-    """I1"""
+    """I1."""
     assert is_same_time(one, other) == is_same_time(other, one)
     assert is_same_time(one, one)
 
 
 @given(times, times)
 def test_equal_grains(one: int, other: int) -> None:
-    """I2"""
+    """I2."""
     if find_grain(one) == find_grain(other) and abs(one - other) >= 1_000:
         assert not is_same_time(one, other)

@@ -210,7 +210,8 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) ->
     a user approved do not count: they must not make the next normal change look like part of a mass change.
     """
     is_removed = sa.case((history.c.replaced_because == BaselineReason.DELETED.value, 1), else_=0)
-    is_waiting = sa.exists().where(candidate.c.file_id == history.c.file_id, candidate.c.state.in_(["staged", "held"]))
+    is_counted = candidate.c.kind != sa.literal_column("'times'"), candidate.c.state.in_(["staged", "held"])
+    is_waiting = sa.exists().where(candidate.c.file_id == history.c.file_id, *is_counted)
     each = (
         sa.select(sa.func.max(is_removed).label("is_removed"))
         .where(

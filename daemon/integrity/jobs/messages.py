@@ -68,6 +68,12 @@ def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruptio
             text += " Its times and inode contradict each other."
         return text
     if judgement.verdict is Verdict.SILENT_REWRITE:
+        if judgement.certainty is Certainty.TIMES_MOVED_TOGETHER:
+            return (
+                "The content changed, and the modification time shows no write: it moved together with the times of"
+                " files whose content is unchanged, or it is older than the last scan before the folder was moved here."
+                " Either the file is damaged, or a program rewrote it and set the time."
+            )
         if judgement.is_odd:
             return (
                 "The content changed, but the modification time did not, and another file now stands under this name."
@@ -201,6 +207,9 @@ MISSING_HERE = (
     "The file is recorded, but was not here when the folder was moved to this place: it was not copied, or it was"
     " deleted before. Its record is kept until the file is here, or you confirm that it is gone."
 )
+
+
+CHANGED_SINCE_MOVE = "was written to after the last scan at the former place, according to its modification time"
 
 
 def vanished(command: str) -> str:

@@ -36,6 +36,7 @@ from integrity.jobs.judge.evidence import Evidence
 from integrity.jobs.judge.failures import Failures
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.judge.mismatches import Mismatches
+from integrity.jobs.judge.moved_times import MovedTimes
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.report import NoteKind
@@ -74,6 +75,7 @@ class Assessor:
         self._evidence = Evidence(run, replaced or ReplacedInodes())
         self.failures = Failures(run, self.account, self._evidence)
         self._copies = CopiedDamage(run, self.account)
+        self._moved_times = MovedTimes(run, self._evidence.move)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
         self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # with the read error, if any
         self._reported = IdSet()  # files whose open findings were reported again
@@ -275,10 +277,8 @@ class Assessor:
 
     def _handle_intact(self, record: FileRecord, reading: Reading) -> None:
         moved = _is_new_witness(record.witness, reading.witness)
-        if not moved or self._is_other_inode_before_walk(record, reading.witness):
-            self.account.verify(record, reading, None)
-        else:
-            self.account.verify(record, reading, reading.witness)
+        is_certain = not self._is_other_inode_before_walk(record, reading.witness)
+        self.account.verify(record, reading, reading.witness if moved else None, is_certain=is_certain)
         if moved and reading.witness.is_racy:
             self.account.queue_racy(record)
         self._mismatches.forget(record)
@@ -424,9 +424,7 @@ class Assessor:
 
     def _count_changed(self, record: FileRecord, judgement: Judgement) -> None:
         self.account.count(record.id, Tally.CHANGED)
-        if judgement.because is BaselineReason.ROLLED_BACK:
-            self._run.note(NoteKind.ROLLED_BACK, record.path, "an older version was put here")
-        elif judgement.because is BaselineReason.MOVED:
+        if judgement.because is BaselineReason.MOVED:
             self._run.note(NoteKind.MOVED, record.path, "another recorded file was moved or copied here")
 
     def confirm(self) -> None:
@@ -440,6 +438,36 @@ class Assessor:
                 except RecordSuperseded:
                     self.account.queue_reread(mismatch.record)
         self._copies.find_copies()
+
+    def queue_moved_together(self, *, has_read_all: bool) -> bool:
+        """
+        Queue changed files to be judged again whose time moved together with the times of unchanged files.
+
+        Files that must be read before that is known are queued first; then ask again.
+
+        Args:
+            has_read_all: every file of the root whose time moved was read.
+
+        Returns:
+            Whether files were queued (``account.take_rereads``).
+        """
+        company = [] if has_read_all else self._moved_times.find_company()
+        for record in company:
+            self.account.queue_reread(record)
+        if company:
+            return True
+        found = self._moved_times.find_together()
+        if not (found or has_read_all):
+            unfinished = self._moved_times.find_unfinished()
+            self._run.write_in_pages(unfinished, candidates.discard_all)
+        self._evidence.moved_together |= found
+        with self._run.catalog.read() as connection:
+            records = files.find_files(connection, self._sealer, found)
+        self.account.revert(found)
+        self._run.write_in_pages(list(found), candidates.discard_all)
+        for record in records:
+            self.account.queue_reread(record)
+        return bool(found)
 
     def take_displaced(self) -> list[tuple[FileRecord, ReadError | None]]:
         """

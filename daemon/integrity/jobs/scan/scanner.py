@@ -70,6 +70,9 @@ class Scanner:
         """Scan and apply the staged changes."""
         discard_staged(self._run)
         self.prepare()
+        while not self._is_stopped() and self.assessor.queue_moved_together(has_read_all=self._run.is_whole):
+            self._confirm()
+            self._commits.write()
         if self._is_stopped():
             self._missing_files.count_unreached()
         else:

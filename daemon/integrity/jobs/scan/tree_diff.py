@@ -362,9 +362,14 @@ class TreeDiff:
         return next(iter(self._tasks_of_new(connection, [(place.folder, [seen])])), None)
 
     def _task_of_known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
-        """Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed."""
-        shift = compare_witness(self._run.capability, Witness(*old.stamps), Witness(*seen.stamps))
-        is_touched = shift.touches_content or old.is_racy
+        """
+        Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed.
+
+        Size and mtime are compared exactly: what moved is read, and what its content means is decided then.
+        """
+        known, present = Witness(*old.stamps), Witness(*seen.stamps)
+        shift = compare_witness(self._run.capability, known, present)
+        is_touched = known.size_and_mtime != present.size_and_mtime or bool(old.is_racy)
         fits_budget = not (is_touched or old.is_frozen) and self._fits_budget(seen)
         sighting = Sighting(seen.inode, seen.ctime_ns) if self._run.capability.has_stable_inodes else None
         is_noted = old.is_suspect and (old.seen_inode, old.seen_ctime_ns) == (sighting or (None, None))
