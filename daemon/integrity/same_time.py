@@ -18,6 +18,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from integrity.model import Witness
+
 GRAINS_NS = (60 * 10**9, 2 * 10**9, 10**9, 10**7, 10**6, 10**3, 100)
 """What keeps times of this grain, the coarsest first: listings of FTP, FAT, tar, exFAT, JavaScript, pax, NTFS."""
 
@@ -40,6 +42,11 @@ def is_same_time(one_ns: int, other_ns: int) -> bool:
         return False  # no grain is coarser: most comparisons end here
     (fine_grain, fine_ns), (grain, coarse_ns) = sorted((find_grain(time), time) for time in (one_ns, other_ns))
     return fine_grain != grain and coarse_ns in (fine_ns // grain * grain, -(-fine_ns // grain) * grain)
+
+
+def is_unwritten(recorded: Witness, seen: Witness) -> bool:
+    """Return whether a file has the recorded size and time: what moves with its content, and not with its name."""
+    return recorded.size_bytes == seen.size_bytes and is_same_time(recorded.mtime_ns, seen.mtime_ns)
 
 
 class Move(NamedTuple):

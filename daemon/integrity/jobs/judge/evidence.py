@@ -23,6 +23,7 @@ from integrity.jobs.judge.content_diff import as_former, keeps_prefix
 from integrity.jobs.judge.inodes import as_last_seen, was_born_before
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.model import BaselineReason, FileId, Policy, ReadHow, Witness
+from integrity.same_time import is_unwritten
 from integrity.verdict import (
     Circumstances,
     Content,
@@ -141,7 +142,7 @@ class Evidence:
             if one.id != record.id and one.is_frozen and one.is_sealed:
                 last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
                 is_newer = known is not None and not known.is_damage  # newer content, as last seen
-                if (last.witness.size_and_mtime != seen.size_and_mtime or is_newer) and was_born_before(
+                if (not is_unwritten(last.witness, seen) or is_newer) and was_born_before(
                     run.root_fd, record.path, last
                 ):
                     return one
@@ -153,9 +154,7 @@ class Evidence:
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
         here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
-        return next(
-            (one for one in here if one.id != record.id and one.witness.size_and_mtime == seen.size_and_mtime), None
-        )
+        return next((one for one in here if one.id != record.id and is_unwritten(one.witness, seen)), None)
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """
