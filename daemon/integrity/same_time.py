@@ -49,7 +49,7 @@ def is_unwritten(recorded: Witness, seen: Witness) -> bool:
     return recorded.size_bytes == seen.size_bytes and is_same_time(recorded.mtime_ns, seen.mtime_ns)
 
 
-class Move(NamedTuple):
+class TimeMove(NamedTuple):
     """The recorded time of a file and the one that it has now."""
 
     before_ns: int
@@ -61,7 +61,7 @@ class Move(NamedTuple):
         return self.after_ns - self.before_ns
 
 
-def moved_alike(one: Move, other: Move) -> bool:
+def moved_alike(one: TimeMove, other: TimeMove) -> bool:
     """
     Return whether two times moved by the same shift, as on FAT after a change of the clock.
 
@@ -90,38 +90,46 @@ class Beside(NamedTuple):
         files: how many there are in all, with the changed one and those whose times did not move.
     """
 
-    same: Sequence[Move]
-    changed: Sequence[Move]
+    same: Sequence[TimeMove]
+    changed: Sequence[TimeMove]
     unread: int
     files: int
 
 
-def moved_together(one: Move, beside: Beside, *, size_bytes: int, written_since_ns: int) -> bool:
-    """
-    Return whether the time of a changed file moved together with the times of unchanged files.
+def moved_by_shift(one: TimeMove, beside: Beside) -> bool:
+    """Return whether the time of a changed file moved by the same shift as the times of unchanged files."""
+    alike = sum(moved_alike(one, other) for other in beside.same)
+    return alike > sum(moved_alike(one, other) for other in beside.changed)
 
-    That is by the same shift, or into the span of the new times of most files.
+
+def moved_into_span(one: TimeMove, beside: Beside, *, size_bytes: int, written_since_ns: int) -> bool:
+    """
+    Return whether the time of a changed file moved into the span of the new times of most files, all unchanged.
 
     Args:
         one: the move of the changed file.
+        beside: the files beside it.
         size_bytes: its size: a copied file has the time of the end of its copying.
         written_since_ns: a new time before this one was set, and does not come from a write.
     """
-    alike = sum(moved_alike(one, other) for other in beside.same)
-    if alike and alike >= 1 + sum(moved_alike(one, other) for other in beside.changed):
-        return True
-    rest = _leave_out_shifted(beside.same)
-    if not rest:
+    times = _leave_out_shifted(beside.same)
+    if not times:
         return False
     slack_ns = _SLACK_NS + size_bytes * _COPIED_NS
-    first_ns, last_ns = min(rest) - slack_ns, max(rest) + slack_ns
+    first_ns, last_ns = min(times) - slack_ns, max(times) + slack_ns
     with_it = sum(first_ns <= other.after_ns <= last_ns for other in beside.changed)
-    is_enough = len(rest) >= _FEWEST or one.after_ns < written_since_ns
-    is_most = len(rest) >= with_it and (len(rest) + with_it + beside.unread) * 2 >= beside.files
+    is_enough = len(times) >= _FEWEST or one.after_ns < written_since_ns
+    is_most = len(times) >= with_it and (len(times) + with_it + beside.unread) * 2 >= beside.files
     return is_enough and is_most and first_ns <= one.after_ns <= last_ns
 
 
-def _leave_out_shifted(moves: Sequence[Move]) -> list[int]:
+def lost_times(beside: Beside) -> bool:
+    """Return whether most files got other times for no reason that their content or a shift of all would give."""
+    count = len(_leave_out_shifted(beside.same))
+    return count >= _FEWEST and (count + beside.unread) * 2 >= beside.files
+
+
+def _leave_out_shifted(moves: Sequence[TimeMove]) -> list[int]:
     """Return the new times of those that did not move by a shift that others share."""
     by_shift: defaultdict[int, set[int]] = defaultdict(set)
     for move in moves:

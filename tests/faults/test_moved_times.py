@@ -332,3 +332,30 @@ def test_written_after_a_move(tmp_path: Path, integrity: Box) -> None:
     assert ({"changed": 1, "verified": 11}, [str(new / "3.jpg")]) == (tallies(done), notes(done, "changed"))
     put(new / "4.jpg", os.urandom(SIZE))
     assert {"changed": 1, "not_due": 11} == tallies(integrity.run("--json", "scan", new, expect=0))
+
+
+def copy_without_times(paths: list[Path]) -> None:
+    """Write all files anew with their present content, as ``rsync`` without ``-t`` does."""
+    for path in paths:
+        new = path.with_suffix(".new")
+        put(new, path.read_bytes())
+        new.rename(path)
+
+
+def test_folder_that_keeps_no_times(root: Path, integrity: Box) -> None:
+    """That is said once; from then on other content there is an edit, and rot is still found where ctime shows it."""
+    paths = plant(root / "mirror")
+    integrity.run("scan", root, expect=0)
+    warned = []
+    for _ in range(4):
+        copy_without_times(paths)
+        warned.append(notes(integrity.run("--json", "scan", root, expect=0), "warning"))
+    put(paths[2], os.urandom(SIZE))
+    copy_without_times(paths)
+
+    done = integrity.run("--json", "scan", root, expect=0)
+
+    assert [[], [], [str(root / "mirror")], []] == warned
+    assert {"changed": 1, "verified": 5} == tallies(done)
+    damage(paths[3])
+    assert [("silent_rewrite", "ctime_moved", "3.jpg")] == found(integrity.run("--json", "scrub", root, expect=1))

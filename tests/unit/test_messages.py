@@ -62,6 +62,9 @@ def test_messages_are_proofread() -> None:
     assert former == now, f"messages changed: proofread {OUTPUT}, and commit it"
 
 
+_OF_ROT = [one for one in Certainty if one not in (Certainty.CTIME_MOVED, Certainty.TIMES_MOVED_TOGETHER)]
+
+
 def write_all() -> Iterator[str]:
     """Write the kinds with their steps, then each message under the name of its function."""
     yield "Kinds of findings, the gravest first"
@@ -72,13 +75,16 @@ def write_all() -> Iterator[str]:
         for step in entry.steps:
             yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
     yield "\nRot, by how sure it is"
-    for certainty in Certainty:
+    for certainty in _OF_ROT:
         for text in dict.fromkeys(write_rot(certainty)):
             yield f"\n{headline(FindingKind.ROT, certainty)}\n    {text}"
     yield "\nContent changed, modification time did not"
     for is_odd in (False, True):
-        judgement = Judgement(Verdict.SILENT_REWRITE, is_odd=is_odd)
+        judgement = Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=is_odd)
         yield f"    {messages.describe(judgement, FindingKind.SILENT_REWRITE)}"
+    judgement = Judgement(Verdict.SILENT_REWRITE, Certainty.TIMES_MOVED_TOGETHER)
+    yield f"\n{headline(FindingKind.SILENT_REWRITE, judgement.certainty)}"
+    yield f"    {messages.describe(judgement, FindingKind.SILENT_REWRITE)}"
     yield "\nCopies: what is said, and what to do"
     for text in dict.fromkeys(write_arbitrations()):
         yield f"    {text}"

@@ -52,7 +52,7 @@ from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.errors import CatalogError
 from integrity.hashing.digests import have_equal_digests
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
-from integrity.same_time import Move
+from integrity.same_time import TimeMove
 from integrity.verdict import Verdict
 
 _DAMAGE = (Verdict.ROT.value, Verdict.SILENT_REWRITE.value)
@@ -205,7 +205,7 @@ class MovedTime(NamedTuple):
     folder: bytes
     size_bytes: int
     checked_at: int
-    move: Move
+    move: TimeMove
     is_same: bool
 
 
@@ -227,7 +227,7 @@ def find_moved_times(c: sa.Connection, root_id: RootId, run_id: RunId, *, is_sam
         .where(is_wanted, is_sealed(candidate))
     )
     for row in c.execute(query):
-        yield MovedTime(*row[:4], Move(row[4], row[5]), is_same)
+        yield MovedTime(*row[:4], TimeMove(row[4], row[5]), is_same)
 
 
 def find_staged_times(c: sa.Connection, root_id: RootId) -> list[FileId]:

@@ -43,7 +43,6 @@ _ROT = {
         "The content changed while the modification time stayed the same. This file system does not show whether a"
         " program wrote to the file: either it is damaged, or a program rewrote it and restored the old time."
     ),
-    Certainty.CTIME_MOVED: "The content changed, and the inode was touched since.",
 }
 
 
@@ -210,6 +209,12 @@ MISSING_HERE = (
 
 
 CHANGED_SINCE_MOVE = "was written to after the last scan at the former place, according to its modification time"
+
+
+KEEPS_NO_TIMES = (
+    "keeps no modification times: most of them changed again while the content stayed, as when rsync copies without -t;"
+    " from now on a changed file there counts as edited if its size or ctime changed"
+)
 
 
 def vanished(command: str) -> str:

@@ -457,9 +457,11 @@ class Assessor:
         if company:
             return True
         found = self._moved_times.find_together()
-        if not (found or has_read_all):
-            unfinished = self._moved_times.find_unfinished()
-            self._run.write_in_pages(unfinished, candidates.discard_all)
+        if not has_read_all and not found:
+            self._run.write_in_pages(self._moved_times.find_unfinished(), candidates.discard_all)
+        elif not found:
+            for folder in self._moved_times.learn():
+                self._run.note(NoteKind.WARNING, folder, messages.KEEPS_NO_TIMES)
         self._evidence.moved_together |= found
         with self._run.catalog.read() as connection:
             records = files.find_files(connection, self._sealer, found)

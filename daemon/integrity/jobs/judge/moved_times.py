@@ -4,9 +4,10 @@ Find changed files whose time moved together with the times of files whose conte
 A moved time explains other content only if it moved by itself. Asked when everything was read and before changes are
 applied: until then files keep their recorded times (``candidates.stage_times``). A run that reads only some files asks
 for those beside a changed one first, and leaves the recorded times of files beside which others moved, unread: a later
-run needs them. ``same_time.moved_together`` decides.
+run needs them. ``same_time`` decides.
 
-A folder with few files is too little company, so the folders above it are asked, too.
+A folder with few files is too little company, so the folders above it are asked, too. In a folder whose times move
+again and again (``rsync`` without ``-t``) a time shows nothing: there other content is an edit, as size and ctime say.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, files
+from integrity.catalog import candidates, files, time_habits
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.model import FileId
-from integrity.same_time import Beside, Move, is_same_time, moved_alike, moved_together
+from integrity.same_time import Beside, TimeMove, is_same_time, lost_times, moved_alike, moved_by_shift, moved_into_span
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import MovedTime
@@ -62,11 +63,11 @@ class _Moves:
 
     def __init__(self) -> None:
         self.count = 0
-        self._some: list[Move] = []
-        self._first: Move | None = None
-        self._last: Move | None = None
+        self._some: list[TimeMove] = []
+        self._first: TimeMove | None = None
+        self._last: TimeMove | None = None
 
-    def add(self, move: Move) -> None:
+    def add(self, move: TimeMove) -> None:
         self.count += 1
         if self._first is None or move.after_ns < self._first.after_ns:
             self._first = move
@@ -76,7 +77,7 @@ class _Moves:
             self._some.append(move)
 
     @property
-    def kept(self) -> list[Move]:
+    def kept(self) -> list[TimeMove]:
         ends = [move for move in (self._first, self._last) if move is not None]
         return self._some if self.count <= len(self._some) else self._some + ends
 
@@ -119,14 +120,24 @@ class MovedTimes:
     def find_together(self) -> dict[FileId, int]:
         """Return the changed files that moved together with others, with their new times."""
         with self._run.catalog.read() as connection:
-            changed = self._find_changed(connection)
-            same: defaultdict[bytes, _Moves] = defaultdict(_Moves)
-            for one in self._find(connection, is_same=True) if changed else ():
-                same[one.folder].add(one.move)
-            if not same:
-                return {}
-            company = _Company(self._run, connection, same, changed, self._unread, self._move)
-            return {one.file_id: one.move.after_ns for some in changed.values() for one in some if company.has(one)}
+            company = self._gather(connection)
+            changed = [one for some in company.changed.values() for one in some]
+            return {one.file_id: one.move.after_ns for one in changed if company.has(one)}
+
+    def learn(self) -> list[bytes]:
+        """Learn which folders keep no times from a run that read everything; return those that this makes known."""
+        with self._run.catalog.read() as connection:
+            moved = self._gather(connection).find_lost()
+        if not moved:
+            return []
+        with self._run.writing() as connection:
+            return time_habits.count_moved(connection, self._run.root, moved, self._run.now())
+
+    def _gather(self, connection: Connection) -> _Company:
+        same: defaultdict[bytes, _Moves] = defaultdict(_Moves)
+        for one in self._find(connection, is_same=True):
+            same[one.folder].add(one.move)
+        return _Company(self._run, connection, same, self._find_changed(connection), self._unread, self._move)
 
     def _find(self, connection: Connection, *, is_same: bool) -> Iterator[MovedTime]:
         yield from candidates.find_moved_times(connection, self._run.root.id, self._run.run_id, is_same=is_same)
@@ -151,12 +162,14 @@ class MovedTimes:
 
     def _find_unread(
         self, connection: Connection, folder: bytes, known: set[FileId]
-    ) -> Iterator[tuple[FileRecord, Move]]:
+    ) -> Iterator[tuple[FileRecord, TimeMove]]:
         for record in self._find_beside(connection, folder):
             if record.id in known or not record.is_sealed or record.is_frozen:
                 continue
             try:
-                move = Move(record.witness.mtime_ns, witness_of(stat_beneath(self._run.root_fd, record.path)).mtime_ns)
+                move = TimeMove(
+                    record.witness.mtime_ns, witness_of(stat_beneath(self._run.root_fd, record.path)).mtime_ns
+                )
             except OSError:
                 continue  # gone or unreadable: the job that reads it finds out
             if not is_same_time(*move):
@@ -188,31 +201,43 @@ class _Company:
         self._run = run
         self._connection = connection
         self._same = same
-        self._changed = {folder: [one.move for one in some] for folder, some in changed.items()}
+        self.changed = changed
         self._unread = unread
         self._move = move
         self._folders = sorted(same.keys() | changed.keys())
+        self._timeless = time_habits.find_timeless(connection, run.root)
         self._levels: dict[_Level, Beside] = {}
 
     def has(self, one: MovedTime) -> bool:
         """Return whether a changed file moved together with others."""
+        if not self._same:
+            return False
         since_ns = one.checked_at * 10**9
         if self._move is not None and self._move.covers(one.checked_at):
             since_ns = one.move.after_ns + 1  # no program saved anything through the recorded place
         for level in _find_levels(one.folder):
             beside = self._get_beside(level)
-            if moved_together(one.move, beside, size_bytes=one.size_bytes, written_since_ns=since_ns):
+            if moved_by_shift(one.move, beside):
+                return True
+            if one.folder not in self._timeless and moved_into_span(
+                one.move, beside, size_bytes=one.size_bytes, written_since_ns=since_ns
+            ):
                 return True
             if beside.files >= _FEW:
                 return False
         return False
+
+    def find_lost(self) -> list[bytes]:
+        """Return the folders in which most files got other times while their content stayed."""
+        return [folder for folder in self._same if lost_times(self._get_beside(_Level(folder, False)))]
 
     def _get_beside(self, level: _Level) -> Beside:
         if level not in self._levels:
             folders = list(self._find_folders(level))
             same = [self._same[folder] for folder in folders if folder in self._same]
             kept = list(islice((move for moves in same for move in moves.kept), _WEIGHED + 2))
-            changed = list(islice((move for folder in folders for move in self._changed.get(folder, ())), _WEIGHED))
+            moved = (one.move for folder in folders for one in self.changed.get(folder, ()))
+            changed = list(islice(moved, _WEIGHED))
             unread = sum(moves.count for moves in same) - len(kept) + sum(self._unread.get(one, 0) for one in folders)
             root_id = self._run.root.id
             count = files.count_files_below(self._connection, root_id, level.folder, is_deep=level.is_deep)
