@@ -23,6 +23,7 @@ from integrity.model import Witness
 GRAINS_NS = (60 * 10**9, 2 * 10**9, 10**9, 10**7, 10**6, 10**3, 100)
 """What keeps times of this grain, the coarsest first: listings of FTP, FAT, tar, exFAT, JavaScript, pax, NTFS."""
 
+_SECOND_NS = 10**9
 _DOUBLE_NS = 1_000
 """What is lost by a time that passed through a double, as in Python's tarfile: a double has 53 bits, so at most 240 ns
 around the present, and as much again for what was computed with it."""
@@ -33,8 +34,15 @@ def find_grain(time_ns: int) -> int:
     return next((grain for grain in GRAINS_NS if time_ns % grain == 0), 1)
 
 
-def is_same_time(one_ns: int, other_ns: int) -> bool:
-    """Return whether two times are the same at the coarser one's grain, cut or rounded up."""
+def is_same_time(one_ns: int, other_ns: int, *, kept_ns: int = 1) -> bool:
+    """
+    Return whether two times are the same at the coarser one's grain, cut or rounded up.
+
+    ``kept_ns``: what the file system keeps. If that is whole seconds, two times that it can store are those of two
+    writes, and the same only if they are equal.
+    """
+    if kept_ns >= _SECOND_NS and one_ns % kept_ns == 0 == other_ns % kept_ns:
+        return one_ns == other_ns
     difference_ns = abs(one_ns - other_ns)
     if difference_ns < _DOUBLE_NS:
         return True

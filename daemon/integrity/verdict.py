@@ -10,7 +10,8 @@ I1  The same content is intact, whatever else moved.
 I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime both moved, by itself or with others.
 I3  Without a trusted ctime rot is at most ``no_ctime``; after what may have been a crash at most
     ``after_crash``; under another inode at most ``inode_moved``; where inodes are not stable at most ``no_inode``.
-I4  A new baseline is taken only for a verdict that somebody's write or rename explains. A time that moved together
+I4  A new baseline is taken only for a verdict that somebody's write or rename explains; in archives only for a file
+    that begins with its recorded content and got an older time when it was complete. A time that moved together
     with the times of other files, whose content did not change, explains nothing.
 I5  The inode alone never excuses; where inodes are not stable it is not even looked at.
 I6  A repair is proposed only from a copy that is what the catalog says, or whose blocks are where the file's are not,
@@ -68,6 +69,7 @@ class Verdict(StrEnum):
     SILENT_REWRITE = "silent_rewrite"
     ROLLED_BACK = "rolled_back"
     CHANGED = "changed"
+    COMPLETED = "completed"  # a copy into an archive that had been interrupted when it was recorded
     SHRUNK = "shrunk"
     UNREADABLE = "unreadable"
     DELETED = "deleted"
@@ -103,7 +105,7 @@ class Circumstances:
         is_baseline_racy: the recorded witness was (R1).
         rewrites_in_place: the path matches a pattern of programs that rewrite without touching the mtime.
         was_unclean: the machine or the file system may have crashed since the file was last found intact.
-        keeps_prefix: in growing roots: the old content is the beginning of the new one.
+        keeps_prefix: in growing roots and archives: the old content is the beginning of the new one.
         was_rotated: in growing roots: the old content stands under another name, this is a new file.
         is_unverified: what is recorded was never verified by reading the file from the disk, for certain.
         elsewhere: whether the new content is recorded of another file.
@@ -131,6 +133,7 @@ class Judgement:
         is_structural: size moved though nobody wrote.
         is_odd: the witness contradicts itself (mtime moved under an unmoved ctime, another inode with the same times).
         may_be_misrecorded: the file may be right and the record wrong from the beginning, taken from bad memory.
+        is_continued: in archives: the file grew and begins with its recorded content.
     """
 
     verdict: Verdict
@@ -139,6 +142,7 @@ class Judgement:
     is_structural: bool = False
     is_odd: bool = False
     may_be_misrecorded: bool = False
+    is_continued: bool = False
 
 
 def compare_witness(capability: Capability, recorded: Witness, seen: Witness) -> WitnessShift:
@@ -148,7 +152,7 @@ def compare_witness(capability: Capability, recorded: Witness, seen: Witness) ->
     This says what other content means. Whether a file is read is a question of exact equality (``same_time``).
     """
     mtime = Shift.NEWER if seen.mtime_ns > recorded.mtime_ns else Shift.OLDER
-    if is_same_time(recorded.mtime_ns, seen.mtime_ns):
+    if is_same_time(recorded.mtime_ns, seen.mtime_ns, kept_ns=capability.granularity_ns):
         mtime = Shift.EQUAL
     return WitnessShift(
         is_size_equal=seen.size_bytes == recorded.size_bytes,
@@ -193,9 +197,13 @@ def _judge_write(shift: WitnessShift, circumstances: Circumstances) -> Judgement
             return Judgement(Verdict.SHRUNK)
         return Judgement(Verdict.CHANGED, because=BaselineReason.GROWN)
     is_archive = circumstances.policy is Policy.ARCHIVE
+    is_continued = is_archive and circumstances.keeps_prefix and not shift.is_size_equal
     if shift.mtime is Shift.OLDER:
+        if is_continued:  # a copy gets the time of its source when it is complete
+            return Judgement(Verdict.COMPLETED, because=BaselineReason.GROWN)
         return Judgement(Verdict.ROLLED_BACK, because=None if is_archive else BaselineReason.ROLLED_BACK)
-    return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.EDITED)
+    because = None if is_archive else BaselineReason.EDITED
+    return Judgement(Verdict.CHANGED, because=because, is_continued=is_continued)
 
 
 def _judge_without_write(capability: Capability, shift: WitnessShift, circumstances: Circumstances) -> Judgement:
@@ -255,6 +263,9 @@ _FINDINGS = {
     Verdict.MISSING: FindingKind.MISSING,
 }
 _ARCHIVE_FINDINGS = {Verdict.CHANGED: FindingKind.CHANGED, Verdict.ROLLED_BACK: FindingKind.ROLLED_BACK}
+
+FINDINGS_OF_ARCHIVES = frozenset(_ARCHIVE_FINDINGS.values())
+"""One of them is open about a file at a time: the newest says what became of it."""
 
 VERDICTS = {kind: verdict for verdict, kind in (_FINDINGS | _ARCHIVE_FINDINGS).items()}
 """The verdict behind each kind of finding about a file."""

@@ -110,8 +110,11 @@ def test_new_baseline_only_for_what_a_write_explains():
         judgement = judge(capability, content, shift, circumstances)
         if judgement.because is not None:
             assert content is Content.DIFFERS
-            assert circumstances.policy is not Policy.ARCHIVE
-            assert judgement.verdict in (Verdict.CHANGED, Verdict.ROLLED_BACK)
+            if circumstances.policy is Policy.ARCHIVE:
+                assert (Verdict.COMPLETED, Shift.OLDER, False) == (judgement.verdict, shift.mtime, shift.is_size_equal)
+                assert circumstances.keeps_prefix
+            else:
+                assert judgement.verdict in (Verdict.CHANGED, Verdict.ROLLED_BACK)
 
 
 def test_inode_alone_never_excuses():

@@ -83,7 +83,13 @@ def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruptio
             "The content changed, but the modification time did not. Either the file is damaged, or a program rewrote"
             " it and restored the old time."
         )
-    return KINDS[kind].explanation
+    continued = " It begins with its recorded content, as when an interrupted copy goes on." * judgement.is_continued
+    return KINDS[kind].explanation + continued
+
+
+COMPLETE_COPY = (
+    "complete the copy, as by running the same program again; the finding ends when the file has the time of its source"
+)
 
 
 def _after_crash(interruption: Interruption | None) -> str:

@@ -43,7 +43,7 @@ from integrity.jobs.report import NoteKind
 from integrity.kinds import ENDED_BY_GOOD_READING
 from integrity.model import BaselineReason, FileId, Policy, ReadHow, Reading, Tally, Witness
 from integrity.paths import absolute
-from integrity.verdict import DAMAGE, Judgement, finding_of
+from integrity.verdict import DAMAGE, FINDINGS_OF_ARCHIVES, VERDICTS, Judgement, Verdict, finding_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -351,13 +351,16 @@ class Assessor:
         if kind is None and self._is_known_damage(record, done, judgement):
             return
         with self._run.writing(is_synced=kind is not None) as connection:  # the run's end syncs staged rows
+            if kind in FINDINGS_OF_ARCHIVES or judgement.verdict is Verdict.COMPLETED:
+                record = self._resolve_former(connection, record, judgement.verdict)
             is_in_question = kind is not None or record.is_frozen
             state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
             candidates.stage_change(
                 connection, record, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
             )
             if kind is not None:
-                self._run.open_finding(connection, kind, messages.describe(judgement, kind), record=record)
+                step = messages.COMPLETE_COPY if judgement.is_continued else None
+                self._run.open_finding(connection, kind, messages.describe(judgement, kind), record=record, step=step)
                 self.account.open_paths.add(record.path)
         if kind is not None:
             self.account.count(record.id, Tally.DAMAGED)
@@ -365,6 +368,18 @@ class Assessor:
             self._count_open(record, Tally.CHANGED)
         else:
             self._count_changed(record, judgement)
+
+    def _resolve_former(self, connection: Connection, record: FileRecord, verdict: Verdict) -> FileRecord:
+        """Resolve what was said of an archived file that changed before; return its present record."""
+        require_current(connection, record)
+        is_over = verdict is Verdict.COMPLETED
+        kinds = {kind for kind in FINDINGS_OF_ARCHIVES if is_over or VERDICTS[kind] is not verdict}
+        resolution = "the copy was completed" if is_over else "replaced by a newer finding about the file"
+        ended = findings.resolve_findings(
+            connection, file_id=record.id, kinds=kinds, copy="", resolution=resolution, now=self._run.now()
+        )
+        self._run.note_resolved(ended)
+        return files.get_file(connection, self._sealer, record.id) if ended else record
 
     def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
         """

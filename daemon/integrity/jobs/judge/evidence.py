@@ -19,7 +19,7 @@ from integrity.catalog.root_moves import find_move
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import Interruption, find_interruption
 from integrity.hashing.tasks import Done
-from integrity.jobs.judge.content_diff import as_former, keeps_prefix
+from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, as_former, keeps_prefix
 from integrity.jobs.judge.inodes import as_last_seen, was_born_before
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.model import BaselineReason, FileId, Policy, ReadHow, Witness
@@ -72,9 +72,14 @@ class Evidence:
             is_unverified=record.verified_at is None or record.read_how is ReadHow.CACHE_POSSIBLE,
             elsewhere=elsewhere,
         )
-        if run.settings.policy is Policy.GROWING:
+        if run.settings.policy in KEEPS_BEGINNING:
             kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
-            rotated = not kept and not shift.is_inode_equal and self._was_rotated(connection, record, reading.witness)
+            rotated = (
+                not kept
+                and run.settings.policy is Policy.GROWING
+                and not shift.is_inode_equal
+                and self._was_rotated(connection, record, reading.witness)
+            )
             circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
 

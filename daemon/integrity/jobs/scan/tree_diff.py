@@ -37,13 +37,13 @@ from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.content_diff import prefix_probe
+from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, prefix_probe
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes, TreePlace
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.missing_files import MissingFiles
 from integrity.jobs.scan.new_files import NewFiles
-from integrity.model import FileId, FindingKind, FolderId, Policy, RootId, SkipReason, Tally, Witness
+from integrity.model import FileId, FindingKind, FolderId, RootId, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
@@ -471,7 +471,7 @@ class TreeDiff:
         if not record.is_sealed:
             self._assessor.failures.report_damaged_record(record)
             return None
-        probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
+        probe = prefix_probe(record) if self._run.settings.policy in KEEPS_BEGINNING else None
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes
         task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
         return self._checkpoints.resume(task)

@@ -30,7 +30,7 @@ from integrity.jobs.batching import Commits, IdSet, iterate_files
 from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.content_diff import compare_blocks, prefix_probe
+from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, compare_blocks, prefix_probe
 from integrity.jobs.judge.inodes import HardLinks
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.options import ScanOptions, ScrubOptions
@@ -40,7 +40,7 @@ from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner
 from integrity.jobs.targets import is_inside
 from integrity.kinds import DEVICE_FINDINGS
-from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
+from integrity.model import FileId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -172,13 +172,13 @@ class Scrubber:
         return record.block_size_bytes is None and record.witness.size_bytes <= most
 
     def _batch(self, records: list[FileRecord]) -> TaskBatch:
-        is_growing = self._run.settings.policy is Policy.GROWING
+        asks_beginning = self._run.settings.policy in KEEPS_BEGINNING
         return TaskBatch(
             [record.path for record in records],
             [record.witness.size_bytes for record in records],
             [self._want if self._is_changed(record) else self._verify[True] for record in records],
             records,
-            [prefix_probe(record) if is_growing else None for record in records],
+            [prefix_probe(record) if asks_beginning else None for record in records],
             [self._assessor.account.known_bad.get(record.path, ()) for record in records],
             self._run.settings.block_size_bytes,
         )
@@ -222,7 +222,7 @@ class Scrubber:
 
     def _task(self, record: FileRecord) -> Task:
         want = self._want if self._is_changed(record) else self._verify[record.block_size_bytes is None]
-        probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
+        probe = prefix_probe(record) if self._run.settings.policy in KEEPS_BEGINNING else None
         size = record.block_size_bytes or self._run.settings.block_size_bytes
         bad = self._assessor.account.known_bad.get(record.path, ())
         task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe, known_bad=bad)
