@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from integrity.jobs import runner
+from integrity.jobs.options import ScanOptions
+from integrity.model import Outcome
 from support.cli import Box, Completed
+from support.repairs import context_of
 from support.results import met, notes, tallies
 from support.shapes import put
 
@@ -359,3 +363,56 @@ def test_folder_that_keeps_no_times(root: Path, integrity: Box) -> None:
     assert {"changed": 1, "verified": 5} == tallies(done)
     damage(paths[3])
     assert [("silent_rewrite", "ctime_moved", "3.jpg")] == found(integrity.run("--json", "scrub", root, expect=1))
+
+
+def test_scan_that_is_stopped(root: Path, integrity: Box) -> None:
+    """A stopped scan leaves the recorded times of what it read: by them the next one knows that all of them moved."""
+    paths = plant(root)
+    integrity.run("scrub", root, expect=0)
+    damage(paths[3])
+    for path in paths:
+        path.touch()
+    with context_of(integrity) as context:
+
+        def stop(_: float) -> bool:
+            context.stop.set()
+            return True
+
+        context.wait = stop  # when files that were written a moment ago are to be read again
+        summary = runner.scan(context, (os.fsencode(root),), ScanOptions())
+    assert Outcome.INTERRUPTED == summary.outcome
+
+    assert [(*TOGETHER, "3.jpg")] == found(integrity.run("--json", "scan", root, expect=1))
+
+
+def test_accepted_and_repaired(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """The finding ends as others do; afterwards the file has its present time, or the recorded one."""
+    paths = plant(root)
+    shutil.copytree(root, tmp_path / "copy")
+    integrity.run("scrub", root, expect=0)
+    for path in paths[2:4]:
+        damage(path)
+    shift(paths, HOUR)
+    integrity.run("scan", root, expect=1)
+
+    integrity.run("accept", paths[2], "--reason", "mine", expect=0)
+    integrity.run("repair", paths[3], "--from", tmp_path / "copy", "--apply", expect=0)
+
+    assert 6 == tallies(integrity.run("--json", "scrub", root, expect=0))["verified"]
+    assert 6 == tallies(integrity.run("--json", "scan", root, expect=0))["not_due"]
+
+
+@pytest.mark.parametrize("command", [["scan"], ["scrub"]])
+def test_archive(root: Path, integrity: Box, command: list[str]) -> None:
+    """In an archive each changed file is a finding; the one that moved with others says so, and only that."""
+    integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    paths = plant(root)
+    integrity.run("scrub", root, expect=0)
+    damage(paths[3])
+    shift(paths, HOUR)
+    put(paths[4], os.urandom(SIZE))
+
+    integrity.run(*command, root, expect=1)
+
+    kinds = {(Path(one["path"]).name, one["kind"], one["certainty"]) for one in integrity.json("findings")}
+    assert {("3.jpg", *TOGETHER), ("4.jpg", "changed", None)} == kinds

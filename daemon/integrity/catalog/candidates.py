@@ -213,17 +213,23 @@ def find_moved_times(c: sa.Connection, root_id: RootId, run_id: RunId, *, is_sam
     """
     Yield the files that a run found with another time, with or without the recorded content.
 
-    Those with other content are left out if something else than their time explains it.
+    Those with other content are left out if something else than their time explains it. Archives have findings of them.
     """
-    written = [BaselineReason.EDITED.value, BaselineReason.ROLLED_BACK.value]
-    is_wanted = candidate.c.kind == CandidateKind.TIMES.value if is_same else candidate.c.because.in_(written)
+    is_edit = candidate.c.because.in_([BaselineReason.EDITED.value, BaselineReason.ROLLED_BACK.value])
+    is_archived = (
+        candidate.c.because.is_(None),
+        candidate.c.verdict.in_([Verdict.CHANGED.value, Verdict.ROLLED_BACK.value]),
+    )
+    is_frozen = candidate.c.state == CandidateState.FROZEN.value
+    is_written = sa.or_(_IS_STAGED & is_edit, sa.and_(is_frozen, *is_archived))
+    is_wanted = candidate.c.kind == CandidateKind.TIMES.value if is_same else is_written
     checked_at = sa.func.max(file.c.recorded_at, sa.func.coalesce(file.c.verified_at, 0))
     query = (
         sa.select(file.c.id, folder.c.path, file.c.size_bytes, checked_at, file.c.mtime_ns, candidate.c.mtime_ns)
         .select_from(candidate)
         .join(file, candidate.c.file_id == file.c.id)
         .join(folder, file.c.folder_id == folder.c.id)
-        .where(_IS_STAGED, candidate.c.run_id == run_id, folder.c.root_id + sa.literal_column("0") == root_id)
+        .where(candidate.c.run_id == run_id, folder.c.root_id + sa.literal_column("0") == root_id)
         .where(is_wanted, is_sealed(candidate))
     )
     for row in c.execute(query):
