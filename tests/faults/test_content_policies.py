@@ -367,7 +367,7 @@ def test_copy_into_an_archive_that_is_interrupted_twice(root: Path, integrity: B
 
     assert [("changed", str(root / "file"))] == met(partial)
     assert "complete the copy" in str(partial.findings[0]["next_steps"])
-    assert {"changed": 1} == tallies(done)
+    assert ({"changed": 1}, [str(root / "file")]) == (tallies(done), notes(done, "changed"))
     assert [] == integrity.json("findings")
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
 

@@ -87,6 +87,7 @@ def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruptio
     return KINDS[kind].explanation + continued
 
 
+COMPLETED = "was completed: it begins with its recorded content, and has an older time, as a copy gets it at its end"
 COMPLETE_COPY = (
     "complete the copy, as by running the same program again; the finding ends when the file has the time of its source"
 )

@@ -23,7 +23,7 @@ from integrity.jobs import messages
 from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
-from integrity.model import BaselineReason, FileId, FindingKind
+from integrity.model import BaselineReason, FileId, FindingKind, Policy
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -204,6 +204,8 @@ def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -
         run.note(NoteKind.DELETED, candidate.path, f"is gone{instead}; its record is kept for 90 days")
     elif is_taken_over and is_first_look:
         run.note(NoteKind.CHANGED, candidate.path, messages.CHANGED_SINCE_MOVE)
+    elif is_taken_over and because is BaselineReason.GROWN and run.settings.policy is Policy.ARCHIVE:
+        run.note(NoteKind.CHANGED, candidate.path, messages.COMPLETED)
     elif is_taken_over and because is BaselineReason.ROLLED_BACK:
         run.note(NoteKind.ROLLED_BACK, candidate.path, "an older version was put here")
 
