@@ -44,7 +44,7 @@ class RootMove(NamedTuple):
 def save_move(c: sa.Connection, root: RootRecord, now: int) -> None:
     """Record that a root is moved."""
     _MOVES.drop(c, root.id, _ID)
-    _MOVES.save(c, root, _ID, {"moved_at": now, "scanned_at": _find_last_scan(c, root)})
+    _MOVES.save(c, root, _ID, {"moved_at": now, "scanned_at": _find_last_scan(c, root, now)})
 
 
 def find_move(c: sa.Connection, root: RootRecord) -> RootMove | None:
@@ -56,11 +56,12 @@ def find_move(c: sa.Connection, root: RootRecord) -> RootMove | None:
     return None
 
 
-def _find_last_scan(c: sa.Connection, root: RootRecord) -> int:
+def _find_last_scan(c: sa.Connection, root: RootRecord, now: int) -> int:
     """Return the start of the last run that counted each file of a root; 0: there is none, or it is long ago."""
     known: sa.ColumnElement[int] = sum((run.c[tally.value] for tally in Tally), start=sa.literal_column("0"))
     looks = run.c.root_id == root.id, run.c.job.in_([Job.SCAN.value, Job.SCRUB.value]), run.c.outcome.is_not(None)
     query = sa.select(run.c.started_at, run.c.last_file_id, known - run.c.skipped).where(*looks)
+    query = query.where(run.c.started_at <= now)  # not one under a clock that was ahead
     for started_at, last_file_id, count in c.execute(query.order_by(run.c.id.desc()).limit(_RUNS_LOOKED_AT)):
         if count and count >= count_files_until(c, root.id, last_file_id or 0):
             return int(started_at)
