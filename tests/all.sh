@@ -16,6 +16,7 @@ packages="python3-venv python3-dev gcc libc6-dev libxxhash-dev git util-linux ut
 e2fsprogs xfsprogs btrfs-progs xxhash b3sum hashdeep openssl rclone openssh-server openssh-client
 restic borgbackup borgmatic snapraid msmtp prometheus postgresql chromium rsync sqlite3 mandoc man-db groff-base
 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-powerpc-linux-gnu libc6-dev-powerpc-cross qemu-user
+bindfs mergerfs unionfs-fuse exfat-fuse exfatprogs
 clang libclang-rt-dev musl-tools"
 
 find_missing_packages() {

@@ -43,18 +43,28 @@ class Phrase(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """One thing to do; ``{path}`` and ``{root}`` in its command are filled in, ``COPY`` and ``WHY`` are the user's."""
+    """One thing to do; in its command ``{path}``, ``{root}``, ``{copy}`` are filled in; COPY and WHY are the user's."""
 
     words: str
     command: str | None = None
 
 
 FROM_SOME_COPY = "integrity repair {path} --from COPY"
+_RESTORE_YOURSELF = NextStep(
+    "or restore the file yourself (rsync skips it: use --checksum --backup), then check it", "integrity scrub {path}"
+)
 _RESTORE_OR_ACCEPT = (
     NextStep("restore the recorded content from a backup", FROM_SOME_COPY),
-    NextStep("or restore the file yourself, then check it", "integrity scrub {path}"),
+    _RESTORE_YOURSELF,
     NextStep("or keep the file as it is now", "integrity accept {path} --reason WHY"),
 )
+_KEEP_ONE_SIDE = (
+    NextStep("if your file is right", "integrity accept {path} --with {copy} --reason WHY"),
+    NextStep(
+        "if the backup is right (your file is kept beside it)", "integrity repair {path} --from {copy} --copy-is-right"
+    ),
+)
+_LOOK_FIRST = "overwrite nothing before you have looked at some files of both sides, then compare"
 _LOOK_AT_DISK = NextStep("copy what is still readable to another disk, and check the disk", "smartctl -a /dev/DISK")
 
 
@@ -70,6 +80,8 @@ class KindEntry:
         explanation: the sentence below the headline, where the verdict has none of its own.
         how_bad: the second sentence of a mail, where it does not count damaged files.
         of_many: ends "N more files ... in the copy NAME".
+        step_of_many: what to do about them.
+        is_other_content: the copy has the file, with other content.
         freezes_baseline: while it is open, no scan replaces the file's baseline (R6).
         is_urgent: the first mail about this kind is sent at once, whatever the limits: somebody should act now.
         is_of_inode: all names of one file share it, and people are told once.
@@ -92,6 +104,8 @@ class KindEntry:
     explanation: str = ""
     how_bad: str = "This does not mean that a file is damaged."
     of_many: str = "have the same finding"
+    step_of_many: str = "run the backup again, then compare"
+    is_other_content: bool = False
     freezes_baseline: bool = False
     is_urgent: bool = False
     is_of_inode: bool = False
@@ -118,7 +132,10 @@ TABLE = (
         phrase=Phrase("backup blocked by suspicious changes", "backups blocked by suspicious changes"),
         is_urgent=True,
         steps=(
-            NextStep("if nobody meant this: disconnect the backups, stop the program that writes, then restore"),
+            NextStep(
+                "if nobody meant this: disconnect the backups, stop the program that writes, then restore (rsync: with"
+                " --checksum)"
+            ),
             NextStep("if it was meant", "integrity gate {path} --release --reason WHY"),
         ),
     ),
@@ -191,7 +208,7 @@ TABLE = (
         steps=(
             _LOOK_AT_DISK,
             NextStep("restore the unreadable part from a backup", FROM_SOME_COPY),
-            NextStep("or restore the file yourself, then check it", "integrity scrub {path}"),
+            _RESTORE_YOURSELF,
         ),
     ),
     KindEntry(
@@ -248,7 +265,9 @@ TABLE = (
         steps=(
             NextStep("if the changes were meant", "integrity accept {root} --changes --reason WHY"),
             NextStep("if the deletions were meant", "integrity accept {root} --deletions --reason WHY"),
-            NextStep("if not: disconnect the backups before they are overwritten, then restore"),
+            NextStep(
+                "if not: disconnect the backups before they are overwritten, then restore (rsync: with --checksum)"
+            ),
         ),
     ),
     KindEntry(
@@ -318,9 +337,39 @@ TABLE = (
         subject=Subject.COPY,
         headline="BACKUP DAMAGED",
         of_many="are damaged",
+        step_of_many="run the backup by checksum, keeping what it replaces (rsync --checksum --backup), then compare",
+        is_other_content=True,
         phrase=Phrase("damaged file in the backup {copy}", "damaged files in the backup {copy}"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_CONFLICT,
+        weight=Weight.PROBLEM,
+        subject=Subject.COPY,
+        headline="File and backup differ",
+        how_bad="Which side is right is not known. Nothing was overwritten; keep both until you have looked.",
+        of_many="differ, and which side is right is not known",
+        step_of_many=_LOOK_FIRST,
+        is_other_content=True,
+        phrase=Phrase("file differs from the backup {copy}", "files differ from the backup {copy}"),
+        phrase_of_copy=_MORE,
+        ended_by_compare=True,
+        steps=_KEEP_ONE_SIDE,
+    ),
+    KindEntry(
+        kind=FindingKind.COPY_NEWER,
+        weight=Weight.PROBLEM,
+        subject=Subject.COPY,
+        headline="Newer in the backup",
+        how_bad="This does not mean that a file is damaged: the backup may have been edited.",
+        of_many="are newer",
+        step_of_many=_LOOK_FIRST,
+        is_other_content=True,
+        phrase=Phrase("file newer in the backup {copy}", "files newer in the backup {copy}"),
+        phrase_of_copy=_MORE,
+        ended_by_compare=True,
+        steps=_KEEP_ONE_SIDE,
     ),
     KindEntry(
         kind=FindingKind.COPY_MISSING,
@@ -338,6 +387,8 @@ TABLE = (
         subject=Subject.COPY,
         headline="Backup out of date",
         of_many="are older versions",
+        step_of_many="run the backup again, keeping what it replaces (rsync --backup), then compare",
+        is_other_content=True,
         phrase=Phrase("file out of date in the backup {copy}", "files out of date in the backup {copy}"),
         phrase_of_copy=_MORE,
         ended_by_compare=True,
@@ -406,18 +457,23 @@ KINDS = {entry.kind: entry for entry in TABLE}
 GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
 
 _HEADLINES = {
-    Certainty.TIMES_MOVED_TOGETHER: "Content changed, its time moved with the times of others",
-    Certainty.AFTER_CRASH: "DAMAGED (bit rot or a crash)",
-    Certainty.INODE_MOVED: "DAMAGED or replaced by another file",
-    Certainty.NO_INODE: "DAMAGED or replaced by another file",
-    Certainty.NO_CTIME: "DAMAGED or rewritten",
+    (
+        FindingKind.SILENT_REWRITE,
+        Certainty.TIMES_MOVED_TOGETHER,
+    ): "Content changed, its time moved with the times of others",
+    (FindingKind.ROT, Certainty.AFTER_CRASH): "DAMAGED (bit rot or a crash)",
+    (FindingKind.ROT, Certainty.INODE_MOVED): "DAMAGED or replaced by another file",
+    (FindingKind.ROT, Certainty.NO_INODE): "DAMAGED or replaced by another file",
+    (FindingKind.ROT, Certainty.NO_CTIME): "DAMAGED or rewritten",
+    (FindingKind.COPY_DIFFERS, Certainty.NO_CTIME): "BACKUP DAMAGED or rewritten",
+    (FindingKind.COPY_DIFFERS, Certainty.CUT_OFF): "BACKUP INCOMPLETE",
 }
 """Where the certainty says more than the kind."""
 
 
 def headline(kind: FindingKind, certainty: Certainty | None) -> str:
     """Return what people read in place of a kind, and how sure it is where that matters."""
-    return KINDS[kind].headline if certainty is None else _HEADLINES.get(certainty, KINDS[kind].headline)
+    return KINDS[kind].headline if certainty is None else _HEADLINES.get((kind, certainty), KINDS[kind].headline)
 
 
 INTEGRITY_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is Weight.PROBLEM)
@@ -437,5 +493,6 @@ ENDED_BY_GOOD_READING = frozenset(entry.kind for entry in TABLE if entry.ended_b
 ENDED_BY_REPAIR = frozenset(entry.kind for entry in TABLE if entry.ended_by_repair)
 ENDED_BY_REBIND = frozenset(entry.kind for entry in TABLE if entry.ended_by_rebind)
 ENDED_BY_COMPARE = frozenset(entry.kind for entry in TABLE if entry.ended_by_compare)
+OTHER_CONTENT = frozenset(entry.kind for entry in TABLE if entry.is_other_content)
 REPAIRABLE = CONTENT_FINDINGS | {FindingKind.MISSING}
 """A copy of the file mends it."""

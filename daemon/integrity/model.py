@@ -71,6 +71,8 @@ class FindingKind(StrEnum):
     DEVICE_STALLED = "device_stalled"
     COPY_MISSING = "copy_missing"
     COPY_DIFFERS = "copy_differs"
+    COPY_CONFLICT = "copy_conflict"  # file and copy differ, and which is right is not known
+    COPY_NEWER = "copy_newer"
     COPY_STALE = "copy_stale"
     COPY_EXTRA = "copy_extra"
     COPY_NOT_COMPARABLE = "copy_not_comparable"
@@ -78,7 +80,7 @@ class FindingKind(StrEnum):
 
 
 class Certainty(StrEnum):
-    """How sure a verdict of rot is."""
+    """How sure a verdict of damage is, of a file or of a copy."""
 
     PROVEN = "proven"  # no write can have happened
     AFTER_CRASH = "after_crash"  # machine or disk may have crashed since: new content may stand under old times
@@ -87,6 +89,7 @@ class Certainty(StrEnum):
     NO_CTIME = "no_ctime"  # the file system's ctime can't be trusted, so a write can't be excluded
     CTIME_MOVED = "ctime_moved"  # somebody touched the inode since, so a write can't be excluded
     TIMES_MOVED_TOGETHER = "times_moved_together"  # the time moved with those of other files, so it shows no write
+    CUT_OFF = "cut_off"  # a copy is no more than the beginning of the file
 
 
 class FindingState(StrEnum):
@@ -171,6 +174,7 @@ class BaselineReason(StrEnum):
     MOVED = "moved"
     INHERITED = "inherited"  # of a known file: a new name of its inode, or a copy of its known damage
     RESTORED = "restored"  # of a deleted file, under whose name other content came back
+    REJECTED = "rejected"  # content of a copy, of which a person said that the file is right
     DELETED = "deleted"
     FORGOTTEN = "forgotten"
 
@@ -316,8 +320,8 @@ class Capability:
 class RootIdentity:
     """What a root is recognised by (R5): never a device number, which changes from boot to boot."""
 
-    fs_id: str  # the surest name of the file system; see files/identity.py
-    folder_inode: int
+    fs_id: str  # the surest name of the file system; see same_place.py
+    folder_inode: int  # or the number of its path, where inodes do not last; see same_place.py
     fs_type: str
     mount_point: bytes
     names: tuple[str, ...] = field(default=(), compare=False)  # all that can be seen now; empty for a recorded one

@@ -15,13 +15,16 @@ I4  A new baseline is taken only for a verdict that somebody's write or rename e
     with the times of other files, whose content did not change, explains nothing.
 I5  The inode alone never excuses; where inodes are not stable it is not even looked at.
 I6  A repair is proposed only from a copy that is what the catalog says, or whose blocks are where the file's are not,
-    for a file whose own content is not accounted for by a write that was anybody's right.
+    for a file whose own content is not accounted for by a write that was anybody's right; or from the copy whose
+    content an earlier reading of the file's own place had, or whose own checksum holds where the file's fails.
 I7  A backup is proposed only of a file that is what the catalog says, or whose new content a write explains.
 I8  What could not be compared is never in order, and neither is a copy that was not found to be good; but for files
     that were deleted on purpose, of which no copy is owed.
 I9  Content that is recorded of another file excuses a mismatch only where a rename can have brought it: under another
     inode, or, where inodes are not stable, if that other name has it no longer. Else the disk wrote a block to a wrong
     place, unless a moved ctime shows a write, and it is of the other since before this file was last right: a copy.
+I10 A record is a witness, not the truth: a copy with other content is called damaged only if it was found with the
+    recorded content before, under the size and time that it has now; or its store, or its own checksum, says so.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from integrity.kinds import OTHER_CONTENT
 from integrity.model import BaselineReason, Capability, Certainty, FindingKind, Policy, Witness
 from integrity.same_time import is_same_time
 
@@ -372,21 +376,87 @@ class CopyVote(StrEnum):
     NOT_COMPARABLE = "not_comparable"  # neither digest nor bytes that could be held against what is recorded
 
 
+class CopyTime(StrEnum):
+    """Where the time of a copy stands against that of the file, once the habit of the copy is taken off."""
+
+    SAME = "same"
+    OLDER = "older"
+    NEWER = "newer"
+    NONE = "none"  # the copy keeps no times, or lost this one
+
+
+class CopyPast(StrEnum):
+    """What was read earlier at the place that a copy has now, under the size and time that it has now."""
+
+    UNKNOWN = "unknown"  # nothing, or nothing that was ever recorded
+    UNTOUCHED = "untouched"  # a recorded version; and its ctime, where it can be trusted, has not moved since
+    TOUCHED = "touched"  # a recorded version, but its ctime moved since, so a write can't be excluded
+
+
+class FailingSide(StrEnum):
+    """Which side fails the checksum inside the file, while the other passes it and it covers all that differs."""
+
+    FILE = "file"
+    COPY = "copy"
+
+
+class CopyWitness(StrEnum):
+    """What decided about a copy with other content."""
+
+    EARLIER_READING = "earlier_reading"  # of the copy's place
+    STORE = "store"  # its own checksum, which its data contradicts
+    OWN_CHECKSUM = "own_checksum"  # inside the file
+    FILE_HISTORY = "file_history"  # earlier readings of the file's place
+    BEGINNING = "beginning"  # the copy is how the file begins
+    TIME = "time"  # says which is newer, and nothing of damage
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCircumstances:
+    """
+    What is known of a copy besides its content.
+
+    Args:
+        time: against the time of the file's content.
+        past: earlier readings of the copy's place.
+        has_ctime: the copy's ctime moves with every write.
+        rewrites_in_place: the path matches a pattern of programs that rewrite without touching the mtime.
+        is_beginning: its content is how the file begins, and then it ends.
+        has_former_time: history knows a version with the copy's size and time, and other content.
+        was_here: an earlier reading of the file's own place, under its present time, had what the copy has, and no
+            write or decision explains the change.
+        contradicts_store: the checksum that its store computed is the recorded one, its data is not.
+        failing: the side that fails the checksum inside the file.
+    """
+
+    time: CopyTime = CopyTime.NONE
+    past: CopyPast = CopyPast.UNKNOWN
+    has_ctime: bool = False
+    rewrites_in_place: bool = False
+    is_beginning: bool = False
+    has_former_time: bool = False
+    was_here: bool = False
+    contradicts_store: bool = False
+    failing: FailingSide | None = None
+
+
 class ArbitrationOutcome(StrEnum):
     """Who is right."""
 
     IN_ORDER = "in_order"
     RENAMED = "renamed"  # the file is good, and was renamed since the backup
-    REPAIRABLE = "repairable"  # the file is bad, the copy matches the record
-    RESTORABLE = "restorable"  # the same, but the copy has it under another name, where no program would look
+    REPAIRABLE = "repairable"  # the file is bad, the copy matches the record, perhaps under another name
     BOTH_DAMAGED = "both_damaged"  # at different places: what is bad in the file is good in the copy
-    COPY_DIFFERS = "copy_differs"  # the copy is bad
+    COPY_DIFFERS = "copy_differs"  # the copy is bad: a witness says so
+    COPY_INCOMPLETE = "copy_incomplete"  # the copy is how the file begins
+    COPY_CONFLICT = "copy_conflict"  # one of them is bad or was rewritten, and nothing tells which
+    COPY_NEWER = "copy_newer"  # somebody may have edited the copy
     COPY_STALE = "copy_stale"  # the copy is an older version
     COPY_MISSING = "copy_missing"
     COPY_UNREADABLE = "copy_unreadable"
+    FILE_DIFFERS = "file_differs"  # the file is what was recorded, and was bad by then: a witness says so
     COPIED_DAMAGE = "copied_damage"  # both are equal, not what was recorded, and nobody wrote
     MISSED_CHANGE = "missed_change"  # both are equal, not what was recorded, and somebody wrote or history knows it
-    ALL_DIFFER = "all_differ"
     NOT_COMPARABLE = "not_comparable"
 
 
@@ -412,12 +482,16 @@ class Arbitration:
         words: what to do next; empty when there is nothing to do.
         command: that does it, with ``{path}`` (of the file), ``{root}`` and ``{copy}`` to be filled in, ``OTHER`` and
             ``WHY`` for the reader to fill in.
+        witness: what decided about a copy with other content; None if nothing did.
+        certainty: of damage to the copy.
     """
 
     outcome: ArbitrationOutcome
     finding: FindingKind | None
     words: str = ""
     command: str | None = None
+    witness: CopyWitness | None = None
+    certainty: Certainty | None = None
 
 
 def find_stand(judgement: Judgement) -> FileState:
@@ -442,6 +516,7 @@ _STANDS = {
 def arbitrate(
     judgement: Judgement,
     vote: CopyVote,
+    circumstances: CopyCircumstances = CopyCircumstances(),
     *,
     are_equal: bool = False,
     has_good_blocks: bool = False,
@@ -453,6 +528,7 @@ def arbitrate(
     Args:
         judgement: of the file against the catalog.
         vote: of the copy against the catalog.
+        circumstances: of the copy; looked at only where its content is another one.
         are_equal: the file's content and the copy's are the same; looked at only where the votes leave it open, which
             is when both differ from the catalog.
         has_good_blocks: every block that is bad in the file is in the copy as it was recorded; looked at only where
@@ -460,85 +536,142 @@ def arbitrate(
         was_read: the judgement rests on a reading of now, and not only on what is recorded.
     """
     stand = find_stand(judgement)
-    outcome = _find_outcome(stand, vote, are_equal=are_equal, has_good_blocks=has_good_blocks)
-    words, command = _find_step(stand, outcome, was_read=was_read)
-    return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command)
+    outcome, witness = _find_outcome(stand, vote, circumstances, are_equal=are_equal, has_good_blocks=has_good_blocks)
+    words, command = find_step(outcome, stand, was_read=was_read)
+    certainty = None
+    if outcome is ArbitrationOutcome.COPY_DIFFERS:
+        is_sure = circumstances.has_ctime or witness is not CopyWitness.EARLIER_READING
+        certainty = Certainty.PROVEN if is_sure else Certainty.NO_CTIME
+    elif outcome is ArbitrationOutcome.COPY_INCOMPLETE:
+        certainty = Certainty.CUT_OFF
+    return Arbitration(outcome, _COPY_FINDINGS.get(outcome), words, command, witness, certainty)
 
 
-def _find_outcome(stand: FileState, vote: CopyVote, *, are_equal: bool, has_good_blocks: bool) -> ArbitrationOutcome:
+_Found = tuple[ArbitrationOutcome, CopyWitness | None]
+
+
+def _find_outcome(
+    stand: FileState, vote: CopyVote, circumstances: CopyCircumstances, *, are_equal: bool, has_good_blocks: bool
+) -> _Found:
     if stand is FileState.DELETED:
-        return ArbitrationOutcome.IN_ORDER
+        return ArbitrationOutcome.IN_ORDER, None
     if vote in _SILENT:
-        return _SILENT[vote]
-    if stand is FileState.GOOD:
-        return _BESIDE_GOOD[vote]
+        return _SILENT[vote], None
     if vote is CopyVote.SAME:
-        return ArbitrationOutcome.COPY_STALE if stand is FileState.WRITTEN else ArbitrationOutcome.REPAIRABLE
+        return _OF_SAME.get(stand, ArbitrationOutcome.REPAIRABLE), None
     if vote is CopyVote.RENAMED:
-        return ArbitrationOutcome.COPY_STALE if stand is FileState.WRITTEN else ArbitrationOutcome.RESTORABLE
-    is_same_change = are_equal and stand is not FileState.LOST
+        return _OF_RENAMED.get(stand, ArbitrationOutcome.REPAIRABLE), None
+    if are_equal and stand not in (FileState.GOOD, FileState.LOST):
+        is_copied = stand is FileState.DAMAGED and vote is CopyVote.DIFFERS
+        return ArbitrationOutcome.COPIED_DAMAGE if is_copied else ArbitrationOutcome.MISSED_CHANGE, None
     if vote is CopyVote.OLDER:
-        return ArbitrationOutcome.MISSED_CHANGE if is_same_change else ArbitrationOutcome.COPY_STALE
-    if has_good_blocks and not is_same_change and stand in (FileState.DAMAGED, FileState.LOST):
-        return ArbitrationOutcome.BOTH_DAMAGED
-    if stand is FileState.LOST:
-        return ArbitrationOutcome.COPY_DIFFERS
-    if not is_same_change:
-        return ArbitrationOutcome.ALL_DIFFER
-    return ArbitrationOutcome.COPIED_DAMAGE if stand is FileState.DAMAGED else ArbitrationOutcome.MISSED_CHANGE
+        if circumstances.was_here and stand is FileState.GOOD:
+            return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.FILE_HISTORY
+        return ArbitrationOutcome.COPY_STALE, None
+    outcome, witness = _judge_copy(circumstances)
+    if stand in (FileState.DAMAGED, FileState.LOST):
+        if has_good_blocks and outcome not in _HONEST_VERSIONS:
+            return ArbitrationOutcome.BOTH_DAMAGED, witness
+        if outcome is ArbitrationOutcome.FILE_DIFFERS:  # known already, and no reason to trust the copy's other content
+            return ArbitrationOutcome.COPY_CONFLICT, None
+    return outcome, witness
 
 
+def _judge_copy(circumstances: CopyCircumstances) -> _Found:
+    """
+    Judge a copy whose content is no version that was ever recorded.
+
+    Within one place, under one size and time, the content that was read first is the untouched one. Between two places,
+    times say which is newer and prove nothing about damage.
+    """
+    time, past = circumstances.time, circumstances.past
+    may_be_rewritten = circumstances.rewrites_in_place and not circumstances.has_ctime
+    if past is CopyPast.UNTOUCHED and not may_be_rewritten:
+        return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.EARLIER_READING
+    if circumstances.contradicts_store:
+        return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.STORE
+    if circumstances.is_beginning and time is not CopyTime.OLDER:  # what grows began like that: see there
+        return ArbitrationOutcome.COPY_INCOMPLETE, CopyWitness.BEGINNING
+    if past is not CopyPast.UNKNOWN:
+        return ArbitrationOutcome.COPY_CONFLICT, CopyWitness.EARLIER_READING
+    if circumstances.failing is FailingSide.COPY:
+        return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.OWN_CHECKSUM
+    if circumstances.failing is FailingSide.FILE:
+        return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.OWN_CHECKSUM
+    if time is CopyTime.NEWER:
+        return ArbitrationOutcome.COPY_NEWER, CopyWitness.TIME
+    if time is CopyTime.OLDER and not circumstances.has_former_time:
+        return ArbitrationOutcome.COPY_STALE, CopyWitness.TIME
+    return ArbitrationOutcome.COPY_CONFLICT, None
+
+
+_OF_SAME = {FileState.GOOD: ArbitrationOutcome.IN_ORDER, FileState.WRITTEN: ArbitrationOutcome.COPY_STALE}
+_OF_RENAMED = {FileState.GOOD: ArbitrationOutcome.RENAMED, FileState.WRITTEN: ArbitrationOutcome.COPY_STALE}
+_HONEST_VERSIONS = frozenset({ArbitrationOutcome.COPY_NEWER, ArbitrationOutcome.COPY_STALE})
 _SILENT = {
     CopyVote.MISSING: ArbitrationOutcome.COPY_MISSING,
     CopyVote.UNREADABLE: ArbitrationOutcome.COPY_UNREADABLE,
     CopyVote.NOT_COMPARABLE: ArbitrationOutcome.NOT_COMPARABLE,
 }
-_BESIDE_GOOD = {
-    CopyVote.SAME: ArbitrationOutcome.IN_ORDER,
-    CopyVote.OLDER: ArbitrationOutcome.COPY_STALE,
-    CopyVote.RENAMED: ArbitrationOutcome.RENAMED,
-    CopyVote.DIFFERS: ArbitrationOutcome.COPY_DIFFERS,
-}
 _COPY_FINDINGS = {
     ArbitrationOutcome.BOTH_DAMAGED: FindingKind.COPY_DIFFERS,
     ArbitrationOutcome.COPY_DIFFERS: FindingKind.COPY_DIFFERS,
+    ArbitrationOutcome.COPY_INCOMPLETE: FindingKind.COPY_DIFFERS,
+    ArbitrationOutcome.COPY_CONFLICT: FindingKind.COPY_CONFLICT,
+    ArbitrationOutcome.FILE_DIFFERS: FindingKind.COPY_CONFLICT,
+    ArbitrationOutcome.COPY_NEWER: FindingKind.COPY_NEWER,
     ArbitrationOutcome.COPY_STALE: FindingKind.COPY_STALE,
     ArbitrationOutcome.COPY_MISSING: FindingKind.COPY_MISSING,
     ArbitrationOutcome.COPY_UNREADABLE: FindingKind.COPY_UNREADABLE,
     ArbitrationOutcome.COPIED_DAMAGE: FindingKind.COPY_DIFFERS,
-    ArbitrationOutcome.ALL_DIFFER: FindingKind.COPY_DIFFERS,
     ArbitrationOutcome.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
 }
 
 KINDS_OF_VOTES = {
-    CopyVote.MISSING: FindingKind.COPY_MISSING,
-    CopyVote.DIFFERS: FindingKind.COPY_DIFFERS,
-    CopyVote.OLDER: FindingKind.COPY_STALE,
-    CopyVote.UNREADABLE: FindingKind.COPY_UNREADABLE,
-    CopyVote.NOT_COMPARABLE: FindingKind.COPY_NOT_COMPARABLE,
+    CopyVote.MISSING: frozenset({FindingKind.COPY_MISSING}),
+    CopyVote.DIFFERS: OTHER_CONTENT,
+    CopyVote.OLDER: OTHER_CONTENT,
+    CopyVote.UNREADABLE: frozenset({FindingKind.COPY_UNREADABLE}),
+    CopyVote.NOT_COMPARABLE: frozenset({FindingKind.COPY_NOT_COMPARABLE}),
 }
-"""The finding about a copy that rests on each vote."""
+"""The findings about a copy that can rest on each vote."""
 
 REPAIR_FROM_COPY = "integrity repair {path} --from {copy}"
 COMPARE = "integrity compare {path} --with {copy}"
+COPY_IS_RIGHT = "integrity repair {path} --from {copy} --copy-is-right"
+PUT_OVER = "cp --backup=numbered -p"
+"""Followed by the file and its copy; what is replaced stays beside it."""
+
+SHOW_BOTH = "integrity compare --blocks {path} --with {copy}"
 _FROM_OTHER = "integrity repair {path} --from OTHER"
+_BACK_UP = "run the backup again, keeping what it replaces (rsync --backup), then compare"
 _STEPS = {
     ArbitrationOutcome.IN_ORDER: ("", None),
     ArbitrationOutcome.RENAMED: ("", None),
-    ArbitrationOutcome.RESTORABLE: (
-        "restore the file from its other name in the copy, which `compare` lists, then check it",
-        "integrity scrub {path}",
-    ),
     ArbitrationOutcome.REPAIRABLE: ("restore the damaged part from the copy", REPAIR_FROM_COPY),
     ArbitrationOutcome.BOTH_DAMAGED: (
         "the copy is intact where the file is damaged: repair the file from it, then back the file up again",
-        "integrity repair {path} --from {copy}",
+        REPAIR_FROM_COPY,
     ),
     ArbitrationOutcome.COPY_DIFFERS: (
-        "copy this one file over the damaged backup (plain rsync skips it: use --checksum), then compare",
+        "copy this one file over the damaged backup, keeping what is replaced (cp --backup=numbered -p; plain rsync"
+        " skips the file: use --checksum --backup), then compare",
         COMPARE,
     ),
-    ArbitrationOutcome.COPY_STALE: ("run the backup again, then compare", COMPARE),
+    ArbitrationOutcome.COPY_INCOMPLETE: ("run the backup again, then compare", COMPARE),
+    ArbitrationOutcome.COPY_CONFLICT: (
+        "overwrite neither; open both and decide, here is where they differ",
+        SHOW_BOTH,
+    ),
+    ArbitrationOutcome.FILE_DIFFERS: (
+        "look at both; if nobody meant the change, repair the file from the copy: what is replaced is kept",
+        COPY_IS_RIGHT,
+    ),
+    ArbitrationOutcome.COPY_NEWER: (
+        "look at both before anything is copied: the next backup may overwrite the newer version",
+        SHOW_BOTH,
+    ),
+    ArbitrationOutcome.COPY_STALE: (_BACK_UP, COMPARE),
     ArbitrationOutcome.COPY_MISSING: ("run the backup again, then compare", COMPARE),
     ArbitrationOutcome.COPY_UNREADABLE: (
         "check the copy's disk, server, and permissions, then compare again",
@@ -549,7 +682,6 @@ _STEPS = {
         _FROM_OTHER,
     ),
     ArbitrationOutcome.MISSED_CHANGE: ("the file and its copy agree: record the change", "integrity scan {path}"),
-    ArbitrationOutcome.ALL_DIFFER: ("run the backup again, then compare", COMPARE),
     ArbitrationOutcome.NOT_COMPARABLE: ("compare the data itself", COMPARE + " --read"),
 }
 # Where the file is no good, backing it up would only spread that.
@@ -558,9 +690,17 @@ _STEPS_WITHOUT_GOOD_FILE = {
         "neither the file nor this copy has the recorded content: restore it from another backup",
         _FROM_OTHER,
     ),
-    ArbitrationOutcome.COPY_STALE: (
-        "do not back the file up; find a newer copy, or restore this older version",
+    ArbitrationOutcome.COPY_INCOMPLETE: (
+        "do not back the file up; this copy has only its beginning: restore it from another backup",
         _FROM_OTHER,
+    ),
+    ArbitrationOutcome.COPY_STALE: (
+        "do not back the file up; find a newer copy, or restore this older version (rsync: with --checksum --backup)",
+        _FROM_OTHER,
+    ),
+    ArbitrationOutcome.COPY_NEWER: (
+        "do not back the file up: this copy may be a newer version; look at both",
+        SHOW_BOTH,
     ),
     ArbitrationOutcome.COPY_MISSING: (
         "do not back the file up; this copy does not have it, so restore it from another one",
@@ -570,8 +710,8 @@ _STEPS_WITHOUT_GOOD_FILE = {
         "file and copy agree: if the change was meant, accept it",
         "integrity accept {path} --reason WHY",
     ),
-    ArbitrationOutcome.ALL_DIFFER: (
-        "the record, the file, and the backup are all different: compare them yourself",
+    ArbitrationOutcome.COPY_CONFLICT: (
+        "do not back the file up: the record, the file, and the backup are all different; look at them yourself",
         "integrity explain {path}",
     ),
 }
@@ -581,7 +721,10 @@ READ_FIRST = ("check that the file here is intact, then run the backup again", "
 """The next step for a file that may be the only copy, and was not read."""
 
 
-def _find_step(stand: FileState, outcome: ArbitrationOutcome, *, was_read: bool) -> tuple[str, str | None]:
+def find_step(
+    outcome: ArbitrationOutcome, stand: FileState = FileState.GOOD, *, was_read: bool = True
+) -> tuple[str, str | None]:
+    """Return what to do next in words, and the command that does it; see ``Arbitration``."""
     if outcome is ArbitrationOutcome.COPY_MISSING and stand is FileState.GOOD and not was_read:
         return READ_FIRST
     if stand is FileState.CONTESTED and outcome is ArbitrationOutcome.REPAIRABLE:

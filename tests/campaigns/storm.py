@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from campaigns.world import run_in_memory
-from support.cli import Box
+from support.cli import REAL_PAUSES, Box
 from support.inotify import read_queue_length
 from support.loopfs import LoopFS
 from support.planted import plant
@@ -361,7 +361,7 @@ def run(seed: int, minutes: float, pause_s: float, every_s: float) -> list[str]:
         stack.callback(storm.end)
         box = Box(Path(name) / "home")
         box.configure(_CONFIG.format(root=root))
-        with Service(box) as service:
+        with Service(box, env=REAL_PAUSES) as service:
             service.wait_begun()
             box.run("status")  # what runs are forked from is started by the first
             wrong += _weather(box, service, storm, minutes, every_s)

@@ -51,7 +51,8 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     assert "1 file only in the backup" in printed
     assert f"copy_extra: {root / 'extra'}: is only in the copy" in printed
     assert f"Backup out of date  {plant_path(root, 1)}" in printed
-    assert f"The backup in {copy} is an older version (its data was read back)." in printed
+    assert f"The backup in {copy} is an older version (its data was read back)" in printed
+    assert f"The backup in {copy} is incomplete: it has the first 10 of " in printed
     assert f"The backup in {copy} does not contain this file." in printed
     assert f"- run the backup again, then compare:  integrity compare {plant_path(root, 2)} --with {copy}" in printed
     assert "4 findings" not in printed
@@ -67,7 +68,7 @@ def test_summary_tells_that_both_sides_are_damaged(root: Path, copy: Path, integ
     """Of the damaged backups it says how many can't be made anew from the file."""
     integrity.run("scrub", root, expect=0)
     for number in (1, 2):
-        damage(plant_path(copy, number), 1)
+        os.truncate(plant_path(copy, number), 2)
     damage(plant_path(root, 2), 3)
     integrity.run("scrub", root, expect=1)
     done = integrity.run("compare", root, "--with", copy, expect=1)
@@ -133,8 +134,8 @@ def test_files_renamed_since_the_backup_are_in_it(root: Path, copy: Path, integr
     assert all("copy_missing" != one["kind"] or str(root / "renamed") not in str(one["path"]) for one in done.findings)
 
 
-def test_damaged_file_that_was_renamed_is_restored_by_hand(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
-    """The copy's good content under the old name is named as the way out, and no repair that could not find it."""
+def test_damaged_file_that_was_renamed_is_repaired(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
+    """The copy's good content under the old name is the way out, and repair finds it there."""
     root = plant(ext4.folder / "root", COUNT, size_bytes=3000)
     copy = back_up(root, tmp_path / "copy")
     integrity.run("scan", root, expect=0)
@@ -145,7 +146,9 @@ def test_damaged_file_that_was_renamed_is_restored_by_hand(ext4: LoopFS, integri
 
     assert 1 == counts(done)["damaged"]
     (finding,) = [one for one in integrity.findings("findings") if one["kind"] in ("rot", "silent_rewrite")]
-    assert "from its other name in the copy" in finding["next_steps"][0]["words"]
+    assert "restore the damaged part from the copy" == finding["next_steps"][0]["words"]
+    integrity.run("repair", damaged, "--from", copy, "--apply", expect=0)
+    integrity.run("findings", expect=0)
 
 
 def test_backup_may_be_behind(root: Path, copy: Path, integrity: Box) -> None:

@@ -26,7 +26,7 @@ url = "{0}/backup"
 """
 CHECKED = (
     *("finding", "summary", "note", "root", "copy", "service", "alerts", "status"),
-    *("file", "gate", "repair_plan", "repair", "error"),
+    *("file", "gate", "repair_plan", "repair", "error", "difference"),
 )
 
 
@@ -56,7 +56,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     file.write_text("changed")
     found = defaultdict[str, set[str]](set)
     for command in (
-        ("compare", "--with", "nightly"), ("status",), ("findings",), ("explain", file), ("gate", folder / "photos"),
+        ("compare", "--with", "nightly"), ("compare", "--blocks", file, "--with", "nightly"),
+        ("status",), ("findings",), ("explain", file), ("gate", folder / "photos"),
         ("repair", file), ("repair", file, "--apply"), ("scan", folder / "missing"),
     ):  # fmt: skip
         for each in box.run("--json", *command).objects:

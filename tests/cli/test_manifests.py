@@ -8,7 +8,10 @@ import random
 import re
 import signal
 import subprocess
+import unicodedata
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import bagit
 import pytest
@@ -34,6 +37,7 @@ VERDICTS = (
     "unreadable",
     "outside",
     "left_out",
+    "unknown",
     "record_damaged",
     "bad",
 )
@@ -683,3 +687,52 @@ def test_interrupted_import_keeps_what_it_did(integrity: Box, tmp_path: Path) ->
     assert 130 == code
     assert [("interrupted",)] == query(integrity, "SELECT outcome FROM run")
     assert completes(integrity, root, sums)
+
+
+@pytest.mark.parametrize("hash_of", [hashlib.blake2b, hashlib.sha3_256, hashlib.sha384, hashlib.sha256, xxh3_128])
+def test_import_finds_the_algorithm(integrity: Box, data: Path, tmp_path: Path, hash_of: Callable[..., Any]) -> None:
+    """The list does not name it; a file that differs from a line of it is not recorded, nor is any taken for rotten."""
+    names = sorted(path.relative_to(data) for path in data.rglob("*") if path.is_file())
+    lines = [f"{hash_of((data / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    (tmp_path / "list").write_text("".join(lines))
+    put(data / names[0], b"rotten")
+
+    done = integrity.run("--json", "catalog", "import", tmp_path / "list", "--root", data, expect=1)
+    assert (len(names) - 1, 1) == (done.summary["verified"], done.summary["differing"])
+    again = integrity.run("--json", "catalog", "import", tmp_path / "list", "--root", data, expect=1)
+    assert (len(names) - 1, 1) == (again.summary["already"], again.summary["differing"])
+
+
+def test_import_of_an_unknown_algorithm_accuses_nothing(integrity: Box, data: Path, tmp_path: Path) -> None:
+    """Said once, exit 3; with the option each file differs."""
+    for number in range(30):
+        put(data / str(number), b"%d" % number)
+    (tmp_path / "list").write_text("".join(f"{number:032x}  {number}\n" for number in range(30)))
+
+    done = integrity.run("--json", "catalog", "import", tmp_path / "list", "--root", data, expect=3)
+    assert (30, 0, 0) == (done.summary["unknown"], done.summary["differing"], done.summary["verified"])
+    assert 1 == sum("perhaps they are of another algorithm" in str(note["message"]) for note in done.of_type("note"))
+    command = ("--json", "catalog", "import", tmp_path / "list", "--root", data, "--algorithm", "md5")
+    assert 30 == integrity.run(*command, expect=1).summary["differing"]
+
+
+def test_import_leaves_the_list_itself_out(integrity: Box, data: Path) -> None:
+    """``md5sum * > MD5SUMS`` digests the list before it is written."""
+    put(data / "MD5SUMS", b"d41d8cd98f00b204e9800998ecf8427e  MD5SUMS\n")
+
+    done = integrity.run("--json", "catalog", "import", data / "MD5SUMS", "--root", data, expect=0)
+    assert (1, 0) == (done.summary["left_out"], done.summary["differing"])
+
+
+def test_import_of_a_list_made_on_windows(integrity: Box, data: Path, tmp_path: Path) -> None:
+    """Comments, backslashes, letter case and another Unicode form; said once, and recorded under the files' names."""
+    (data / "Käse").mkdir()
+    put(data / "Käse" / "Ü.txt", b"abc")
+    md5 = hashlib.md5(b"abc").hexdigest()
+    name = unicodedata.normalize("NFD", "käse\\ü.TXT")
+    (tmp_path / "win.md5").write_text(f"; TeraCopy\r\n\r\n{md5} *{name}\r\n")
+
+    done = integrity.run("--json", "catalog", "import", tmp_path / "win.md5", "--root", data, expect=0)
+    assert 1 == done.summary["verified"]
+    assert 1 == sum("spelled otherwise" in str(note["message"]) for note in done.of_type("note"))
+    assert 1 == integrity.run("--json", "catalog", "import", tmp_path / "win.md5", "--root", data).summary["already"]

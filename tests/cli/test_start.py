@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +162,17 @@ def test_unknown_word_for_the_c_core_is_one_line_on_stderr(integrity: Box, argum
     assert "" == usual.stderr
     (line,) = misspelt.stderr.splitlines()
     assert line.startswith("integrity: warning: INTEGRITY_NATIVE=avx3: unknown, and ignored; set one of: off, avx512,")
+
+
+@pytest.mark.parametrize("setting", ["0", "-0.5", "2", "nan", "inf", "1e-9", "fast", "2s", "0,5", "\udcff"])
+def test_wrong_factor_for_the_pauses_is_refused(integrity: Box, root: Path, setting: str) -> None:
+    """What confirms damage is not weakened by a slip: nothing is done, and one line says which variable is wrong."""
+    done = integrity.run("--json", "scan", root, env={"INTEGRITY_PAUSES": setting}, expect=2)
+
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("integrity: INTEGRITY_PAUSES="), line
+    assert line.endswith(": must be a factor from 0.001 to 1; it is meant for tests of this program: unset it"), line
+    assert not integrity.catalog.exists()
 
 
 def test_without_command_help_is_shown_and_nothing_done(integrity: Box) -> None:

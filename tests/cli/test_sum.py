@@ -8,9 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import unicodedata
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import xxhash
+from blake3 import blake3
 
 from support import AnyPath
 from support.cli import Box, make_command
@@ -413,3 +418,150 @@ def test_block_device_is_read_to_its_end(integrity: Box, tmp_path: Path) -> None
         sh("losetup", "--detach", device)
 
     assert (hashlib.md5(image.read_bytes()).hexdigest(), 3 << 20) == (found["md5"], found["size_bytes"])
+
+
+HASHES = {
+    "b2": hashlib.blake2b,
+    "b2 of 256 bits": lambda data: hashlib.blake2b(data, digest_size=32),
+    "blake2s": hashlib.blake2s,
+    "sha3-256": hashlib.sha3_256,
+    "sha3-384": hashlib.sha3_384,
+    "sha3-512": hashlib.sha3_512,
+    "sha224": hashlib.sha224,
+    "sha384": hashlib.sha384,
+    "xxh3": xxhash.xxh3_64,
+    "xxh64": xxhash.xxh64,
+    "xxh128": xxhash.xxh3_128,
+    "b3": blake3,
+}
+
+
+def write_list(tree: Path, hash_of: Callable[..., Any], names: Iterable[str], *, name: str = "list") -> None:
+    """Write lines without an algorithm."""
+    lines = [f"{hash_of((tree / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    (tree / name).write_text("".join(lines))
+
+
+@pytest.mark.parametrize("kind", HASHES)
+def test_algorithm_is_found_by_what_files_turn_out_to_be(integrity: Box, tree: Path, kind: str) -> None:
+    """The list says nothing of it; a file that differs is FAILED, since another line shows the algorithm."""
+    write_list(tree, HASHES[kind], ["a", "empty", "sub/b"])
+    (tree / "a").write_bytes(b"rotten")
+
+    code, out, _ = run(integrity, tree, "-c", "list")
+    assert (1, b"a: FAILED\nempty: OK\nsub/b: OK\n") == (code, out)
+
+
+def test_list_of_one_line_that_fails_has_failed(integrity: Box, tree: Path) -> None:
+    """As md5sum says it."""
+    write_list(tree, hashlib.sha3_256, ["a"])
+    (tree / "a").write_bytes(b"rotten")
+
+    assert (1, b"a: FAILED\n") == run(integrity, tree, "-c", "list")[:2]
+
+
+@pytest.mark.parametrize(("name", "words"), [("list", ("--md5",)), ("MD5SUMS", ()), ("list", ("--algorithm", "md5"))])
+def test_many_lines_that_fail_have_failed_if_the_algorithm_is_stated(
+    integrity: Box, tree: Path, name: str, words: tuple[str, ...]
+) -> None:
+    """By an option or by the list's name; else they are perhaps of another one: said once, exit 3, nothing accused."""
+    lines = [f"{number:032x}  {number}\n" for number in range(30)]
+    for number in range(30):
+        (tree / str(number)).write_text(str(number))
+    (tree / name).write_text("".join(lines))
+    (tree / "other").write_text("".join(lines))
+
+    code, out, _ = run(integrity, tree, "-c", *words, name)
+    assert (1, 30) == (code, out.count(b": FAILED\n"))
+    code, out, err = run(integrity, tree, "-c", "other")
+    assert (3, b"", 1) == (code, out, err.count(b"perhaps they are of another algorithm"))
+
+
+def test_one_match_among_many_proves_the_algorithm(integrity: Box, tree: Path) -> None:
+    """Then the others have FAILED, also those that came before it."""
+    for number in range(30):
+        (tree / str(number)).write_text(str(number))
+    write_list(tree, hashlib.sha3_512, map(str, range(30)))
+    for number in range(29):
+        (tree / str(number)).write_text("rotten")
+
+    code, out, err = run(integrity, tree, "-c", "list")
+    assert (1, 29, 1) == (code, out.count(b": FAILED\n"), out.count(b": OK\n"))
+    assert b"its digests of 128 digits are SHA3-512" in err
+
+
+def test_missing_files_of_an_unknown_algorithm_are_told(integrity: Box, tree: Path) -> None:
+    """That a file is not there needs no digest."""
+    for number in range(30):
+        (tree / str(number)).write_text(str(number))
+    (tree / "list").write_text("".join(f"{number:032x}  {number}\n" for number in range(31)))
+
+    code, out, _ = run(integrity, tree, "-c", "list")
+    assert (1, b"30: FAILED open or read\n") == (code, out)
+
+
+def test_large_file_is_read_once(integrity: Box, tree: Path) -> None:
+    """What showed the algorithm is not read again."""
+    os.mkfifo(tree / "fifo")
+    (tree / "list").write_text(f"{hashlib.blake2b(b'abc').hexdigest()}  fifo\n")
+    writer = subprocess.Popen(["sh", "-c", "printf abc > fifo"], cwd=tree)
+
+    assert (0, b"fifo: OK\n") == run(integrity, tree, "-c", "list")[:2]
+    assert 0 == writer.wait()
+
+
+def test_list_of_windows_is_read(integrity: Box, tree: Path) -> None:
+    """Comments that begin with a semicolon, UTF-16, CRLF, backslashes and another case; said once."""
+    text = (
+        f"; made by a program\r\n; on Windows\r\n\r\n{ABC} *A\r\n{hashlib.md5(b'xyz' * 5).hexdigest()} *.\\sub\\b\r\n"
+    )
+    (tree / "win.md5").write_bytes(text.encode("utf-16"))
+
+    code, out, err = run(integrity, tree, "-c", "win.md5")
+    assert (0, b"A: OK\n.\\sub\\b: OK\n") == (code, out)
+    assert 2 == len(err.splitlines())
+    assert b"UTF-16" in err
+
+
+def test_name_with_a_backslash_is_itself(integrity: Box, tree: Path) -> None:
+    """If it is there; one whose other spelling is in the list, too, is missing."""
+    (tree / "sub\\b").write_bytes(b"abc")
+    (tree / "list").write_text(f"\\{ABC}  sub\\\\b\n{ABC}  A\n{ABC}  a\n")
+
+    code, out, _ = run(integrity, tree, "-c", "list")
+    assert (1, b"sub\\b: OK\nA: FAILED open or read\na: OK\n") == (code, out)
+
+
+def test_names_of_macos_are_found(integrity: Box, tree: Path) -> None:
+    """Their accents are letters of their own there."""
+    (tree / "Käse").write_bytes(b"abc")
+    (tree / "list").write_text(f"{ABC}  {unicodedata.normalize('NFD', 'Käse')}\n")
+
+    assert 0 == run(integrity, tree, "-c", "--quiet", "list")[0]
+
+
+def test_any_algorithm_can_be_written(integrity: Box, tree: Path) -> None:
+    """By its name, as other programs write it."""
+    expected = hashlib.sha3_256(b"abc").hexdigest()
+
+    assert f"SHA3-256 (a) = {expected}\n".encode() == run(integrity, tree, "--algorithm", "sha3-256", "--tag", "a")[1]
+    assert b"must be one of md5, " in run(integrity, tree, "--algorithm", "rot13", "a")[2]
+
+
+def test_audit_finds_the_algorithm(integrity: Box, tree: Path) -> None:
+    """As a check does."""
+    write_list(
+        tree,
+        hashlib.blake2b,
+        [
+            "a",
+            "empty",
+            "sub/b",
+        ],
+        name="../known",
+    )
+    (tree / "new\nline").unlink()
+
+    assert (0, b"integrity sum: Audit passed\n") == (lambda done: (done[0], done[1].splitlines(keepends=True)[0]))(
+        run(integrity, tree, "--audit", "../known", "-r", ".")
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,10 +100,18 @@ def list_entries(copy: Copy, prefix: bytes = b"") -> dict[bytes, CopyEntry]:
 
 
 class CopySuite:
-    """The tests; ``published`` are the kinds of digests that listings of this kind of copy have for each file."""
+    """
+    The tests.
+
+    Attributes:
+        published: the kinds of digests that listings of this kind of copy have for each file.
+        keeps_times, states_times: whether its listings have the times that files had, or any time.
+    """
 
     published: frozenset[Kind] = frozenset()
     states_size = True
+    keeps_times = True
+    states_times = True
 
     @pytest.fixture
     def make(self) -> MakeCopy:
@@ -141,6 +150,23 @@ class CopySuite:
                 for published in entry.published:
                     if published.kind in _HASHES:
                         assert Published(published.kind, _HASHES[published.kind](data)) == published
+
+    def test_times_are_those_of_the_files_or_of_the_upload(self, make: MakeCopy, tree: Path) -> None:
+        """Times that are kept are those of the files, perhaps in whole seconds; others are those of the upload."""
+        for number, path in enumerate(PLANTED):
+            os.utime(bytes(tree) + b"/" + path, ns=(0, (1_000_000_000 + number) * 1_000_000_000 + 123_456_789))
+        began_ns = time.time_ns()
+        with make(tree) as copy:
+            assert self.keeps_times == copy.keeps_times
+            for path, entry in list_entries(copy).items():
+                assert self.states_times == (entry.mtime_ns is not None)
+                if entry.mtime_ns is None:
+                    continue
+                if copy.keeps_times:
+                    shown_ns = os.stat(bytes(tree) + b"/" + path).st_mtime_ns
+                    assert entry.mtime_ns in (shown_ns, shown_ns // 10**9 * 10**9)
+                else:
+                    assert began_ns // 10**9 * 10**9 <= entry.mtime_ns <= time.time_ns()
 
     @pytest.mark.parametrize(
         ("prefix", "expected"),
@@ -282,6 +308,9 @@ class CopySuite:
                 closer = copy.look_closer(entry.path)
                 assert isinstance(closer, CopyEntry)
                 assert (entry.path, entry.size_bytes) == (closer.path, closer.size_bytes)
+                assert entry.mtime_ns is not None
+                assert closer.mtime_ns is not None  # of a header, which has whole seconds
+                assert entry.mtime_ns // 10**9 == closer.mtime_ns // 10**9
                 assert isinstance(copy.look_closer(b"no-such-file"), Trouble)
             else:
                 with pytest.raises(ValueError, match="states everything"):

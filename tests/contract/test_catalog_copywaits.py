@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from integrity.catalog import copies
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits, find_waits
+from integrity.catalog.files import page_files
+from integrity.files.excludes import Excludes
 from integrity.model import FileId
 from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, NOW, CatalogBox
@@ -42,6 +44,26 @@ def test_clock_starts_at_the_recording_or_when_the_copy_was_known(box: CatalogBo
     box.record(b"new", now=NOW + 20 * DAY_S)
     assert 1 == waits(box, copy, NOW + 45 * DAY_S).overdue
     assert 2 == waits(box, copy, NOW + 55 * DAY_S).overdue
+
+
+def test_what_a_backup_leaves_out_is_not_waited_for(box: CatalogBox) -> None:
+    """Unless it has it all the same, and was compared; patterns begin at the folder that is copied."""
+    for name in (b"sub/kept", b"sub/cache/a", b"sub/cache/b", b"sub/deep/cache/c"):
+        box.record(name, now=NOW)
+    with box.catalog.read() as c:
+        (compared, _, _) = next(one for one in page_files(c, box.root.id) if one[1] == b"sub/cache/a")
+    copy = ensure(box, prefix=b"sub")
+    left_out = Excludes(["/cache/"], builtin=False)
+    with box.catalog.read() as c:
+        found = find_waits(c, copy, now=NOW + 40 * DAY_S, verify_every_s=MONTH_S, left_out=left_out)
+    assert CopyWaits(2, 0, 0, 0, 0, None, NOW, 2) == found
+
+    compare(box, copy, compared, NOW + 5 * DAY_S)
+    with box.catalog.read() as c:
+        found = find_waits(c, copy, now=NOW + 40 * DAY_S, verify_every_s=MONTH_S, left_out=left_out)
+        nothing = find_waits(c, copy, now=NOW, verify_every_s=MONTH_S, left_out=Excludes(["*"], builtin=False))
+    assert CopyWaits(3, 1, 1, 0, 0, NOW + 5 * DAY_S, NOW, 3) == found
+    assert 1 == nothing.files
 
 
 def test_comparison_starts_the_clock_anew_for_one_version(box: CatalogBox) -> None:

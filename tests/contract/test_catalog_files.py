@@ -17,7 +17,7 @@ from integrity.catalog.removal import MovedFile
 from integrity.catalog.rows import FileContent, Sighting
 from integrity.errors import CatalogCorrupt, CatalogError
 from integrity.model import BaselineReason, Digests, FileId, FindingKind, FindingState, ReadHow, Reading, Witness
-from support.catalogs import DAY_S, MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading
+from support.catalogs import DAY_S, MIB, NOW, CatalogBox, digest, make_blocks, make_digests, make_reading, run_daily
 
 ODD_NAMES = [
     b"plain.txt",
@@ -56,6 +56,8 @@ def find_history(box: CatalogBox, key: bytes | FileId) -> list[history.HistoryRe
 
 
 def purge(c: Connection, now: int) -> int:
+    """Forget what is outdated after a run each day from ``NOW`` on."""
+    run_daily(c, NOW, now)
     outdated = find_outdated(c, now)
     forget_deleted(c, outdated)
     return len(outdated)
@@ -303,7 +305,7 @@ def test_removed_files_are_remembered_with_their_digests(box: CatalogBox) -> Non
         assert findings.get_finding(c, finding.id).resolution == "the file was deleted"
         assert history.find_deleted_of_time(c, box.root.id, 2 * MIB, (NOW * 10**9, NOW * 10**9)) == [found]
         assert baselines.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
-        assert purge(c, NOW + 90 * DAY_S) == 0
+        assert purge(c, NOW + 89 * DAY_S) == 0
         assert purge(c, NOW + 91 * DAY_S) == 1
         assert history.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []
         assert blocks.load_run(c, box.sealer, file_id, 1, 0) is None

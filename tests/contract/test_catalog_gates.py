@@ -8,13 +8,13 @@ from integrity.catalog import candidates, gate_passes, runs
 from integrity.catalog.baselines import NewFile, record_files, replace_baseline
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.gate_passes import Passed
-from integrity.catalog.history import KEEP_DELETED_S, find_outdated, forget_deleted
+from integrity.catalog.history import find_outdated, forget_deleted
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import add_root, remove_root
 from integrity.jobs.gate.changes import Changes, find_changes, find_changes_after
 from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
-from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
+from support.catalogs import DAY_S, NOW, CatalogBox, make_reading, run_daily
 
 PATHS = (b"a/1", b"a/2", b"a/b/3", b"ab/4", b"5")
 
@@ -209,7 +209,8 @@ def test_numbers_of_history_that_come_again_are_noticed(box: CatalogBox, is_purg
     pass_gate(box)
     with box.catalog.transaction() as c:
         if is_purged:
-            outdated = find_outdated(c, NOW + KEEP_DELETED_S + 1)
+            run_daily(c, NOW, NOW + 91 * DAY_S)
+            outdated = find_outdated(c, NOW + 91 * DAY_S)
             assert 1 == len(outdated)
             forget_deleted(c, outdated)
         else:

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from integrity.copies.rclone.copy import RcloneCopy, find_name_fault, from_rclon
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, Unreadable, Unstable
 from support.machine import need_programs
 from support.privileges import let_in
+from support.s3box import ACCESS, SECRET, S3Box
 from support.smtpsink import free_port
 from support.sshbox import make_sshbox
 from support.waiting import wait_until
@@ -83,6 +85,9 @@ def test_server_with_neither_digests_nor_shell_is_read(webdav):
     (webdav / "a b").write_bytes(b"x")
     with open_copy("rclone:dav:") as copy:
         assert frozenset() == copy.remote_kinds
+        assert not copy.keeps_times
+        times_ns = {path: entry.mtime_ns for path, entry in list_entries(copy).items()}
+        assert (webdav / "a b").stat().st_mtime_ns // 10**9 * 10**9 == times_ns[b"a b"]
         assert {b"a b": 1, b"sub/large.bin": len(LARGE)} == {
             path: entry.size_bytes for path, entry in list_entries(copy).items()
         }
@@ -91,6 +96,23 @@ def test_server_with_neither_digests_nor_shell_is_read(webdav):
         step = 1 << 20
         assert LARGE == b"".join(file.read(offset, step) for offset in range(0, len(LARGE), step))
         file.close()
+
+
+def test_store_without_times_lists_those_of_the_upload(moto: S3Box, config: Path) -> None:
+    """S3 has the files' times in headers only; the listing has the upload's, without a request for each."""
+    bucket = moto.make_bucket()
+    options = {"type": "s3", "provider": "Other", "endpoint": moto.endpoint, "force_path_style": "true"}
+    options |= {"access_key_id": ACCESS, "secret_access_key": SECRET}
+    config.write_text("[store]\n" + "".join(f"{name} = {value}\n" for name, value in options.items()))
+    began_ns = time.time_ns() // 10**9 * 10**9
+    moto.put(bucket, "copy/a", b"hello", Metadata={"mtime": "1000000000.5"})
+    with open_copy(f"rclone:store:{bucket}/copy") as copy:
+        entry = list_entries(copy)[b"a"]
+        assert not copy.keeps_times
+
+    assert entry.mtime_ns is not None
+    assert began_ns <= entry.mtime_ns <= time.time_ns()
+    assert ("HEAD", "copy/a") not in moto.find_questions(bucket)
 
 
 def test_digests_are_computed_by_an_sftp_server(tmp_path, config):

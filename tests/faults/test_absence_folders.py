@@ -14,7 +14,7 @@ from support.loopfs import LoopFS
 from support.planted import plant
 from support.privileges import as_nobody, run_as_nobody
 from support.programs import sh
-from support.results import kinds, messages, tallies
+from support.results import kinds, messages, notes, tallies
 from support.shapes import put
 from support.stored import count_rows
 
@@ -56,13 +56,30 @@ def test_listing_that_breaks_off(faulty: FaultFS, integrity: Box, tmp_path: Path
 
 @pytest.mark.root
 def test_folder_that_hides_its_names(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
-    """A name that is not listed but still there is not missing: lstat has the last word."""
+    """A name that is not listed but still there is checked like any other, and its folder is warned of."""
+    plant(tmp_path / "source", 28)
+    integrity.run("scan", faulty.folder, expect=0)
+    for hidden, folder in (("/d3/*", "d3"), ("/d3", "d3")):
+        rule = faulty.add(Rule("readdir", path=hidden, is_hidden=True))
+        result = integrity.run("--json", "scan", faulty.folder, expect=0)
+        assert {"not_due": 28} == tallies(result)
+        assert [str(faulty.folder / folder)] == notes(result, "warning")
+        assert {"verified": 28} == tallies(integrity.run("--json", "scrub", faulty.folder, expect=0))
+        faulty.clear(rule)
+    assert 28 == count_rows(integrity)
+
+
+@pytest.mark.root
+def test_edit_in_a_folder_that_hides_its_names(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
+    """A change of a file that no listing shows is noticed."""
     plant(tmp_path / "source", 28)
     integrity.run("scan", faulty.folder, expect=0)
     faulty.add(Rule("readdir", path="/d3/*", is_hidden=True))
+    put(tmp_path / "source" / "d3" / "3.txt", b"edited, and longer")
+
     result = integrity.run("--json", "scan", faulty.folder, expect=0)
-    assert {"not_due": 24, "skipped": 4} == tallies(result)
-    assert 28 == count_rows(integrity)
+
+    assert {"changed": 1, "not_due": 27} == tallies(result)
 
 
 @pytest.mark.root

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,16 @@ def copy(root: Path, tmp_path: Path, integrity: Box) -> Path:
     """Record the files, and copy them to another disk."""
     integrity.run("scan", root, expect=0)
     return back_up(root, tmp_path / "copy")
+
+
+@pytest.fixture
+def witnessed(root: Path, integrity: Box, tmp_path: Path) -> Iterator[Path]:
+    """Copy the files to a disk whose bytes can be changed below its file system, and compare them once."""
+    integrity.run("scan", root, expect=0)
+    with LoopFS("ext4") as disk:
+        copy = back_up(root, disk.folder / "copy")
+        compare(integrity, root, "--with", copy, expect=0)
+        yield copy
 
 
 def flip(path: Path, offset: int) -> None:
@@ -112,13 +123,14 @@ def test_advice_names_the_copy_that_is_good(root: Path, copy: Path, integrity: B
     assert f"integrity repair {root / NAME} --from {copy}" == first_steps(integrity, root / NAME)[1]
 
 
-def test_good_file_and_bad_copy(root: Path, copy: Path, integrity: Box) -> None:
+def test_good_file_and_bad_copy(root: Path, witnessed: Path, integrity: Box) -> None:
     """Back the file up again: the file was read from its disk to be sure, and counts as verified by that."""
-    flip(copy / NAME, 3 * MIB)
+    copy = witnessed
+    rot(copy / NAME, 3 * MIB)
     done = compare(integrity, root, "--with", copy, expect=1)
     assert {"copy_differs": {NAME}} == said(done, root)
-    assert "your original is intact" in messages(done)
-    assert [f"integrity compare {root / NAME} --with {copy}"] == steps(done, "copy_differs")
+    assert "your original is unchanged" in messages(done)
+    assert [f"cp --backup=numbered -p {root / NAME} {copy / NAME}"] == steps(done, "copy_differs")
     file = integrity.run("--json", "explain", root / NAME, expect=1).of_type("file")[0]
     assert file["verified_at"] is not None
     put_back(root, copy, NAME)
@@ -143,17 +155,18 @@ def test_all_three_differ(root: Path, copy: Path, integrity: Box) -> None:
     rot(root / NAME, 2 * MIB, 3)
     flip(copy / NAME, 2 * MIB)
     done = compare(integrity, root, "--with", copy, expect=1)
-    assert {"rot": {NAME}, "copy_differs": {NAME}} == said(done, root)
-    assert {"verified": 1, "damaged": 1, "differing": 1} == counts(done)
-    assert "are all different" in messages(done)
+    assert {"rot": {NAME}, "copy_conflict": {NAME}} == said(done, root)
+    assert {"verified": 1, "changed": 1, "conflicting": 1} == counts(done)
+    assert "The file here is not as recorded either" in messages(done)
 
 
 def test_small_file_with_everything_wrong(root: Path, copy: Path, integrity: Box) -> None:
     """A file of one block is judged as well: rotten here, cut short there."""
     rot(root / "small", 100)
     os.truncate(copy / "small", 4999)
+    os.utime(copy / "small", ns=(0, (root / "small").stat().st_mtime_ns))
     done = compare(integrity, root, "--with", copy, expect=1)
-    assert {"rot": {"small"}, "copy_differs": {"small"}} == said(done, root)
+    assert {"rot": {"small"}, "copy_conflict": {"small"}} == said(done, root)
 
 
 def test_change_in_an_archive_that_was_copied(root: Path, copy: Path, integrity: Box) -> None:
@@ -315,7 +328,7 @@ def test_wrong_reading_of_the_file(integrity: Box, tmp_path: Path) -> None:
         flip(copy / "one", MIB)
         disk.flip_in_transit(root / "one", 2 * MIB + 5, count=1)
         done = compare(integrity, root, "--with", copy, expect=1)
-        assert {"transient": {"one"}, "copy_differs": {"one"}} == said(done, root)
+        assert {"transient": {"one"}, "copy_conflict": {"one"}} == said(done, root)
 
 
 @pytest.mark.parametrize("was_copied", [False, True])
@@ -412,9 +425,7 @@ def test_good_manifest_verifies_the_file_as_well(root: Path, copy: Path, integri
 
 def test_advice_about_the_copy_after_a_repair(root: Path, copy: Path, integrity: Box) -> None:
     """Once the file is whole again, its damaged backup is to be made anew, and nobody is told to repair from it."""
-    with open(copy / NAME, "r+b") as file:
-        file.seek(3 * MIB)
-        file.write(b"damage in the copy")
+    flip(copy / NAME, 3 * MIB)
     rot(root / NAME, 5_000)
     integrity.run("scrub", root, expect=1)
     compare(integrity, root, "--with", copy, expect=1)

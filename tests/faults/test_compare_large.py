@@ -83,7 +83,7 @@ def test_damage_before_the_place_where_it_stopped_is_not_forgotten(
         file.write(b"damaged")
     stop_within(faulty, integrity, root, copy, signal.SIGKILL)
     result = integrity.run("--json", "compare", root, "--with", copy, expect=1)
-    assert ["copy_differs"] == kinds(result)
+    assert ["copy_newer"] == kinds(result)
     assert [10 * MIB // 65536] == result.findings[0]["blocks"]
 
 
@@ -107,7 +107,7 @@ def test_what_was_read_is_void_when_either_side_moved(
         tamper(integrity, "UPDATE copy_reading SET offset_bytes = offset_bytes + 65536")
     result = integrity.run("--json", "compare", root, "--with", copy)
     assert SIZE <= get_number(result.summary, "bytes_read")
-    assert kinds(result) == {"baseline": ["copy_stale"], "copy": ["copy_differs"], "seal": []}[change]
+    assert kinds(result) == {"baseline": ["copy_stale"], "copy": ["copy_newer"], "seal": []}[change]
 
 
 def test_damaged_digests_of_the_beginning_say_nothing_of_the_copy(integrity: Box, root: Path, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_manifest_is_held_against_the_files_once(integrity: Box, tmp_path: Path)
     assert {"verified": 3} == tallies(first) == tallies(again)
 
     manifest.write_text("".join([lines[1][:64] + lines[0][64:], *lines[1:]]))
-    assert ["copy_differs"] == kinds(integrity.run("--json", "compare", root, "--with", manifest, expect=1))
+    assert ["copy_conflict"] == kinds(integrity.run("--json", "compare", root, "--with", manifest, expect=1))
 
     manifest.write_text("".join(lines))
     (root / "b").write_bytes(b"edited")

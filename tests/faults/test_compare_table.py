@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
+import subprocess
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -106,12 +106,15 @@ def spoil(disk: FlakyDisk, path: Path, state: str, offset: int, other: bytes) ->
 
 def expect(case: Case, catalog: str) -> str:
     """Say what has to be proposed for a file: nothing, a repair, a backup, a look at the copy, or to ask a person."""
+    # A copy that was rewritten under its old time, or changed later than the file, may be the one that is right.
     if case.here == "good":
-        return {"good": "nothing", "unreadable": "look"}.get(case.copy, "backup")
+        return {"good": "nothing", "unreadable": "look", "rewritten": "person", "changed": "person"}.get(
+            case.copy, "backup"
+        )
     if case.here == "missing" and catalog != "archive":
         return "nothing"
     if case.here == "changed" and catalog != "archive":
-        return "look" if case.copy == "unreadable" else "backup"
+        return {"unreadable": "look", "rewritten": "person", "changed": "person"}.get(case.copy, "backup")
     # Rot and bad sectors leave no trace in the stat: a copy that is good says nothing about the file.
     is_known = case.here not in ("rotten", "unreadable") or case.copy != "good" or catalog in ("found", "read")
     if not is_known:
@@ -133,8 +136,8 @@ def read(path: Path) -> bytes | None:
 
 
 def read_tree(folder: Path) -> dict[str, bytes | None]:
-    """Return the content of each file of a tree, without those that a repair has put aside."""
-    return {one.name: read(one) for one in folder.iterdir() if ".integrity-" not in one.name}
+    """Return the content of each file of a tree, without those that a repair or a copy has put aside."""
+    return {one.name: read(one) for one in folder.iterdir() if ".integrity-" not in one.name and one.name[-1] != "~"}
 
 
 def collect(findings: list[dict[str, object]], root: Path) -> dict[str, list[tuple[str, str]]]:
@@ -172,7 +175,7 @@ def carry_out(integrity: Box, sides: Sides, todo: dict[str, str]) -> None:
         integrity.run("repair", *repairs, "--from", sides.copy, "--apply", expect=0)
     for name, kind in todo.items():
         if kind == "backup":
-            shutil.copy2(sides.root / name, sides.copy / name)
+            subprocess.run(["cp", "--backup=numbered", "-p", sides.root / name, sides.copy / name], check=True)
     os.sync()
 
 
@@ -191,6 +194,7 @@ def test_advice_is_right_and_heals(catalog: str, sides: Sides, integrity: Box) -
         integrity.run("scrub", root, expect=0)
     back_up(root, copy)
     os.sync()
+    compare(integrity, root, "--with", copy, expect=0)  # the witness of what the copy had
     changed = {side: {name: chance.randbytes(9000) for name in cases} for side in ("here", "there")}
     for name, case in cases.items():
         spoil(sides.here, root / name, case.here, case.damage_here, changed["here"][name])

@@ -76,21 +76,24 @@ def test_every_difference_is_found_and_none_invented(faulty: FaultFS, integrity:
 
     done = compare(integrity, root, "--with", faulty.folder, expect=1)
 
-    differing = names(*range(20, 25), *range(30, 35), *range(40, 45), *range(50, 55)) | {"large.bin"}
     assert {
         "copy_stale": names(*range(5)),
         "copy_missing": names(*range(10, 15)),
-        "copy_differs": differing,
+        "copy_differs": names(*range(30, 35)),  # cut off
+        "copy_conflict": names(*range(20, 25)),  # under the same time, and never compared before
+        "copy_newer": names(*range(40, 45), *range(50, 55)) | {"large.bin"},
         "copy_unreadable": names(*range(60, 65)),
         "copy_extra": {f"d0/extra {number}" for number in range(60, 65)},
     } == said(done, root)
     assert {
         "verified": 3001 - 5 - 5 - 21 - 5,
-        "changed": 5,
+        "changed": 21,
+        "conflicting": 5,
+        "newer": 11,
         "stale": 5,
         "missing": 5,
-        "damaged": 21,
-        "differing": 21,
+        "damaged": 5,
+        "differing": 5,
         "unreadable": 5,
         "extra": 5,
     } == counts(done)
@@ -146,7 +149,7 @@ def test_scrub_leaves_findings_about_copies_alone(root: Path, copy: Path, integr
     compare(integrity, root, "--with", copy, expect=1)
     integrity.run("scrub", root, expect=0)
     integrity.run("scan", "--full", root, expect=0)
-    assert ["copy_differs"] == [one["kind"] for one in integrity.findings("findings", expect=1)]
+    assert ["copy_newer"] == [one["kind"] for one in integrity.findings("findings", expect=1)]
 
 
 def test_two_copies_have_findings_of_their_own(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
@@ -184,7 +187,7 @@ def test_sizes_at_the_borders_of_blocks(integrity: Box, tmp_path: Path) -> None:
                 file.write(bytes([last ^ 128]))
     done = compare(integrity, root, "--with", copy, expect=1)
     bad = {f"bad {size}" for size in sizes if size} | {f"longer {size}" for size in sizes}
-    assert {"copy_differs": bad} == said(done, root)
+    assert {"copy_newer": bad} == said(done, root)
 
 
 def test_odd_names(integrity: Box, tmp_path: Path) -> None:
@@ -199,13 +202,14 @@ def test_odd_names(integrity: Box, tmp_path: Path) -> None:
     for name in odd:
         put(os.path.join(copy, name), b"2" + name)
     done = compare(integrity, root, "--with", copy, expect=1)
-    assert {"damaged": len(odd), "differing": len(odd)} == counts(done)
-    back_up(Path(os.fsdecode(root)), Path(os.fsdecode(copy)))
+    assert {"changed": len(odd), "newer": len(odd)} == counts(done)
     for finding in done.findings:
         given = finding["next_steps"]
         assert isinstance(given, list)
-        command = str(given[0]["command"]).replace("integrity ", f"{integrity_command()} ", 1)
-        subprocess.run(["bash", "-c", command], env=integrity.environment, check=True, capture_output=True)
+        command = str(given[2]["command"]).replace("integrity ", f"{integrity_command()} ", 1)
+        assert "--copy-is-right" in command
+        subprocess.run(["bash", "-c", f"{command} --apply"], env=integrity.environment, check=True, capture_output=True)
+    assert [b"2" + name for name in odd] == [Path(os.fsdecode(os.path.join(root, name))).read_bytes() for name in odd]
     integrity.run("findings", expect=0)
 
 
@@ -245,7 +249,7 @@ def test_hard_links_and_sparse_files(integrity: Box, tmp_path: Path) -> None:
     assert {"verified": 4} == counts(compare(integrity, root, "--with", copy, expect=0))
     put(copy / "b", os.urandom(5000))
     put_sparse(copy / "sparse", 64 * MIB, [(5 * MIB, b"data"), (40 * MIB, b"x")])
-    assert {"copy_differs": {"b", "sparse"}} == said(compare(integrity, root, "--with", copy, expect=1), root)
+    assert {"copy_newer": {"b", "sparse"}} == said(compare(integrity, root, "--with", copy, expect=1), root)
 
 
 def test_links_are_not_followed(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
@@ -279,16 +283,16 @@ def test_part_of_a_root_and_part_of_a_copy(root: Path, copy: Path, integrity: Bo
     put(copy / "d2" / "extra")
     compare(integrity, root, "--with", copy, expect=1)
     part = compare(integrity, root / "d1", "--with", copy, expect=1)
-    assert {"copy_differs": names(1, 8), "copy_extra": {"d1/extra"}} == said(part, root)
+    assert {"copy_newer": names(1, 8), "copy_extra": {"d1/extra"}} == said(part, root)
     one = compare(integrity, plant_path(root, 2), "--with", copy, expect=1)
-    assert {"copy_differs": names(2)} == said(one, root)
-    assert {"damaged": 1, "differing": 1} == counts(one)
+    assert {"copy_newer": names(2)} == said(one, root)
+    assert {"changed": 1, "newer": 1} == counts(one)
     good = compare(integrity, plant_path(root, 3), "--with", copy, expect=0)
     assert {"verified": 1} == counts(good)
     folder = compare(integrity, root / "d1", "--with", copy / "d1", expect=1)
-    assert {"copy_differs": names(1, 8), "copy_extra": {"d1/extra"}} == said(folder, root)
+    assert {"copy_newer": names(1, 8), "copy_extra": {"d1/extra"}} == said(folder, root)
     two = compare(integrity, root / "d1", root / "d3", "--with", copy, expect=1)
-    assert {"copy_differs": names(1, 8), "copy_extra": {"d1/extra"}} == said(two, root)
+    assert {"copy_newer": names(1, 8), "copy_extra": {"d1/extra"}} == said(two, root)
 
 
 def test_patterns_hold_from_the_top_of_the_root(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -450,7 +454,7 @@ def test_part_of_an_unmounted_copy(root: Path, integrity: Box, has_leftover: boo
             done = compare(integrity, part, "--with", copy, expect=3)
             assert {"copy_unreadable": {""}} == said(done, root)
         kinds = sorted(str(one["kind"]) for one in integrity.json("findings", expect=1))
-        assert ["copy_differs", "copy_unreadable"] == kinds
+        assert ["copy_newer", "copy_unreadable"] == kinds
         assert "data last read back" in integrity.run("explain", plant_path(root, 2)).stdout
         if has_leftover:
             shutil.rmtree(copy)
@@ -577,7 +581,7 @@ def test_comparison_that_is_killed(faulty: FaultFS, integrity: Box, tmp_path: Pa
     done = compare(integrity, root, "--with", faulty.folder, "--byte-limit", "1", "--jobs", "1")
     assert get_number(done.summary, "files_not_due") >= 100
     done = compare(integrity, root, "--with", faulty.folder, expect=1)
-    assert {"copy_differs": {"d1/1.txt"}} == said(done, root)
+    assert {"copy_newer": {"d1/1.txt"}} == said(done, root)
 
 
 def test_twenty_runs_of_five_percent_read_everything(root: Path, copy: Path, integrity: Box) -> None:
@@ -673,7 +677,7 @@ def test_full_disk_under_the_catalog(root: Path, copy: Path, tmp_path: Path) -> 
         assert done.code in (3, 4), done.stdout + done.stderr
         assert "this is a bug" not in done.stderr
         filler.unlink()
-        assert {"copy_differs": names(*range(30))} == said(compare(box, root, "--with", copy, expect=1), root)
+        assert {"copy_newer": names(*range(30))} == said(compare(box, root, "--with", copy, expect=1), root)
 
 
 @pytest.mark.root
@@ -729,6 +733,7 @@ def test_rot_in_the_copy(root: Path, integrity: Box) -> None:
         put(large, os.urandom(4 * MIB))
         copy = back_up(root, disk.folder)
         subprocess.run(["sync", "-f", copy], check=True)
+        compare(integrity, root, "--with", copy, expect=0)
         for path, offset in ((copy / "large.bin", 3 * MIB + 7), (plant_path(copy, 5), 100)):
             path.read_bytes()
             flip_bit(path, offset)
@@ -798,11 +803,12 @@ def test_names_that_were_swapped_since_the_backup_are_no_damage(root: Path, copy
     (root / "x").rename(third)
     rotten = plant_path(copy, 28)
     rotten.write_bytes(bytes([rotten.read_bytes()[0] ^ 1]) + rotten.read_bytes()[1:])
+    os.utime(rotten, ns=(0, damaged.stat().st_mtime_ns))
 
     result = compare(integrity, root, "--with", copy, expect=1)
 
     swapped = {os.fspath(path.relative_to(root)) for path in (first, second, third)}
-    assert {"copy_stale": swapped, "copy_differs": {os.fspath(damaged.relative_to(root))}} == said(result, root)
+    assert {"copy_stale": swapped, "copy_conflict": {os.fspath(damaged.relative_to(root))}} == said(result, root)
     assert f"the recorded content of {third.relative_to(root)}" in messages(result)
     back_up(root, copy)
     compare(integrity, root, "--with", copy, expect=0)

@@ -178,7 +178,7 @@ def test_cached_reads_a_difference_from_the_disk(root: Path, copy: Path, integri
     flip[9] ^= 1
     rewrite(copy / "small", bytes(flip))
     done = compare(integrity, root, "--with", copy, "--cached", expect=1)
-    assert {"copy_differs": {"small"}} == said(done, root)
+    assert {"copy_conflict": {"small"}} == said(done, root)
     assert (1, 1) == (done.summary["files_read"], done.summary["files_cached"])
 
 

@@ -20,7 +20,7 @@ from integrity.hashing.digests import want_to_record
 from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Failed, Task
 from support.bitrot import drop_cache, rot
-from support.cli import Box, complete, make_command
+from support.cli import REAL_PAUSES, Box, complete, make_command
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
 from support.privileges import NOBODY, let_in, run_as_nobody
@@ -272,7 +272,7 @@ def test_file_that_held_still_too_rarely(tmp_path: Path, integrity: Box) -> None
     integrity.run("scan", root, expect=0)
     integrity.configure('[defaults]\nverify_every = "1s"\n')
     with changing(root / "busy"):
-        done = integrity.run("--json", "scrub", root, expect=3)
+        done = integrity.run("--json", "scrub", root, env=REAL_PAUSES, expect=3)  # longer than a second
     assert ([("unstable", str(root / "busy"))], {"unstable": 1}) == (met(done), tallies(done))
     integrity.run("findings", expect=3)
 
@@ -300,7 +300,7 @@ def test_file_edited_while_its_rot_is_confirmed(flaky_ext4: FlakyDisk, data: Pat
     rot(data / "file", 9_000)
     rot(data / "large", 2 * MIB)
     command = make_command("--json", "scrub", data)
-    with subprocess.Popen(command, env=integrity.environment, stdout=subprocess.PIPE) as scrub:
+    with subprocess.Popen(command, env=integrity.environment | REAL_PAUSES, stdout=subprocess.PIPE) as scrub:
         wait_until(lambda: is_verified(integrity, b"same"), "end of the first reading", every_s=0.01)
         for name in ("file", "large"):
             with open(data / name, "r+b") as file:

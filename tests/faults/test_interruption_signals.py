@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Box, Completed
+from support.cli import REAL_PAUSES, Box, Completed
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
 from support.planted import age, plant
@@ -143,7 +143,7 @@ def test_stop_while_a_mismatch_waits_for_its_rereads(integrity: Box, tmp_path: P
         plant(fs.folder / "root", 14, size_bytes=5000)
         integrity.run("scan", fs.folder / "root", expect=0)
         flip_bit(fs.path("root/d1/1.txt"), 1000, 1)
-        with Running(integrity, "--json", "scrub", fs.folder / "root") as running:
+        with Running(integrity, "--json", "scrub", fs.folder / "root", env=REAL_PAUSES) as running:
             wait_until(
                 lambda: bool(query(integrity, "SELECT 1 FROM file WHERE verified_at IS NOT NULL")), "a verified file"
             )

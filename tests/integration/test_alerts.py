@@ -240,6 +240,24 @@ def test_clock_put_back_a_year_does_not_silence(teller: Teller, sink: SmtpSink) 
     assert any("/srv/photos/b" in received.text for received in sink.received)
 
 
+@pytest.mark.parametrize("jump_s", [-365 * DAY_S, -10 * DAY_S, 4400 * DAY_S])
+def test_clock_that_jumps_repeats_no_reminder(teller: Teller, sink: SmtpSink, jump_s: int) -> None:
+    """A reminder that is due is sent once a jump, back or ahead, and then a day later."""
+    teller.find(b"a")
+    teller.tick(after=GROUP_S)
+    teller.tick(after=DAY_S)
+    for jump in (jump_s, -jump_s):
+        before = len(subjects(sink))
+        teller.clock.now += jump
+        for _ in range(3):
+            teller.tick(after=1)
+        jumped = subjects(sink)[before:]
+        assert 1 >= len([subject for subject in jumped if "alive" not in subject]), jumped
+    before = len(subjects(sink))
+    teller.tick(after=DAY_S)
+    assert 1 == len([subject for subject in subjects(sink)[before:] if "alive" not in subject])
+
+
 @pytest.mark.parametrize(
     "name",
     [

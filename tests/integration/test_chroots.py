@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from integrity.files.capability import identify
+from integrity.same_place import recognise
 from support.chroots import USER, Chroot
 from support.loopfs import LoopFS, flip_bit
 from support.machine import need_root
@@ -62,7 +63,7 @@ def test_disk_is_the_same_inside_and_outside_of_a_chroot(ext4: LoopFS) -> None:
     with closing(sqlite3.connect(chroot.folder / "var/lib/integrity/catalog.db")) as db:
         ((recorded,),) = db.execute("SELECT fs_id FROM root").fetchall()
     with opened_root(ext4.folder) as fd:
-        assert identify(fd, bytes(ext4.folder)).fs_id == recorded
+        assert recognise(recorded, identify(fd, bytes(ext4.folder)).names) is not None
     assert recorded.startswith("uuid:")
 
 

@@ -6,10 +6,15 @@ import hashlib
 import os
 import shutil
 import subprocess
+import unicodedata
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import bagit
 import pytest
+import xxhash
 
 from support.cli import Box, make_command
 from support.comparing import compare, counts, said
@@ -71,6 +76,11 @@ FORMS = {
     "hashdeep": lambda root, manifest: write_with(["hashdeep", "-l", "-c", "md5,sha256"], root, manifest),
     "files.sfv": write_sfv,
     "manifest-sha512.txt": write_bag,
+    "b2sum": lambda root, manifest: write_with(["b2sum"], root, manifest),
+    "blake2.list": lambda root, manifest: write_with(["b2sum", "-l", "256"], root, manifest),
+    "sha384.list": lambda root, manifest: write_with(["sha384sum"], root, manifest),
+    "list.of.64.bits": lambda root, manifest: write_with(["xxh64sum"], root, manifest),
+    "sha3": lambda root, manifest: write_with(["openssl", "dgst", "-sha3-256"], root, manifest),
     "b3sum": lambda root, manifest: write_with(["b3sum"], root, manifest),
     "sum.xxh128": lambda root, manifest: write_ours("xxh128", root, manifest),
     "sum.json": lambda root, manifest: write_ours("sha256", root, manifest, "--json"),
@@ -92,9 +102,9 @@ def test_every_form(root: Path, integrity: Box, tmp_path: Path, form: str) -> No
     plant_path(tmp_path / "other", 4).unlink()
     FORMS[form](tmp_path / "other", manifest)
     done = compare(integrity, root, "--with", manifest, expect=1)
-    expected = {"copy_differs": {"d3/3.txt"}, "copy_missing": {"d4/4.txt"}, "copy_extra": {"extra"}}
+    expected = {"copy_conflict": {"d3/3.txt"}, "copy_missing": {"d4/4.txt"}, "copy_extra": {"extra"}}
     assert expected == said(done, root)
-    assert {"verified": COUNT, "missing": 1, "damaged": 1, "differing": 1, "extra": 1} == counts(done)
+    assert {"verified": COUNT, "missing": 1, "changed": 1, "conflicting": 1, "extra": 1} == counts(done)
 
 
 def test_stale_by_a_digest_that_is_kept(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -161,7 +171,7 @@ def test_several_lists_in_one_file(root: Path, integrity: Box, tmp_path: Path) -
         digest = new((root / "large").read_bytes()).hexdigest().encode()
         text = text.replace(digest, digest[::-1])
     manifest.write_bytes(text)
-    assert {"copy_differs": {"large"}} == said(compare(integrity, root, "--with", manifest, expect=1), root)
+    assert {"copy_conflict": {"large"}} == said(compare(integrity, root, "--with", manifest, expect=1), root)
 
 
 def test_names_that_are_listed_twice_and_differently(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -184,7 +194,7 @@ def test_one_wrong_digest_among_several_is_told(root: Path, integrity: Box, tmp_
     sha256 = hashlib.sha256((root / name).read_bytes()).hexdigest()
     (tmp_path / "list").write_text(f"{'0' * 32}  {name}\n{sha256}  {name}\n")
     done = compare(integrity, root / name, "--with", tmp_path / "list", expect=1)
-    assert {"copy_differs": {name}} == said(done, root)
+    assert {"copy_conflict": {name}} == said(done, root)
 
 
 def test_bytes_can_not_be_asked_of_a_manifest(root: Path, integrity: Box, tmp_path: Path) -> None:
@@ -304,3 +314,130 @@ def test_memory_is_constant(root: Path, integrity: Box, tmp_path: Path, shape: s
     done = compare(integrity, root, "--with", manifest, "--no-scan")
     in_question = 2 if shape == "repeated" else 0
     assert COUNT + 2 - in_question == get_number(done.summary, "files_verified")
+
+
+def write_list(root: Path, manifest: Path, hash_of: Callable[..., Any] = hashlib.md5) -> None:
+    """Write lines without an algorithm."""
+    lines = [f"{hash_of((root / name).read_bytes()).hexdigest()}  {name}\n" for name in list_names(root)]
+    manifest.write_text("".join(lines))
+
+
+@pytest.mark.parametrize(
+    "hash_of", [hashlib.md5, hashlib.sha3_512, hashlib.blake2b, hashlib.blake2s, hashlib.sha224, xxhash.xxh3_64]
+)
+def test_algorithm_is_found(root: Path, integrity: Box, tmp_path: Path, hash_of: Callable[..., Any]) -> None:
+    """No word of the list or of its name says it; the file that differs is damaged, also while most files do."""
+    manifest = tmp_path / "list"
+    write_list(root, manifest, hash_of)
+    assert {"verified": COUNT + 2} == counts(compare(integrity, root, "--with", manifest, expect=0))
+    shutil.copytree(root, tmp_path / "other")
+    for name in list_names(root)[1:]:
+        put(tmp_path / "other" / name, b"other content")
+    write_list(tmp_path / "other", manifest, hash_of)
+    done = compare(integrity, root, "--with", manifest, expect=1)
+    assert {"verified": 1, "changed": COUNT + 1, "conflicting": COUNT + 1} == counts(done)
+
+
+def test_unknown_algorithm_accuses_nothing(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Said once, exit 3; an option or a name that states the algorithm makes each file differ."""
+    lines = "".join(f"{number:064x}  {name}\n" for number, name in enumerate(list_names(root)))
+    (tmp_path / "list").write_text(lines)
+    (tmp_path / "list.b3").write_text(lines)
+    done = compare(integrity, root, "--with", tmp_path / "list", expect=3)
+    assert {"skipped": COUNT + 2, "not_comparable": COUNT + 2} == counts(done)
+    assert 1 == sum("perhaps they are of another algorithm" in str(note["message"]) for note in done.of_type("note"))
+    expected = {"changed": COUNT + 2, "conflicting": COUNT + 2}
+    assert expected == counts(compare(integrity, root, "--with", tmp_path / "list.b3", expect=1))
+    for name in ("sha256", "blake2s"):
+        done = compare(integrity, root, "--with", tmp_path / "list", "--algorithm", name, expect=1)
+        assert expected == counts(done)
+
+
+def test_one_line_that_differs_is_a_difference(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """One file is no evidence for another algorithm."""
+    (tmp_path / "list").write_text(f"{1:0128x}  large\n")
+    done = compare(integrity, root / "large", "--with", tmp_path / "list", expect=1)
+    assert {"copy_conflict": {"large"}} == said(done, root)
+
+
+def test_algorithm_is_for_lists(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """A folder has bytes."""
+    (tmp_path / "copy").mkdir()
+    done = integrity.run("compare", root, "--with", tmp_path / "copy", "--algorithm", "md5", expect=2)
+    assert "leave --algorithm out" in done.stderr
+    assert 2 == integrity.run("compare", root, "--with", tmp_path / "copy", "--algorithm", "rot13").code
+
+
+@pytest.mark.parametrize("name", ["MD5SUMS", "list of files", "sub/MD5SUMS"])
+def test_list_in_the_folder_that_it_describes(root: Path, integrity: Box, name: str) -> None:
+    """Neither the list nor another beside it is missing in the backup; a new file is, and a text that is no list."""
+    base = (root / name).parent
+    base.mkdir(exist_ok=True)
+    put(base / "a", b"abc")
+    write_list(base, base / "first.sha256", hashlib.sha256)
+    (base / "first.sha256").rename(base / "first")
+    lines = [
+        f"{hashlib.md5((base / one).read_bytes()).hexdigest()}  {one}\n" for one in list_names(base) if one != "first"
+    ]
+    (root / name).write_text("".join(lines))
+    compare(integrity, base, "--with", root / name, expect=0)
+    put(base / "new", b"Invoice 20240101\n")
+    done = compare(integrity, base, "--with", root / name, expect=1)
+    assert {"copy_missing": {str((base / "new").relative_to(root))}} == said(done, root)
+
+
+def test_list_that_has_a_line_of_itself(root: Path, integrity: Box) -> None:
+    """``md5sum * > MD5SUMS`` digests the list before it is written."""
+    put(root / "MD5SUMS", b"")
+    write_list(root, root / "MD5SUMS")
+    compare(integrity, root, "--with", root / "MD5SUMS", expect=0)
+
+
+def test_list_that_lies_in_the_copy(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """A list that was copied with the files, and is recorded here, too."""
+    put(root / "SHA512SUMS", b"")
+    write_list(root, root / "SHA512SUMS", hashlib.sha512)
+    shutil.copytree(root, tmp_path / "copy")
+    compare(integrity, root, "--with", tmp_path / "copy" / "SHA512SUMS", expect=0)
+
+
+def test_bag_against_its_own_manifests(integrity: Box, tmp_path: Path) -> None:
+    """The payload manifest covers the payload, and the other one the rest."""
+    bag = tmp_path / "bag"
+    (bag / "sub").mkdir(parents=True)
+    put(bag / "a.txt", b"abc")
+    put(bag / "sub" / "b.txt", b"xyz")
+    bagit.make_bag(str(bag), checksums=["md5", "sha512"])
+    compare(integrity, bag, "--with", bag / "manifest-md5.txt", expect=0)
+    compare(integrity, bag, "--with", bag / "tagmanifest-sha512.txt", expect=0)
+    put(bag / "data" / "new", b"new")
+    done = compare(integrity, bag, "--with", bag / "manifest-md5.txt", expect=1)
+    assert {"copy_missing": {"data/new"}} == said(done, bag)
+
+
+def test_list_in_another_spelling(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Accents as macOS has them, capitals and backslashes: matched by name, and damage is damage; said once."""
+    for number, name in enumerate(("Käse/Öl.txt", "Foto.JPG", "sub/deep/b.bin")):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        put(root / name, b"%d" % number)
+    lines = {name: hashlib.md5((root / name).read_bytes()).hexdigest() for name in list_names(root)}
+    lines["Foto.JPG"] = "0" * 32
+    manifest = tmp_path / "list"
+    text = "".join(f"{digest}  {name}\n" for name, digest in lines.items())
+    text = unicodedata.normalize("NFD", text.replace("Foto.JPG", "foto.jpg").replace("/", "\\"))
+    manifest.write_bytes(text.encode("utf-16"))
+    done = compare(integrity, root, "--with", manifest, expect=1)
+    assert {"copy_conflict": {"Foto.JPG"}} == said(done, root)
+    assert 1 == sum("spelled otherwise" in str(note["message"]) for note in done.of_type("note"))
+
+
+def test_two_spellings_of_one_file_contradict_each_other(root: Path, integrity: Box, tmp_path: Path) -> None:
+    """Which of the two is meant can't be told; one that is listed as it is recorded stays what it is."""
+    write_list(root, tmp_path / "list")
+    with (tmp_path / "list").open("a") as file:
+        file.write(f"{1:032x}  LARGE\n")
+    assert {"copy_extra": {"LARGE"}} == said(compare(integrity, root, "--with", tmp_path / "list", expect=0), root)
+    text = (tmp_path / "list").read_text().replace("  large\n", "  Large\n")
+    (tmp_path / "list").write_text(text)
+    done = compare(integrity, root, "--with", tmp_path / "list", expect=3)
+    assert {"copy_not_comparable": {"large", ""}} == said(done, root)

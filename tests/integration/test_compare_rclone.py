@@ -79,7 +79,7 @@ def plant_differences(root: Path, copy: Path) -> dict[str, str]:
     os.truncate(copy / "d1" / "1.txt", 100)
     (copy / "d2" / "2.txt").unlink()
     (copy / "d3" / "extra").write_bytes(b"x")
-    return {"0.txt": "copy_differs", "1.txt": "copy_differs", "2.txt": "copy_missing"}
+    return {"0.txt": "copy_newer", "1.txt": "copy_newer", "2.txt": "copy_missing"}
 
 
 @pytest.mark.parametrize("options", [(), ("--read",)])
@@ -91,7 +91,7 @@ def test_local_disk_by_rclone_is_compared(pair: Pair, options: tuple[str, ...]) 
     done = pair.compare(f"disk:{pair.copy}", *options, expect=1)
 
     assert expected == kinds_by_name(done)
-    assert {"verified": 17, "damaged": 2, "missing": 1} == tallies(done)
+    assert {"verified": 17, "changed": 2, "missing": 1} == tallies(done)
     assert (0, 19) == (done.summary["files_published"], done.summary["files_read"])
     assert 1 == done.summary["files_extra"]
 
@@ -132,7 +132,7 @@ def test_encrypted_remote_is_compared_by_its_bytes_only(pair: Pair) -> None:
 
 
 def test_store_behind_rclone_publishes_its_digests(pair: Pair, moto: S3Box) -> None:
-    """What the store keeps comes with the listing, and nothing is downloaded."""
+    """What the store keeps comes with the listing; only what differs by it is downloaded."""
     bucket = moto.make_bucket()
     pair.add_remote(
         "store",
@@ -148,10 +148,22 @@ def test_store_behind_rclone_publishes_its_digests(pair: Pair, moto: S3Box) -> N
     moto.put(bucket, "backup/d0/7.txt", b"x" * 3000)
     done = pair.compare(f"store:{bucket}/backup", expect=1)
 
-    assert {"7.txt": "copy_differs"} == kinds_by_name(done)
-    assert (20, 0) == (done.summary["files_published"], done.summary["files_read"])
-    assert [] == moto.find_reads(bucket)
-    assert "HEAD" not in {method for method, key in moto.find_questions(bucket) if key.startswith("backup/d")}
+    assert {"7.txt": "copy_conflict"} == kinds_by_name(done)
+    assert (19, 1) == (done.summary["files_published"], done.summary["files_read"])
+    asked = {key for method, key in moto.find_questions(bucket) if method != "PUT" and key.startswith("backup/d")}
+    assert {"backup/d0/7.txt"} == asked
+
+
+def test_hash_of_an_unknown_kind_makes_no_difference(pair: Pair) -> None:
+    """What is kept of OneDrive's and Dropbox's hashes can't be computed here: not comparable, never different."""
+    pair.add_remote("secret", type="crypt", remote=str(pair.copy), password=pair.rclone("obscure", PASSWORD))
+    pair.add_remote("odd", type="hasher", remote="secret:", hashes="quickxor,dropbox,mailru", auto_size="1M")
+    pair.rclone("copy", pair.root, "odd:")
+    assert pair.rclone("hashsum", "quickxor", "odd:", "--download")
+    done = pair.compare("odd:", expect=3)
+
+    assert {"skipped": 20} == tallies(done)
+    assert ["copy_not_comparable"] == [each["kind"] for each in done.findings]
 
 
 def make_witness(pair: Pair) -> Path:

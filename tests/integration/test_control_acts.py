@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import socket
 import sqlite3
 import time
@@ -17,9 +18,11 @@ import pytest
 from integrity.catalog.actions import Action, find_actions
 from integrity.catalog.connection import Catalog
 from integrity.errors import AppError, ConfigError
+from integrity.jobs.byte_pattern import Side
+from integrity.jobs.picture_type import Picture
 from integrity.model import ActionVerb, Actor, Job
 from integrity.service.control.client import DaemonClient
-from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest
+from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest
 from integrity.service.control.rights import PAGE_USER
 from integrity.service.control.socket import connect
 from integrity.service.control.wire import (
@@ -254,6 +257,37 @@ def test_each_user_may_ask_what_the_list_says(integrity: Box, root: Path, tmp_pa
     assert {bytes(root)} == covered
     assert [True, True] == [isinstance(one, ActDone) for one in done], done
     assert ["pause", "resume"] == [one.verb.value for one in list_actions(integrity)]
+    assert "a question: not allowed" in log
+
+
+def test_sides_of_a_finding_are_shown_to_the_page_alone(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """Also while its actions are off, as it only looks; users of the group see no data that they may not read."""
+    picture = b"\x89PNG\r\n\x1a\n" + blocks(1)
+    (root / "bad").unlink()
+    (root / "photo").write_bytes(picture)
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy)
+    config = f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{copy}"\n'
+    integrity.configure(f'{config}[[root]]\npath = "{root}"\n{NEVER}')
+    integrity.run("scan", expect=0)
+    damage(root / "photo", 5000)
+    integrity.run("scrub", expect=1)
+    integrity.run("compare", "--with", "nightly", expect=1)
+    number = next(int(one["id"]) for one in integrity.findings("findings") if one["path"].endswith("photo"))
+    sides = [AskPicture(number, side, has_data=True) for side in (Side.FILE, Side.COPY)]
+    with serving(integrity, root, tmp_path, config) as service:
+        shown = [ask(integrity, one, PAGE) for one in sides]
+        looked_at = ask(integrity, AskPicture(number, Side.FILE, has_data=False), 0)
+        refused = ask(integrity, sides[0], SOMEBODY)
+        unknown = ask(integrity, AskPicture(number + 100, Side.FILE, has_data=True), PAGE)
+        log = service.log
+
+    damaged = picture[:5000] + bytes([picture[5000] ^ 1]) + picture[5001:]
+    assert [Picture("image/png", len(picture), data) for data in (damaged, picture)] == shown
+    assert Picture("image/png", len(picture), b"") == looked_at
+    assert isinstance(refused, Failure)
+    assert "use sudo" in refused.message
+    assert isinstance(unknown, Failure)
     assert "a question: not allowed" in log
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from integrity.catalog.connection import Catalog
 from integrity.catalog.maintenance import check
-from support.cli import Box
+from support.cli import REAL_PAUSES, Box
 from support.loopfs import LoopFS, flip_bit
 from support.planted import age
 from support.service import Service
@@ -81,7 +81,7 @@ def churn(folder: Path, life: int) -> None:
 def live(box: Box, folder: Path, life: int, sink: SmtpSink) -> None:
     """Let the service live for a while, with work to do, and kill it in the middle, or when it has just sent a mail."""
     life_s = random.Random(life).uniform(*LIVES_S[life % len(LIVES_S)])
-    with Service(box, is_awaited=False) as service:
+    with Service(box, env=REAL_PAUSES, is_awaited=False) as service:
         ends_at = time.monotonic() + life_s
         wait_until(lambda: time.monotonic() > ends_at - life_s + min(life_s / 2, 0.8), "the time to work", every_s=0.01)
         churn(folder, life)

@@ -12,8 +12,11 @@ import sqlite3
 from contextlib import closing
 from types import TracebackType
 
+import sqlalchemy as sa
+
 from integrity.catalog import baselines, files, roots, rows, runs, schema
 from integrity.catalog.connection import Catalog
+from integrity.catalog.days_run import note_day
 from integrity.catalog.seal import Sealer
 from integrity.catalog.upgrade import run_migrations
 from integrity.model import (
@@ -37,6 +40,12 @@ IDENTITY = RootIdentity("uuid:6b1c", 2, "ext4", b"/srv")
 def digest(seed: object, length: int = 16) -> bytes:
     """Make bytes that look like a digest, the same for the same seed."""
     return hashlib.shake_128(repr(seed).encode()).digest(length)
+
+
+def run_daily(c: sa.Connection, first: int, last: int) -> None:
+    """Let the program have run on each day from one time to another."""
+    for now in range(first, last + 1, DAY_S):
+        note_day(c, now)
 
 
 def make_digests(seed: object) -> Digests:

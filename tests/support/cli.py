@@ -19,8 +19,10 @@ JsonObject = dict[str, object]
 """One line of ``--json`` output."""
 
 _TIMEOUT_S = 60.0
-# Of the test's own environment only what Python and the C library need: nothing of INTEGRITY_*, XDG_*, HOME, LC_*.
-_INHERITED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+# Of the test's own environment only what Python and the C library need, and the pauses: nothing of XDG_*, HOME, LC_*.
+_INHERITED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "INTEGRITY_PAUSES")
+REAL_PAUSES = {"INTEGRITY_PAUSES": ""}
+"""For ``env``, where something must happen between the reads that confirm damage: they are seconds apart, as usual."""
 
 
 @dataclass(frozen=True, slots=True)

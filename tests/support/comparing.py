@@ -48,7 +48,7 @@ def check_sum(done: Completed) -> None:
 
 def counts(done: Completed) -> dict[str, int]:
     """Return all counts of a comparison that are not zero, those of its own among them, without how it was looked."""
-    own = ("extra", "differing", "stale", "renamed", "behind", "repairable", "not_comparable")
+    own = ("extra", "differing", "conflicting", "newer", "stale", "renamed", "behind", "repairable", "not_comparable")
     found = {name: get_number(done.summary, f"files_{name}") for name in (*_NINE, *own)}
     return {name: count for name, count in found.items() if count}
 

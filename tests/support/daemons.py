@@ -18,11 +18,12 @@ from typing import NamedTuple
 from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.config import load_config
-from integrity.errors import AppError
+from integrity.errors import AppError, ConfigError
+from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Report, Stop, Summary
 from integrity.jobs.runner import make_context
 from integrity.model import Job
-from integrity.service.control.requests import Act, ActDone, Answered, Returned
+from integrity.service.control.requests import Act, ActDone, Answered, AskPicture, Returned
 from integrity.service.control.server import (
     BusyRoot,
     ControlServer,
@@ -133,6 +134,10 @@ class SmallDaemon:
         self.acts.append(act)
         answered(ActDone(act.verb.value))
         return None
+
+    def find_picture(self, question: AskPicture) -> Picture:
+        """Have no picture: what is shown is no matter of the socket."""
+        raise ConfigError(f"finding {question.finding} has no two sides to be shown")
 
     def allows_actions(self) -> bool:
         """Let the page do what it may."""

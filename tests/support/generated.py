@@ -76,7 +76,7 @@ def write_steps(entry: KindEntry) -> Iterator[str]:
     """Yield what to do about a finding, best first."""
     for number, step in enumerate(entry.steps, 1):
         words = f"{step.words[:1].upper()}{step.words[1:]}"
-        command = step.command.format(path="FILE", root="FOLDER") if step.command else ""
+        command = step.command.format(path="FILE", root="FOLDER", copy="COPY") if step.command else ""
         yield f"{number}. {words}" + (f": `{command}`" if command else ".")
 
 

@@ -32,6 +32,7 @@ _KEPT_PREFIXES = ("INTEGRITY_TEST_", "INTEGRITY_SCREENSHOTS", "PYTEST_XDIST_")
 _SET = {
     "FUSE_LIBRARY_NAME": "fuse3",  # mfusepy prefers libfuse 2 where the machine has both
     "GIT_CONFIG_NOSYSTEM": "1",
+    "INTEGRITY_PAUSES": "0.02",  # what confirms damage takes milliseconds; ``support.cli.REAL_PAUSES``
     "LANG": "C.UTF-8",
     "TZ": "UTC",
 }

@@ -23,6 +23,7 @@ from integrity.jobs.report import Note, Progress, Stop, Summary
 from integrity.jobs.scrub import promise
 from integrity.jobs.scrub.plan import OpenTimes, plan_window
 from integrity.model import Finding, RootState
+from integrity.pauses import Pauses
 
 DAY_S = 86_400
 
@@ -80,6 +81,7 @@ class Machine:
             monotonic=lambda: self.now - begin,
             wait=self._wait,
             boot_uuid="the-only-boot",
+            pauses=Pauses(),
         )
         self._disk = Throttle(rate_bytes_per_s, stop, monotonic=self.context.monotonic, wait=self._wait)
 

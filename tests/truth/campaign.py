@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from support.cli import Box, Completed, JsonObject
+from support.cli import REAL_PAUSES, Box, Completed, JsonObject
 from support.preload import Shims
 from support.results import all_names
 from support.running import Running
@@ -232,7 +232,7 @@ class Campaign:
 
     def _run_during(self, job: Command, players: Sequence[_Player]) -> None:
         """Have the cases go on while a run reads."""
-        with Running(self._box, "--json", *job, *self._roots, env=self._env) as running:
+        with Running(self._box, "--json", *job, *self._roots, env=self._env | REAL_PAUSES) as running:
             wait_until(lambda: _is_reading(running.pid) or running.has_ended, "the run reads")
             self._resume(players)
             done = running.finish(timeout_s=240)

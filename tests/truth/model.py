@@ -26,6 +26,7 @@ from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan, scrub
 from integrity.model import Finding
+from integrity.pauses import Pauses
 from support.jobs import Told, open_context
 from truth.disks import Disk
 from truth.tree import Damage, File, Tree
@@ -33,8 +34,6 @@ from truth.tree import Damage, File, Tree
 _SIZE_BYTES = 4_096
 _FILES = ("a/0", "a/1", "a/2", "b/0", "b/1", "b/2")
 _FOLDERS = ("a", "b", "c")
-_SHORT_S = 0.1
-"""Longer pauses are not for the clock of the file system, and not taken."""
 
 
 @dataclass(frozen=True)
@@ -299,11 +298,5 @@ _PASSING_ON = frozenset({"swap", "exchange", "cycle", "chain", "swap_folders"})
 def open_quick_context(path: Path) -> Iterator[Context]:
     """Open a catalog, best on a tmpfs, for jobs that wait for nothing but the ticks of the file system's clock."""
     with open_context(path) as context:
-        context.wait, context.jobs, context.clock = _wait, 1, Clock()
+        context.pauses, context.jobs, context.clock = Pauses(confirm_s=0, retry_s=0), 1, Clock()
         yield context
-
-
-def _wait(duration_s: float) -> bool:
-    if duration_s <= _SHORT_S:
-        time.sleep(duration_s)
-    return False

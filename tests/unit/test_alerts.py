@@ -28,6 +28,7 @@ from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts, Config, Mail, MailTransport
 from integrity.errors import CatalogLocked, ChannelError
+from integrity.jobs.messages import seen_in_data
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
 from support.alerting import HOST, Teller
@@ -110,6 +111,20 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     assert body.index("DAMAGED (bit rot)") < body.index("5,000 findings")
     assert "more: integrity findings" not in body
     assert len(body.split("\n")) < 30
+
+
+def test_what_shows_in_the_data_separates_no_findings() -> None:
+    """Damaged backups with a lost block each, in other places, say the same; a single one says where."""
+    damaged = [
+        replace(one, kind=FindingKind.COPY_DIFFERS, message="It is damaged." + seen_in_data(f"Byte {one.id} differs."))
+        for one in make_missing(40)
+    ]
+    body = compose(*damaged).body
+
+    assert "40 findings: BACKUP DAMAGED, in the copy nightly" in body
+    assert "It is damaged.\n" in body
+    assert "Seen in the data" not in body
+    assert "It is damaged. Seen in the data: Byte 100 differs." in compose(damaged[0]).body
 
 
 def test_files_without_findings_of_their_own_are_not_miscounted() -> None:
@@ -251,10 +266,11 @@ def test_findings_link_to_the_page(page_url: str) -> None:
 
 def test_damaged_backup_of_an_intact_file_says_so() -> None:
     """Otherwise the copy is named."""
-    bad = replace(ROT, kind=FindingKind.COPY_DIFFERS, copy="nightly", message="damaged; your original is intact (read)")
+    message = "damaged; your original is unchanged (read)"
+    bad = replace(ROT, kind=FindingKind.COPY_DIFFERS, copy="nightly", message=message)
     unsure = replace(bad, message="neither is right")
 
-    assert "BACKUP of 1 file is damaged, original OK" == sum_up([bad])
+    assert "BACKUP of 1 file is damaged, original unchanged" == sum_up([bad])
     assert "BACKUP of 2 files are damaged (nightly)" == sum_up([bad, unsure])
     assert "BACKUP of 1 file is damaged (nightly)" == sum_up([unsure])
 

@@ -12,7 +12,12 @@ from integrity.verdict import (
     ArbitrationOutcome,
     Circumstances,
     Content,
+    CopyCircumstances,
+    CopyPast,
+    CopyTime,
     CopyVote,
+    CopyWitness,
+    FailingSide,
     FileState,
     Judgement,
     Shift,
@@ -41,6 +46,11 @@ def every_judgement() -> set[Judgement]:
 
 JUDGEMENTS = sorted(every_judgement(), key=repr)
 CASES = list(product(JUDGEMENTS, CopyVote, BOOLEANS, BOOLEANS))
+CIRCUMSTANCES = [
+    CopyCircumstances(time, past, *flags, failing)
+    for time, past, failing in product(CopyTime, CopyPast, (None, *FailingSide))
+    for flags in product(BOOLEANS, repeat=6)
+]
 
 GOOD = Judgement(Verdict.INTACT)
 ROT = Judgement(Verdict.ROT)
@@ -54,35 +64,128 @@ MISSING = Judgement(Verdict.MISSING)
 DELETED = Judgement(Verdict.DELETED)
 
 TABLE = {
-    # file, copy: when unequal, when equal
+    # file, copy: when unequal, when equal; without any witness and any time
     (GOOD, CopyVote.SAME): (ArbitrationOutcome.IN_ORDER, ArbitrationOutcome.IN_ORDER),
     (GOOD, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
-    (GOOD, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_DIFFERS),
+    (GOOD, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPY_CONFLICT),
     (GOOD, CopyVote.RENAMED): (ArbitrationOutcome.RENAMED, ArbitrationOutcome.RENAMED),
     (EDITED, CopyVote.RENAMED): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
-    (ROT, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
-    (MISSING, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
-    (SHRUNK, CopyVote.RENAMED): (ArbitrationOutcome.RESTORABLE, ArbitrationOutcome.RESTORABLE),
+    (ROT, CopyVote.RENAMED): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (MISSING, CopyVote.RENAMED): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
+    (SHRUNK, CopyVote.RENAMED): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
     (EDITED, CopyVote.SAME): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
     (EDITED, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
-    (EDITED, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.MISSED_CHANGE),
+    (EDITED, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.MISSED_CHANGE),
     (ROLLED_BACK, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
     (ROT, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
     (ROT, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
-    (ROT, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.COPIED_DAMAGE),
+    (ROT, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPIED_DAMAGE),
     (REWRITE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
-    (REWRITE, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.COPIED_DAMAGE),
+    (REWRITE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPIED_DAMAGE),
     (IN_ARCHIVE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
-    (IN_ARCHIVE, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.MISSED_CHANGE),
+    (IN_ARCHIVE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.MISSED_CHANGE),
     (SHRUNK, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
-    (SHRUNK, CopyVote.DIFFERS): (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.MISSED_CHANGE),
+    (SHRUNK, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.MISSED_CHANGE),
     (UNREADABLE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
     (UNREADABLE, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
-    (UNREADABLE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_DIFFERS),
+    (UNREADABLE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPY_CONFLICT),
     (MISSING, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
     (MISSING, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_STALE),
-    (MISSING, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_DIFFERS),
+    (MISSING, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPY_CONFLICT),
 }
+
+
+SAME, OLDER, NEWER, NONE = CopyTime.SAME, CopyTime.OLDER, CopyTime.NEWER, CopyTime.NONE
+OTHER_CONTENT = [
+    # the second table row by row: a good file whose copy has content that was never recorded
+    (CopyCircumstances(SAME), ArbitrationOutcome.COPY_CONFLICT, None),
+    (CopyCircumstances(SAME, CopyPast.UNTOUCHED), ArbitrationOutcome.COPY_DIFFERS, CopyWitness.EARLIER_READING),
+    (CopyCircumstances(SAME, CopyPast.TOUCHED), ArbitrationOutcome.COPY_CONFLICT, CopyWitness.EARLIER_READING),
+    (
+        CopyCircumstances(SAME, failing=FailingSide.COPY),
+        ArbitrationOutcome.COPY_DIFFERS,
+        CopyWitness.OWN_CHECKSUM,
+    ),
+    (
+        CopyCircumstances(SAME, failing=FailingSide.FILE),
+        ArbitrationOutcome.FILE_DIFFERS,
+        CopyWitness.OWN_CHECKSUM,
+    ),
+    (CopyCircumstances(SAME, is_beginning=True), ArbitrationOutcome.COPY_INCOMPLETE, CopyWitness.BEGINNING),
+    (CopyCircumstances(NEWER, is_beginning=True), ArbitrationOutcome.COPY_INCOMPLETE, CopyWitness.BEGINNING),
+    (CopyCircumstances(OLDER, is_beginning=True), ArbitrationOutcome.COPY_STALE, CopyWitness.TIME),
+    (CopyCircumstances(OLDER), ArbitrationOutcome.COPY_STALE, CopyWitness.TIME),
+    (CopyCircumstances(OLDER, has_former_time=True), ArbitrationOutcome.COPY_CONFLICT, None),
+    (
+        CopyCircumstances(OLDER, CopyPast.UNTOUCHED, has_former_time=True),
+        ArbitrationOutcome.COPY_DIFFERS,
+        CopyWitness.EARLIER_READING,
+    ),
+    (CopyCircumstances(NEWER), ArbitrationOutcome.COPY_NEWER, CopyWitness.TIME),
+    (CopyCircumstances(NONE), ArbitrationOutcome.COPY_CONFLICT, None),
+    (CopyCircumstances(NONE, contradicts_store=True), ArbitrationOutcome.COPY_DIFFERS, CopyWitness.STORE),
+    (
+        CopyCircumstances(SAME, CopyPast.UNTOUCHED, rewrites_in_place=True),
+        ArbitrationOutcome.COPY_CONFLICT,
+        CopyWitness.EARLIER_READING,
+    ),
+    (
+        CopyCircumstances(SAME, CopyPast.UNTOUCHED, has_ctime=True, rewrites_in_place=True),
+        ArbitrationOutcome.COPY_DIFFERS,
+        CopyWitness.EARLIER_READING,
+    ),
+]
+
+
+@pytest.mark.parametrize(("circumstances", "outcome", "witness"), OTHER_CONTENT, ids=str)
+def test_each_row_of_other_content(circumstances, outcome, witness):
+    """Who is right when the copy of a good file has content that was never recorded, and what decided."""
+    found = arbitrate(GOOD, CopyVote.DIFFERS, circumstances)
+    assert (outcome, witness) == (found.outcome, found.witness)
+
+
+def test_former_content_is_out_of_date_unless_it_was_first_in_the_files_place():
+    """Content that history knows is an older version; the file changed if nothing explains what replaced it."""
+    for one in CIRCUMSTANCES:
+        found = arbitrate(GOOD, CopyVote.OLDER, one).outcome
+        expected = ArbitrationOutcome.FILE_DIFFERS if one.was_here else ArbitrationOutcome.COPY_STALE
+        assert expected is found
+
+
+def test_no_copy_is_called_damaged_without_a_witness():
+    """I10: an earlier reading of its own place, its store's checksum, its own checksum, or that it is just cut off."""
+    for judgement, one in product(JUDGEMENTS, CIRCUMSTANCES):
+        found = arbitrate(judgement, CopyVote.DIFFERS, one)
+        if found.finding is FindingKind.COPY_DIFFERS:
+            assert found.witness is not None
+            assert found.witness is not CopyWitness.TIME
+            may_be_rewritten = one.rewrites_in_place and not one.has_ctime
+            assert (
+                one.contradicts_store
+                or one.is_beginning
+                or one.failing is FailingSide.COPY
+                or (one.past is CopyPast.UNTOUCHED and not may_be_rewritten)
+            )
+        if found.outcome is ArbitrationOutcome.COPY_CONFLICT and found.witness is None:
+            assert one.time is not CopyTime.NEWER or find_stand(judgement) in (FileState.DAMAGED, FileState.LOST)
+
+
+def test_no_advice_overwrites_where_nobody_knows():
+    """A conflict and a newer copy are looked at; whoever overwrites keeps what is replaced."""
+    for judgement, vote, one in product(JUDGEMENTS, CopyVote, CIRCUMSTANCES):
+        found = arbitrate(judgement, vote, one)
+        if found.outcome in (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPY_NEWER):
+            assert "up again" not in found.words
+            assert found.command is not None
+            assert "repair" not in found.command
+        if "backup again" in found.words and found.outcome is ArbitrationOutcome.COPY_STALE:
+            assert "--backup" in found.words
+
+
+def test_circumstances_matter_only_where_the_content_is_another():
+    """What is known besides the content excuses nothing that was found, and accuses nothing that was not."""
+    for judgement, vote in product(JUDGEMENTS, set(CopyVote) - {CopyVote.DIFFERS, CopyVote.OLDER}):
+        assert {arbitrate(judgement, vote)} == {arbitrate(judgement, vote, one) for one in CIRCUMSTANCES}
 
 
 @pytest.mark.parametrize(("votes", "expected"), TABLE.items(), ids=str)
@@ -102,7 +205,7 @@ def test_repair_is_proposed_only_from_a_proven_copy():
             assert find_stand(judgement) in (FileState.DAMAGED, FileState.LOST)
             assert not are_equal or find_stand(judgement) is FileState.LOST
         elif outcome is ArbitrationOutcome.REPAIRABLE:
-            assert vote is CopyVote.SAME
+            assert vote in (CopyVote.SAME, CopyVote.RENAMED)
             assert judgement.verdict is not Verdict.INTACT
             assert judgement.because is None
         elif vote is CopyVote.SAME:
@@ -174,7 +277,7 @@ def test_good_blocks_matter_only_where_both_are_damaged():
         )
         if with_blocks != without:
             assert with_blocks.outcome is ArbitrationOutcome.BOTH_DAMAGED
-            assert without.outcome in (ArbitrationOutcome.ALL_DIFFER, ArbitrationOutcome.COPY_DIFFERS)
+            assert without.outcome is ArbitrationOutcome.COPY_CONFLICT
 
 
 def test_findings_speak_of_the_copy_only():
@@ -204,7 +307,9 @@ def test_commands_name_what_the_caller_fills_in():
 
 def test_every_outcome_can_happen():
     """No row of the table is dead."""
-    assert set(ArbitrationOutcome) == {
+    found = {
         arbitrate(judgement, vote, are_equal=equal, has_good_blocks=good).outcome
         for judgement, vote, equal, good in CASES
     }
+    found |= {arbitrate(GOOD, vote, one).outcome for vote in CopyVote for one in CIRCUMSTANCES}
+    assert set(ArbitrationOutcome) == found

@@ -39,6 +39,15 @@ def of_parts(*sizes: int, parts: int) -> Published:
     return Published(Kind.MD5_OF_PARTS, bytes(16), sizes, parts)
 
 
+@pytest.mark.parametrize("spelling", ['"{}"', "{}", 'W/"{}"'])
+@pytest.mark.parametrize("digits", [DIGITS, DIGITS.upper()])
+def test_etag_is_read_in_every_spelling(spelling: str, digits: str) -> None:
+    """In capitals, weak, or without quotation marks, an ETag says the same."""
+    assert Published(Kind.MD5, bytes.fromhex(DIGITS)) == read_etag(spelling.format(digits), 5, "bucket")
+    in_parts = Published(Kind.MD5_OF_PARTS, bytes.fromhex(DIGITS), (), 3)
+    assert in_parts == read_etag(spelling.format(f"{digits}-3"), 500, "bucket")
+
+
 def test_known_etag() -> None:
     """Two parts of five and one MiB of zeros, as the aws program had them."""
     parts = [expect_md5(bytes(5 * MIB)), expect_md5(bytes(MIB))]
@@ -159,7 +168,9 @@ def test_less_usual_sizes_of_parts_are_guessed_where_few_fit(part_bytes: int) ->
         (DIGITS + "-0", 5, None),
         (DIGITS + "-", 5, None),
         (DIGITS + "\n", 5, None),
-        (DIGITS.upper(), 5, None),
+        (f'"{DIGITS}x"', 5, None),
+        ("W/", 5, None),
+        ('"', 5, None),
         (DIGITS[1:], 5, None),
         ("", 5, None),
     ],

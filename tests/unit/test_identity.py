@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from integrity.errors import RootSuspended
-from integrity.files.capability import identify, recognise
+from integrity.files.capability import identify
 from integrity.model import RootIdentity
+from integrity.same_place import get_plain_name, recognise
 from support.faultfs import FaultFS
 from support.loopfs import LoopFS
 from support.mounts import bound, hidden, shut_down, small_tmpfs, vanish
@@ -47,7 +48,7 @@ def test_file_system_is_recognised_by_its_uuid(fs_type: str) -> None:
             moved = get_identity(os.fsencode(view / "root"))
         view.rmdir()
 
-    assert first.fs_id.split("/")[0] == f"uuid:{UUID}"
+    assert get_plain_name(first.fs_id).split("/")[0] == f"uuid:{UUID}"
     assert first == second
     assert (first.fs_type, first.mount_point) == (fs_type, fs.mnt)
     assert (moved.fs_id, moved.folder_inode) == (first.fs_id, first.folder_inode)
@@ -120,6 +121,19 @@ def test_file_system_without_a_uuid_is_recognised_by_type_and_source(faulty: Fau
         ("fsid:0123456789abcdef", ("uuid:A", "fsid:0123456789abcde0", "ext4:/dev/sda1"), None),
         ("ext4:/dev/sda1", ("fsid:0123456789abcdef", "ext4:/dev/sda1"), "fsid:0123456789abcdef"),
         ("uuid:1234-ABCD", ("vfat:/dev/sdb1",), None),
+        ("uuid:A", ("uuid:A#size=5,wwid=naa.1",), "uuid:A#size=5,wwid=naa.1"),
+        ("uuid:A#size=5,wwid=naa.1", ("uuid:A",), "uuid:A#size=5,wwid=naa.1"),
+        ("uuid:A#size=5,wwid=naa.1", ("uuid:A#size=5,wwid=naa.2",), None),
+        ("uuid:A#size=5,wwid=naa.1", ("uuid:A#size=9,wwid=naa.1",), "uuid:A#size=9,wwid=naa.1"),
+        ("uuid:A#size=5,wwid=naa.1", ("uuid:A#serial=7,size=5",), "uuid:A#serial=7,size=5,wwid=naa.1"),
+        ("uuid:A#size=5", ("uuid:A#serial=7,size=6",), None),
+        ("uuid:A#usb=1,wwid=naa.1", ("uuid:A#usb=2,wwid=naa.1",), "uuid:A#usb=2,wwid=naa.1"),
+        ("uuid:A#size=5,usb=a%20b", ("uuid:A#size=5,usb=c",), None),
+        ("uuid:A/S#size=5", ("uuid:A/T#size=5",), None),
+        ("nfs4:server:/a", ("nfs4:server:/b",), None),
+        ("fuse.mergerfs:1:2", ("fuse.mergerfs:1:2:3",), "fuse.mergerfs:1:2:3"),
+        ("fuse.mergerfs:1:2", ("fuse.mergerfs:3:4",), None),
+        ("fuse.mergerfs:1:2", ("fuse.unionfs:1:2",), None),
         # the XOR of its halves, low byte first: as a live ext4 answered
         (
             "uuid:a8acf70c-7d6a-4e65-abc4-a651c4bbae99",

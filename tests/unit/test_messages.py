@@ -9,6 +9,7 @@ present one, and writes the present one.
 from __future__ import annotations
 
 import ast
+import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +24,24 @@ from integrity.config.sample import sample
 from integrity.errors import Leased
 from integrity.files.mirrors import Mirror
 from integrity.jobs import messages
-from integrity.jobs.compare.copy_answer import CopyAnswer
+from integrity.jobs.byte_pattern import (
+    ByteDifference,
+    ByteRun,
+    DifferenceFinder,
+    describe_difference,
+    describe_end,
+    describe_fills,
+)
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, KINDS, TABLE, Subject, headline
 from integrity.model import Certainty, Finding, FindingId, FindingKind, FindingState
 from integrity.verdict import (
     Arbitration,
     ArbitrationOutcome,
+    CopyCircumstances,
+    CopyPast,
+    CopyTime,
     CopyVote,
+    FailingSide,
     FileState,
     Judgement,
     Level,
@@ -45,10 +57,19 @@ MIRROR = Mirror("md raid1", "/dev/md0", 2, "echo check > /sys/block/md0/md/sync_
 """A mirror of Linux's own."""
 
 
-def arbitration_text(outcome: ArbitrationOutcome, state: FileState, answer: CopyAnswer) -> str:
-    return messages.describe_arbitration(
-        outcome, state, COPY, level=answer.level, reason=answer.reason, content_of=answer.content_of
-    )
+STORY = messages.CopyStory(
+    copy=COPY,
+    level=Level.READ,
+    reason="Input/output error",
+    content_of=None,
+    size_bytes=120_000,
+    file_size_bytes=400_000,
+    mtime_ns=1_699_000_000 * 10**9,
+    file_mtime_ns=1_698_000_000 * 10**9,
+    has_times=True,
+    has_ctime=True,
+    found_at=1_699_500_000,
+)
 
 
 def test_messages_are_proofread() -> None:
@@ -62,7 +83,8 @@ def test_messages_are_proofread() -> None:
     assert former == now, f"messages changed: proofread {OUTPUT}, and commit it"
 
 
-_OF_ROT = [one for one in Certainty if one not in (Certainty.CTIME_MOVED, Certainty.TIMES_MOVED_TOGETHER)]
+_NOT_OF_ROT = (Certainty.CTIME_MOVED, Certainty.TIMES_MOVED_TOGETHER, Certainty.CUT_OFF)
+_OF_ROT = [one for one in Certainty if one not in _NOT_OF_ROT]
 
 
 def write_all() -> Iterator[str]:
@@ -155,10 +177,11 @@ def write_mails() -> Iterator[Message]:
     yield tell(*damaged)
     reason = "/srv/tank: the disk is not mounted, or a different one is"
     yield tell(make_finding(4, FindingKind.ROOT_SUSPENDED, root=b"/srv/tank", message=messages.suspended(reason)))
-    answer = CopyAnswer(CopyVote.DIFFERS, Level.READ)
-    arbitration = arbitrate(Judgement(Verdict.INTACT), CopyVote.DIFFERS)
-    text = arbitration_text(arbitration.outcome, FileState.GOOD, answer)
-    command = f"integrity compare /srv/photos/2019/img_0005.jpg --with {COPY}"
+    arbitration = arbitrate(
+        Judgement(Verdict.INTACT), CopyVote.DIFFERS, CopyCircumstances(CopyTime.SAME, CopyPast.UNTOUCHED)
+    )
+    text = messages.describe_arbitration(arbitration, FileState.GOOD, STORY)
+    command = "cp --backup=numbered -p /srv/photos/2019/img_0005.jpg /mnt/backup/photos/2019/img_0005.jpg"
     yield tell(make_finding(5, FindingKind.COPY_DIFFERS, message=text, step=arbitration.words, command=command))
     for number, kind in enumerate(sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS), 6):
         yield tell(make_finding(number, kind))
@@ -190,25 +213,42 @@ def write_rot(certainty: Certainty) -> Iterator[str]:
 
 
 def write_arbitrations() -> Iterator[str]:
-    """Write each outcome of a vote with each state of the file."""
+    """Write each outcome of a vote with each state of the file, and each witness."""
     verdicts = (Verdict.INTACT, Verdict.ROT, Verdict.CHANGED, Verdict.UNREADABLE)
     for verdict in verdicts:
         for vote in CopyVote:
             for are_equal in (False, True):
-                found: Arbitration = arbitrate(Judgement(verdict), vote, are_equal=are_equal, has_good_blocks=are_equal)
-                if found.finding is None:
-                    continue
-                level = None if vote in (CopyVote.MISSING, CopyVote.UNREADABLE) else Level.READ
-                yield f"{describe(found.outcome, verdict, vote, level)}\n        - {found.words}:  {found.command}"
+                found = arbitrate(Judgement(verdict), vote, are_equal=are_equal, has_good_blocks=are_equal)
+                if found.finding is not None:
+                    level = None if vote in (CopyVote.MISSING, CopyVote.UNREADABLE) else Level.READ
+                    yield describe(found, verdict, STORY._replace(level=level))
+    times = CopyTime.SAME, CopyTime.OLDER, CopyTime.NEWER, CopyTime.NONE
+    several = [
+        *(CopyCircumstances(time) for time in times),
+        *(CopyCircumstances(CopyTime.SAME, past) for past in (CopyPast.TOUCHED, CopyPast.UNTOUCHED)),
+        *(CopyCircumstances(CopyTime.SAME, failing=side) for side in FailingSide),
+        CopyCircumstances(CopyTime.NEWER, is_beginning=True),
+        CopyCircumstances(contradicts_store=True),
+        CopyCircumstances(was_here=True),
+    ]
+    for one in several:
+        vote = CopyVote.OLDER if one.was_here else CopyVote.DIFFERS
+        found_at = STORY.found_at if one.past is not CopyPast.UNKNOWN else None
+        story = STORY._replace(found_at=found_at, has_times=one.time is not CopyTime.NONE)
+        yield describe(arbitrate(Judgement(Verdict.INTACT), vote, one), Verdict.INTACT, story)
+    beside = (("weekly", CopyVote.SAME, 1_699_000_000), ("list.md5", CopyVote.DIFFERS, 1_698_000_000))
+    conflict = arbitrate(Judgement(Verdict.INTACT), CopyVote.DIFFERS)
+    yield describe(conflict, Verdict.INTACT, STORY._replace(beside=beside, found_at=None))
 
 
-def describe(outcome: ArbitrationOutcome, verdict: Verdict, vote: CopyVote, level: Level | None) -> str:
-    """Write one outcome; what is not comparable is only counted."""
-    if outcome is ArbitrationOutcome.NOT_COMPARABLE:
-        return messages.not_comparable(Counter({messages.NOTHING_STATED: 1200, messages.LISTED_TWICE: 3}), COPY)
-    state = {Verdict.INTACT: FileState.GOOD, Verdict.UNREADABLE: FileState.LOST}.get(verdict, FileState.DAMAGED)
-    answer = CopyAnswer(vote, level, reason="Input/output error" if vote is CopyVote.UNREADABLE else "")
-    return arbitration_text(outcome, state, answer)
+def describe(found: Arbitration, verdict: Verdict, story: messages.CopyStory) -> str:
+    """Write one outcome and its step; what is not comparable is only counted."""
+    if found.outcome is ArbitrationOutcome.NOT_COMPARABLE:
+        text = messages.not_comparable(Counter({messages.NOTHING_STATED: 1200, messages.LISTED_TWICE: 3}), COPY)
+    else:
+        state = {Verdict.INTACT: FileState.GOOD, Verdict.UNREADABLE: FileState.LOST}.get(verdict, FileState.DAMAGED)
+        text = messages.describe_arbitration(found, state, story)
+    return f"{text}\n        - {found.words}:  {found.command}"
 
 
 def write_others() -> Iterator[tuple[str, str]]:
@@ -223,6 +263,7 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "of_newer_content", messages.of_newer_content(rot)
     yield "transient", messages.transient(is_unsteady=False)
     yield "transient, unsteady", messages.transient(is_unsteady=True)
+    yield from (("seen_in_data", rot + messages.seen_in_data(text)) for text in write_byte_patterns())
     yield "on_mirror", rot + messages.on_mirror(MIRROR, ["sdb1"], is_one_copy=True)
     yield "on_mirror, no copy known", rot + messages.on_mirror(MIRROR, [], is_one_copy=True)
     yield "one_good_copy", messages.one_good_copy(MIRROR)
@@ -239,6 +280,9 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "never_there", messages.never_there("There is no folder /srv/photos")
     yield "ransomware", messages.ransomware(["412 files were rewritten with random data"])
     yield "mass_change", messages.mass_change(812, 20, 2_000, 100, None)
+    yield "lost_storage", messages.mass_change(0, 700, 4_200, 0, messages.lost_storage(24 << 40, 20 << 40))
+    yield "unshown", messages.unshown(1)
+    yield "unshown, several", messages.unshown(4)
     yield "device_failing", messages.device_failing(100)
     yield "many_more", messages.many_more(FindingKind.COPY_MISSING, 4_000, COPY)
     yield "unreachable", messages.unreachable("Connection refused", 0)
@@ -253,6 +297,34 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "gone_silent", messages.gone_silent("Transport endpoint is not connected")
     yield "renamed_in_copy", messages.renamed_in_copy(b"2018/a.jpg", COPY)
     yield "copy_transient", messages.copy_transient(COPY)
+
+
+def write_byte_patterns() -> Iterator[str]:
+    """Write what is told of bytes, for each shape."""
+    good, page = random.Random(1).randbytes(200_000), random.Random(2).randbytes(4096)
+    for at, new in [
+        (1_000, bytes([good[1_000] ^ 8])),
+        (1_000, bytes([good[1_000] ^ 9])),
+        (8_192, bytes(4096)),
+        (8_192, b"\xff" * 4096),
+        (8_192, bytes(191_808)),
+        (8_192, page),
+        (8_192, page[:700]),
+        (195_904, page),
+    ]:
+        bad = good[:at] + new + good[at + len(new) :]
+        yield describe_difference(find_difference(good, bad))
+    yield describe_difference(find_difference(good[:-4096], good))
+    yield describe_end(120_000, 400_000)
+    for runs in ([ByteRun(8_192, 4096, 0)], [ByteRun(0, 512, 255), ByteRun(8_192, 512, 255)]):
+        yield describe_fills(runs)
+
+
+def find_difference(file: bytes, copy: bytes) -> ByteDifference:
+    """Compare two versions of a file."""
+    finder = DifferenceFinder()
+    finder.add(0, file, copy)
+    return finder.finish(len(file), len(copy))
 
 
 def find_error_texts(module: ast.Module) -> Iterator[str]:

@@ -19,6 +19,7 @@ from integrity.hashing.algorithms import (
     SHA1,
     SHA256,
     SHA512,
+    UNNAMED,
     XXH3,
     XXH64,
     XXH128,
@@ -39,6 +40,7 @@ from integrity.hashing.manifests.text import (
     write_bsd,
     write_gnu,
 )
+from integrity.hashing.manifests.unnamed import ListAlgorithms
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
 EMPTY = hashlib.md5(b"").digest()
@@ -57,6 +59,38 @@ OF_ABC = {
     "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
     CRC32: "352441c2",
 }
+
+# By b2sum, sha384sum and their like, OpenSSL and xxhsum; builds of OpenSSL differ in what they leave out.
+_BY_OTHERS = {
+    "sha224": "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7",
+    "sha384": "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
+    "sha3-224": "e642824c3f8cf24ad09234ee7d3c766fc9a3a5168d0c94ad73b46fdf",
+    "sha3-256": "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532",
+    "sha3-384": "ec01498288516fc926459f58e2c6ad8df9b473cb0fc08c2596da7cf0e49be4b298d88cea927ac7f539f1edf228376d25",
+    "sha3-512": "b751850b1a57168a5693cd924b6b096e08f621827444f70d884f5d0240d2712e"
+    "10e116e9192af3c91a7ec57647e3934057340b4cf408d5a56592f8274eec53f0",
+    "blake2b": "ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b74b12bb6fdbffa2d1"
+    "7d87c5392aab792dc252d5de4533cc9518d38aa8dbf1925ab92386edd4009923",
+    "blake2s": "508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982",
+    "blake2b-128": "cf4ab791c62b8d2b2109c90275287816",
+    "blake2b-160": "384264f676f39536840523f284921cdc68b6846b",
+    "blake2b-224": "9bd237b02a29e43bdd6738afa5b53ff0eee178d6210b618e4511aec8",
+    "blake2b-256": "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319",
+    "blake2b-384": "6f56a82c8e7ef526dfe182eb5212f7db9df1317e57815dbda46083fc30f54ee6c66ba83be64b302d7cba6ce15bb556f4",
+    "sha512-224": "4634270f707b6a54daae7530460842e20e37ed265ceee9a43e8924aa",
+    "sha512-256": "53048e2681941ef99b2e29b76b4c7dabe4c2d0c634fc6d46e0e2f13107e7af23",
+    "sm3": "66c7f0f462eeedd9d1f2d46bdc10e4e24167c4875cf2f7a2297da02b8f4ba8e0",
+    "ripemd160": "8eb208f7e05d987a9b044a8e98c6b087f15a0bfc",
+    "xxh32": "32d153ff",
+    "whirlpool": "4e2448a4c6f486bb16b6562c73b4020bf3043e3a731bce721ae1b303d97e6d4c"
+    "7181eebdb6c57e277d0e34957114cbd6c797fc9d95d8b582d225292076d4eef5",
+}
+OF_ABC |= {BY_NAME[name]: digits for name, digits in _BY_OTHERS.items() if name in BY_NAME}
+
+
+def gnu(*wanted: Algorithm) -> GnuReader:
+    """Return a reader of a list without a name."""
+    return GnuReader(ListAlgorithms(wanted=wanted))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
@@ -101,9 +135,9 @@ def test_xxh3_has_its_prefix() -> None:
     line = write_gnu(b"abc", XXH3, digest)
 
     assert b"XXH3_78af5f94892f3950  abc\n" == line
-    assert (b"abc", XXH3, digest) == GnuReader().read(line[:-1])
-    assert (b"abc", XXH64, digest) == GnuReader().read(line[len(b"XXH3_") : -1])
-    assert GnuReader([XXH64]).read(line[:-1]) is None
+    assert (b"abc", XXH3, digest) == gnu().read(line[:-1])
+    assert (b"abc", UNNAMED[8], digest) == gnu().read(line[len(b"XXH3_") : -1])
+    assert gnu(XXH64).read(line[:-1]) is None
 
 
 def test_bsd_lines_are_those_of_md5sum() -> None:
@@ -129,12 +163,12 @@ def test_gnu_and_bsd_lines_are_read_back(name: bytes, algorithm: Algorithm) -> N
     """Every name survives, with either end of line."""
     digest = bytes(range(algorithm.digest_bytes))
     for end in (b"\n", b"\0"):
-        gnu = write_gnu(name, algorithm, digest, end=end)
+        line = write_gnu(name, algorithm, digest, end=end)
         bsd = write_bsd(name, algorithm, digest, end=end)
 
-        assert gnu.endswith(end)
-        assert end == b"\0" or gnu.count(b"\n") == 1
-        assert (name, algorithm, digest) == GnuReader([algorithm]).read(gnu[:-1])
+        assert line.endswith(end)
+        assert end == b"\0" or line.count(b"\n") == 1
+        assert (name, algorithm, digest) == gnu(algorithm).read(line[:-1])
         assert (name, algorithm, digest) == read_bsd(bsd[:-1])
 
 
@@ -172,8 +206,8 @@ def test_other_escapes_are_refused(name: bytes) -> None:
 )
 def test_bad_gnu_lines_are_refused(line: bytes) -> None:
     """What md5sum calls improperly formatted."""
-    assert GnuReader().read(line) is None
-    assert GnuReader([MD5]).read(line) is None
+    assert gnu().read(line) is None
+    assert gnu(MD5).read(line) is None
 
 
 @pytest.mark.parametrize(
@@ -195,28 +229,37 @@ def test_bad_bsd_lines_are_refused(line: bytes) -> None:
     assert read_bsd(line) is None
 
 
-def test_algorithm_follows_from_the_length_unless_named() -> None:
-    """Of those with as many digits the usual one, unless another was asked for; then only that."""
+def test_algorithm_is_open_unless_named() -> None:
+    """Many have as many digits, unless one was asked for; then only that."""
     digest = bytes(32)
     line = digest.hex().encode() + b"  a"
 
-    assert (b"a", SHA256, digest) == GnuReader().read(line)
-    assert (b"a", BLAKE3, digest) == GnuReader([MD5, BLAKE3]).read(line)
-    assert GnuReader([MD5]).read(line) is None
+    assert (b"a", UNNAMED[32], digest) == gnu().read(line)
+    assert (b"a", BLAKE3, digest) == gnu(MD5, BLAKE3).read(line)
+    assert gnu(MD5).read(line) is None
 
 
 def test_upper_case_and_leading_blanks_are_read() -> None:
     """As md5sum does."""
-    assert GnuReader().read(b" \t" + EMPTY_HEX.upper() + b" *a") == (b"a", MD5, EMPTY)
+    assert gnu().read(b" \t" + EMPTY_HEX.upper() + b" *a") == (b"a", UNNAMED[16], EMPTY)
+
+
+def test_lines_of_fsum_name_their_algorithm() -> None:
+    """Before the star; of an algorithm that nobody here computes the line is bad."""
+    digest = bytes.fromhex(OF_ABC[SHA1])
+
+    assert (b"sub\\a", SHA1, digest) == gnu().read(OF_ABC[SHA1].encode() + b" ?SHA1*sub\\a")
+    assert gnu().read(OF_ABC[SHA1].encode() + b" ?QUICKXOR*a") is None
+    assert gnu(MD5).read(OF_ABC[SHA1].encode() + b" ?SHA1*a") is None
 
 
 def test_forms_with_one_and_two_spaces_are_not_mixed() -> None:
     """The first line decides whether a second space belongs to the name."""
     plain, reverse = EMPTY_HEX + b"  a", EMPTY_HEX + b" a"
-    first, second = GnuReader(), GnuReader()
+    first, second = gnu(), gnu()
 
-    assert [(b"a", MD5, EMPTY), None] == [first.read(plain), first.read(reverse)]
-    assert [(b"a", MD5, EMPTY), (b" a", MD5, EMPTY)] == [second.read(reverse), second.read(plain)]
+    assert [(b"a", UNNAMED[16], EMPTY), None] == [first.read(plain), first.read(reverse)]
+    assert [(b"a", UNNAMED[16], EMPTY), (b" a", UNNAMED[16], EMPTY)] == [second.read(reverse), second.read(plain)]
 
 
 def test_pieces_are_named_as_md5deep_does() -> None:

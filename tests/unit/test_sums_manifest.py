@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.hashing.algorithms import CRC32, MD5, SHA256, XXH3, Algorithm
+from integrity.hashing.algorithms import CRC32, MD5, SHA256, UNNAMED, XXH3, Algorithm
 from integrity.hashing.manifests.entries import LONGEST_LINE, BadLine, ManifestEntry
-from integrity.hashing.manifests.reader import Form, Manifest, read_manifest
+from integrity.hashing.manifests.reader import Form, Manifest
 
 EMPTY = hashlib.md5(b"").digest()
 HEX = EMPTY.hex().encode()
@@ -21,11 +21,16 @@ LINE = HEX + b"  a\n"
 
 def read(data: bytes, *, name: bytes = b"", wanted: Sequence[Algorithm] = ()) -> list[ManifestEntry | BadLine]:
     """Read a file of digests."""
-    return list(read_manifest(io.BytesIO(data), name=name, wanted=wanted))
+    return list(Manifest(io.BytesIO(data), name=name, wanted=wanted).read())
 
 
-def entry(path: bytes = b"a", line: int = 1, size: int | None = None) -> ManifestEntry:
-    """Expect the MD5 of nothing."""
+def entry(path: bytes = b"a", line: int = 1) -> ManifestEntry:
+    """Expect the MD5 of nothing, whose algorithm is not named."""
+    return ManifestEntry(path, None, {UNNAMED[16]: EMPTY}, line)
+
+
+def named(path: bytes = b"a", line: int = 1, size: int | None = None) -> ManifestEntry:
+    """Expect the MD5 of nothing, as such."""
     return ManifestEntry(path, size, {MD5: EMPTY}, line)
 
 
@@ -42,6 +47,10 @@ def entry(path: bytes = b"a", line: int = 1, size: int | None = None) -> Manifes
         (Form.LINES, LINE + b"damaged \0 line\n" + LINE, b""),
         (Form.HASHDEEP, b"%%%% HASHDEEP-1.0\n%%%% size,md5,filename\n", b""),
         (Form.OBJECTS, b'{"path":"a","md5":"x"}', b""),
+        (Form.LINES, b"; comment\r\n; more\r\n\r\n" + LINE, b""),
+        (Form.LINES, b"XXH32 (a) = 352441c2\n", b""),
+        (Form.LINES, b"ADLER32 (a) = 352441c2\n", b""),
+        (Form.LINES, "\ufeffMD5 (a) = ".encode("utf-16-be"), b""),
         (Form.SFV, b"; comment\na 352441c2\n", b""),
         (Form.SFV, b"a 352441c2\n", b""),
         (Form.SFV, LINE, b"/x/A.SFV"),
@@ -60,7 +69,7 @@ def test_gnu_and_bsd_lines_may_be_mixed() -> None:
 
     assert [
         entry(line=3),
-        entry(b"b", 4),
+        named(b"b", 4),
         ManifestEntry(b"c", None, {XXH3: bytes(8)}, 5),
         BadLine(6),
         entry(b"d", 7),
@@ -79,10 +88,10 @@ def test_each_form_is_read() -> None:
     hashdeep = b"%%%% HASHDEEP-1.0\n%%%% size,md5,filename\n## x\n## \n5," + HEX + b",a,b\r\nbad\n"
     sfv = b"; c\r\na b 352441c2\r\nbad\r\n"
 
-    assert [entry(b"a,b", 5, 5), BadLine(6)] == read(hashdeep)
-    assert [entry(b"a\n%b")] == read(HEX + b"  a%0A%25b", name=b"manifest-md5.txt")
+    assert [named(b"a,b", 5, 5), BadLine(6)] == read(hashdeep)
+    assert [named(b"a\n%b")] == read(HEX + b"  a%0A%25b", name=b"manifest-md5.txt")
     assert [ManifestEntry(b"a b", None, {CRC32: b"\x35\x24\x41\xc2"}, 2), BadLine(3)] == read(sfv)
-    assert [entry(b"a", 1, 7)] == read(b'{"path":"a","size_bytes":7,"md5":"%s"}\n{"type":"summary"}\n' % HEX)
+    assert [named(b"a", 1, 7)] == read(b'{"path":"a","size_bytes":7,"md5":"%s"}\n{"type":"summary"}\n' % HEX)
     assert [entry(b"a\nb"), entry(b"c\r", 2)] == read(HEX + b"  a\nb\0" + HEX + b"  c\r\0")
 
 
@@ -114,7 +123,7 @@ def test_stream_that_gives_little_at_a_time_is_read_whole() -> None:
         def read(self, size: int | None = -1, /) -> bytes:
             return super().read(min(size or 0, 7))
 
-    assert [entry(line=number) for number in range(1, 4)] == list(read_manifest(Trickle(LINE * 3)))
+    assert [entry(line=number) for number in range(1, 4)] == list(Manifest(Trickle(LINE * 3)).read())
 
 
 _WORDS = [

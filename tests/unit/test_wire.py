@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integrity.errors import AppError, CatalogLocked, ConfigError, Unreadable
+from integrity.jobs.byte_pattern import Side
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Actor, Finding, Job
 from integrity.service.control import wire
-from integrity.service.control.requests import Act, ActDone, ActVerb, RepairPlanned
+from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, RepairPlanned
 from integrity.service.control.server import BusyRoot, DaemonState, JobRequest
 from integrity.service.control.wire import (
     AskAhead,
@@ -101,6 +102,7 @@ QUESTIONS = st.one_of(
     st.just(AskState()),
     st.just(AskAhead()),
     ACTS,
+    st.builds(AskPicture, st.integers(1, 1 << 62), st.sampled_from(Side), st.booleans()),
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -25,6 +25,7 @@ from integrity.alerts.layout import (
     iso_utc,
 )
 from integrity.alerts.wording import (
+    DATA_SHOWS,
     damage,
     next_command,
     other_names,
@@ -151,7 +152,8 @@ def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     command = finding.command or "integrity findings"
     command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
-    return SameText(finding.root, finding.copy, finding.kind, finding.message, finding.step or "", command)
+    text = finding.message.partition(f" {DATA_SHOWS}")[0]
+    return SameText(finding.root, finding.copy, finding.kind, text, finding.step or "", command)
 
 
 def describe_group(group: AlertGroup) -> MailEntry:

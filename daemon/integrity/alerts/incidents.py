@@ -120,7 +120,9 @@ class AlertPlanner:
         if state.waits_since is None or state.unresolved == 0:
             return False
         last = outbox.created_times(c, [AlertKind.DIGEST, AlertKind.REMINDER], 1)
-        return _has_passed(max([state.waits_since, *last]), self._settings.digest_every_s, now)
+        # What lies ahead was written before the clock was set back; the message sent since tells when the next is due.
+        times = [time for time in (state.waits_since, *last) if time <= now]
+        return not times or now - max(times) >= self._settings.digest_every_s
 
     def _queue_digest(self, c: Connection, now: int) -> None:
         still, over = notified.find_remindable(c, now), notified.find_over(c)

@@ -17,11 +17,14 @@ from integrity import program
 from integrity.config import spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import FROM_SOME_COPY, GRAVITY, KINDS, REPAIRABLE, NextStep, Phrase, Subject, headline
-from integrity.model import ByteRange, Finding, FindingKind
+from integrity.model import ByteRange, Certainty, Finding, FindingKind
 from integrity.paths import absolute, read_word, shell_path, shell_word
 
-ORIGINAL_INTACT = "your original is intact"
-"""Part of the message of a damaged backup whose file was just read and is right."""
+ORIGINAL_UNCHANGED = "your original is unchanged"
+"""Part of the message of a damaged backup whose file was just read, and is what was recorded."""
+
+DATA_SHOWS = "Seen in the data: "
+"""Begins the end of a message that is about the bytes of one file: two messages that differ only there say the same."""
 
 _SHOWN = 5
 _PHRASES_SHOWN = 2
@@ -67,9 +70,10 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
     name = printable(copy)
     if all(finding.kind is FindingKind.COPY_DIFFERS and finding.path is not None for finding in findings):
         are = "1 file is" if len(findings) == 1 else f"{len(findings):,} files are"
-        is_intact = all(ORIGINAL_INTACT in finding.message for finding in findings)
-        original = "original OK" if len(findings) == 1 else "originals OK"
-        return f"BACKUP of {are} damaged, {original}" if is_intact else f"BACKUP of {are} damaged ({name})"
+        how = "incomplete" if all(one.certainty is Certainty.CUT_OFF for one in findings) else "damaged"
+        is_unchanged = all(ORIGINAL_UNCHANGED in finding.message for finding in findings)
+        original = "original unchanged" if len(findings) == 1 else "originals unchanged"
+        return f"BACKUP of {are} {how}, {original}" if is_unchanged else f"BACKUP of {are} {how} ({name})"
     return _count_kinds(findings).replace("{copy}", name)
 
 
@@ -139,8 +143,10 @@ def _say_how_bad_in_copy(findings: Sequence[Finding], files: int) -> str:
     listed = [finding for finding in findings if finding.path is not None]
     if not listed:
         return "Until the backup can be compared, nothing is known about the files in it."
-    if all(ORIGINAL_INTACT in finding.message for finding in listed):
-        return f"{_count_affected(listed, files)} affected, only in the backup: the original is intact."
+    if listed[0].kind in (FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER):
+        return KINDS[listed[0].kind].how_bad
+    if all(ORIGINAL_UNCHANGED in finding.message for finding in listed):
+        return f"{_count_affected(listed, files)} affected, only in the backup: the original is as it was recorded."
     if any(finding.kind is FindingKind.COPY_NOT_COMPARABLE for finding in listed):
         return f"{_count_affected(listed, files)} affected; whether that backup has a good copy is not known."
     return f"{_count_affected(listed, files)} without a good copy in that backup."
@@ -257,11 +263,14 @@ def _steps_of_kind(finding: Finding) -> list[NextStep]:
         ]
     if finding.kind is FindingKind.ROOT_SUSPENDED and finding.step:
         return []  # it was never there, so there is nothing to release or rebind
-    places = {"path": shell_path(path), "root": shell_path(finding.root)}
+    places = {"path": shell_path(path), "root": shell_path(finding.root), "copy": shell_word(finding.copy or "COPY")}
+    own = finding.step and finding.command
     return [
         NextStep(step.words, _spell(step.command and step.command.format(**places)))
         for step in KINDS[finding.kind].steps
-        if not (finding.step and step.command == FROM_SOME_COPY)  # its own names one that is known to be good
+        # Its own may name a copy that is known to be good, or be one of these.
+        if not (finding.step and step.command == FROM_SOME_COPY)
+        if not (own and step.command and step.command.format(**places) == own)
     ]
 
 

@@ -437,6 +437,16 @@ def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -
     return int(row[0]), int(row[1])
 
 
+def measure_removals(c: sa.Connection, root_id: RootId) -> tuple[int, int]:
+    """Return the number and the recorded size in bytes of the files whose removal is staged or held."""
+    query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(file.c.size_bytes), 0))
+    waits = candidate.c.state.in_([CandidateState.STAGED.value, CandidateState.HELD.value])
+    is_removal = candidate.c.kind == CandidateKind.REMOVAL.value
+    joined = query.select_from(candidate.join(file, candidate.c.file_id == file.c.id))
+    row = c.execute(joined.where(waits, is_removal, _in_root(root_id))).one()
+    return int(row[0]), int(row[1])
+
+
 def count_recent_changes(c: sa.Connection, root_id: RootId, since: int, until: int) -> tuple[int, int]:
     """Return how many changes and how many removals were accepted between two times (R5 uses 24 h)."""
     return count_replaced(c, root_id, since, until)

@@ -1,8 +1,9 @@
 """
 Backup copies: which exist, and the last answer of each about every file.
 
-An answer holds for one version of a baseline and for the copy as it was then: if the copy's place or disk changes, all
-answers are dropped.
+An answer holds for one version of a baseline. Several disks that take turns at one place are several copies, each with
+its own answers and findings. Beside the last answer stands what was *found* when the file that the copy is now was
+first read, and under which times: the witness by which a copy can be called damaged later (I10 of ``verdict``).
 
 Also reports how long files have waited for a comparison. The wait starts when the present content was recorded, or when
 the copy was first known if that was later. Every comparison restarts it, whatever its result: bad results are findings.
@@ -12,19 +13,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.catalog.compiled_sql import CompiledInsert
-from integrity.catalog.row_seals import check_seals, select_sealed
-from integrity.catalog.rows import NEVER_AT, chunked, inside, read_word, unless_ahead
+from integrity.catalog.row_seals import check_seals, is_sealed, select_sealed
+from integrity.catalog.rows import NEVER_AT, chunked, inside, join_path, read_word, unless_ahead
 from integrity.catalog.schema import copy, copy_file, copy_reading, file, folder
+from integrity.files.excludes import Excludes
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
-_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated")
+_FOUND_NAMES = (
+    "found_version",
+    "found_digest",
+    "found_at",
+    "found_mtime_ns",
+    "found_ctime_ns",
+    "found_inode",
+    "found_as",
+)
+_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated", *_FOUND_NAMES)
+_NEVER_FOUND = (None,) * len(_FOUND_NAMES)
 _REPLACE_STATE = CompiledInsert(
     sa.insert(copy_file).prefix_with("OR REPLACE").values({name: sa.bindparam(name) for name in _STATE_NAMES}),
     *_STATE_NAMES,
@@ -43,10 +56,40 @@ class CopyRecord:
     identity: str | None  # of a mounted copy
     created_at: int
     listed_at: int | None
+    has_bytes: bool  # False: it has digests only
+    disk: str | None = None  # which of several disks that take turns, part of the name; None: the first one
+
+    @property
+    def base_name(self) -> str:
+        """Return the name that all disks at the copy's place share: that in the configuration, or the URL."""
+        return self.name if self.disk is None else self.name.removesuffix(f" ({self.disk})")
 
     def find_base(self, root: bytes) -> bytes:
         """Return the absolute path of the folder that the copy's top stands for, given the path of the root."""
         return root.rstrip(b"/") + b"/" + self.prefix if self.prefix else root
+
+
+class CopyFound(NamedTuple):
+    """
+    What a copy had when the file that it is now was first read, or when its store stated that it is a recorded version.
+
+    Attributes:
+        version: of the baseline that it had; None if it had other content.
+        digest: XXH3-128 of that other content.
+        found_at: when.
+        mtime_ns: the time that the copy had then; None if it keeps none, or if it is not known.
+        ctime_ns: its ctime then; None where that can't be trusted.
+        inode: its inode then; None where that is given anew.
+        found_as: path in the root under whose name the copy had it; None: under its own.
+    """
+
+    version: int | None
+    digest: bytes | None
+    found_at: int
+    mtime_ns: int | None
+    ctime_ns: int | None
+    inode: int | None
+    found_as: bytes | None = None
 
 
 class CopyState(NamedTuple):
@@ -57,6 +100,7 @@ class CopyState(NamedTuple):
         version: version of the baseline that it was compared with.
         read_at: when the copy's bytes were last read, unless a comparison without reading contradicted that since.
         stated: digest of the checksums that the copy stated, if reading the file proved them right.
+        found: see there; None: never.
     """
 
     file_id: FileId
@@ -65,6 +109,12 @@ class CopyState(NamedTuple):
     compared_at: int
     read_at: int | None
     stated: bytes | None = None
+    found: CopyFound | None = None
+
+
+new_found = partial(tuple.__new__, CopyFound)
+new_state = partial(tuple.__new__, CopyState)
+"""The same as the classes, without a Python call per file."""
 
 
 def ensure_copy(
@@ -77,25 +127,28 @@ def ensure_copy(
     *,
     now: int,
     has_bytes: bool = True,
-    is_other: bool = False,
+    disk: str | None = None,
+    keeps_answers: bool = True,
 ) -> CopyRecord:
     """
     Return the record of a copy, creating it if it is new.
 
-    If place, kind, or disk changed (``is_other``: another disk or folder is mounted there), all answers are dropped.
+    Args:
+        disk: of several at the copy's place; part of the name.
+        keeps_answers: the disk is recognized, so its answers hold wherever it is mounted. Else they are dropped when
+            the place changed.
     """
     mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
     stored = _store_url(url)
     row = c.execute(sa.select(copy).where(*mine)).one_or_none()
     if row is None:
-        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity}
+        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity, "disk": disk}
         c.execute(sa.insert(copy).values(**values, has_bytes=int(has_bytes), created_at=now))
-    elif is_other or (row.url, row.has_bytes) != (stored, has_bytes):
-        _drop_all_states(c, row.id)
-        values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes), "listed_at": None}
+    elif (row.url, row.has_bytes, row.identity) != (stored, has_bytes, identity):
+        if row.has_bytes != has_bytes or (row.url != stored and not keeps_answers):
+            _drop_all_states(c, row.id)
+        values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes)}
         c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
-    elif row.identity != identity:  # a more reliable id of the same disk
-        c.execute(sa.update(copy).where(copy.c.id == row.id).values(identity=identity))
     return _to_record(c.execute(sa.select(copy).where(*mine)).one())
 
 
@@ -126,7 +179,10 @@ def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) 
     _REPLACE_STATE.run_many(
         c,
         (
-            (copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated)
+            (
+                *(copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated),
+                *(one.found or _NEVER_FOUND),
+            )
             for one in states
         ),
     )
@@ -136,7 +192,7 @@ _GOOD_COPY = (
     sa.select(copy.c.name)
     .select_from(copy_file.join(copy, copy_file.c.copy_id == copy.c.id).join(file, copy_file.c.file_id == file.c.id))
     .where(copy_file.c.file_id == sa.bindparam("of_file"), copy_file.c.version == file.c.version)
-    .where(copy_file.c.vote == CopyVote.SAME.value, copy.c.has_bytes == 1)
+    .where(copy_file.c.vote.in_([CopyVote.SAME.value, CopyVote.RENAMED.value]), copy.c.has_bytes == 1)
     .order_by(copy_file.c.read_at.desc().nulls_last(), copy_file.c.compared_at.desc(), copy.c.id)
     .limit(1)
 )
@@ -144,11 +200,31 @@ _GOOD_COPY = (
 
 def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
     """Return the answer of each copy about a file, in the order of the copies."""
-    states = [copy_file.c[name].label(f"state_{name}") for name in CopyState._fields]
+    states = [copy_file.c[name].label(f"state_{name}") for name in _STATE_NAMES[1:]]
     joined = copy_file.join(copy, copy_file.c.copy_id == copy.c.id)
     query = select_sealed(copy_file, *copy.c, *states).select_from(joined)
     rows = c.execute(query.where(copy_file.c.file_id == file_id).order_by(copy.c.id))
     return [(_to_record(row), _to_state(row)) for row in check_seals(c, copy_file, rows)]
+
+
+def find_found(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
+    """Return what a copy had of each of some files when these were first read; damaged rows are no witness."""
+    found: dict[FileId, CopyFound] = {}
+    for chunk in chunked(ids):
+        query = sa.select(copy_file.c.file_id, *(copy_file.c[name] for name in _FOUND_NAMES)).where(
+            copy_file.c.copy_id == copy_id,
+            copy_file.c.file_id.in_(chunk),
+            copy_file.c.found_at.is_not(None),
+            is_sealed(copy_file),
+        )
+        found |= {FileId(row[0]): CopyFound(*row[1:]) for row in c.execute(query)}
+    return found
+
+
+def find_other_names(c: sa.Connection, file_id: FileId) -> set[bytes]:
+    """Return the paths in the root under whose names copies were last found to have a file."""
+    query = sa.select(copy_file.c.found_as).where(copy_file.c.file_id == file_id, copy_file.c.found_as.is_not(None))
+    return set(c.execute(query.where(is_sealed(copy_file))).scalars())
 
 
 def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
@@ -199,7 +275,8 @@ def _drop_all_states(c: sa.Connection, copy_id: CopyId) -> None:
 
 def _to_record(row: sa.Row[Any]) -> CopyRecord:
     url = _restore_url(row.url)
-    return CopyRecord(row.id, row.root_id, row.prefix, row.name, url, row.identity, row.created_at, row.listed_at)
+    place = row.id, row.root_id, row.prefix, row.name, url, row.identity
+    return CopyRecord(*place, row.created_at, row.listed_at, bool(row.has_bytes), row.disk)
 
 
 def _store_url(url: str) -> str:
@@ -223,6 +300,9 @@ def _to_state(row: sa.Row[Any]) -> CopyState:
         row.state_compared_at,
         row.state_read_at,
         row.state_stated,
+        None
+        if row.state_found_version is None
+        else CopyFound(*(getattr(row, f"state_{name}") for name in _FOUND_NAMES)),
     )
 
 
@@ -243,8 +323,16 @@ class CopyWaits:
     overdue: int
 
 
-def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s: int) -> CopyWaits:
-    """Summarize one copy in one pass over the files that it should have."""
+def find_waits(
+    c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s: int, left_out: Excludes | None = None
+) -> CopyWaits:
+    """
+    Summarize one copy in one pass over the files that it should have.
+
+    Args:
+        left_out: what the backup leaves out on purpose, by paths in the copy. Of these files only those count that it
+            has all the same.
+    """
     is_current = sa.and_(
         copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
     )
@@ -264,5 +352,22 @@ def find_waits(c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s
         sa.func.count().filter(since < now - verify_every_s).label("overdue"),
     ]
     joined = file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, is_current)
-    query = sa.select(*columns).select_from(joined).where(inside(record.root_id, record.prefix))
-    return CopyWaits(**c.execute(query).one()._asdict())
+    part = inside(record.root_id, record.prefix)
+    query = sa.select(*columns).select_from(joined).where(part)
+    if left_out is None:
+        return CopyWaits(**c.execute(query).one()._asdict())
+    found = CopyWaits(**c.execute(query.where(copy_file.c.file_id.is_not(None))).one()._asdict())
+    uncompared = sa.select(folder.c.path, file.c.name, since).select_from(joined).where(part)
+    start = len(record.prefix) + 1 if record.prefix else 0
+    expected = [
+        began_at
+        for folder_path, name, began_at in c.execute(uncompared.where(copy_file.c.file_id.is_(None)))
+        if not left_out.covers(join_path(folder_path, name)[start:])
+    ]
+    starts_at = [*expected, *([] if found.waits_since is None else [found.waits_since])]
+    return replace(
+        found,
+        files=found.files + len(expected),
+        waits_since=min(starts_at, default=None),
+        overdue=found.overdue + sum(began_at < now - verify_every_s for began_at in expected),
+    )

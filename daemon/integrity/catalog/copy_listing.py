@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -27,11 +27,14 @@ from integrity.model import CopyId, FileId, FolderId, RootId
 from integrity.verdict import CopyVote
 
 _DAY_S = 86400
+_PATH_BYTES = 1 << 14
 
 _listed = make_temporary(
     "listed",
     sa.Column("file_id", sa.Integer, primary_key=True),
     sa.Column("size_bytes", sa.Integer),
+    sa.Column("mtime_ns", sa.Integer),
+    sa.Column("inode", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
     sa.Column("is_contradictory", sa.Integer, nullable=False),
 )
@@ -51,9 +54,11 @@ _entry = make_temporary(  # of one portion of the listing
     sa.Column("name", sa.LargeBinary, nullable=False),
     sa.Column("path", sa.LargeBinary, nullable=False),
     sa.Column("size_bytes", sa.Integer),
+    sa.Column("mtime_ns", sa.Integer),
+    sa.Column("inode", sa.Integer),
     sa.Column("published", sa.Text, nullable=False),
 )
-_ENTRY_NAMES = ("folder_id", "name", "path", "size_bytes", "published")
+_ENTRY_NAMES = ("folder_id", "name", "path", "size_bytes", "mtime_ns", "inode", "published")
 _ADD_ENTRY = CompiledInsert(
     sa.insert(_entry).values({name: sa.bindparam(name) for name in _ENTRY_NAMES}), *_ENTRY_NAMES
 )
@@ -74,19 +79,32 @@ _order = make_order("compare_order")
 
 
 class StatedFile(NamedTuple):
-    """A file in a copy's listing. ``published``: kind, value, sizes and number of parts of each digest."""
+    """
+    A file in a copy's listing.
+
+    Attributes:
+        published: kind, value, sizes and number of parts of each digest.
+        is_contradictory: listed twice with different content.
+        mtime_ns: the time that is listed; None if there is none.
+        inode: its inode; None where there is none, or where it is given anew.
+    """
 
     size_bytes: int | None
     published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
-    is_contradictory: bool = False  # listed twice with different content
+    is_contradictory: bool = False
+    mtime_ns: int | None = None
+    inode: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompareRow:
+new_stated = partial(tuple.__new__, StatedFile)
+"""The same as the class, without a Python call per file."""
+
+
+class CompareRow(NamedTuple):
     """
     A recorded file and what the copy knows about it.
 
-    Args:
+    Attributes:
         listed: its entry in the copy's listing; None: not listed.
         read_at: when the copy's bytes were last read.
         was_found_bad: these bytes did not match, or could not be read.
@@ -122,11 +140,18 @@ class StoredListing:
         for path, listed in entries:
             folder_path, name = split_path(path)
             folder_id = self._names.find_folder(c, folder_path)
-            rows.append((folder_id, name, path, listed.size_bytes, _pack(listed)))
+            row = (folder_id, name, path, listed.size_bytes, listed.mtime_ns, listed.inode, _pack(listed))
+            rows.append(row)
         _ADD_ENTRY.run_many(c, rows)
         _ADD.run(c)
         _ADD_EXTRA.run(c)
         _REMOVE_ENTRIES.run(c)
+
+    def find_recorded(self, c: sa.Connection, path: bytes) -> tuple[FileId | None, bool]:
+        """Return the id of a recorded file, and whether it was listed; None if it is not recorded."""
+        file_id = self._names.find(c, path)
+        query = sa.select(_listed.c.file_id).where(_listed.c.file_id == file_id)
+        return file_id, file_id is not None and c.execute(query).first() is not None
 
 
 class _Names:
@@ -174,6 +199,27 @@ def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
         yield row.path
 
 
+def page_extra(c: sa.Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
+    """Return the next listed but unrecorded files, without those of endless names: position, path, and entry."""
+    is_short = sa.func.length(_extra.c.path) <= _PATH_BYTES
+    query = sa.select(_extra).where(_extra.c.seq > after_seq, is_short).order_by(_extra.c.seq).limit(limit)
+    return [
+        (row.seq, row.path, _unpack(row.size_bytes or None, row.published, 0) or StatedFile(None, ()))
+        for row in c.execute(query)
+    ]
+
+
+def find_names(c: sa.Connection, root_id: RootId, path: bytes) -> list[bytes]:
+    """Return the names of the recorded files and folders in a folder."""
+    files = sa.select(file.c.name).join(folder, file.c.folder_id == folder.c.id)
+    names = [row.name for row in c.execute(files.where(folder.c.root_id == root_id, folder.c.path == path))]
+    first = path + b"/" if path else b""
+    below = sa.select(folder.c.path).where(folder.c.root_id == root_id, folder.c.path > first)
+    if path:
+        below = below.where(folder.c.path < path + b"0")  # the byte behind the slash
+    return names + list(dict.fromkeys(row.path[len(first) :].partition(b"/")[0] for row in c.execute(below)))
+
+
 def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
     """Return whether any of these files is recorded."""
     names = _Names(root_id)
@@ -206,11 +252,15 @@ def order_files(
     """
     make_anew(c, _order)
     is_good = sa.func.coalesce(copy_file.c.vote == CopyVote.SAME.value, sa.false())
-    day = sa.func.coalesce(copy_file.c.read_at // _DAY_S, -1)
+    day = sa.func.coalesce(_read_at // _DAY_S, -1)
     is_due = sa.true() if after is None else sa.func.coalesce(copy_file.c.compared_at, -1) <= after
     query = (
         sa.select(file.c.id, file.c.size_bytes)
-        .select_from(file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, _is_current(copy_id)))
+        .select_from(
+            file.join(folder, file.c.folder_id == folder.c.id)
+            .outerjoin(copy_file, _is_current(copy_id))
+            .outerjoin(_listed, _listed.c.file_id == file.c.id)
+        )
         .where(inside(root_id, prefix), is_due)
         .order_by(is_good, day, file.c.id)
     )
@@ -227,14 +277,13 @@ def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: b
 
 def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """Return the next files in that order; files that were removed meanwhile are left out."""
-    return [
-        CompareRow(
-            seq, to_record(sealer, record), _unpack(size, published, contradictory), read_at, stated, bool(was_bad)
-        )
-        for seq, size, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
-            c, copy_id, after_seq, limit
-        )
-    ]
+    rows = []
+    for seq, size, mtime, inode, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
+        c, copy_id, after_seq, limit
+    ):
+        listed = _unpack(size, published, contradictory, mtime_ns=mtime, inode=inode)
+        rows.append(CompareRow(seq, to_record(sealer, record), listed, read_at, stated, bool(was_bad)))
+    return rows
 
 
 _FIND = CompiledStatement(
@@ -246,8 +295,11 @@ _FIND = CompiledStatement(
 
 _LONGEST = 4096  # characters kept of one file's digests: a manifest may name a file a million times
 _add = sqlite_insert(_listed).from_select(
-    ["file_id", "size_bytes", "published", "is_contradictory"],
-    sa.select(file.c.id, _entry.c.size_bytes, _entry.c.published, sa.literal_column("0"))
+    ["file_id", "size_bytes", "mtime_ns", "inode", "published", "is_contradictory"],
+    sa.select(
+        *(file.c.id, _entry.c.size_bytes, _entry.c.mtime_ns, _entry.c.inode, _entry.c.published),
+        sa.literal_column("0"),
+    )
     .select_from(_entry.join(file, _is_recorded))
     .where(sa.literal_column("true"))  # without a WHERE, SQLite takes the ON of the conflict for one of the join
     .order_by(_entry.c.seq),
@@ -285,12 +337,21 @@ def _is_current(copy_id: CopyId | sa.BindParameter[int]) -> sa.ColumnElement[boo
     return sa.and_(*mine, copy_file.c.version == file.c.version)
 
 
+_is_same_file = sa.and_(
+    *(
+        sa.func.coalesce(copy_file.c[found] == _listed.c[listed], sa.true())
+        for found, listed in (("found_mtime_ns", "mtime_ns"), ("found_inode", "inode"))
+    )
+)
+_read_at = sa.case((_is_same_file, copy_file.c.read_at))
+"""When a copy's file was last read; null if another file is there now, as in another night's snapshot."""
+
 _was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
 _PAGE = CompiledStatement(
     sa.select(
         _order.c.seq,
-        *(_listed.c[name] for name in ("size_bytes", "published", "is_contradictory")),
-        *(copy_file.c.read_at, copy_file.c.stated, sa.func.coalesce(~_was_good, sa.false())),
+        *(_listed.c[name] for name in ("size_bytes", "mtime_ns", "inode", "published", "is_contradictory")),
+        *(_read_at, copy_file.c.stated, sa.func.coalesce(~_was_good, sa.false())),
         *RECORD_COLUMNS,
     )
     .select_from(
@@ -311,12 +372,19 @@ def _pack(listed: StatedFile) -> str:
     return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
 
 
-def _unpack(size_bytes: int | None, published: str | None, contradictory: int | None) -> StatedFile | None:
+def _unpack(
+    size_bytes: int | None,
+    published: str | None,
+    contradictory: int | None,
+    *,
+    mtime_ns: int | None = None,
+    inode: int | None = None,
+) -> StatedFile | None:
     if published is None:
         return None
     if not published and not contradictory:
-        return StatedFile(size_bytes, ())  # the most common case: files of a mounted copy
+        return new_stated((size_bytes, (), False, mtime_ns, inode))  # the most common case: files of a mounted copy
     found = [one for line in published.split("\n") if line for one in json.loads(line)]
     digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
     is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)
-    return StatedFile(size_bytes, tuple(digests), is_contradictory)
+    return StatedFile(size_bytes, tuple(digests), is_contradictory, mtime_ns, inode)

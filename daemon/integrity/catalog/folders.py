@@ -108,6 +108,11 @@ def drop_fingerprints(c: sa.Connection, root_id: RootId) -> None:
     c.execute(sa.update(folder).where(folder.c.root_id == root_id).values(fingerprint=None))
 
 
+def find_paths(c: sa.Connection, root_id: RootId) -> list[bytes]:
+    """Return the paths of all folders of a root in which a file was recorded."""
+    return list(c.execute(sa.select(folder.c.path).where(folder.c.root_id == root_id)).scalars())
+
+
 def find_ids(c: sa.Connection, folder_ids: Iterable[FolderId]) -> Iterator[FileId]:
     """Yield the ids of all files that are recorded in these folders."""
     for folder_id in folder_ids:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.catalog.compiled_sql import CompiledStatement
+from integrity.catalog.days_run import is_outdated
 from integrity.catalog.gate_passes import follow_history
 from integrity.catalog.row_seals import check_seals, is_sealed, select_sealed
 from integrity.catalog.rows import FileContent, FileRecord, chunked, read_word
@@ -27,7 +28,7 @@ from integrity.catalog.schema import block_run, candidate, file, history, meta
 from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
 from integrity.same_time import GRAINS_NS, is_same_time
 
-KEEP_DELETED_S = 90 * 86400
+KEEP_DELETED_DAYS = 90
 """How long deleted files are kept, to detect moves and restores (R2)."""
 
 _WITHOUT_USER = (
@@ -236,8 +237,9 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) ->
 
 
 def find_outdated(c: sa.Connection, now: int) -> list[FileId]:
-    """Return the files that were deleted longer ago than ``KEEP_DELETED_S``."""
-    query = sa.select(history.c.file_id).where(_IS_DELETED, history.c.replaced_at < now - KEEP_DELETED_S)
+    """Return the files that were deleted longer ago than ``KEEP_DELETED_DAYS``. Call it in a transaction."""
+    is_old = is_outdated(c, history.c.replaced_at, KEEP_DELETED_DAYS, now)
+    query = sa.select(history.c.file_id).where(_IS_DELETED, is_old)
     is_back = sa.exists().where(file.c.id == history.c.file_id)
     return [FileId(one) for one in c.execute(query.where(~is_back)).scalars() if one is not None]
 

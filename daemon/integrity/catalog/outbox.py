@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from integrity.catalog.days_run import is_outdated
 from integrity.catalog.row_seals import check_seals, select_sealed
 from integrity.catalog.rows import read_word
 from integrity.catalog.schema import alert, channel, delivery
@@ -27,7 +28,7 @@ LONGEST_WAIT_S = 3600
 LASTING_FAILURE_S = 3600
 """A channel that fails for longer is reported."""
 
-_KEPT_S = 90 * 86400
+_KEPT_DAYS = 90
 
 
 class AlertKind(StrEnum):
@@ -246,9 +247,8 @@ def prune(c: sa.Connection, now: int) -> None:
     """Delete messages older than 90 days, except pending ones and the newest of each kind, which dates the kind."""
     last = sa.select(sa.func.max(alert.c.id)).group_by(alert.c.kind)
     waiting = sa.select(delivery.c.alert_id).where(delivery.c.sent_at.is_(None))
-    old = sa.select(alert.c.id).where(
-        alert.c.created_at < now - _KEPT_S, alert.c.id.not_in(last), alert.c.id.not_in(waiting)
-    )
+    is_old = is_outdated(c, alert.c.created_at, _KEPT_DAYS, now)
+    old = sa.select(alert.c.id).where(is_old, alert.c.id.not_in(last), alert.c.id.not_in(waiting))
     ids = c.execute(old).scalars().all()
     c.execute(sa.delete(delivery).where(delivery.c.alert_id.in_(ids)))
     c.execute(sa.delete(alert).where(alert.c.id.in_(ids)))

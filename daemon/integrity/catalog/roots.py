@@ -18,7 +18,16 @@ from integrity.catalog import schema
 from integrity.catalog.compiled_sql import CompiledStatement, snapshot
 from integrity.catalog.gate_passes import follow_history
 from integrity.catalog.history import drop_imports
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, chunked, read_word, require_rising, to_records
+from integrity.catalog.rows import (
+    FILE_JOIN,
+    RECORD_COLUMNS,
+    FileRecord,
+    chunked,
+    join_path,
+    read_word,
+    require_rising,
+    to_records,
+)
 from integrity.catalog.schema import file, finding, folder, nested_mount, root
 from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
 from integrity.errors import CatalogError
@@ -48,6 +57,8 @@ UNSEEN = RootIdentity("never seen", 0, "", b"")
 _BROKEN_SHOWN = 1000
 _PAGE = 5000
 _SPAN = 2000
+_SAMPLED_FOLDERS = 50
+_SAMPLED_FILES = 200
 
 _COUNT = CompiledStatement(
     sa.select(sa.func.count())
@@ -154,6 +165,17 @@ def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
     return _to_record(row)
 
 
+def find_some_files(c: sa.Connection, root_id: RootId) -> list[bytes]:
+    """Return the paths of some files of a root: of its first and of its last folders, in the order of their paths."""
+    of_root = sa.select(folder.c.id, folder.c.path).where(folder.c.root_id == root_id)
+    found: list[bytes] = []
+    for order in (folder.c.path, folder.c.path.desc()):
+        some = of_root.order_by(order).limit(_SAMPLED_FOLDERS).subquery()
+        query = sa.select(some.c.path, file.c.name).join(file, file.c.folder_id == some.c.id).limit(_SAMPLED_FILES)
+        found += [join_path(row.path, row.name) for row in c.execute(query)]
+    return found
+
+
 def find_configured(c: sa.Connection) -> set[RootId]:
     """Return the roots that the service has seen in its configuration."""
     return {RootId(number) for number in c.execute(sa.select(schema.configured_root.c.root_id)).scalars()}
@@ -186,6 +208,11 @@ def set_root_state(c: sa.Connection, root_id: RootId, state: RootState, reason: 
 def set_root_identity(c: sa.Connection, root_id: RootId, identity: RootIdentity) -> None:
     """Store the new identity of a root."""
     _update(c, root_id, _identity_values(identity))
+
+
+def rename_disk(c: sa.Connection, old: str, new: str) -> None:
+    """Let all roots on a file system have its new name: equal names say that inode numbers mean the same."""
+    c.execute(sa.update(root).where(root.c.fs_id == old).values(fs_id=new))
 
 
 def rebind_root(c: sa.Connection, root_id: RootId, path: bytes, identity: RootIdentity) -> None:
@@ -269,7 +296,8 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
         c.execute(sa.delete(table).where(table.c.root_id == root_id))
     follow_history(c)
     drop_imports(c, root_id)
-    c.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"report/{root_id}"))
+    key = schema.meta.c.key
+    c.execute(sa.delete(schema.meta).where(sa.or_(key == f"report/{root_id}", key.startswith(f"space/{root_id}/"))))
     c.execute(sa.delete(root).where(root.c.id == root_id))
 
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, NewType
 
 import sqlalchemy as sa
 
+from integrity.catalog.days_run import is_outdated
 from integrity.catalog.row_seals import check_seals, select_sealed
 from integrity.catalog.rows import read_optional_word, read_word
 from integrity.catalog.schema import boot, file, run, schedule_run
@@ -305,7 +306,7 @@ def _to_record(row: sa.Row[Any]) -> RunRecord:
 
 ScheduleRunId = NewType("ScheduleRunId", int)
 
-_KEPT_S = 400 * 86_400
+_KEPT_DAYS = 400
 
 
 class Unfinished(NamedTuple):
@@ -328,7 +329,8 @@ def note_started(
         due_at: when it should have started; None: started on request.
         now: seconds UTC.
     """
-    c.execute(sa.delete(schedule_run).where(*_of(schedule, root_id), schedule_run.c.started_at < now - _KEPT_S))
+    is_old = is_outdated(c, schedule_run.c.started_at, _KEPT_DAYS, now)
+    c.execute(sa.delete(schedule_run).where(*_of(schedule, root_id), is_old))
     values = {"schedule": schedule, "root_id": root_id, "due_at": due_at, "started_at": now}
     key = c.execute(sa.insert(schedule_run).values(**values)).inserted_primary_key
     assert key is not None

@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from integrity.hashing.algorithms import STORED
 
-SCHEMA_REVISION = "0010"
+SCHEMA_REVISION = "0011"
 """The newest migration: the revision that this program reads and writes."""
 
 APPLICATION_ID = 0x696E7467
@@ -110,7 +110,10 @@ def _parity(*numbers: str) -> sa.Column[Any]:
 meta = sa.Table(
     "meta",
     metadata,
-    _text("key", "uuid, created_at, next_file_id, seal_check, last_backup_at; import/... (history.py), report/..."),
+    _text(
+        "key",
+        "uuid, created_at, next_file_id, seal_check, last_backup_at, days_run; import/..., report/..., space/...",
+    ),
     _text("value", "its value as text"),
     _seal(),
     sa.PrimaryKeyConstraint("key"),
@@ -124,8 +127,8 @@ root = sa.Table(
     _id("id", "number of the root"),
     _blob("token", "random; goes into the seals, so that rows cannot change roots", length=16),
     _blob("path", "absolute real path"),
-    _text("fs_id", "identity (R5): uuid of the file system, or type:source"),
-    _int("folder_inode", "identity (R5): inode number of the folder"),
+    _text("fs_id", "identity (R5): uuid of the file system and facts of its disk, or type:source; see same_place.py"),
+    _int("folder_inode", "identity (R5): inode number of the folder, or that of its path; see same_place.py"),
     _text("fs_type", "type of the file system, for people"),
     _text("state", "RootState"),
     _text("state_reason", "why it is suspended or paused, for people", null=True),
@@ -537,10 +540,11 @@ copy = sa.Table(
     _blob("prefix", "the folder in the root that its top stands for; empty for the root's own"),
     _text("name", "its name in the configuration, or its URL without secrets"),
     _text("url", "where it is, without secrets"),
-    _text("identity", "what a mounted one is recognised by, as that of a root; null: none, or not seen yet", null=True),
+    _text("identity", "the disk and folder of a mounted one, as of a root; null: none, or not seen yet", null=True),
     _int("has_bytes", "0: it has digests only, so nothing can be repaired from it"),
     _int("created_at", "when it was first compared"),
     _int("listed_at", "when it was last listed as a whole; null: never", null=True),
+    _text("disk", "which of several disks that take turns at one place, as people read it; null: the first", null=True),
     _seal(),
     sa.UniqueConstraint("root_id", "prefix", "name"),
     sqlite_strict=True,
@@ -561,6 +565,13 @@ copy_file = sa.Table(
         length=16,
         null=True,
     ),
+    _int("found_version", "version of the baseline that the copy had when this file of it was first read", null=True),
+    _blob("found_digest", "XXH3-128 of what it had, if that was no recorded version", length=16, null=True),
+    _int("found_at", "when; null: never", null=True),
+    _int("found_mtime_ns", "the time that the copy had then; null: it keeps none, or older than 0011", null=True),
+    _int("found_ctime_ns", "its ctime; null: the copy's file system has none to be trusted", null=True),
+    _int("found_inode", "its inode; null: the copy's file system numbers files anew", null=True),
+    _blob("found_as", "path in the root under whose name the copy had it; null: under its own", null=True),
     _seal(),
     _parity("copy_id", "file_id", "version", "compared_at", "read_at?"),
     sa.PrimaryKeyConstraint("copy_id", "file_id"),

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples(
         ("integrity accept 12 --reason 'I edited it'", "the file of finding 12"),
-        ("integrity accept /srv/photos/a.jpg --reason 'I edited it'", "a file by its name"),
         ("integrity accept /srv/photos --deletions --reason cleaned-up", "deletions in a folder; asks before"),
+        (
+            "integrity accept /srv/photos/a.jpg --with nightly --reason edited",
+            "the file is right, not what nightly has",
+        ),
     )
 )
 @click.argument("files", nargs=-1, type=PATH, metavar="FILE|NUMBER...")
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
 @click.option("--reason", required=True, metavar="TEXT", help="The reason, kept with the former baseline.")
 @click.option("--changes", is_flag=True, help="For a folder: accept the changes that await a decision.")
 @click.option("--deletions", is_flag=True, help="For a folder: accept the deletions that await a decision.")
+@click.option(
+    "--with", "copy", metavar="COPY",
+    help="The files are right, not what this copy has instead; from then on the copy counts as out of date.",
+)  # fmt: skip
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @click.pass_obj
 def accept(
@@ -46,6 +53,7 @@ def accept(
     reason: str,
     changes: bool,
     deletions: bool,
+    copy: str | None,
     yes: bool,
 ) -> int:
     """
@@ -55,11 +63,16 @@ def accept(
     from the catalog. Its findings are resolved. With --changes or --deletions, FILE is a folder: changes that
     scans held back there are accepted, after showing how many there are; damaged files are left out.
 
+    With --with, a difference between a file and its copy is decided in favor of the file. The opposite:
+    repair FILE --from COPY --copy-is-right.
+
     A NUMBER is that of a finding, as `integrity findings` lists them. A file whose name consists of digits is written
     with its folder, such as ./12.
     """
     if not files and not numbers:
         raise click.UsageError("name a file, or the number of a finding, as `findings` lists them")
+    if copy is not None and (changes or deletions or numbers or any(word.isdigit() for word in files)):
+        raise click.UsageError("--with decides about files that are named; leave numbers, --changes, --deletions out")
     if not reason.strip():
         raise click.BadParameter("say why, so that it can be understood later", param_hint="--reason")
     names, numbers = _split(files, numbers)
@@ -74,6 +87,8 @@ def accept(
         paths = list(dict.fromkeys([*map(own_path, names), *found]))
         if changes or deletions:
             return _accept_folders(there, catalog, paths, reason, changes=changes, deletions=deletions, is_yes=yes)
+        if copy is not None:
+            return _accept_over_copy(there, catalog, paths, copy, reason)
         return _accept_files(there, catalog, paths, reason)
 
 
@@ -104,6 +119,40 @@ def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason
         _tell_file(session.output, done, is_failed=done.outcome is AcceptedAs.FAILED)
         if done.outcome is AcceptedAs.FAILED:
             code = ExitCode.INCOMPLETE
+    return code
+
+
+def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], copy: str, reason: str) -> ExitCode:
+    """Decide differences in favor of the files; what a copy has is read before anything is decided."""
+    from integrity.errors import CopyUnreachable, ReadError
+    from integrity.jobs.admin.accept import AcceptedAs, accept_file, find_file_targets
+    from integrity.jobs.admin.reject_copy import read_content, reject_copy
+    from integrity.jobs.compare.source import find_source
+    from integrity.views.text import count
+
+    context = make_quiet_context(session, catalog)
+    code = ExitCode.OK
+    for target in find_file_targets(catalog, paths):
+        path = absolute(target.root.path, target.prefix)
+        source = find_source(catalog, session.config, copy, (path,))
+        try:
+            content = read_content(context, target, source)
+        except (CopyUnreachable, ReadError) as error:
+            session.output.tell(f"{show_path(path)}: NOT accepted: {error}")
+            code = ExitCode.INCOMPLETE
+            continue
+        done = accept_file(context, target, reason)
+        if done.outcome is not AcceptedAs.CONTENT:
+            session.output.tell(f"{show_path(path)}: NOT accepted: {done.message or 'it is gone'}")
+            code = ExitCode.INCOMPLETE
+            continue
+        resolved = reject_copy(context, target, source, content, reason) + done.findings_resolved
+        session.output.say(
+            f"{show_path(path)}: accepted: your file is right, and {source.name} is out of date;"
+            f" {count(resolved, 'finding')} resolved"
+        )
+        fields = {"outcome": done.outcome.value, "message": "", "findings_resolved": resolved, "other_names": []}
+        session.output.give("accepted", path_fields("path", path) | fields | {"copy": source.name})
     return code
 
 

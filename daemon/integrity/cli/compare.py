@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
-from integrity.cli.params import DURATION, PATH, PERCENT, SIZE
-from integrity.cli.running import real_path, run_job
+from integrity.cli.params import ALGORITHM, DURATION, PATH, PERCENT, SIZE
+from integrity.cli.running import own_path, real_path, run_job
 from integrity.cli.session import Session
 from integrity.cli.shared_trees import at_files
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     epilog=examples(
         ("integrity compare /srv/photos --with /mnt/backup/photos", "a backup on another disk"),
         ("integrity compare --with nightly --read", "a [[copy]] of the configuration; read all of it"),
-        ("integrity compare /srv/photos --with ssh://nas2/backup/photos", "a backup on another machine"),
+        ("integrity compare --blocks /srv/photos/a.jpg --with nightly", "show how one file differs from its copy"),
     )
 )
 @click.argument("paths", nargs=-1, type=PATH, metavar="[PATH]...")
@@ -47,12 +48,18 @@ if TYPE_CHECKING:
     metavar="P",
     help="Read P % of the data back, starting with what was not read for the longest time.",
 )
+@click.option(
+    "--algorithm", type=ALGORITHM, metavar="NAME", help="Use only this kind of checksum of a manifest, such as blake2b."
+)
 @click.option("--endpoint", metavar="URL", help="URL of an S3 server other than Amazon's.")
 @click.option("--time-limit", "time_limit_s", type=DURATION, help="Stop after this time, such as 5h.")
 @click.option("--byte-limit", type=SIZE, help="Stop after reading this much, such as 500G.")
 @click.option("--rate", type=SIZE, help="Read at most this much per second, such as 50M.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever the type of disk.")
 @click.option("--no-scan", is_flag=True, help="Don't scan for new and changed files first.")
+@click.option(
+    "--blocks", is_flag=True, help="Show how the bytes of one file and its copy differ; compare nothing else."
+)
 @click.pass_obj
 def compare(
     session: Session,
@@ -61,12 +68,14 @@ def compare(
     read: bool,
     cached: bool,
     read_percent: float | None,
+    algorithm: str | None,
     endpoint: str | None,
     time_limit_s: int | None,
     byte_limit: int | None,
     rate: int | None,
     jobs: int | None,
     no_scan: bool,
+    blocks: bool,
 ) -> int:
     """
     Compare your files with a backup and report which side is damaged.
@@ -75,7 +84,16 @@ def compare(
     are read; other copies are compared by the checksums they store, which shows that the right data was stored
     once. Your own files are read where something speaks against them, and are known by their record otherwise.
     --read reads both sides.
+
+    --blocks shows both sides of the differing bytes of one file. It records nothing, and exits with 0 if the two are
+    equal, 1 if they differ, 3 if one of them can't be read.
     """
+    if blocks:
+        if any((read, cached, read_percent, algorithm, time_limit_s, byte_limit, rate, jobs, no_scan)):
+            raise click.UsageError("--blocks goes with --with and --endpoint only: it reads one file and its copy")
+        if len(paths) != 1:
+            raise click.UsageError("--blocks shows one file: name it, as in compare --blocks FILE --with COPY")
+        return _show_difference(session, paths[0], os.fsdecode(copy), endpoint)
     if read and read_percent is not None:
         raise click.UsageError("--read and --read-percent exclude each other: each says how much to read")
     from integrity.jobs.options import CompareOptions
@@ -86,6 +104,7 @@ def compare(
         cached=cached,
         read_percent=read_percent,
         endpoint=endpoint,
+        algorithm=algorithm,
         time_limit_s=time_limit_s,
         byte_limit=byte_limit,
         rate=rate,
@@ -95,6 +114,28 @@ def compare(
     with at_files(session, paths, writes=True) as there:
         opened = there.open_for_job(wanted)
         return run_job(there, opened, lambda context: _compare(there, context, wanted, options), threads=jobs)
+
+
+def _show_difference(session: Session, file: bytes, copy: str, endpoint: str | None) -> int:
+    """Print how a file and its copy differ."""
+    from integrity.cli.signals import stop_on_signals
+    from integrity.errors import ReadInterrupted
+    from integrity.jobs.compare.file_difference import find_file_difference
+    from integrity.views.difference import describe_file_difference, difference_object
+
+    with (
+        stop_on_signals() as stop,
+        at_files(session, [file], writes=False) as there,
+        there.open_catalog(writes=False) as catalog,
+    ):
+        try:
+            found = find_file_difference(catalog, there.config, own_path(file), copy, endpoint, stop=stop)
+        except ReadInterrupted:
+            return session.fail("interrupted; nothing was changed", ExitCode.INTERRUPTED)
+    for line in describe_file_difference(found):
+        session.output.tell(line)
+    session.output.give("difference", difference_object(found))
+    return ExitCode.OK if found.difference.are_equal else ExitCode.PROBLEM
 
 
 def _compare(session: Session, context: Context, paths: tuple[bytes, ...], options: CompareOptions) -> Summary:

@@ -86,12 +86,14 @@ def _check_patterns(session: Session) -> None:
     from integrity.files.excludes import Excludes
 
     complaints: list[str] = []
-    for settings in (session.config.defaults, *session.config.roots):
-        for pattern in (*settings.exclude, *settings.rewrites_in_place):
-            try:
-                Excludes((pattern,))
-            except ConfigError as error:
-                complaints.append(f"{show_path(session.config_place)}: {error}")
+    roots = (session.config.defaults, *session.config.roots)
+    in_roots = (pattern for settings in roots for pattern in (*settings.exclude, *settings.rewrites_in_place))
+    in_copies = (pattern for settings in session.config.copies for pattern in settings.exclude)
+    for pattern in (*in_roots, *in_copies):
+        try:
+            Excludes((pattern,))
+        except ConfigError as error:
+            complaints.append(f"{show_path(session.config_place)}: {error}")
     if complaints:
         raise ConfigError("\n".join(dict.fromkeys(complaints)))
 

@@ -185,6 +185,10 @@ def cli(context: click.Context) -> None:
     session = context.obj
     program.repeat_options(lambda: list_repeated(session))
     session.set_up_output()
+    if os.environ.get("INTEGRITY_PAUSES"):
+        from integrity.pauses import read_pauses  # here, for only tests set it
+
+        read_pauses()  # a wrong value is refused before anything is done
 
 
 def main(argv: Sequence[str] | None = None) -> int:

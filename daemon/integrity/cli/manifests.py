@@ -18,7 +18,7 @@ from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_summary
 from integrity.cli.help import examples
 from integrity.cli.output import Lines, Output
-from integrity.cli.params import PATH
+from integrity.cli.params import ALGORITHM, PATH
 from integrity.cli.progress import ProgressLine
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
@@ -181,9 +181,7 @@ _ORDER = ("left_out", "outside", "bad", "missing", "unreadable", "record_damaged
     "--format", "form", type=click.Choice(["auto", "md5sum", "hashdeep", "bagit", "json"]), default="auto",
     help="What the manifest is, if that can't be seen.",
 )  # fmt: skip
-@click.option(
-    "--algorithm", metavar="NAME", help="Which digests to use: blake3 for what b3sum wrote, which looks like SHA-256."
-)  # fmt: skip
+@click.option("--algorithm", type=ALGORITHM, metavar="NAME", help="Use only digests of this algorithm, such as blake3.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Use N threads, whatever kind of disk it is.")
 @click.pass_obj
 def import_command(
@@ -205,14 +203,11 @@ def import_command(
     MANIFEST is a file of md5sum, sha256sum, xxhsum, b3sum (BSD's form, too), hashdeep, BagIt or `integrity --json sum`;
     a dash is standard input. Its names are relative to the root; BagIt's to the folder that the manifest lies in.
     """
-    from integrity.hashing.algorithms import BY_NAME, CHOICES
+    from integrity.hashing.algorithms import find_by_word
     from integrity.jobs.manifests.importing import import_manifest
     from integrity.jobs.manifests.source import ImportForm, open_source
 
-    if algorithm is not None and BY_NAME.get(algorithm) not in CHOICES:
-        known = ", ".join(one.name for one in CHOICES)
-        raise click.BadParameter(f"must be one of {known}", param_hint="--algorithm")
-    only = None if algorithm is None else BY_NAME[algorithm]
+    wanted = () if algorithm is None else find_by_word(algorithm)
     real_base = None if base is None else real_path(base)
 
     from integrity.cli.progress import open_progress
@@ -222,7 +217,7 @@ def import_command(
     output = session.output
     with (
         stop_on_signals() as stop,
-        open_source(manifest, ImportForm(form), only) as source,
+        open_source(manifest, ImportForm(form), wanted) as source,
         session.open_for_job([real_path(root)]) as catalog,
     ):
         progress = open_progress(is_quiet=output.is_quiet)
@@ -310,6 +305,7 @@ def _tallies(counts: ImportCounts) -> str:
         (counts.left_out, "left out"),
         (counts.outside, "outside of the root"),
         (counts.bad, "bad"),
+        (counts.unknown, "perhaps of another algorithm"),
         (counts.missing, "MISSING"),
         (counts.unreadable, "UNREADABLE"),
         (counts.record_damaged, "with a DAMAGED RECORD"),
@@ -331,6 +327,7 @@ def _summary_object(summary: ImportSummary) -> JsonObject:
         "entries": counts.entries,
         "verified": counts.verified,
         "already": counts.already,
+        "unknown": counts.unknown,
         "differing": counts.differing,
         "missing": counts.missing,
         "unreadable": counts.unreadable,

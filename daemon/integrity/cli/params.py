@@ -56,6 +56,23 @@ class _Percent(click.FloatRange):
         return self.fail(f"{value} is not a number.", param, ctx) if math.isnan(percent) else percent
 
 
+class _AlgorithmWord(click.ParamType[str]):
+    """The name of an algorithm, in any usual spelling."""
+
+    name = "NAME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Accept it if it means an algorithm that digests can be of, or list those."""
+        from integrity.hashing.algorithms import CHOICES, find_by_word
+
+        if not set(CHOICES) & set(find_by_word(str(value))):
+            self.fail(f"must be one of {', '.join(one.name for one in CHOICES)}", param, ctx)
+        return str(value)
+
+
+ALGORITHM = _AlgorithmWord()
+
+
 class _FindingNumber(click.IntRange):
     """The number of a finding."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, type=PATH, metavar="FILE...")
 @click.option("--from", "copies", multiple=True, metavar="COPY", help="Take blocks from this copy; may be repeated.")
 @click.option("--apply", "applies", is_flag=True, help="Carry out the plan instead of only printing it.")
+@click.option(
+    "--copy-is-right", is_flag=True,
+    help="What the copy has is right, whatever was recorded; your file is kept beside it.",
+)  # fmt: skip
 @click.option("--discard", "discards", is_flag=True, help="Delete the damaged file after the repair is verified.")
 @click.option("--kept", "lists_kept", is_flag=True, help="List the damaged files that repairs left.")
 @click.option("--remove-kept", "removes_kept", is_flag=True, help="Remove them, after verifying the repaired files.")
@@ -44,6 +49,7 @@ def repair(
     files: tuple[bytes, ...],
     copies: tuple[str, ...],
     applies: bool,
+    copy_is_right: bool,
     discards: bool,
     lists_kept: bool,
     removes_kept: bool,
@@ -59,11 +65,15 @@ def repair(
     from the configuration, a path, or a URL; without --from, all known copies are tried, and blocks may come from
     several of them.
 
+    Where file and copy differ and which one is right is not known, --copy-is-right decides for the copy: the file
+    gets what the copy has, and is kept under the name that is printed until you remove it (--remove-kept). The
+    opposite: accept FILE --with COPY.
+
     Exits with 0 if everything can be or was repaired, 1 if something can't be, 3 if a needed copy could not be
     reached.
     """
     if lists_kept or removes_kept:
-        if copies or applies or discards or endpoint or (lists_kept and removes_kept):
+        if copies or applies or copy_is_right or discards or endpoint or (lists_kept and removes_kept):
             raise click.UsageError("--kept and --remove-kept go with no other option: they repair nothing")
         from integrity.cli.kept_files import list_kept_files, remove_kept_files
 
@@ -73,12 +83,16 @@ def repair(
         raise click.UsageError("name the damaged files, or their folder, as `findings` lists them")
     if discards and not applies:
         raise click.UsageError("--discard deletes the damaged file after the repair, so it needs --apply")
+    if copy_is_right and (len(copies) != 1 or discards or any(os.path.isdir(file) for file in files)):
+        raise click.UsageError(
+            "--copy-is-right needs files, no folder, and exactly one --from; what it replaces is kept, so no --discard"
+        )
     from integrity.jobs.repair.run import RepairOptions
 
-    options = RepairOptions(applies=applies, discards=discards)
+    options = RepairOptions(applies=applies, discards=discards, is_copy_right=copy_is_right)
     with at_files(session, files, writes=applies) as there:
         summary = _run(there, files, copies, endpoint, options)
-    _print_end(session.output, summary, files, copies, endpoint, applies=applies)
+    _print_end(session.output, summary, files, copies, endpoint, applies=applies, copy_is_right=copy_is_right)
     return _find_code(summary)
 
 
@@ -160,6 +174,7 @@ def _print_end(
     endpoint: str | None,
     *,
     applies: bool,
+    copy_is_right: bool,
 ) -> None:
     from integrity.views.text import count
 
@@ -183,5 +198,6 @@ def _print_end(
     if repairable and not applies:
         words = [f"--from {shell_word(copy)}" for copy in copies]
         words += [f"--endpoint {shell_word(endpoint)}"] if endpoint else []
+        words += ["--copy-is-right"] if copy_is_right else []
         command = program.command("repair", *files, *words, "--apply")
         output.say(f"This is only a plan; nothing was changed. To repair:  {command}")

@@ -46,6 +46,7 @@ def list_roots(session: Session) -> int:
 
     with session.open_catalog(writes=False) as catalog:
         from integrity.catalog.roots import find_roots
+        from integrity.same_place import get_plain_name
 
         with catalog.read() as connection:
             roots = find_roots(connection)
@@ -59,7 +60,7 @@ def list_roots(session: Session) -> int:
             "state_reason": one.state_reason,
             "policy": policy,
             "files": one.file_count,
-            "fs_id": one.identity.fs_id,
+            "fs_id": get_plain_name(one.identity.fs_id),
             "fs_type": one.identity.fs_type,
             "created_at": iso_time(one.created_at),
         }

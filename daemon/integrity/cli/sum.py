@@ -7,7 +7,7 @@ import click
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
 from integrity.cli.output import OutputError, abandon_stdout
-from integrity.cli.params import PATH, SIZE
+from integrity.cli.params import ALGORITHM, PATH, SIZE
 from integrity.cli.session import Session
 from integrity.cli.sum_options import SumOptions
 
@@ -29,6 +29,7 @@ from integrity.cli.sum_options import SumOptions
 @click.option("--sha1", "chosen", flag_value="sha1", multiple=True, help="SHA-1.")
 @click.option("--sha256", "chosen", flag_value="sha256", multiple=True, help="SHA-256.")
 @click.option("--sha512", "chosen", flag_value="sha512", multiple=True, help="SHA-512.")
+@click.option("--algorithm", "words", type=ALGORITHM, multiple=True, metavar="NAME", help="Others, such as sha3-256.")
 @click.option("-r", "--recursive", is_flag=True, help="Digest all files below each DIR, sorted.")
 @click.option("--tag", "style", flag_value="bsd", help="Write BSD lines: the default for several algorithms, and XXH3.")
 @click.option("--untagged", "style", flag_value="gnu", help="Write the lines of md5sum: the default for all others.")
@@ -75,6 +76,7 @@ def sum_command(
     session: Session,
     names: tuple[bytes, ...],
     chosen: tuple[str, ...],
+    words: tuple[str, ...],
     recursive: bool,
     style: str | None,
     zero: bool,
@@ -98,7 +100,7 @@ def sum_command(
     """
     options = SumOptions(
         names=names or ((b".",) if recursive else (b"-",)),
-        chosen=chosen,
+        chosen=chosen + words,
         is_recursive=recursive,
         style=style,
         is_zero=zero,
@@ -118,7 +120,7 @@ def sum_command(
 
     try:
         with SumRun(session.output, options) as run:
-            return ExitCode.OK if run.run() else ExitCode.PROBLEM
+            return run.run()
     except OutputError as error:
         abandon_stdout()
         session.output.complain("sum", f"write error: {error.reason}")

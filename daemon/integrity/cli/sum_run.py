@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import click
 
+from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import Lines, Output
 from integrity.cli.sum_options import SumOptions
 from integrity.cli.sum_output import (
@@ -23,7 +24,7 @@ from integrity.cli.sum_output import (
     write_object,
 )
 from integrity.files.plain import STDIN
-from integrity.hashing.algorithms import CHOICES, MD5, SHA256, XXH3, Algorithm
+from integrity.hashing.algorithms import BY_NAME, CHOICES, MD5, SHA256, XXH3, Algorithm, find_by_word
 from integrity.hashing.file_sums import Hint, ListedPaths, sum_files
 from integrity.hashing.manifests.entries import BadLine, Stream
 from integrity.hashing.manifests.hashdeep import write_hashdeep_header
@@ -33,6 +34,7 @@ from integrity.jobs.sum.arguments import find_files
 from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit, match
 from integrity.jobs.sum.check import Checked, CheckTally, LineVerdict, check
 from integrity.paths import shell_word
+from integrity.same_name import OtherSpellings
 
 
 class SumRun:
@@ -48,9 +50,9 @@ class SumRun:
         self._output = output
         self._options = options
         self._lines = Lines()
-        self._wanted = tuple(algorithm for algorithm in CHOICES if algorithm.name in options.chosen)
+        self._wanted = _find_wanted(options)
         self._end = b"\0" if options.is_zero else b"\n"
-        self._is_good = True
+        self._is_good = self._is_complete = True
 
     def __enter__(self) -> SumRun:
         return self
@@ -58,8 +60,8 @@ class SumRun:
     def __exit__(self, *_: object) -> None:
         self._lines.flush()
 
-    def run(self) -> bool:
-        """Do it; False if anything could not be read, or does not match."""
+    def run(self) -> ExitCode:
+        """Do it; return a problem if anything could not be read, or does not match."""
         if self._options.is_check:
             for name in self._options.names:
                 self._check(name)
@@ -67,7 +69,9 @@ class SumRun:
             self._compare()
         else:
             self._sum()
-        return self._is_good
+        if not self._is_good:
+            return ExitCode.PROBLEM
+        return ExitCode.OK if self._is_complete else ExitCode.INCOMPLETE
 
     def _complain(self, text: str) -> None:
         """Say what is wrong, below all that was said before."""
@@ -131,7 +135,7 @@ class SumRun:
     def _check(self, name: bytes) -> None:
         options = self._options
         told = options.told or ("quiet" if self._output.is_quiet else None)
-        tally = CheckTally(ignores_missing=options.ignores_missing)
+        tally, spelled = CheckTally(ignores_missing=options.ignores_missing), OtherSpellings()
         label = quote_name(b"standard input" if name == STDIN else name)
         try:
             with self._open(name) as stream:
@@ -139,6 +143,8 @@ class SumRun:
                 for event in check(
                     manifest, name=name, is_stdin=name == STDIN, jobs=options.jobs, idle=self._lines.flush
                 ):
+                    if isinstance(event, Checked) and event.found_as is not None:
+                        spelled.add(event.path, event.found_as)
                     self._tell_checked(event, told, label, is_counted=tally.add(event))
         except BrokenPipeError:
             raise  # of our output, not of the manifest
@@ -146,7 +152,11 @@ class SumRun:
             self._is_good = False
             self._complain(f"{label}: {_explain(error)}")
             return
+        interpreted = (*manifest.describe(), *spelled.describe()) if told in (None, "warn") else ()
+        for text in (*interpreted, *(manifest.algorithms.describe_unknown() if told != "status" else ())):
+            self._complain(f"{label}: {text}")
         self._is_good &= tally.is_good(is_strict=options.is_strict)
+        self._is_complete &= not tally.unknown
         self._tell_tally(tally, told, label)
 
     def _tell_checked(self, event: Checked | BadLine, told: str | None, label: str, *, is_counted: bool) -> None:
@@ -187,9 +197,9 @@ class SumRun:
             ):
                 if count:
                     self._complain(f"WARNING: {count} {words[count != 1]}")
-            if tally.ignores_missing and not tally.ok:
+            if tally.ignores_missing and not (tally.ok or tally.unknown):
                 self._complain(f"{label}: no file was verified")
-        names = ("ok", "failed", "unreadable", "missing", "bad_lines")
+        names = ("ok", "failed", "unreadable", "missing", "unknown", "bad_lines")
         self._summarise("check", {name: getattr(tally, name) for name in names})
 
     @contextmanager
@@ -286,6 +296,17 @@ _COUNTED = (
     (AuditState.MISSING, "Known files not found"),
     (AuditState.UNREADABLE, "Files not read"),
 )
+
+
+def _find_wanted(options: SumOptions) -> tuple[Algorithm, ...]:
+    """Return the algorithms that were asked for; to read digests, one of several lengths means all of these."""
+    is_reading = options.is_check or bool(options.known)
+    wanted = {
+        one
+        for word in options.chosen
+        for one in ((BY_NAME[word],) if word in BY_NAME and not is_reading else find_by_word(word))
+    }
+    return tuple(one for one in CHOICES if one in wanted)
 
 
 def _explain(error: OSError) -> str:

@@ -185,8 +185,12 @@ class ConfiguredCopy:
     behind_s: Pause = field(
         default=0,
         metadata=about(
-            "how old the backup may be: files that changed within this time may be missing or older", key="behind"
+            "how old the backup may be: what changed within this time may be missing, older or newer", key="behind"
         ),
+    )
+    exclude: Texts = field(
+        default=(),
+        metadata=about("files that this backup leaves out on purpose: gitignore patterns, relative to `of`"),
     )
     read_percent: Percent = field(
         default=0,

@@ -10,6 +10,8 @@ from integrity.errors import show_path
 
 if TYPE_CHECKING:
     from integrity.copies.protocol import CopyEntry, Kind, LocalFolder, Trouble
+    from integrity.hashing.manifests.entries import Digests
+    from integrity.hashing.manifests.unnamed import ListAlgorithms
     from integrity.model import RootIdentity
 
 
@@ -24,8 +26,10 @@ class BaseCopy:
         shown: the URL for people.
     """
 
+    nothing_stated = "the copy states no digest of it"
     has_bytes = True
     has_details = False
+    keeps_times = False
 
     def __init__(self, url: str, shown: str) -> None:
         self.url = url
@@ -36,6 +40,23 @@ class BaseCopy:
     def folder(self) -> LocalFolder | None:
         """Return None: no folder on this machine."""
         return None
+
+    @property
+    def algorithms(self) -> ListAlgorithms | None:
+        """Return None: it names its algorithms."""
+        return None
+
+    def is_expected(self, path: bytes, /) -> bool:  # noqa: ARG002 - for those that override it
+        """Return True: it covers all files."""
+        return True
+
+    def sample_unnamed(self) -> Sequence[tuple[bytes, Digests]]:
+        """Return nothing: it names its algorithms."""
+        return ()
+
+    def describe(self) -> Iterator[str]:
+        """Yield nothing: nothing was interpreted."""
+        yield from ()
 
     def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """Do nothing: there is nothing to wait for."""

@@ -1,19 +1,15 @@
 """
-Names in copies: which paths of a listing are refused, and whether a mounted copy spells a name exactly as written.
+Names in copies: which paths of a listing are refused.
 
-Listings of stores and manifests are written by anybody, so their paths are checked. Some file systems (vfat, exFAT, SMB
-and others) equate ``UP`` and ``up``, or two encodings of an accent: a file is then opened by a name that no listing
-has.
+Listings of stores and manifests are written by anybody, so their paths are checked.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 from typing import Final
 
 from integrity.errors import Unreadable, show_path
-from integrity.files.open_beneath import open_noatime
 
 LONGEST_PATH_BYTES: Final = 1 << 20
 """Deep trees exceed PATH_MAX (4096), but not this: a longer path is made up, to fill memory."""
@@ -59,40 +55,3 @@ def require_harmless(path: bytes) -> None:
     fault = find_fault(path)
     if fault is not None:
         raise Unreadable(f"cannot open {show_path(path)}: it {fault}", errno=errno.EINVAL)
-
-
-class Spelling:
-    """
-    Look names up in the listings of their folders; caches the listings of the folders above the last path.
-
-    Args:
-        root_fd: the copy's folder; remains the caller's.
-    """
-
-    def __init__(self, root_fd: int) -> None:
-        self._root_fd = root_fd
-        self._names: dict[bytes, frozenset[bytes]] = {}
-
-    def is_exact(self, path: bytes) -> bool:
-        """
-        Return whether every folder on the path lists the next name exactly as written.
-
-        Raises:
-            OSError: one of them can't be listed.
-        """
-        steps = path.split(b"/")
-        folders = [b"/".join(steps[:depth]) for depth in range(len(steps))]
-        self._names = {folder: self._names[folder] for folder in folders if folder in self._names}
-        for folder, name in zip(folders, steps, strict=True):
-            if folder not in self._names:
-                self._names[folder] = self._list(folder)
-            if name not in self._names[folder]:
-                return False
-        return True
-
-    def _list(self, folder: bytes) -> frozenset[bytes]:
-        fd = open_noatime(self._root_fd, folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            return frozenset(os.fsencode(name) for name in os.listdir(fd))
-        finally:
-            os.close(fd)

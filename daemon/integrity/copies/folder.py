@@ -3,9 +3,6 @@ A copy that is a folder on this machine: on another disk, or mounted from a serv
 
 An unmounted disk looks like an empty folder (R5), so a folder that does not exist or has no files is unreachable.
 Callers that keep ``identity`` decide whether it is the same folder as last time.
-
-A file is read from any offset, past the page cache, as one version. ``files.read`` reads from one offset to the end:
-reading on continues that pass, any other offset begins a new one, and all passes must see the same version.
 """
 
 from __future__ import annotations
@@ -15,119 +12,25 @@ import os
 from collections.abc import Iterator
 from stat import S_ISDIR, S_ISREG
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Self
+from typing import Self
 
 from integrity.copies.base import BaseCopy
-from integrity.copies.filenames import Spelling, find_fault, require_harmless
+from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import CopyEntry, Trouble
-from integrity.errors import CopyUnreachable, RootSuspended, Unreadable, Unstable, show_path
+from integrity.errors import CopyUnreachable, RootSuspended, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability, identify
-from integrity.files.direct_io import USUAL_ALIGNMENT_BYTES
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import open_noatime, open_root, stat_beneath
+from integrity.files.random_access import RandomAccessFile
 from integrity.files.read import Reader
 from integrity.files.read_errors import ErrorBudget, describe_failure
 from integrity.files.span import UNLIMITED, Pace, ReadMode
+from integrity.files.spelling import Spelling
 from integrity.files.stamps import witness_of
 from integrity.files.walk import walk
 from integrity.model import Capability, RootIdentity, SkipReason
-
-
-class _Piece(NamedTuple):
-    """The piece that was read last; ``data`` is None for zeros."""
-
-    offset: int
-    end: int
-    data: bytes | None
-
-
-class TreeFile:
-    """
-    One file of a mounted copy; see ``CopyFile``.
-
-    Args:
-        path: relative to the copy.
-        buffers: of one thread; several files may share them, as no data stays there.
-
-    Raises:
-        ReadError: the file can't be opened.
-    """
-
-    def __init__(self, reader: Reader, path: bytes, buffers: Buffers) -> None:
-        self._reader = reader
-        self._path = path
-        self._buffers = buffers
-        self._file = reader.open(path)
-        self._witness = witness_of(self._file.stat)
-        self._pieces: Iterator[_Piece] | None = None
-        self._piece = _Piece(0, 0, None)
-        self._position = 0
-        self.size_bytes = self._file.size_bytes
-
-    @property
-    def stat(self) -> os.stat_result:
-        """Return the stat of the descriptor from when the file was opened."""
-        return self._file.stat
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Read from any offset; see ``CopyFile``."""
-        end = min(offset + length, self.size_bytes)
-        if offset >= end:
-            return b""
-        if self._pieces is None or offset != self._position:
-            self._begin(offset)
-        parts: list[bytes] = []
-        position = offset
-        while position < end:
-            part = self._take(position, end)
-            parts.append(part)
-            position += len(part)
-        if position == self.size_bytes:
-            self._file.finish()
-        self._position = position
-        return b"".join(parts)
-
-    def close(self) -> None:
-        """Close the file; may be called twice."""
-        self._pieces = None
-        self._file.close()
-
-    def _begin(self, offset: int) -> None:
-        """Begin a pass at an offset; reopen the file unless its descriptor is unused."""
-        if self._pieces is not None:
-            self._pieces = None
-            self._file.close()
-            self._file = self._reader.open(self._path)
-            if witness_of(self._file.stat) != self._witness:
-                raise Unstable(f"{show_path(self._path)} changed while it was read; try again when nobody writes to it")
-        self._piece = _Piece(0, 0, None)
-        self._pieces = self._find_pieces(offset // USUAL_ALIGNMENT_BYTES * USUAL_ALIGNMENT_BYTES)
-
-    def _find_pieces(self, start: int) -> Iterator[_Piece]:
-        for offset, length, data in self._file.segments(self._buffers, start):
-            # Copied at once: other files share the buffer.
-            yield _Piece(offset, offset + length, None if data is None else bytes(data))
-
-    def _take(self, position: int, end: int) -> bytes:
-        """Return the bytes of the current piece from ``position`` on, or those of the next one."""
-        assert self._pieces is not None
-        while self._piece.end <= position:
-            following = next(self._pieces, None)
-            if following is None or following.offset > position:
-                self._fail()
-            self._piece = following
-        first, last = position - self._piece.offset, min(end, self._piece.end) - self._piece.offset
-        return bytes(last - first) if self._piece.data is None else self._piece.data[first:last]
-
-    def _fail(self) -> NoReturn:
-        """Raise for a gap at the current offset; later offsets can still be read."""
-        self._position = -1
-        self._file.finish()
-        ranges = tuple(self._file.bad_ranges)
-        raise Unreadable(f"cannot read {show_path(self._path)}: it has a gap; try again", errno=0, ranges=ranges)
-
 
 _BUFFER_BYTES = 1 << 20  # the default block size of catalogs
 _NOTHING = Excludes(builtin=False)
@@ -141,6 +44,8 @@ class TreeCopy(BaseCopy):
         path: absolute; symbolic links in it are followed.
         excludes: folders that are not walked: those of the root, so that snapshots beside the copy cost nothing.
     """
+
+    keeps_times = True
 
     def __init__(self, path: bytes, *, excludes: Excludes = _NOTHING) -> None:
         super().__init__(os.fsdecode(path), show_path(path))
@@ -212,6 +117,16 @@ class TreeCopy(BaseCopy):
         """Return the budget of read errors of the copy's device."""
         return self._budget
 
+    @property
+    def has_ctime(self) -> bool:
+        """Return whether ctimes show writes, also those through a mapping."""
+        return self.capability.has_ctime and self.capability.shows_mapped_writes
+
+    @property
+    def has_stable_inodes(self) -> bool:
+        """Return whether inode numbers name files for good."""
+        return self.capability.has_stable_inodes
+
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK) -> Reader:
         """Return a reader of the copy's files; see ``LocalFolder``."""
         return Reader(self._root_fd, self.capability, mode=mode, pace=pace, budget=self._budget)
@@ -224,10 +139,13 @@ class TreeCopy(BaseCopy):
                 yield found
             if found is not None or not self._is_folder(prefix):
                 return
+        is_stable = self.has_stable_inodes
         for listing in walk(self._root_fd, prefix, excludes=self._excludes, cross_mounts=True):
             above = listing.folder + b"/" if listing.folder else b""
             for seen in listing.files:
-                yield CopyEntry(above + seen.name, seen.size_bytes, seen.mtime_ns)
+                yield CopyEntry(
+                    above + seen.name, seen.size_bytes, seen.mtime_ns, (), seen.inode if is_stable else None
+                )
             for skip in listing.skips:
                 if skip.reason is SkipReason.MOUNT:
                     yield Trouble(skip.path, "what is mounted here stands elsewhere in the copy, too; it is seen there")
@@ -242,12 +160,12 @@ class TreeCopy(BaseCopy):
             self._spelling = Spelling(self._root_fd)
         return self._spelling.is_exact(path)
 
-    def open(self, path: bytes) -> TreeFile:
+    def open(self, path: bytes) -> RandomAccessFile:
         """Open one file past the page cache, as far as its file system allows; see ``Copy``."""
         require_harmless(path)
         if self._buffers is None:
             self._buffers = Buffers(_BUFFER_BYTES, 1)
-        return TreeFile(self.reader(), path, self._buffers)
+        return RandomAccessFile(self.reader(), path, self._buffers)
 
     def _look_at(self, prefix: bytes) -> CopyEntry | Trouble | None:
         """Return the entry of one path; a Trouble if it can't be examined, None if it is not a regular file."""
@@ -265,7 +183,7 @@ class TreeCopy(BaseCopy):
         if not S_ISREG(stat.st_mode):
             return None
         seen = witness_of(stat)
-        return CopyEntry(prefix, seen.size_bytes, seen.mtime_ns)
+        return CopyEntry(prefix, seen.size_bytes, seen.mtime_ns, (), seen.inode if self.has_stable_inodes else None)
 
     def _is_folder(self, path: bytes) -> bool:
         try:

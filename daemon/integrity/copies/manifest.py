@@ -2,6 +2,8 @@
 A copy that is a file of digests, as written by md5sum, BSD's tools, hashdeep, BagIt, SFV tools and ``integrity sum``.
 
 It has digests and perhaps sizes, no bytes. ``hashing.manifests`` parses the lines.
+
+I1  Neither the list itself, nor another list beside it, nor what lies beside the payload of a bag is missing in it.
 """
 
 from __future__ import annotations
@@ -14,24 +16,18 @@ from typing import BinaryIO, Self
 
 from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, is_below
-from integrity.copies.protocol import CopyEntry, CopyFile, Kind, Published, Trouble
+from integrity.copies.protocol import KINDS, CopyEntry, CopyFile, Published, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, show_path
-from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, SHA1, SHA256, SHA512, XXH64, XXH128, Algorithm
-from integrity.hashing.manifests.entries import BadLine
+from integrity.hashing.algorithms import Algorithm
+from integrity.hashing.manifests.entries import BadLine, Digests
 from integrity.hashing.manifests.entries import ManifestEntry as Line
-from integrity.hashing.manifests.reader import Manifest
+from integrity.hashing.manifests.reader import Form, Manifest
+from integrity.hashing.manifests.text import find_payload
+from integrity.hashing.manifests.unnamed import ListAlgorithms
 
-_KINDS = {
-    MD5: Kind.MD5,
-    SHA1: Kind.SHA1,
-    SHA256: Kind.SHA256,
-    SHA512: Kind.SHA512,
-    XXH64: Kind.XXH64,
-    XXH128: Kind.XXH3_128,
-    BLAKE3: Kind.BLAKE3,
-    CRC32: Kind.CRC32,
-}
 _BAD_AT_MOST = 100_000  # a file that begins with so many unusable lines is no manifest
+
+_SAMPLED_PATH_BYTES = 8192  # hundreds of lines are kept, and longer names show nothing that these do not
 
 
 class ManifestCopy(BaseCopy):
@@ -43,17 +39,51 @@ class ManifestCopy(BaseCopy):
     Args:
         tops: beginnings of names that stand for the copy itself and are removed: the absolute path of the root, or
             ``data`` in a bag that contains the root's files.
-        algorithm: reads only digests of this one: BLAKE3 for the output of b3sum, which looks like SHA-256; None for
-            all.
+        root: absolute path of the folder that the list describes; empty if it is not known.
+        wanted: the only algorithms to read; empty for all.
     """
 
     has_bytes = False
+    nothing_stated = "the list has no digest of it whose algorithm is known"
 
-    def __init__(self, path: bytes, *, tops: Sequence[bytes] = (), algorithm: Algorithm | None = None) -> None:
+    def __init__(
+        self, path: bytes, *, tops: Sequence[bytes] = (), root: bytes = b"", wanted: Sequence[Algorithm] = ()
+    ) -> None:
         super().__init__(os.fsdecode(path), show_path(path))
         self._path = path
         self._tops = tuple(top.rstrip(b"/") + b"/" for top in tops)
-        self._wanted = () if algorithm is None else (algorithm,)
+        self._root = root.rstrip(b"/") + b"/"
+        self._wanted = tuple(wanted)
+        self._algorithms = ListAlgorithms(path, self._wanted)
+        self._manifest: Manifest | None = None  # as it was read last
+        is_inside = bool(root) and path.startswith(self._root)
+        self._place = path[len(self._root) :] if is_inside else os.path.basename(path)
+
+    @property
+    def algorithms(self) -> ListAlgorithms:
+        """Return the algorithms of its digests."""
+        return self._algorithms
+
+    def sample_unnamed(self) -> Sequence[tuple[bytes, Digests]]:
+        """Read the list for files that can show its algorithms; see ``Copy``."""
+        read = (line for line in self._read() if isinstance(line, Line) and len(line.path) <= _SAMPLED_PATH_BYTES)
+        lines = ((self._cut(line.path), line.digests) for line in read if not self._is_own(line))
+        return self._algorithms.sample(lines, lambda line: line[1])
+
+    def describe(self) -> Iterator[str]:
+        """Say what was interpreted; see ``Copy``."""
+        if self._manifest is not None:
+            yield from self._manifest.describe()
+        yield from self._algorithms.describe_unknown()
+
+    def is_expected(self, path: bytes, /) -> bool:
+        """Return whether the list should name a file; see ``Copy``."""
+        if path == self._place:
+            return False
+        is_payload = find_payload(os.path.basename(self._path))
+        if is_payload is not None and b"data/" not in self._tops:
+            return path.startswith(b"data/") is is_payload and not path.startswith(b"tagmanifest-")
+        return os.path.dirname(path) != os.path.dirname(self._place) or not _is_list(self._root + path)
 
     def __enter__(self) -> Self:
         """Read up to the first entry; see ``Copy``."""
@@ -73,7 +103,7 @@ class ManifestCopy(BaseCopy):
         if fault is not None:
             yield Trouble(prefix, fault)
             return
-        for found in _join(map(self._translate, self._read())):
+        for found in _join(self._translate(line) for line in self._read() if not self._is_own(line)):
             # An unreadable line may be of any file, also of one below the prefix.
             if isinstance(found, Trouble) or is_below(found.path, prefix):
                 yield found
@@ -87,7 +117,8 @@ class ManifestCopy(BaseCopy):
         try:
             with open(self._path, "rb", opener=_open_without_waiting) as stream:
                 before = self._stat(stream)
-                yield from Manifest(stream, name=self._path, wanted=self._wanted).read()
+                self._manifest = Manifest(stream, name=self._path, wanted=self._wanted, algorithms=self._algorithms)
+                yield from self._manifest.read()
                 after = self._stat(stream)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -110,8 +141,12 @@ class ManifestCopy(BaseCopy):
         fault = find_fault(path)
         if fault is not None:
             return Trouble(line.path, f"(line {line.line:,}) {fault}")
-        published = (Published(_KINDS[one], digest) for one, digest in line.digests.items() if one in _KINDS)
+        published = (Published(KINDS[one], digest) for one, digest in self._algorithms.name_all(line.digests).items())
         return CopyEntry(path, line.size_bytes, None, tuple(published))
+
+    def _is_own(self, line: Line | BadLine) -> bool:
+        """Return whether a line is about the list itself, which ``md5sum * > MD5SUMS`` digests before it is whole."""
+        return isinstance(line, Line) and self._cut(line.path) == self._place
 
     def _cut(self, name: bytes) -> bytes:
         """Remove ``./``, double slashes, and the beginning that stands for the copy itself."""
@@ -122,6 +157,20 @@ class ManifestCopy(BaseCopy):
             if name.startswith(top):
                 return name[len(top) :]
         return name
+
+
+def _is_list(path: bytes) -> bool:
+    """Return whether a file begins as a list of digests; one in SFV needs its name, as any text may look like it."""
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as stream:
+            if not S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return False
+            manifest = Manifest(stream, name=path)
+            if manifest.form is Form.SFV and not path.lower().endswith(b".sfv"):
+                return False
+            return isinstance(next(manifest.read(), None), Line)
+    except OSError:
+        return False
 
 
 def _open_without_waiting(path: str | bytes, flags: int) -> int:

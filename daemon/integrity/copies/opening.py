@@ -7,7 +7,7 @@ Some kinds need a package that is an extra; if it is missing, the error contains
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from stat import S_ISREG
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,10 +16,11 @@ from integrity.config.copy_urls import Scheme, find_scheme, is_url
 from integrity.copies.protocol import Copy
 from integrity.errors import ConfigError
 from integrity.extras import how_to_install
-from integrity.hashing.manifests.text import find_bagit_algorithm
+from integrity.hashing.manifests.text import find_payload
 
 if TYPE_CHECKING:
     from integrity.files.excludes import Excludes
+    from integrity.hashing.algorithms import Algorithm
 
 
 class _Kind(NamedTuple):
@@ -40,7 +41,14 @@ _TREE = _Kind("integrity.copies.folder", "TreeCopy")
 _MANIFEST = _Kind("integrity.copies.manifest", "ManifestCopy")
 
 
-def open_copy(url: str, *, endpoint: str | None = None, root: bytes = b"", excludes: Excludes | None = None) -> Copy:
+def open_copy(
+    url: str,
+    *,
+    endpoint: str | None = None,
+    root: bytes = b"",
+    excludes: Excludes | None = None,
+    algorithms: Sequence[Algorithm] = (),
+) -> Copy:
     """
     Make the copy that a URL names; entering it connects.
 
@@ -49,11 +57,14 @@ def open_copy(url: str, *, endpoint: str | None = None, root: bytes = b"", exclu
         endpoint: the address of an S3 server other than Amazon's.
         root: the absolute path of the original, with which absolute names of a manifest may begin.
         excludes: of the root; matching folders of a mounted copy are not walked.
+        algorithms: the only ones to read from a manifest; empty for all.
 
     Raises:
         ConfigError: the scheme is unknown, an extra is missing, or the URL is malformed.
     """
     scheme = find_scheme(url)
+    if algorithms and (scheme is not None or not _is_file(os.fsencode(url))):
+        raise ConfigError("an algorithm is for checksum lists only: leave --algorithm out, or give a manifest file")
     if endpoint is not None and scheme is not Scheme.S3:
         raise ConfigError("an endpoint is for copies at s3:// only: leave --endpoint out, or give an s3:// URL")
     if scheme is not None:
@@ -64,19 +75,23 @@ def open_copy(url: str, *, endpoint: str | None = None, root: bytes = b"", exclu
             f"a copy at {url.partition(':')[0]}:// can't be read; give a path, ssh://, s3:// or a manifest file,"
             " or make it a remote of rclone and give rclone:REMOTE:PATH"
         )
-    return _open_path(url, root, excludes)
+    return _open_path(url, root, excludes, algorithms)
 
 
-def _open_path(url: str, root: bytes, excludes: Excludes | None) -> Copy:
+def _open_path(url: str, root: bytes, excludes: Excludes | None, algorithms: Sequence[Algorithm]) -> Copy:
     path = os.fsencode(url)
-    try:
-        is_manifest = S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        is_manifest = False  # entering the folder raises the error
-    if is_manifest:
-        return _load(_MANIFEST)(path, tops=_find_tops(path, root) if root else ())
+    if _is_file(path):
+        tops = _find_tops(path, root) if root else ()
+        return _load(_MANIFEST)(path, tops=tops, root=root, wanted=algorithms)
     make = _load(_TREE)
     return make(path) if excludes is None else make(path, excludes=excludes)
+
+
+def _is_file(path: bytes) -> bool:
+    try:
+        return S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False  # entering the folder raises the error
 
 
 def _find_tops(path: bytes, root: bytes) -> tuple[bytes, ...]:
@@ -91,7 +106,7 @@ def _find_tops(path: bytes, root: bytes) -> tuple[bytes, ...]:
     above = os.path.dirname(path).rstrip(b"/") + b"/"
     if root.startswith(above) and not _has_folder(root, root[len(above) :]):
         tops.append(root[len(above) :])
-    if find_bagit_algorithm(os.path.basename(path)) is not None and not _has_folder(root, b"data"):
+    if find_payload(os.path.basename(path)) and not _has_folder(root, b"data"):
         tops.append(b"data")
     return tuple(tops)
 

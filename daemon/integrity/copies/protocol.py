@@ -25,12 +25,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from integrity.copies.part_digests import split_evenly
 from integrity.files.span import UNLIMITED, Pace, ReadMode
+from integrity.hashing.algorithms import ALGORITHMS, CRC32C, CRC64NVME, XXH128, Algorithm
 
 if TYPE_CHECKING:
     import os
 
     from integrity.files.read import Reader
     from integrity.files.read_errors import ErrorBudget
+    from integrity.hashing.manifests.entries import Digests
+    from integrity.hashing.manifests.unnamed import ListAlgorithms
     from integrity.model import RootIdentity
 
 
@@ -47,6 +50,26 @@ class Kind(StrEnum):
     CRC32 = "crc32"  # of zip and SFV
     CRC32C = "crc32c"
     CRC64NVME = "crc64nvme"  # of the whole object, also after an upload in parts
+    XXH3 = "xxh3"  # with 64 bits
+    XXH32 = "xxh32"
+    SHA224 = "sha224"
+    SHA384 = "sha384"
+    SHA512_224 = "sha512-224"
+    SHA512_256 = "sha512-256"
+    SHA3_224 = "sha3-224"
+    SHA3_256 = "sha3-256"
+    SHA3_384 = "sha3-384"
+    SHA3_512 = "sha3-512"
+    BLAKE2B = "blake2b"
+    BLAKE2B_128 = "blake2b-128"
+    BLAKE2B_160 = "blake2b-160"
+    BLAKE2B_224 = "blake2b-224"
+    BLAKE2B_256 = "blake2b-256"
+    BLAKE2B_384 = "blake2b-384"
+    BLAKE2S = "blake2s"
+    SM3 = "sm3"
+    RIPEMD160 = "ripemd160"
+    WHIRLPOOL = "whirlpool"
     MD5_OF_PARTS = "md5_of_parts"  # the MD5 of the parts' MD5s: the ETag of what was uploaded to S3 in parts
 
 
@@ -63,6 +86,12 @@ DIGEST_BYTES: Final[Mapping[Kind, int]] = {
     Kind.CRC64NVME: 8,
     Kind.MD5_OF_PARTS: 16,
 }
+
+
+KINDS: Final[Mapping[Algorithm, Kind]] = {
+    one: Kind.XXH3_128 if one is XXH128 else Kind(one.name) for one in (*ALGORITHMS, CRC32C, CRC64NVME)
+}
+"""The kinds of digest that can be computed here."""
 
 
 class Published(NamedTuple):
@@ -102,14 +131,18 @@ class CopyEntry(NamedTuple):
     Attributes:
         path: relative to the copy, the bytes that stand there, without ``..``, never absolute.
         size_bytes: None where the listing does not contain it.
-        mtime_ns: None where the listing does not contain it, or contains only the time of the upload.
+        mtime_ns: the time that the listing shows, which ``Copy.keeps_times`` interprets; None where it shows none.
         published: the digests that the copy states.
+        inode: of a file on this machine; None elsewhere, and where the file system numbers files anew.
+        encryption: how the store says that it encrypts the file, in its own words; empty where it does not say.
     """
 
     path: bytes
     size_bytes: int | None
     mtime_ns: int | None
     published: tuple[Published, ...] = ()
+    inode: int | None = None
+    encryption: str = ""
 
 
 class Trouble(NamedTuple):
@@ -166,6 +199,8 @@ class LocalFolder(Protocol):
     Attributes:
         root_fd: the folder; belongs to the copy, which closes it.
         budget: the read errors that the folder's device is allowed.
+        has_ctime: its file system's ctime moves with every write.
+        has_stable_inodes: an inode number names one file for good.
     """
 
     @property
@@ -175,6 +210,14 @@ class LocalFolder(Protocol):
     @property
     def budget(self) -> ErrorBudget:
         """Return the budget of read errors."""
+
+    @property
+    def has_ctime(self) -> bool:
+        """Return whether ctimes show writes."""
+
+    @property
+    def has_stable_inodes(self) -> bool:
+        """Return whether inode numbers name files for good."""
 
     def reader(self, pace: Pace = UNLIMITED, mode: ReadMode = ReadMode.DISK, /) -> Reader:
         """Return a reader that opens the folder's files past the page cache, or from memory; it asks ``pace`` first."""
@@ -197,9 +240,13 @@ class Copy(Protocol):
     Attributes:
         shown: its URL, without secrets, for people.
         url: its URL as it was given, which opens the same copy again; options that may be secrets are left out.
+        nothing_stated: why a file without a digest can't be compared, for people.
         has_bytes: whether ``open`` returns files; a manifest has digests only.
         has_details: whether ``look_closer`` states more of a file than ``list``.
+        keeps_times: whether the times of entries are those that the files had where they were copied from; otherwise
+            they are times of upload, or there are none; known after entering.
         remote_kinds: digests that the other side computes without sending the bytes; known after entering.
+        algorithms: those of a list that may not name its algorithms; None for all other copies.
         folder: the folder on this machine that the copy is, to be read past the page cache; None for all other copies;
             known after entering.
     """
@@ -213,6 +260,10 @@ class Copy(Protocol):
         """Return the URL to record."""
 
     @property
+    def nothing_stated(self) -> str:
+        """Return why a file can't be compared of which nothing is stated, and which can't be read."""
+
+    @property
     def has_bytes(self) -> bool:
         """Return whether files can be opened."""
 
@@ -223,6 +274,14 @@ class Copy(Protocol):
     @property
     def has_details(self) -> bool:
         """Return whether a file's listing is worth a second question."""
+
+    @property
+    def keeps_times(self) -> bool:
+        """Return whether files have the times in it that they were copied with."""
+
+    @property
+    def algorithms(self) -> ListAlgorithms | None:
+        """Return the algorithms of a list, to be found before it is listed."""
 
     @property
     def folder(self) -> LocalFolder | None:
@@ -267,6 +326,20 @@ class Copy(Protocol):
         Such a file is not comparable: its absence from the listing proves nothing.
         """
 
+    def is_expected(self, path: bytes, /) -> bool:
+        """Return whether a file that is not listed is missing; False for files that this copy does not cover."""
+
+    def sample_unnamed(self) -> Sequence[tuple[bytes, Digests]]:
+        """
+        Return path and digests of some files, spread over the list, of which any can show its ``algorithms``.
+
+        Raises:
+            CopyUnreachable: the list can't be read.
+        """
+
+    def describe(self) -> Iterator[str]:
+        """Yield sentences about what was interpreted in the listing; complete when it was listed."""
+
     def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """
         List all files, or those below one folder, in any order.
@@ -281,7 +354,7 @@ class Copy(Protocol):
 
     def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
         """
-        Ask for everything that is stated of one file, before it is reported as different.
+        Ask for everything that is stated of one file, its time included, before it is reported as different.
 
         Args:
             path: of a file that ``list`` has named.

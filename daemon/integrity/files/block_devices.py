@@ -25,7 +25,6 @@ from glob import escape as glob_escape
 from glob import glob
 from typing import NamedTuple
 
-from integrity.files.capability import get_fs_id
 from integrity.files.extents import read_extents
 from integrity.files.mounts import Mount, find_uuid, get_block_device, get_mount
 from integrity.files.open_beneath import open_beneath
@@ -58,7 +57,7 @@ def find_device(root_fd: int) -> Device:
     nodes = set(find_nodes(root_fd, mount))
     disks = set().union(*(_find_disks(node) for node in nodes))
     if not disks:
-        return Device(False, mount.source, f"fs:{get_fs_id(root_fd, mount)}")
+        return Device(False, mount.source, f"fs:{find_uuid(root_fd, mount) or f'{mount.fs_type}:{mount.source}'}")
     name = "+".join(sorted(os.path.basename(disk) for disk in disks))
     layers = tuple(sorted({os.path.basename(node) for node in nodes | disks}))
     return Device(any(_is_rotational(disk) for disk in disks), name, f"disk:{name}", layers)
@@ -94,6 +93,42 @@ def find_nodes(root_fd: int, mount: Mount) -> Iterator[str]:
         if node is not None:
             yield node
             return
+
+
+_FACTS = {"wwid": ("wwid", "device/wwid"), "serial": ("serial", "device/serial")}
+"""What tells a disk from its clone, and the attributes that show it: NVMe, SCSI and ATA, virtio, MMC."""
+
+_SECTOR_BYTES = 512
+"""The unit of the attribute ``size``, whatever the disk's own sectors are."""
+
+
+def find_disk_facts(root_fd: int, mount: Mount) -> dict[str, str]:
+    """
+    Return what the kernel tells of the disk of a file system besides the UUID, which a clone repeats.
+
+    Empty for file systems on several disks, and on LVM, RAID and encryption, whose disks may be exchanged.
+    """
+    nodes = list(find_nodes(root_fd, mount))
+    if len(nodes) != 1:
+        return {}
+    node = os.path.dirname(nodes[0]) if os.path.exists(f"{nodes[0]}/partition") else nodes[0]
+    if any(os.path.exists(f"{node}/{kind}") for kind in ("dm", "md", "bcache")):
+        return {}
+    shown = {fact: map(read_attribute, (f"{node}/{name}" for name in names)) for fact, names in _FACTS.items()}
+    found = {fact: next(filter(None, values), None) for fact, values in shown.items()}
+    found["usb"] = _find_usb_serial(node)
+    sectors = read_attribute(f"{node}/size")
+    found["size"] = str(int(sectors) * _SECTOR_BYTES) if sectors else None
+    return {fact: " ".join(value.split()) for fact, value in found.items() if value}
+
+
+def _find_usb_serial(node: str) -> str | None:
+    """Return the serial number of the USB device that a disk is, or stands in; few of them show any other."""
+    while node.startswith("/sys/devices/"):
+        node = os.path.dirname(node)
+        if os.path.exists(f"{node}/idVendor"):
+            return read_attribute(f"{node}/serial")
+    return None
 
 
 def _get_node(device: int) -> str | None:

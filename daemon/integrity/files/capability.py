@@ -4,31 +4,28 @@ Determine what guarantees a root's file system gives, and how the root is recogn
 Capabilities come from a table by file system type; what a type leaves open is tested on the root. When in doubt, trust
 less: too little trust yields the verdict ``no_ctime``, too much would report an edit as bit rot.
 
-A root is recognized by the UUID of its file system and the inode of its folder: both survive reboots, reordered disks
-and another mount point. On btrfs the subvolume's UUID is included, because all subvolumes start at the same inode
-number and a snapshot repeats them all. A file system has several names, and not every process sees all of them: if the
-kernel does not report the UUID, udev must. Strongest first:
-
-    uuid:...      the UUID
-    fsid:...      statfs(2) f_fsid of ext2, ext3 and ext4, computed from the UUID: proves a recorded UUID without udev
-    TYPE:SOURCE   what was mounted (``nfs4:server:/export``)
+A root is recognized by the UUID of its file system, the disk, and the inode of its folder: all survive reboots,
+reordered disks and another mount point. On btrfs the subvolume's UUID is included, because all subvolumes start at the
+same inode number and a snapshot repeats them all. If the kernel does not report the UUID, udev must. Where inode
+numbers do not last, the folder's path in the file system stands for its inode. ``same_place`` compares all of it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from stat import S_ISREG
 
 from integrity.errors import RootSuspended
+from integrity.files.block_devices import find_disk_facts
 from integrity.files.mounts import EXT_TYPES, Mount, find_subvolume_uuid, find_uuid, get_mount
 from integrity.files.open_beneath import open_beneath, open_noatime
 from integrity.files.stamps import fold_inode
 from integrity.model import Capability, RootIdentity
+from integrity.same_place import make_path_number, name_by_fsid, name_by_uuid
 
 _SECOND_NS = 1_000_000_000
 
@@ -201,9 +198,6 @@ def _sample(root_fd: int) -> Iterator[tuple[bytes, os.stat_result]]:
         os.close(fd)
 
 
-_UUID, _FSID = "uuid:", "fsid:"
-
-
 def identify(root_fd: int, path: bytes) -> RootIdentity:
     """
     Return the identity of an open root.
@@ -222,7 +216,7 @@ def identify(root_fd: int, path: bytes) -> RootIdentity:
         names = find_fs_names(root_fd, mount)
         return RootIdentity(
             fs_id=names[0],
-            folder_inode=fold_inode(os.fstat(root_fd).st_ino),
+            folder_inode=find_folder_number(root_fd, mount),
             fs_type=mount.fs_type,
             mount_point=mount.mount_point,
             names=names,
@@ -234,84 +228,23 @@ def identify(root_fd: int, path: bytes) -> RootIdentity:
         ) from error
 
 
-def get_fs_id(fd: int, mount: Mount) -> str:
-    """Return the strongest name of the file system of an open file."""
-    return find_fs_names(fd, mount)[0]
-
-
 def find_fs_names(fd: int, mount: Mount) -> tuple[str, ...]:
-    """Return all names of an open file's file system that are visible now, strongest first; see the module."""
+    """Return all names of an open file's file system that are visible now, strongest first; see ``same_place``."""
     names = [f"{mount.fs_type}:{mount.source}"]
     if mount.fs_type in EXT_TYPES:
         fsid = os.fstatvfs(fd).f_fsid
         if fsid:  # zero: no UUID
-            names.insert(0, f"{_FSID}{fsid:016x}")
+            names.insert(0, name_by_fsid(fsid))
     value = find_uuid(fd, mount)
     if value is not None:
         subvolume = find_subvolume_uuid(fd) if mount.fs_type == "btrfs" else None
-        names.insert(0, f"{_UUID}{value}/{subvolume}" if subvolume else f"{_UUID}{value}")
+        names.insert(0, name_by_uuid(value, subvolume, find_disk_facts(fd, mount)))
     return tuple(names)
 
 
-def recognise(recorded: str, names: Sequence[str]) -> str | None:
-    """
-    Decide whether a file system is the recorded one.
-
-    Args:
-        recorded: its name when it was recorded.
-        names: from ``find_fs_names``.
-
-    Returns:
-        The strongest known name, to record from now on; None if it is another file system or cannot be proved to be the
-        same.
-    """
-    if recorded in names:
-        return names[0]
-    return recorded if _make_fsid(recorded) in names else None
-
-
-def is_same_disk(one: str, names: Sequence[str]) -> bool:
-    """Return whether a file system is that of another name, whatever the subvolumes: one disk failure takes both."""
-    return recognise(_without_subvolume(one), [*map(_without_subvolume, names)]) is not None
-
-
-def _without_subvolume(name: str) -> str:
-    return name.partition("/")[0] if name.startswith(_UUID) else name
-
-
-def spell_folder(names: Sequence[str], inode: int) -> str:
-    """Return one text that identifies a folder: its file system and its inode."""
-    return f"{names[0]} {inode}"
-
-
-def get_fs_name(folder: str) -> str:
-    """Return the file system's name from a text that ``spell_folder`` made."""
-    return folder.rpartition(" ")[0]
-
-
-def recognise_folder(recorded: str, names: Sequence[str], inode: int) -> str | None:
-    """Decide, as ``recognise`` does, whether a folder is the one that ``spell_folder`` described."""
-    name, _, folder = recorded.rpartition(" ")
-    surest = recognise(name, names) if folder == str(inode) else None
-    return None if surest is None else f"{surest} {folder}"
-
-
-def explain_unrecognised(recorded: str, names: Sequence[str]) -> str:
-    """Explain why a file system was not recognized: it is another one, or its identity cannot be proved."""
-    if recorded.startswith(_UUID) and not names[0].startswith(_UUID):
-        return (
-            f"the file system there can't be identified: its UUID is not visible ({names[0]} instead of {recorded});"
-            " run this where /run/udev or /dev/disk/by-uuid is visible"
-        )
-    return f"the disk is not mounted, or a different one is ({names[0]} instead of {recorded})"
-
-
-def _make_fsid(name: str) -> str | None:
-    """Compute ext4's statfs(2) f_fsid from a UUID: XOR of its two halves, each little-endian."""
-    if not name.startswith(_UUID):
-        return None
-    try:
-        value = uuid.UUID(name.removeprefix(_UUID)).bytes
-    except ValueError:
-        return None  # a FAT or NTFS id, or one with a subvolume
-    return f"{_FSID}{int.from_bytes(value[:8], 'little') ^ int.from_bytes(value[8:], 'little'):016x}"
+def find_folder_number(fd: int, mount: Mount) -> int:
+    """Return the number of an open folder: its inode, or one of its path in the file system; see ``same_place``."""
+    if get_capability(mount.fs_type).has_stable_inodes:
+        return fold_inode(os.fstat(fd).st_ino)
+    path, point = os.readlink(b"/proc/self/fd/%d" % fd), mount.mount_point.rstrip(b"/")
+    return make_path_number((mount.root.rstrip(b"/") + path.removeprefix(point)).rstrip(b"/"))

@@ -38,6 +38,16 @@ _XFS_UUID_AT = 64
 # Errors of a file system that does not support an ioctl, or refuses it.
 _NOT_THERE = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EACCES})
 
+# What stands where in the first sector, and where the serial number is: what blkid(8) takes for the UUID.
+_BOOT_SECTOR_BYTES = 512
+_BOOT_SECTORS = (
+    (3, b"EXFAT   ", slice(100, 104)),
+    (3, b"NTFS    ", slice(72, 80)),
+    (82, b"FAT32   ", slice(67, 71)),
+    (54, b"FAT1", slice(39, 43)),
+)
+_FOREIGN_TYPES = frozenset({"fuseblk", "vfat", "msdos", "exfat", "ntfs", "ntfs3"})
+
 _BY_UUID = b"/dev/disk/by-uuid"
 _UDEV_DATA = "/run/udev/data"
 
@@ -140,7 +150,8 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
     Find the UUID of the file system of an open file.
 
     Queries the file system first: its answer needs no rights, no udev and no device nodes, so every process gets the
-    same one. udev's data is the fallback. All use the same spelling.
+    same one. udev's data is the fallback, then the disk itself, for file systems of other systems. All use the same
+    spelling.
 
     Args:
         fd: any readable file or folder on it.
@@ -153,7 +164,7 @@ def find_uuid(fd: int, mount: Mount) -> str | None:
         value = _read_uuid(fd, mount.fs_type)
         if any(value):
             return _format_uuid(value)
-    return _find_in_udev(mount) or _find_link(mount)
+    return _find_in_udev(mount) or _find_link(mount) or _read_boot_sector(mount)
 
 
 def get_block_device(mount: Mount) -> int | None:
@@ -309,3 +320,16 @@ def _find_link(mount: Mount) -> str | None:
         if device and device in devices:
             return name.decode("ascii", "backslashreplace")
     return None
+
+
+def _read_boot_sector(mount: Mount) -> str | None:
+    """Read the serial number of a FAT, exFAT or NTFS from its disk; None without the right to, or for other kinds."""
+    if mount.fs_type not in _FOREIGN_TYPES or get_block_device(mount) is None:
+        return None
+    try:
+        with open(mount.source, "rb", buffering=0) as device:
+            sector = device.read(_BOOT_SECTOR_BYTES)
+    except OSError:
+        return None
+    serials = (sector[where] for at, mark, where in _BOOT_SECTORS if sector.startswith(mark, at))
+    return next((_format_uuid(serial) for serial in serials if any(serial)), None)

@@ -53,6 +53,7 @@ from integrity.model import (
     SkipReason,
     Tally,
 )
+from integrity.pauses import Pauses, read_pauses
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -84,6 +85,7 @@ class Context:
         actor: the person for whom the job works; None: the user of this process.
         scope: the part of the root that its catalog covers; None: all of it.
         makes_backups: back the catalog up when that is due.
+        pauses: before files are read again.
     """
 
     catalog: Catalog
@@ -102,6 +104,7 @@ class Context:
     actor: Actor | None = None
     scope: TreeScope | None = None
     makes_backups: bool = True
+    pauses: Pauses = field(default_factory=read_pauses)
 
     def now(self) -> int:
         """Return the time in whole seconds UTC."""

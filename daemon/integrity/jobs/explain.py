@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, copies, files, findings, folders, history
 from integrity.catalog.candidates import CandidateRecord
-from integrity.catalog.copies import CopyState
+from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.config import Config
 from integrity.config.copy_urls import hide_secrets
-from integrity.jobs.compare.source import find_known_sources
+from integrity.jobs.compare.source import find_known_sources, is_left_out
 from integrity.jobs.targets import Target, find_target
 from integrity.model import BaselineReason, Finding, FindingId, FindingState, RootId
 from integrity.paths import absolute
@@ -30,11 +31,15 @@ class FileCopy:
     Args:
         url: its location, without secrets.
         state: the last comparison with the present baseline; None if there was none.
+        has_bytes: it is no checksum list.
+        is_left_out: the backup leaves it out on purpose.
     """
 
     name: str
     url: str
     state: CopyState | None
+    has_bytes: bool
+    is_left_out: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +131,22 @@ def find_place(catalog: Catalog, number: int) -> bytes:
 
 
 def _find_copies(catalog: Catalog, config: Config, target: Target, record: FileRecord | None) -> tuple[FileCopy, ...]:
-    states = {}
+    """Return the copies that should contain a file; several disks that take turns are several copies."""
+    said: list[tuple[CopyRecord, CopyState]] = []
     if record is not None:
         with catalog.read() as connection:
             said = copies.states_of_file(connection, record.id)
-        states = {copy.name: state for copy, state in said if state.version == record.version}
-    sources = find_known_sources(catalog, config, absolute(target.root.path, target.prefix))
-    return tuple(FileCopy(one.name, hide_secrets(one.url), states.get(one.name)) for one in sources)
+    found, path = [], absolute(target.root.path, target.prefix)
+    for source in find_known_sources(catalog, config, path):
+        url, is_out = hide_secrets(source.url), is_left_out(source, path, is_folder=record is None)
+        disks = [(copy, state) for copy, state in said if copy.base_name == source.name]
+        for copy, state in disks:
+            is_current = record is not None and state.version == record.version
+            found.append(FileCopy(copy.name, url, state if is_current else None, copy.has_bytes, is_out))
+        if not disks:
+            is_list = source.path is not None and os.path.isfile(source.path)
+            found.append(FileCopy(source.name, url, None, not is_list, is_out))
+    return tuple(found)
 
 
 def _find_findings(connection: Connection, root: bytes, path: bytes, record: FileRecord | None) -> tuple[Finding, ...]:

@@ -11,18 +11,29 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.alerts.wording import ORIGINAL_INTACT
+from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_UNCHANGED, utc_time
+from integrity.config.units import format_size
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
 from integrity.kinds import KINDS
 from integrity.model import ByteRange, Certainty, Finding, FindingKind, SkipReason
-from integrity.verdict import ArbitrationOutcome, FileState, Judgement, Level, Verdict
+from integrity.verdict import (
+    Arbitration,
+    ArbitrationOutcome,
+    CopyVote,
+    CopyWitness,
+    FileState,
+    Judgement,
+    Level,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from integrity.catalog.runs import Interruption
+    from integrity.copies.protocol import Kind
     from integrity.errors import ReadError
 
 _REASONS_SHOWN = 3
@@ -154,6 +165,12 @@ def transient(*, is_unsteady: bool) -> str:
     )
 
 
+def seen_in_data(*sentences: str) -> str:
+    """Return what the bytes of a file show, as the end of a message; empty if they show nothing."""
+    shown = " ".join(one for one in sentences if one)
+    return f" {DATA_SHOWS}{shown}" if shown else ""
+
+
 def on_mirror(mirror: Mirror, bad_devices: Sequence[str], *, is_one_copy: bool) -> str:
     """
     Describe what a mirror below the file system means for damage that was found.
@@ -262,6 +279,15 @@ OTHER_MOUNT = (
 )
 
 
+def unshown(count: int) -> str:
+    """Warn of a folder whose listing is at fault."""
+    files, them = ("1 recorded file is", "it") if count == 1 else (f"{count:,} recorded files are", "them")
+    return (
+        f"{files} there, but the listing of the folder does not show {them}; checked all the same. If the folder is not"
+        " hidden on purpose, check the file system"
+    )
+
+
 _SKIPPED = {
     SkipReason.EXCLUDED: "excluded",
     SkipReason.SPECIAL: "not a regular file (a FIFO, socket, or device)",
@@ -317,6 +343,15 @@ def mass_change(changed: int, removed: int, looked_at: int, earlier: int, why: s
     )
 
 
+def lost_storage(before_bytes: int, now_bytes: int) -> str:
+    """Return why files that are gone may not have been deleted, as the end of a sentence."""
+    before, now = format_size(before_bytes), format_size(now_bytes)
+    return (
+        f"At the same time, the size of the file system went from {before} to {now}: a disk of the pool may be missing,"
+        " with these files"
+    )
+
+
 def device_failing(errors: int) -> str:
     """Report a device that is left alone."""
     return f"{errors:,} read errors: the disk is left alone, so that it lasts until its files are saved."
@@ -335,36 +370,136 @@ _LEVELS = {
 }
 _ARBITRATIONS = {
     ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
-    ArbitrationOutcome.COPY_DIFFERS: "The backup in {copy} is not the recorded content{how}{file}.",
-    ArbitrationOutcome.COPY_STALE: "The backup in {copy} is an older version{how}{file}.",
     ArbitrationOutcome.COPY_MISSING: "The backup in {copy} does not contain this file.",
     ArbitrationOutcome.COPIED_DAMAGE: "The damage was copied: the backup in {copy} equals the damaged file{how}.",
-    ArbitrationOutcome.ALL_DIFFER: "The recorded content, the file, and the backup in {copy} are all different{how}.",
 }
 
 
-def describe_arbitration(
-    outcome: ArbitrationOutcome,
-    state: FileState,
-    copy: str,
-    *,
-    level: Level | None,
-    reason: str = "",
-    content_of: bytes | None = None,
-) -> str:
-    """Describe what is wrong with a file's copy, how that is known, and what is known of the file itself."""
-    how = _LEVELS[level]
+class CopyStory(NamedTuple):
+    """
+    What people are told of a copy of a file, besides who is right.
+
+    Attributes:
+        level: how the copy was examined.
+        reason: why it can't be read.
+        content_of: path in the root of the file whose content the copy has.
+        size_bytes: of the copy, if known.
+        mtime_ns: of the copy, or of its upload; None if there is none.
+        has_times: the times of the copy say when its files were written.
+        has_ctime: its file system shows whether a program wrote to the file.
+        found_at: when the file that the copy is was first read.
+        had_recorded: it had a recorded version then.
+        beside: name, answer and time of comparison of the other copies; they decide nothing.
+    """
+
+    copy: str
+    level: Level | None
+    reason: str
+    content_of: bytes | None
+    size_bytes: int | None
+    file_size_bytes: int
+    mtime_ns: int | None
+    file_mtime_ns: int
+    has_times: bool
+    has_ctime: bool
+    found_at: int | None
+    had_recorded: bool = True
+    beside: tuple[tuple[str, CopyVote, int], ...] = ()
+
+
+def describe_arbitration(arbitration: Arbitration, state: FileState, story: CopyStory) -> str:
+    """Describe what is wrong with a file's copy, which witness says so, and what is known of the file itself."""
+    outcome, copy, how = arbitration.outcome, story.copy, _LEVELS[story.level]
     if outcome is ArbitrationOutcome.COPY_UNREADABLE:
-        return f"The backup in {copy} can't be read: {reason}"
-    if content_of is not None:
+        return f"The backup in {copy} can't be read: {story.reason}"
+    if story.content_of is not None:
         return (
-            f"The backup in {copy} has the recorded content of {show_path(content_of)} under this name{how}:"
+            f"The backup in {copy} has the recorded content of {show_path(story.content_of)} under this name{how}:"
             " files were renamed or swapped since the backup."
         )
-    if outcome is ArbitrationOutcome.COPY_DIFFERS and state is FileState.GOOD:
-        return f"The backup in {copy} is damaged{how}; {ORIGINAL_INTACT} (just read from its disk)."
-    file = ", and the original is missing or unreadable" if state is FileState.LOST else ""
-    return _ARBITRATIONS[outcome].format(copy=copy, how=how, file=file)
+    if outcome in _ARBITRATIONS:
+        return _ARBITRATIONS[outcome].format(copy=copy, how=how)
+    lost = " The original is missing or unreadable." if state is FileState.LOST else ""
+    lost = lost or (" The file here is not as recorded either." if state in _NOT_AS_RECORDED else "")
+    return f"{_describe_difference(arbitration, state, story, how)}{lost}{_describe_beside(story)}"
+
+
+_NOT_AS_RECORDED = (FileState.DAMAGED, FileState.CONTESTED)
+
+
+def _describe_difference(arbitration: Arbitration, state: FileState, story: CopyStory, how: str) -> str:
+    outcome, copy = arbitration.outcome, story.copy
+    if outcome is ArbitrationOutcome.COPY_DIFFERS:
+        good = f"; {ORIGINAL_UNCHANGED} (just read from its disk)" if state is FileState.GOOD else ""
+        return f"The backup in {copy} is damaged{how}{good}. {_describe_witness(arbitration, story)}"
+    if outcome is ArbitrationOutcome.COPY_INCOMPLETE:
+        size = f"the first {story.size_bytes or 0:,} of {story.file_size_bytes:,} bytes"
+        good = f"; {ORIGINAL_UNCHANGED} (just read from its disk)" if state is FileState.GOOD else ""
+        return f"The backup in {copy} is incomplete: it has {size}, and these are right{how}{good}."
+    if outcome is ArbitrationOutcome.FILE_DIFFERS:
+        return (
+            f"Your file changed before it was recorded; the backup in {copy} has what it was{how}."
+            f" {_describe_witness(arbitration, story)}"
+        )
+    if outcome is ArbitrationOutcome.COPY_NEWER:
+        return f"The backup in {copy} was modified after your file, and has other content{how}{_times(story)}."
+    if outcome is ArbitrationOutcome.COPY_STALE:
+        times = _times(story) if arbitration.witness is CopyWitness.TIME else ""
+        return f"The backup in {copy} is an older version{how}{times}."
+    return (
+        f"The file and its backup in {copy} differ{how}; which one is right is not known."
+        f" {_describe_witness(arbitration, story)}"
+    )
+
+
+def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
+    """Name the witness that decided; or say that there is none, and what would be one."""
+    found = "" if story.found_at is None else utc_time(story.found_at)
+    had = "a recorded content" if story.had_recorded else "other content"
+    if arbitration.witness is CopyWitness.STORE:
+        return "The checksum that its store keeps is the recorded one, but the data is not: it was damaged there."
+    if arbitration.witness is CopyWitness.OWN_CHECKSUM:
+        return "The checksum inside the file shows which side is damaged."
+    if arbitration.witness is CopyWitness.FILE_HISTORY:
+        return (
+            "An earlier reading of the file had that content under the same modification time: since then it was"
+            " damaged, or a program rewrote it and restored the old time."
+        )
+    if arbitration.witness is CopyWitness.EARLIER_READING and arbitration.outcome is ArbitrationOutcome.COPY_DIFFERS:
+        size_and_time = f"On {found} it had {had}, and its time is still the same"
+        if story.has_ctime:
+            return f"{size_and_time}: nothing wrote to it since."
+        return f"{size_and_time}; only a program that restores the old time could have written to it since."
+    if arbitration.witness is CopyWitness.EARLIER_READING:
+        return (
+            f"On {found} the backup had {had}. Since then it was damaged, or a program rewrote it and"
+            " restored the old time."
+        )
+    if not story.has_times:
+        kept = "It keeps no modification times"
+        kept += f"; it was written there {utc_time(story.mtime_ns // 10**9)}." if story.mtime_ns is not None else "."
+    elif story.mtime_ns is None:
+        kept = "It states no modification time."
+    else:
+        kept = "One of them was damaged, or was written by a program that restores the modification time."
+    return f"{kept} No earlier comparison found both equal: that would have shown which one changed."
+
+
+def _times(story: CopyStory) -> str:
+    if story.mtime_ns is None:
+        return ""
+    verb = "modified" if story.has_times else "written there"
+    return f": {verb} {utc_time(story.mtime_ns // 10**9)}, your file {utc_time(story.file_mtime_ns // 10**9)}"
+
+
+def _describe_beside(story: CopyStory) -> str:
+    """Say what other copies said; it decides nothing, for they may all have been made from one of the two sides."""
+    known = [(name, vote, at) for name, vote, at in story.beside if vote in _BESIDE]
+    said = "; ".join(f"{name} {_BESIDE[vote]} ({utc_time(at)})" for name, vote, at in known[:_REASONS_SHOWN])
+    return f" Other copies, which do not decide: {said}." if said else ""
+
+
+_BESIDE = {CopyVote.SAME: "equals your file", CopyVote.DIFFERS: "differs from it, too"}
 
 
 def many_more(kind: FindingKind, count: int, copy: str) -> str:
@@ -389,12 +524,37 @@ def unreachable(reason: str, compared: int) -> str:
 
 
 NOTHING_STATED = "the copy stores no usable checksum for this file; add --read to compare its data"
+STRANGE_CHECKSUM = "the checksums that this store keeps are not those of the data; add --read to compare the data"
 FILE_DIFFERS = "the file is not the recorded content, so the checksum that its copy should store can't be computed"
 
 
 def file_not_read(reason: str) -> str:
     """Report a file that could not be read for the kind of checksum that its copy stores."""
     return f"the kind of checksum that the copy stores is not recorded, and the file could not be read for it: {reason}"
+
+
+def accused_not_read(reason: str) -> str:
+    """Report a file of which the copy states another checksum, and which could not be read."""
+    return f"the checksum that the copy stores is not the recorded one, and the data can't be read: {reason}"
+
+
+def sort_of_objects(folder: bytes, encryption: str, kinds: Sequence[Kind]) -> str:
+    """Name objects of one folder, encryption and kinds of checksum."""
+    place = f"{show_path(folder)}/" if folder else "the top folder"
+    return f"{', '.join([*kinds, *([f'encryption {encryption}'] if encryption else [])])} in {place}"
+
+
+def strange_checksums(sorts: Sequence[str], right: int, left: int) -> str:
+    """Report stored checksums that differ from those of intact data, and how many files were left unread for that."""
+    more = f"; and {len(sorts) - _REASONS_SHOWN:,} more" if len(sorts) > _REASONS_SHOWN else ""
+    shown = f"{'; '.join(sorts[:_REASONS_SHOWN])}{more}"
+    if not left:
+        files = "1 file" if right == 1 else f"{right:,} files"
+        return f"the store keeps other checksums for {files} whose data was read back and is as recorded ({shown})"
+    return (
+        f"the checksums that this store keeps are not those of the data ({shown}): {right:,} files were read back and"
+        f" are as recorded, {left:,} were not read and are not verified; add --read to compare the data"
+    )
 
 
 CAME_MEANWHILE = "it appeared while the copy was being listed; compare again"
@@ -405,7 +565,11 @@ SPELLING = (
 WRITTEN_MEANWHILE = "it was written to during the comparison; compare again when nothing writes to the copy"
 LISTED_TWICE = "the copy lists it more than once, with different contents"
 IS_ITSELF = "it is the file itself, by a hard link or a folder that is mounted twice: damage to one is damage to both"
-ANOTHER_PLACE = "another disk or folder is there than at the last comparison; its former results no longer count"
+
+
+def another_disk(place: str, name: str) -> str:
+    """Report a disk that takes turns with another one at the place of a copy."""
+    return f"{place}: another disk is there than at the last comparison; its results are kept apart, as {name}"
 
 
 def strange(files: int) -> str:
@@ -423,7 +587,7 @@ def extra(*, is_here: bool) -> str:
 def strange_and_short(listed: int, files: int) -> str:
     """Report that something else, with few of the recorded files, replaced a copy."""
     return (
-        f"another disk or folder is there than at the last comparison, with only {listed:,} of {files:,} files: is the"
+        f"another disk is there than at the last comparison, with only {listed:,} of {files:,} files: is the"
         " copy's disk mounted? Nothing was concluded; if this is the copy from now on, make a complete backup first"
     )
 
@@ -445,6 +609,8 @@ NOTHING_RECORDED = "no file is recorded here, so nothing was compared; without -
 OTHER_REASONS = "other reasons; `compare --json` prints each"
 MOVED_MEANWHILE = "changed or disappeared during the comparison; compare again"
 RECORD_CONTRADICTS = "the file's record contradicts itself; `catalog check` shows how much of the catalog is damaged"
+COPY_MATCHES = "the copy matches the record"
+LEFT_OUT_OF_COPY = "left out of this backup on purpose"
 BEHIND = "the backup is allowed to be this far behind"
 
 

@@ -21,29 +21,40 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files, findings
 from integrity.catalog.own_files import compile_own_names
 from integrity.catalog.repair_journal import find_repairs
-from integrity.catalog.roots import RootRecord, drop_nested, find_nested, keep_nested, set_root_identity
+from integrity.catalog.roots import (
+    RootRecord,
+    drop_nested,
+    find_nested,
+    find_some_files,
+    keep_nested,
+    rename_disk,
+    set_root_identity,
+)
 from integrity.catalog.runs import MountSeen, rename_file_system
 from integrity.config import RootSettings
 from integrity.errors import RootSuspended, show_path
 from integrity.files.block_devices import Device, find_device
-from integrity.files.capability import (
-    explain_unrecognised,
-    find_capability,
-    find_fs_names,
-    get_fs_name,
-    identify,
-    recognise,
-    recognise_folder,
-    spell_folder,
-)
+from integrity.files.capability import find_capability, find_folder_number, find_fs_names, identify
 from integrity.files.excludes import Excludes
 from integrity.files.mirrors import Mirror, find_mirror
 from integrity.files.mount_state import MountState, find_mount_state
 from integrity.files.mounts import find_mounts_beneath, get_mount
 from integrity.files.open_beneath import GONE, open_noatime, open_root
+from integrity.jobs.presence import may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Capability, FindingKind, RootIdentity
+from integrity.same_place import (
+    explain_unrecognised,
+    get_fs_name,
+    get_plain_name,
+    is_path_number,
+    is_same_pool_type,
+    may_be_same_folder,
+    recognise,
+    recognise_folder,
+    spell_folder,
+)
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
@@ -64,12 +75,25 @@ class Guarded(NamedTuple):
     identity: RootIdentity  # recorded from now on; it may have a more reliable name of the file system
 
 
-def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> Guarded:
+class RecordedNames(NamedTuple):
+    """
+    Names that a root's folder is recognized by, besides its identity.
+
+    Attributes:
+        out_of_place: names in its folder that hold displaced files of it; with one of them the root is not empty.
+        some: paths of some recorded files, of which the recorded folder has at least one; empty: not asked.
+    """
+
+    out_of_place: Collection[bytes] = ()
+    some: Collection[bytes] = ()
+
+
+_NONE = RecordedNames()
+
+
+def open_guarded(root: RootRecord, recorded: RecordedNames = _NONE) -> Guarded:
     """
     Open a root's folder if it is the recorded one.
-
-    Args:
-        out_of_place: names in its folder that hold displaced files of it; with one of them the root is not empty.
 
     Raises:
         RootSuspended: unmounted, replaced, unreadable, or empty although files are recorded.
@@ -80,25 +104,45 @@ def open_guarded(root: RootRecord, out_of_place: Collection[bytes] = ()) -> Guar
         never = "" if root.was_seen else "is configured, but was never there, and "
         raise RootSuspended(f"{show_path(root.path)} {never}can't be opened: {error.strerror}") from error
     try:
-        return Guarded(root_fd, _check(root, root_fd, out_of_place))
+        return Guarded(root_fd, _check(root, root_fd, recorded))
     except BaseException:
         os.close(root_fd)
         raise
 
 
-def _check(root: RootRecord, root_fd: int, out_of_place: Collection[bytes]) -> RootIdentity:
-    known = root.identity
+def _check(root: RootRecord, root_fd: int, recorded: RecordedNames) -> RootIdentity:
+    known, name = root.identity, show_path(root.path)
     seen = identify(root_fd, root.path)
     if root.state_reason == RELEASED or not root.was_seen:
         return replace(seen, mount_point=b"")
-    fs_id = recognise(known.fs_id, seen.names)
+    fs_id, least = recognise(known.fs_id, seen.names), LEAST_PATTERN
+    if fs_id is None and recorded.some and is_same_pool_type(known.fs_id, seen.names):
+        fs_id, least = seen.fs_id, 1  # its members changed: the names decide
     if fs_id is None:
-        raise RootSuspended(f"{show_path(root.path)}: {explain_unrecognised(known.fs_id, seen.names)}")
-    if seen.folder_inode != known.folder_inode:
-        raise RootSuspended(f"{show_path(root.path)} is not the recorded folder: another one replaced it")
-    if root.file_count > root.missing_count and _is_empty(root_fd, root.path, out_of_place):
-        raise RootSuspended(f"{show_path(root.path)} is empty, but {root.file_count:,} files are recorded")
-    return replace(known, fs_id=fs_id, names=seen.names)
+        raise RootSuspended(f"{name}: {explain_unrecognised(known.fs_id, seen.names)}")
+    if not may_be_same_folder(known.folder_inode, seen.folder_inode):
+        raise RootSuspended(f"{name} is not the recorded folder: another one replaced it")
+    if root.file_count > root.missing_count:
+        if _is_empty(root_fd, root.path, recorded.out_of_place):
+            raise RootSuspended(f"{name} is empty, but {root.file_count:,} files are recorded")
+        if known.folder_inode != seen.folder_inode:
+            least = 1  # recorded by its inode, which does not last here, or the reverse
+        if is_path_number(seen.folder_inode) or least == 1:
+            _require_some(root_fd, root, recorded.some, least)
+    return replace(known, fs_id=fs_id, folder_inode=seen.folder_inode, names=seen.names)
+
+
+def _require_some(root_fd: int, root: RootRecord, paths: Collection[bytes], least: int) -> None:
+    """
+    Raise RootSuspended unless the folder, which its number does not prove, has one of some recorded files.
+
+    Fewer than ``least`` paths prove nothing: a handful of files is renamed by hand.
+    """
+    if len(paths) >= least and not any(may_be_there(root_fd, path) for path in paths):
+        raise RootSuspended(
+            f"{show_path(root.path)} is not the recorded folder: of {root.file_count:,} recorded files, none of"
+            f" {len(paths):,} that were looked for is there"
+        )
 
 
 def _is_empty(root_fd: int, path: bytes, out_of_place: Collection[bytes]) -> bool:
@@ -202,7 +246,7 @@ def _join(folder: bytes, name: bytes) -> bytes:
 
 class _RootSeen(NamedTuple):
     names: tuple[str, ...]  # of its file system, the most reliable first
-    inode: int  # of the visible folder
+    folder: int  # number of the visible folder
     is_empty: bool
     state: MountState = MountState("")
 
@@ -227,7 +271,7 @@ def find_absent(
             if any(is_inside(path, other) for other in absent):
                 continue
             seen = present.get(path)
-            recognised = seen and recognise_folder(known.get(path, ""), seen.names, seen.inode)
+            recognised = seen and recognise_folder(known.get(path, ""), seen.names, seen.folder)
             if recognised is not None:
                 if recognised != known[path]:
                     keep_nested(connection, root.id, path, recognised)
@@ -237,7 +281,7 @@ def find_absent(
             if why is not None:
                 absent[path] = why
             elif seen is not None:
-                keep_nested(connection, root.id, path, spell_folder(seen.names, seen.inode))
+                keep_nested(connection, root.id, path, spell_folder(seen.names, seen.folder))
             else:
                 drop_nested(connection, root.id, path)
         mounts = {
@@ -307,7 +351,7 @@ def _find_present(root_fd: int, excludes: Excludes) -> dict[bytes, _RootSeen]:
                 with os.scandir(fd) as entries:
                     is_empty = all(entry.name == "lost+found" for entry in entries)
                 present[path] = _RootSeen(
-                    find_fs_names(fd, mount), os.fstat(fd).st_ino, is_empty, find_mount_state(fd, mount)
+                    find_fs_names(fd, mount), find_folder_number(fd, mount), is_empty, find_mount_state(fd, mount)
                 )
         except OSError as error:
             present[path] = _RootSeen((f"can't be looked at: {error.strerror}",), 0, is_empty=True)
@@ -347,7 +391,7 @@ def open_disk(catalog: Catalog, root: RootRecord, settings: RootSettings) -> Ope
     """Open a root and find out its capability, device, mirror and inner mounts. The caller closes ``fd``."""
     fd = -1
     try:
-        fd, identity = open_guarded(root, _find_out_of_place(catalog, root))
+        fd, identity = open_guarded(root, _find_names(catalog, root))
         mounts = {b"": MountSeen(identity.fs_id, *find_mount_state(fd, get_mount(fd)))}
         absent: dict[bytes, str] = {}
         if settings.cross_mounts:
@@ -373,14 +417,20 @@ def _save_identity(catalog: Catalog, root: RootRecord, identity: RootIdentity) -
         set_root_identity(connection, root.id, identity)
         if recognise(root.identity.fs_id, identity.names) is not None:
             rename_file_system(connection, root.identity.fs_id, identity.fs_id)
+            if get_plain_name(root.identity.fs_id) == get_plain_name(identity.fs_id):
+                rename_disk(connection, root.identity.fs_id, identity.fs_id)
 
 
-def _find_out_of_place(catalog: Catalog, root: RootRecord) -> frozenset[bytes]:
+def _find_names(catalog: Catalog, root: RootRecord) -> RecordedNames:
     """
-    Return the names of files in the root's own folder that an interrupted repair had moved aside.
+    Return the names that the root is recognized by.
 
-    Where names can't be exchanged, such a file may have been the only one. The run completes the repair first.
+    An interrupted repair had moved files in the root's own folder aside. Where names can't be exchanged, such a file
+    may have been the only one. The run completes the repair first.
     """
     with catalog.read() as connection:
         repairs = find_repairs(connection, root)
-    return frozenset(place.kept for repair in repairs for place in repair.places if not place.folder)
+        some = find_some_files(connection, root.id)
+    return RecordedNames(
+        frozenset(place.kept for repair in repairs for place in repair.places if not place.folder), some
+    )

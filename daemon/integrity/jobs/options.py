@@ -75,6 +75,7 @@ class CompareOptions:
         cached: read data from memory where it is cached, on both sides.
         read_percent: read back this share, what was not read for longest first.
         endpoint: the address of an S3 server other than Amazon's.
+        algorithm: name of the only one to read from a manifest; None for all.
         time_limit_s: stop after this time.
         byte_limit: stop after this many bytes.
         rate: maximum bytes per second.
@@ -88,6 +89,7 @@ class CompareOptions:
     cached: bool = False
     read_percent: float | None = None
     endpoint: str | None = None
+    algorithm: str | None = None
     time_limit_s: float | None = None
     byte_limit: int | None = None
     rate: int | None = None

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from integrity.files.mounts import find_mounts_beneath
 from integrity.files.open_beneath import GONE, stat_beneath
+from integrity.files.stamps import witness_of
 
 if TYPE_CHECKING:
+    from integrity.files.spelling import Spelling
     from integrity.jobs.context import RootRun
 
 
@@ -45,11 +47,27 @@ def is_gone(root_fd: int, path: bytes, *, stay_on_mount: bool) -> bool:
     try:
         if stat.S_ISREG(stat_beneath(root_fd, path).st_mode):
             return False
-        return not (stay_on_mount and _is_on_other_mount(root_fd, path))
+        return not (stay_on_mount and is_on_other_mount(root_fd, path))
     except OSError as error:
         if error.errno in GONE:
             return True
         raise
+
+
+def is_respelled(root_fd: int, path: bytes, spelling: Spelling) -> bool:
+    """
+    Return whether a name that leads to a file is only another spelling of one that the listings show.
+
+    The file system ignores letter case or the form of accents, and the file was renamed by these alone.
+
+    Raises:
+        OSError: the names can't be looked at.
+    """
+    shown = spelling.find(path)
+    if shown is None or shown == path:
+        return False
+    asked, listed = stat_beneath(root_fd, path), stat_beneath(root_fd, shown)
+    return os.path.samestat(asked, listed) or witness_of(asked).size_and_mtime == witness_of(listed).size_and_mtime
 
 
 def may_be_there(root_fd: int, path: bytes) -> bool:
@@ -72,7 +90,13 @@ def describe_instead(root_fd: int, path: bytes) -> str:
     return "" if kind is None else f"; {kind} stands in its place"
 
 
-def _is_on_other_mount(root_fd: int, path: bytes) -> bool:
+def is_on_other_mount(root_fd: int, path: bytes) -> bool:
+    """
+    Return whether a name leads to another mount than the root's.
+
+    Raises:
+        OSError: the name can't be read.
+    """
     try:
         stat_beneath(root_fd, path, stay_on_mount=True)
     except OSError as error:

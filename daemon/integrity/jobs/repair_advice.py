@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import findings
 from integrity.catalog.copies import find_good_copy
-from integrity.kinds import ENDED_BY_COMPARE
+from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
 from integrity.model import FileId, FindingKind
 from integrity.paths import absolute, shell_path, shell_word
-from integrity.verdict import KINDS_OF_VOTES, VERDICTS, CopyVote, Judgement, Verdict, arbitrate
+from integrity.verdict import VERDICTS, ArbitrationOutcome, Judgement, find_stand, find_step
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -36,15 +36,10 @@ def advise_repair(
     name = None if verdict is None else find_good_copy(connection, file_id)
     if verdict is None or name is None:
         return None
-    found = arbitrate(Judgement(verdict), CopyVote.SAME)
-    if found.command is None:
-        return None
+    words, command = find_step(ArbitrationOutcome.REPAIRABLE, find_stand(Judgement(verdict)))
+    assert command is not None
     places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(name)}
-    return Advice(found.words, found.command.format(**places))
-
-
-_VOTES = {kind: vote for vote, kind in KINDS_OF_VOTES.items() if kind in ENDED_BY_COMPARE}
-"""The comparison result behind each kind of finding on a copy."""
+    return Advice(words, command.format(**places))
 
 
 def renew_copy_advice(
@@ -63,11 +58,9 @@ def renew_copy_advice(
         is_other_content: the record was replaced after the copies were compared with it.
     """
     for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
-        if one.copy and one.kind in _VOTES:
-            vote = _VOTES[one.kind]
-            if is_other_content and vote is CopyVote.DIFFERS:
-                vote = CopyVote.OLDER
-            found = arbitrate(Judgement(Verdict.INTACT), vote)
+        if one.copy and one.kind in ENDED_BY_COMPARE and KINDS[one.kind].subject is Subject.COPY:
+            is_stale = is_other_content and one.kind in OTHER_CONTENT
+            outcome = ArbitrationOutcome.COPY_STALE if is_stale else ArbitrationOutcome(one.kind.value)
+            words, command = find_step(outcome)
             places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(one.copy)}
-            command = None if found.command is None else found.command.format(**places)
-            findings.set_step(connection, [one.id], found.words, command)
+            findings.set_step(connection, [one.id], words, None if command is None else command.format(**places))

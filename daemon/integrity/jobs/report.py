@@ -80,14 +80,17 @@ class Compared:
         oldest_record_at: when the first of these was last read here; None: there is none.
         can_read: the copy has data, so --read can compare it.
         extra: files that only the copy has.
-        differing: files whose copy equals neither the current nor a former record.
+        differing: files whose copy is damaged, incomplete, or a copy of damage.
         damaged_on_both_sides: those of them whose file is not intact here either.
+        conflicting: files that differ from their copies, where nothing tells which is right.
+        newer: files whose copy is newer.
         stale: files whose copy is an older version.
         shared: files whose copies share data on the disk with them.
         renamed: files that the copy has under another name.
         behind: files that changed too recently for the backup to have them.
         repairable: damaged files that the copy has as recorded.
         not_comparable: files that could not be compared.
+        left_out: files that the backup leaves out on purpose.
         is_unreachable: the copy could not be reached, or became unreachable.
     """
 
@@ -103,12 +106,15 @@ class Compared:
     extra: int = 0
     differing: int = 0
     damaged_on_both_sides: int = 0
+    conflicting: int = 0
+    newer: int = 0
     stale: int = 0
     shared: int = 0
     renamed: int = 0
     behind: int = 0
     repairable: int = 0
     not_comparable: int = 0
+    left_out: int = 0
     is_unreachable: bool = False
 
 

@@ -134,12 +134,15 @@ def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -
         CopyUnreachable: the copy can't be reached, is not configured and was never compared.
     """
     # Imported here: it would delay the start of all other commands by 0.1 s.
+    from integrity.hashing.algorithms import find_by_word
     from integrity.jobs.compare.comparer import compare_root
     from integrity.jobs.compare.source import find_source, narrow
 
     began_at, started_at = context.monotonic(), context.now()
     source = find_source(context.catalog, context.config, options.copy, paths, options.endpoint)
     parts = narrow(source, paths)
+    if options.algorithm is not None:
+        source = replace(source, algorithms=find_by_word(options.algorithm))
     shown = source.open().shown  # fails early if the copy can't be opened
     scanned = _run_all(context, parts, Job.SCAN, context.pace, _scan_all) if options.scan_first else None
     compared = Compared(source.name, shown)

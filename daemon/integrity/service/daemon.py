@@ -26,11 +26,22 @@ from integrity.hashing.engine import STALL_S
 from integrity.jobs import messages
 from integrity.jobs.admin.roots import follow_config
 from integrity.jobs.pace.throttle import DevicePace, pace_device
+from integrity.jobs.picture import load_picture
+from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Summary
 from integrity.model import Finding, FindingKind
 from integrity.service.acts import ActRunner, WritePlan
 from integrity.service.alert_thread import AlertThread
-from integrity.service.control.requests import Act, Answered, Done, JobRequest, Returned, Ticket, has_run
+from integrity.service.control.requests import (
+    Act,
+    Answered,
+    AskPicture,
+    Done,
+    JobRequest,
+    Returned,
+    Ticket,
+    has_run,
+)
 from integrity.service.control.server import ControlServer
 from integrity.service.dirty_paths import DirtyPaths
 from integrity.service.dispatch import Dispatcher, ServiceContext
@@ -62,6 +73,9 @@ TICK_S = 1.0
 _PATIENCE_S = 180.0
 _STUCK_S = STALL_S + 60.0
 """A job without progress for this long hangs in the kernel, but not in a read: stalled reads are given up earlier."""
+
+_PICTURE_S = 30.0
+"""Time limit for a copy to send a picture."""
 
 _STOP_S = 4.0
 """Time limit for jobs and threads to end after a stop request; the unit allows 10 s (TimeoutStopSec)."""
@@ -162,6 +176,19 @@ class Daemon:
     def act(self, act: Act, answered: Answered) -> Ticket | None:
         """Do something that a person decided; see ``Handler``."""
         return self._acts.act(act, answered)
+
+    def find_picture(self, question: AskPicture) -> Picture:
+        """Read one side of a finding; see ``Handler``."""
+        until = self._service.monotonic() + _PICTURE_S
+        with self._open_catalog() as catalog:
+            return load_picture(
+                catalog,
+                self._config,
+                question.finding,
+                question.side,
+                has_data=question.has_data,
+                must_stop=lambda: self._service.monotonic() > until,
+            )
 
     def allows_actions(self) -> bool:
         """Return whether the page may have anything done; see ``Handler``."""

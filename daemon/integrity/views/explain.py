@@ -11,7 +11,7 @@ from integrity.config import format_size, spell_size
 from integrity.errors import printable, show_path
 from integrity.kinds import REPAIRABLE
 from integrity.model import BaselineReason
-from integrity.paths import absolute, path_fields
+from integrity.paths import absolute, path_fields, shell_word
 from integrity.verdict import CopyVote
 from integrity.views.objects import JsonObject, digest_fields, finding_object, iso_time
 from integrity.views.text import describe_finding, lines_of_findings, local_time
@@ -52,9 +52,20 @@ def describe_file(story: FileStory) -> Iterator[str]:
     yield from _describe_history(story)
     for copy in story.copies:
         where = copy.name if copy.name == copy.url else f"{copy.name} ({copy.url})"
-        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state)}"
+        yield f"  copy        {printable(where)}: {describe_copy_state(copy.state, is_left_out=copy.is_left_out)}"
+        if copy.has_bytes and _differs(story, copy):
+            words = "compare --blocks", absolute(story.root, story.path), f"--with {shell_word(copy.name)}"
+            yield f"              how the two differ:  {program.command(*words)}"
     if not story.copies:
         yield f"  copy        none known; to find intact ones:  {program.command('compare FOLDER --with COPY')}"
+
+
+def _differs(story: FileStory, copy: FileCopy) -> bool:
+    """Return whether the file and the copy are known to have different content."""
+    if copy.state is None:
+        return False
+    is_damaged = any(one.kind in REPAIRABLE and one.copy is None for one in story.open_findings)
+    return copy.state.vote in _OTHER_CONTENT or (is_damaged and copy.state.vote is CopyVote.SAME)
 
 
 def _describe_state(story: FileStory) -> str:
@@ -96,14 +107,23 @@ VOTES = {
 
 
 _INTACT = (CopyVote.SAME, CopyVote.RENAMED)
+_OTHER_CONTENT = (CopyVote.DIFFERS, CopyVote.OLDER)
 
 
-def describe_copy_state(state: CopyState | None) -> str:
+def describe_copy_state(state: CopyState | None, *, is_left_out: bool) -> str:
     """Say what a copy said last, and how well that is known."""
+    if state is None and is_left_out:
+        return "left out of this backup on purpose"
     if state is None:
         return "not compared since this content was recorded"
     read = "" if state.read_at is None else f"; data last read back {local_time(state.read_at)}"
-    return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}"
+    found = state.found
+    witness = ""
+    if state.vote not in _INTACT:
+        witness = "; never found with a recorded content"
+        if found is not None and found.version is not None:
+            witness = f"; found with a recorded content {local_time(found.found_at)}"
+    return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}{witness}"
 
 
 def _describe_history(story: FileStory) -> Iterator[str]:
@@ -210,6 +230,8 @@ def _copy_fields(copy: FileCopy) -> JsonObject:
         "vote": None if state is None else state.vote.value,
         "compared_at": iso_time(None if state is None else state.compared_at),
         "read_at": iso_time(None if state is None else state.read_at),
+        "found_at": iso_time(None if state is None or state.found is None else state.found.found_at),
+        "is_left_out": copy.is_left_out,
     }
 
 

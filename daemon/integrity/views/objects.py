@@ -110,10 +110,13 @@ def _compared_fields(compared: Compared) -> JsonObject:
         "oldest_record_at": None if compared.oldest_record_at is None else iso_time(compared.oldest_record_at),
         "files_extra": compared.extra,
         "files_differing": compared.differing,
+        "files_conflicting": compared.conflicting,
+        "files_newer": compared.newer,
         "files_stale": compared.stale,
         "files_shared": compared.shared,
         "files_renamed": compared.renamed,
         "files_behind": compared.behind,
         "files_repairable": compared.repairable,
         "files_not_comparable": compared.not_comparable,
+        "files_left_out": compared.left_out,
     }

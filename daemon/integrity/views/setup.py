@@ -66,7 +66,8 @@ def describe_copy(copy: LikelyCopy) -> str:
     lacks = [f"{copy.missing} missing"] if copy.missing else []
     lacks += [f"{copy.other_size} of another size"] if copy.other_size else []
     if lacks:
-        words += f" ({', '.join(lacks)}: out of date?)"
+        why = "out of date, or left out on purpose?" if copy.missing else "out of date?"
+        words += f" ({', '.join(lacks)}: {why})"
     return f"{words}; {copy.equal} of {copy.read} compared are equal"
 
 
@@ -115,7 +116,8 @@ def sum_up_config(config: Config) -> Iterator[str]:
         yield f"  watch     {show_path(root.path)}{policy}"
     for copy in config.copies:
         behind = f"; may be {spell_duration(copy.behind_s)} behind" if copy.behind_s else ""
-        yield f"  compare   {show_path(copy.of)} with {copy.url}  (called {copy.name}{behind})"
+        left = f"; leaves out {', '.join(copy.exclude)} on purpose" if copy.exclude else ""
+        yield f"  compare   {show_path(copy.of)} with {copy.url}  (called {copy.name}{behind}{left})"
     yield f"  verify    every file within {spell_duration(config.defaults.verify_every_s)}, in {config.schedule.scrub}"
     yield f"  mail      {describe_mail(config.mail)}"
 

@@ -17,6 +17,7 @@ from integrity.web.pages.findings import FindingPages
 from integrity.web.pages.live import LivePages
 from integrity.web.pages.monitoring import Monitoring
 from integrity.web.pages.overview import Overview
+from integrity.web.pages.pictures import PicturePages
 from integrity.web.pages.runs import RunPages
 from integrity.web.pages.settings import SettingsPage
 from integrity.web.passwords import LoginThrottle
@@ -52,11 +53,13 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
     is_secure = bool(web.tls_certificate) or web.public_url.startswith("https:")
     sessions = Sessions(passwords)
     throttle = LoginThrottle()
+    pictures = PicturePages(site)
     pages = (
         Access(site, passwords, sessions, throttle, is_secure=is_secure),
         ActionPages(site, passwords, throttle),
         Overview(site),
-        FindingPages(site),
+        pictures,
+        FindingPages(site, pictures),
         BrowsePages(site),
         RunPages(site),
         CopyPages(site),

@@ -206,10 +206,12 @@ class RcloneCopy(BaseCopy):
             told = json.loads(answer)
             features, hashes, precision = told["Features"], told["Hashes"] or [], told["Precision"]
             names = [name for name in hashes if name in _KINDS]
-            is_slow, has_times = features["SlowHash"], not features["SlowModTime"] and precision < _COARSEST_NS
+            is_slow, is_slow_time = features["SlowHash"], features["SlowModTime"]
+            self.keeps_times = not is_slow_time and precision < _COARSEST_NS
         except (ValueError, KeyError, TypeError) as error:
             raise self._remote.failed(f"rclone's answer can't be understood ({error})") from error
-        flags = ["--no-modtime"] if not has_times else []
+        # Such a store has the time of the upload at hand, and needs a request for each file to show the file's own.
+        flags = ["--use-server-modtime"] if is_slow_time else []
         if is_slow:
             self.remote_kinds = frozenset(_KINDS[name] for name in names)
         elif names:

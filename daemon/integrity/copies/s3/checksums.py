@@ -19,7 +19,8 @@ from integrity.copies.protocol import DIGEST_BYTES, Kind, Published
 
 MOST_PARTS: Final = 10_000  # of one upload; the limit of S3
 
-_ETAG = re.compile(r"([0-9a-f]{32})(?:-([1-9][0-9]{0,4}))?")
+_TAG = re.compile(r'(?:W/)?"?(.*?)"?')  # RFC 9110 section 8.8.3; some stores leave the quotation marks out
+_DIGEST = re.compile(r"([0-9a-fA-F]{32})(?:-([1-9][0-9]{0,4}))?")
 
 _CHECKSUMS = {
     "CRC64NVME": Kind.CRC64NVME,
@@ -43,12 +44,14 @@ class StatedChecksums(NamedTuple):
 
     Attributes:
         size_bytes: of the object; of the part, where a part was requested.
-        etag: without quotation marks.
+        etag: as the store writes it.
         has_own_keys: the object is encrypted such that its ETag is no MD5.
         checksums: by S3's name: base64, with "-N" after a digest of digests.
         is_composite: the checksums are of the parts' checksums.
         uploader_md5: the MD5 that rclone stores with an upload in parts: base64.
         parts: the number of parts, if stated.
+        encryption: S3's name of the kind of encryption.
+        mtime_ns: the time of the upload, if stated.
     """
 
     size_bytes: int
@@ -58,6 +61,14 @@ class StatedChecksums(NamedTuple):
     is_composite: bool = False
     uploader_md5: str = ""
     parts: int = 0
+    encryption: str = ""
+    mtime_ns: int | None = None
+
+
+def unquote_etag(etag: str) -> str:
+    """Return what an ETag says, without quotation marks and without the mark of weak ones."""
+    found = _TAG.fullmatch(etag)
+    return etag if found is None else found[1]
 
 
 def read_etag(etag: str, size_bytes: int, bucket: str) -> Published | None:
@@ -66,7 +77,7 @@ def read_etag(etag: str, size_bytes: int, bucket: str) -> Published | None:
 
     It does not contain the sizes of the parts, except that of a single one.
     """
-    found = _ETAG.fullmatch(etag)
+    found = _DIGEST.fullmatch(unquote_etag(etag))
     if found is None or bucket.endswith(_DIRECTORY_BUCKET):
         return None
     value = bytes.fromhex(found[1])

@@ -12,6 +12,7 @@ import errno
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import datetime
 from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar, cast
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -28,7 +29,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from integrity.config.copy_urls import Scheme
-from integrity.copies.s3.checksums import StatedChecksums
+from integrity.copies.s3.checksums import StatedChecksums, unquote_etag
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished, show_path
 from integrity.threads import BackgroundCall
 
@@ -149,6 +150,7 @@ class Listed(NamedTuple):
     key: bytes
     size_bytes: int
     etag: str
+    mtime_ns: int | None
 
 
 class Page(NamedTuple):
@@ -274,14 +276,15 @@ class Store:
             "Bucket": self._address.bucket,
             "Key": key.decode(),
             "Range": f"bytes={offset}-{offset + length - 1}",
-            "IfMatch": f'"{etag}"',
         }
+        if etag and not etag.startswith("W/"):
+            options["IfMatch"] = etag  # no server matches a weak one (RFC 9110 section 13.1.1)
         try:
             # Reading one byte more detects a store that ignores ranges.
             data, found = self._ask(lambda: self._read(options, length + 1))
         except _FAILURES as error:
             self._refuse_one(key, error)
-        if found not in (None, options["IfMatch"]):  # not every store knows IfMatch
+        if found is not None and unquote_etag(found) != unquote_etag(etag):  # not every store knows IfMatch
             raise self._make_replaced(key)
         if len(data) != length:
             given = f"only {len(data):,}" if len(data) < length else f"more than {length:,}"
@@ -388,7 +391,14 @@ def _make_listed(answer: _Answer, *, is_encoded: bool) -> Listed:
     text = str(answer.get("Key", ""))
     key = unquote_to_bytes(text.replace("+", " ")) if is_encoded else text.encode("utf-8", "surrogateescape")
     size = answer.get("Size")
-    return Listed(key, size if isinstance(size, int) else -1, str(answer.get("ETag", "")).strip('"'))
+    size_bytes = size if isinstance(size, int) else -1
+    return Listed(key, size_bytes, str(answer.get("ETag", "")), _read_time(answer.get("LastModified")))
+
+
+def _read_time(value: object) -> int | None:
+    if not isinstance(value, datetime):
+        return None
+    return int(value.timestamp()) * 1_000_000_000 + value.microsecond * 1000
 
 
 def _make_stated(answer: _Answer) -> StatedChecksums:
@@ -399,13 +409,15 @@ def _make_stated(answer: _Answer) -> StatedChecksums:
         if name.startswith("Checksum") and name != "ChecksumType"
     }
     notes = cast("Mapping[str, str]", answer.get("Metadata") or {})
+    encryption = str(answer.get("ServerSideEncryption", ""))
     return StatedChecksums(
         size_bytes=size if isinstance(size, int) else -1,
-        etag=str(answer.get("ETag", "")).strip('"'),
-        has_own_keys=answer.get("ServerSideEncryption") in ("aws:kms", "aws:kms:dsse")
-        or "SSECustomerAlgorithm" in answer,
+        etag=str(answer.get("ETag", "")),
+        has_own_keys=encryption in ("aws:kms", "aws:kms:dsse") or "SSECustomerAlgorithm" in answer,
         checksums=checksums,
         is_composite=answer.get("ChecksumType") == "COMPOSITE",
         uploader_md5=notes.get("md5chksum", ""),
         parts=parts if isinstance(parts, int) else 0,
+        encryption=encryption,
+        mtime_ns=_read_time(answer.get("LastModified")),
     )

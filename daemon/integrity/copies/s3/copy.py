@@ -160,7 +160,7 @@ class S3Copy(BaseCopy):
             yield Trouble(path, "the store lists it with a size that is none")
         else:
             tag = read_etag(listed.etag, listed.size_bytes, self._address.bucket)
-            yield CopyEntry(path, listed.size_bytes, None, () if tag is None else (tag,))
+            yield CopyEntry(path, listed.size_bytes, listed.mtime_ns, () if tag is None else (tag,))
 
     def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
         """
@@ -184,7 +184,7 @@ class S3Copy(BaseCopy):
             sized = tuple(self._add_sizes(key, stated, one, every_part=every_part) for one in published)
         except ReadError as error:
             return Trouble(path, str(error))
-        return CopyEntry(path, stated.size_bytes, None, sized)
+        return CopyEntry(path, stated.size_bytes, stated.mtime_ns, sized, encryption=stated.encryption)
 
     def _add_sizes(self, key: bytes, stated: StatedChecksums, published: Published, *, every_part: bool) -> Published:
         """Add the sizes of the parts to a digest of digests."""

@@ -61,6 +61,8 @@ class SshCopy(BaseCopy):
         timeout_s: how long the other side may be silent.
     """
 
+    keeps_times = True
+
     def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = parse_address(url)
         super().__init__(url, self._address.shown)

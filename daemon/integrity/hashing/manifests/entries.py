@@ -70,15 +70,14 @@ Digests = Mapping[Algorithm, bytes]
 """Raw digests of one file; at least one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestEntry:
+class ManifestEntry(NamedTuple):
     """
     One file of a manifest.
 
     Attributes:
         path: never empty, without NUL; unescaped.
         size_bytes: None if the form has no sizes.
-        digests: raw.
+        digests: raw; under one of ``UNNAMED`` where the list does not name the algorithm.
         line: line number, from 1.
     """
 

@@ -78,7 +78,7 @@ class HashdeepReader:
         *columns, name = line.removeprefix(_COLUMNS).split(b",")
         if not line.startswith(_COLUMNS) or name != b"filename" or not columns:
             return False
-        # tiger and whirlpool exist only in hashdeep: skip their columns.
+        # Skip columns that can't be computed here: tiger, and whirlpool without OpenSSL's legacy algorithms.
         self._columns = [BY_NAME.get(column.decode("ascii", "replace").lower()) for column in columns]
         return True
 

@@ -3,8 +3,9 @@ Read a digest file in any supported form.
 
 The form is recognized by content, and for BagIt and SFV by the file name. As in md5sum, GNU and BSD lines may be mixed,
 a malformed line is skipped and counted, ``#`` begins a comment, empty lines are ignored, and a carriage return before
-the line end belongs to it. Unlike md5sum, a byte order mark is skipped, and files written with ``-z`` are recognized by
-NUL bytes that end lines.
+the line end belongs to it. Unlike md5sum, ``;`` begins a comment, too, as programs for Windows write it; a byte order
+mark is skipped, or tells that the file is UTF-16; and files written with ``-z`` are recognized by NUL bytes that end
+lines.
 
 I1  Whatever a file contains, only ``ManifestEntry`` and ``BadLine`` come out, and memory does not grow with it.
 """
@@ -15,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
-from integrity.hashing.algorithms import CRC32, Algorithm
+from integrity.hashing.algorithms import CRC32, UNNAMED, Algorithm
 from integrity.hashing.manifests.entries import (
     HEAD_BYTES,
     IGNORED,
@@ -32,12 +33,17 @@ from integrity.hashing.manifests.text import (
     GnuReader,
     find_bagit_algorithm,
     guess_algorithm,
+    is_tagged,
     read_bagit,
     read_bsd,
     read_sfv,
 )
+from integrity.hashing.manifests.unnamed import ListAlgorithms
+from integrity.hashing.manifests.utf16 import BYTE_ORDER_MARKS, Utf16Stream
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_COMMENTS = (b"#", b";")
+_ANY = ListAlgorithms()
 
 _Read = Callable[[bytes, int], ManifestEntry | Ignored | None]
 """Parse a line, given its number: an entry, or ``IGNORED``; None if it is malformed."""
@@ -61,21 +67,43 @@ class Manifest:
     Args:
         stream: the file; the caller closes it.
         name: of the file, to recognize BagIt and SFV; empty if there is none.
-        wanted: the only algorithms to read; empty for all. If a form does not name its algorithm, the digest's length
-            decides: the wanted algorithm of that length, else the most common one.
+        wanted: the only algorithms to read; empty for all.
         is_zero: lines end in NUL, whatever the content.
+        algorithms: of the same list, as they were found when it was read before.
+
+    Attributes:
+        form: may be replaced before reading.
+        algorithms: those of digests whose algorithm the form does not name.
     """
 
     def __init__(
-        self, stream: Stream, *, name: bytes = b"", wanted: Sequence[Algorithm] = (), is_zero: bool = False
+        self,
+        stream: Stream,
+        *,
+        name: bytes = b"",
+        wanted: Sequence[Algorithm] = (),
+        is_zero: bool = False,
+        algorithms: ListAlgorithms | None = None,
     ) -> None:
-        self._stream = stream
         self._wanted = tuple(wanted)
-        self._head = read_head(stream).removeprefix(_BYTE_ORDER_MARK)
+        self.algorithms = algorithms or ListAlgorithms(name, self._wanted)
+        head = read_head(stream)
+        encoding = BYTE_ORDER_MARKS.get(head[:2])
+        if encoding is not None:
+            stream = Utf16Stream(head[2:], stream, encoding)
+            head = read_head(stream)
+        self._stream = stream
+        self._head = head.removeprefix(_BYTE_ORDER_MARK)
         self._last: Algorithm | None = None  # of the last entry
         base = os.path.basename(name)
         self._bagit = find_bagit_algorithm(base)
         self.form = Form.ZEROS if is_zero else _recognise(self._head, base, is_bagit=self._bagit is not None)
+
+    def describe(self) -> Iterator[str]:
+        """Yield sentences about what was interpreted in the list; complete after its algorithms were found."""
+        if isinstance(self._stream, Utf16Stream):
+            yield "read as UTF-16"
+        yield from self.algorithms.describe()
 
     def read(self) -> Iterator[ManifestEntry | BadLine]:
         """
@@ -87,7 +115,7 @@ class Manifest:
         end, read = b"\0" if self.form is Form.ZEROS else b"\n", self._find_reader()
         for number, line in enumerate(split_lines(self._head, self._stream, end), 1):
             if line is None:
-                yield BadLine(number, self._last)
+                yield BadLine(number, self._find_last())
                 continue
             text = line.removesuffix(b"\r") if end == b"\n" else line
             found = read(text, number) if text else IGNORED
@@ -103,7 +131,12 @@ class Manifest:
             return CRC32
         if self.form is Form.BAGIT:
             return self._bagit
-        return guess_algorithm(line) or self._last
+        return guess_algorithm(line, self.algorithms) or self._find_last()
+
+    def _find_last(self) -> Algorithm | None:
+        last = self._last
+        is_open = last is not None and UNNAMED[last.digest_bytes] is last
+        return self.algorithms.find_usual(last.digest_bytes) if last is not None and is_open else last
 
     def _find_reader(self) -> _Read:
         if self.form is Form.HASHDEEP:
@@ -114,7 +147,7 @@ class Manifest:
             return self._read_sfv
         if self.form is Form.BAGIT and self._bagit is not None:
             return _read_bagit_of(self._bagit, self._wanted)
-        return _read_lines_with(GnuReader(self._wanted), self._wanted)
+        return _read_lines_with(GnuReader(self.algorithms), self._wanted)
 
     def _read_object(self, line: bytes, number: int) -> ManifestEntry | Ignored | None:
         found = read_json(line, self._wanted)
@@ -127,16 +160,9 @@ class Manifest:
         return None if found is None else ManifestEntry(found[0], None, {CRC32: found[1]}, number)
 
 
-def read_manifest(
-    stream: Stream, *, name: bytes = b"", wanted: Sequence[Algorithm] = (), is_zero: bool = False
-) -> Iterator[ManifestEntry | BadLine]:
-    """Read a digest file; the arguments are those of ``Manifest``."""
-    return Manifest(stream, name=name, wanted=wanted, is_zero=is_zero).read()
-
-
 def _read_lines_with(gnu: GnuReader, wanted: Sequence[Algorithm]) -> _Read:
     def read(line: bytes, number: int) -> ManifestEntry | Ignored | None:
-        if line.startswith(b"#"):
+        if line.startswith(_COMMENTS):
             return IGNORED
         found = gnu.read(line) or read_bsd(line, wanted)
         return None if found is None else ManifestEntry(found[0], None, {found[1]: found[2]}, number)
@@ -171,13 +197,11 @@ def _recognise(head: bytes, name: bytes, *, is_bagit: bool) -> Form:
         return Form.HASHDEEP
     if _has_zeros(head):
         return Form.ZEROS
-    first = next((line for line in head.split(b"\n") if line.strip() and not line.startswith(b"#")), b"").strip()
+    first = next((line for line in head.split(b"\n") if line.strip() and not line.startswith(_COMMENTS)), b"").strip()
     if first.startswith(b"{"):
         return Form.OBJECTS
-    is_text = _is_line(first)
-    if name.lower().endswith(b".sfv") or (not is_text and (first.startswith(b";") or read_sfv(first) is not None)):
-        return Form.SFV
-    return Form.LINES
+    is_text = _is_line(first) or is_tagged(first)
+    return Form.SFV if name.lower().endswith(b".sfv") or (not is_text and read_sfv(first)) else Form.LINES
 
 
 def _has_zeros(head: bytes) -> bool:
@@ -189,4 +213,4 @@ def _has_zeros(head: bytes) -> bool:
 
 
 def _is_line(line: bytes) -> bool:
-    return GnuReader().read(line) is not None or read_bsd(line) is not None
+    return GnuReader(_ANY).read(line) is not None or read_bsd(line) is not None

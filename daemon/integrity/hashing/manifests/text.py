@@ -4,6 +4,7 @@ Read and write the line-based forms of digest files.
 GNU   ``hex  name`` as md5sum, sha256sum, xxhsum, b3sum and md5deep write it, per coreutils 9.1: two spaces, or a space
       and ``*`` for binary mode. One space (the reversed BSD form) is read, too, but not in the same file, so that
       nobody can change names with a space.
+      The algorithm is not named; ``ListAlgorithms`` finds it. fsum and ExactFile name it: ``hex ?SHA1*name``.
 BSD   ``MD5 (name) = hex``, as ``md5sum --tag`` and ``xxhsum --tag`` write it, OpenSSL's ``SHA2-256(name)= hex``, and
       the padded ``MD5   (name) = hex`` of ``rhash --bsd``.
 BagIt ``hex path`` (RFC 8493 §2.1.3); the file's name names the algorithm. Line ends and percent signs in a path are
@@ -22,22 +23,11 @@ from __future__ import annotations
 import re
 from binascii import hexlify
 from collections.abc import Sequence
+from functools import lru_cache
 
-from integrity.hashing.algorithms import (
-    ALGORITHMS,
-    BLAKE3,
-    BY_NAME,
-    CRC32,
-    MD5,
-    SHA1,
-    SHA256,
-    SHA512,
-    XXH3,
-    XXH64,
-    XXH128,
-    Algorithm,
-)
+from integrity.hashing.algorithms import UNNAMED, XXH3, Algorithm, find_by_word
 from integrity.hashing.manifests.entries import Piece, is_name, parse_hex, piece_suffix
+from integrity.hashing.manifests.unnamed import ListAlgorithms
 
 _is_manifest = re.compile(rb"(?:tag)?manifest-([a-z0-9]+)\.txt").fullmatch
 _split_bagit = re.compile(rb"([0-9A-Fa-f]+)[ \t]+\*?(.+)", re.DOTALL).fullmatch
@@ -48,7 +38,13 @@ _replace_bagit_escapes = re.compile(rb"%(0[Aa]|0[Dd]|25)").sub
 def find_bagit_algorithm(name: bytes) -> Algorithm | None:
     """Return the algorithm in a manifest's file name; None if it is no manifest's name, or the algorithm is unknown."""
     match = _is_manifest(name)
-    return None if match is None else BY_NAME.get(match[1].decode("ascii"))
+    found = () if match is None else find_by_word(match[1].decode("ascii"))
+    return found[0] if len(found) == 1 else None
+
+
+def find_payload(name: bytes) -> bool | None:
+    """Return whether a manifest of this file name lists the payload of a bag; None if it is no manifest's name."""
+    return None if _is_manifest(name) is None else not name.startswith(b"tag")
 
 
 def write_bagit(path: bytes, digest: bytes) -> bytes:
@@ -93,9 +89,17 @@ def unescape(name: bytes) -> bytes | None:
     return _replace_escapes(lambda match: _NAMES[match[0]], name)
 
 
-_split_bsd = re.compile(rb"[ \t]*(\\?)([A-Z][A-Z0-9-]*) *\((.+)\)[ \t]*=[ \t]*([0-9A-Fa-f]+)", re.DOTALL).fullmatch
+_TAG = rb"([A-Z][A-Za-z0-9/_-]*)"
+_split_bsd = re.compile(rb"[ \t]*(\\?)" + _TAG + rb" *\((.+)\)[ \t]*=[ \t]*([0-9A-Fa-f]+)", re.DOTALL).fullmatch
 
-_BY_TAG = {**{algorithm.tag: algorithm for algorithm in ALGORITHMS}, b"SHA2-256": SHA256, b"SHA2-512": SHA512}
+
+@lru_cache(maxsize=256)
+def _find_by_tag(tag: bytes, length: int | None = None) -> Algorithm | None:
+    """Return the algorithm of a tag, by the digest's length in bytes where a tag is of several: OpenSSL's BLAKE2."""
+    found = find_by_word(tag.decode("ascii"))
+    if len(found) > 1:
+        found = tuple(one for one in found if length in (None, one.digest_bytes))
+    return next(iter(found), None)
 
 
 def write_bsd(
@@ -115,16 +119,16 @@ def write_bsd(
     return lead + algorithm.tag + b" (" + whole_name + b") = " + hexlify(digest) + end
 
 
-_split_tag = re.compile(rb"[ \t]*\\?([A-Z][A-Z0-9-]*) *\(").match
+_split_tag = re.compile(rb"[ \t]*\\?" + _TAG + rb" *\(").match
 _split_digits = re.compile(rb"[ \t]*\\?([0-9A-Fa-f]+)(?:[ \t]|$)").match
 
 
-def guess_algorithm(line: bytes) -> Algorithm | None:
+def guess_algorithm(line: bytes, algorithms: ListAlgorithms) -> Algorithm | None:
     """Return the algorithm that a malformed line seems to be of, by its tag or number of digits; None if unknown."""
     tag, digits = _split_tag(line), _split_digits(line)
     if tag is not None:
-        return _BY_TAG.get(tag[1])
-    return None if digits is None else next((one for one in _USUAL if 2 * one.digest_bytes == len(digits[1])), None)
+        return _find_by_tag(tag[1])
+    return None if digits is None else algorithms.find_usual(len(digits[1]) // 2)
 
 
 def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algorithm, bytes] | None:
@@ -133,7 +137,7 @@ def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algo
     if match is None:
         return None
     lead, tag, name, digits = match.groups()
-    algorithm = _BY_TAG.get(tag)
+    algorithm = _find_by_tag(tag, len(digits) // 2)
     if algorithm is None or (wanted and algorithm not in wanted):
         return None
     digest = parse_hex(digits, algorithm)
@@ -141,12 +145,10 @@ def read_bsd(line: bytes, wanted: Sequence[Algorithm] = ()) -> tuple[bytes, Algo
     return None if digest is None or path is None or not is_name(path) else (path, algorithm, digest)
 
 
-# The default among algorithms of the same digest length: the most common one.
-_USUAL = (MD5, SHA1, SHA256, SHA512, XXH64)
-_PREFIXED = (XXH3,)
-assert not {BLAKE3, XXH128, CRC32} & {*_USUAL, *_PREFIXED}  # never guessed
-
 _split = re.compile(rb"[ \t]*(\\?)((?:XXH3_)?)([0-9A-Fa-f]+)[ \t](.+)", re.DOTALL).fullmatch
+
+
+_split_hint = re.compile(rb"\?([A-Z][A-Za-z0-9-]*)\*(.+)", re.DOTALL).fullmatch
 
 
 def write_gnu(
@@ -178,12 +180,13 @@ class GnuReader:
     Read the lines of one file.
 
     Args:
-        wanted: the only algorithms to read; if empty, the number of digits decides.
+        algorithms: of the list.
     """
 
-    def __init__(self, wanted: Sequence[Algorithm] = ()) -> None:
-        self._by_length = {2 * each.digest_bytes: each for each in reversed(wanted or _USUAL)}
-        self._has_prefixed = not wanted or XXH3 in wanted
+    def __init__(self, algorithms: ListAlgorithms) -> None:
+        self._by_length = {2 * length: algorithms.find(length) for length in UNNAMED}
+        self._wanted = algorithms.wanted
+        self._has_prefixed = not self._wanted or XXH3 in self._wanted
         self._is_reversed: bool | None = None
 
     def read(self, line: bytes) -> tuple[bytes, Algorithm, bytes] | None:
@@ -193,6 +196,10 @@ class GnuReader:
             return None
         lead, prefix, digits, rest = match.groups()
         algorithm = XXH3 if prefix and self._has_prefixed else None if prefix else self._by_length.get(len(digits))
+        hint = _split_hint(rest)
+        if hint is not None:
+            algorithm, rest = _find_by_tag(hint[1], len(digits) // 2), b"*" + hint[2]
+            algorithm = algorithm if not self._wanted or algorithm in self._wanted else None
         digest = None if algorithm is None else parse_hex(digits, algorithm)
         name = None if digest is None else self._take_mark(rest)
         path = unescape(name) if lead and name is not None else name
@@ -221,3 +228,8 @@ def read_sfv(line: bytes) -> tuple[bytes, bytes] | None:
     if match is None or not is_name(match[1]):
         return None
     return match[1], bytes.fromhex(match[2].decode("ascii"))
+
+
+def is_tagged(line: bytes) -> bool:
+    """Return whether a line has the form of a BSD line, of any algorithm."""
+    return _split_bsd(line) is not None

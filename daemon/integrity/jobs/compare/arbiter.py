@@ -2,7 +2,8 @@
 Decide, for each file on which catalog, file and copy disagree, which of them is right, and record the findings.
 
 The file is re-read from its disk first, unless a finding about it is open already. So are files that the copy lacks, up
-to a limit: a damaged file must not be backed up. Then the table in ``verdict`` decides.
+to a limit: a damaged file must not be backed up. Then the table in ``verdict`` decides, once the habit of the copy is
+known: until then, disagreements wait.
 
 I1  A finding about the copy is opened or updated for one file and one copy. Earlier findings of other kinds about the
     same two are resolved.
@@ -13,33 +14,45 @@ I2  Beyond ``FINDINGS_AT_MOST`` findings of one kind in one run, one finding abo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, copies, files, findings, history
-from integrity.catalog.copies import CopyState
+from integrity.catalog.copies import CopyFound, CopyState
 from integrity.catalog.copy_listing import mark_renamed
+from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileContent, FileRecord
 from integrity.copies.protocol import Kind
 from integrity.hashing.digests import is_blank
 from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
-from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
+from integrity.jobs.compare.circumstances import (
+    CopyTimes,
+    WrittenFile,
+    find_circumstances,
+    has_beginning,
+    is_within_lag,
+    remember_content,
+)
+from integrity.jobs.compare.copy_answer import CopyAnswer
+from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequest
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.report import Compared, NoteKind
-from integrity.kinds import ENDED_BY_COMPARE, REPAIRABLE, headline
+from integrity.kinds import ENDED_BY_COMPARE, KINDS, REPAIRABLE, headline
 from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import (
     COMPARE,
+    PUT_OVER,
     READ_FIRST,
     REPAIR_FROM_COPY,
     Arbitration,
     ArbitrationOutcome,
+    CopyCircumstances,
     CopyVote,
     FileState,
     Judgement,
@@ -62,20 +75,23 @@ _DIFFERING = frozenset(
     {
         ArbitrationOutcome.BOTH_DAMAGED,
         ArbitrationOutcome.COPY_DIFFERS,
+        ArbitrationOutcome.COPY_INCOMPLETE,
         ArbitrationOutcome.COPIED_DAMAGE,
-        ArbitrationOutcome.ALL_DIFFER,
     }
 )
+_CONFLICTING = frozenset({ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.FILE_DIFFERS})
 
 _TALLIES = {
     ArbitrationOutcome.IN_ORDER: Tally.VERIFIED,
     ArbitrationOutcome.RENAMED: Tally.VERIFIED,
-    ArbitrationOutcome.RESTORABLE: Tally.DAMAGED,
     ArbitrationOutcome.REPAIRABLE: Tally.DAMAGED,
     ArbitrationOutcome.BOTH_DAMAGED: Tally.DAMAGED,
     ArbitrationOutcome.COPY_DIFFERS: Tally.DAMAGED,
+    ArbitrationOutcome.COPY_INCOMPLETE: Tally.DAMAGED,
     ArbitrationOutcome.COPIED_DAMAGE: Tally.DAMAGED,
-    ArbitrationOutcome.ALL_DIFFER: Tally.DAMAGED,
+    ArbitrationOutcome.COPY_CONFLICT: Tally.CHANGED,
+    ArbitrationOutcome.FILE_DIFFERS: Tally.CHANGED,
+    ArbitrationOutcome.COPY_NEWER: Tally.CHANGED,
     ArbitrationOutcome.COPY_STALE: Tally.CHANGED,
     ArbitrationOutcome.MISSED_CHANGE: Tally.CHANGED,
     ArbitrationOutcome.COPY_MISSING: Tally.MISSING,
@@ -93,22 +109,39 @@ _GOOD_COPIES = frozenset(
         ArbitrationOutcome.IN_ORDER,
         ArbitrationOutcome.RENAMED,
         ArbitrationOutcome.REPAIRABLE,
-        ArbitrationOutcome.RESTORABLE,
     }
 )
 _MISSING_BYTES_READ = 4 << 30
 """Most bytes read of files that the copy lacks. A folder that is left out of a backup on purpose may be large."""
 
-_BEHIND = frozenset({ArbitrationOutcome.COPY_MISSING, ArbitrationOutcome.COPY_STALE})
+_BEHIND = frozenset({ArbitrationOutcome.COPY_MISSING, ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.COPY_NEWER})
+_BEGINNING_BYTES_READ = 4 << 30
+"""Most bytes read here to see whether shorter copies are how their files begin."""
+
 _REASONS_AT_MOST = 1000
 
 
 class Disagreement(NamedTuple):
-    """A file whose copy may not be in order, and the copy's answer; ``state``, if any, is saved after the decision."""
+    """
+    A file whose copy may not be in order, and the copy's answer.
+
+    Attributes:
+        state: saved after the decision; None: not.
+        times: of the copy.
+        found: what the copy had when the file that it is now was first read.
+        is_equal: the file has the copy's content, and that is not what was recorded.
+        is_beginning: the copy is how the file begins.
+        seen: what the bytes of both show beside each other, for people.
+    """
 
     record: FileRecord
     answer: CopyAnswer
     state: CopyState | None
+    times: CopyTimes
+    found: CopyFound | None = None
+    is_equal: bool = False
+    is_beginning: bool = False
+    seen: str = ""
 
 
 class CopyArbiter:
@@ -120,6 +153,10 @@ class CopyArbiter:
         behind_s: how far the backup may lag behind the files.
         check: reads files here.
         evidence: counts what each decision rests on.
+        habit: how the copy keeps times.
+        has_ctime: whether the copy's ctimes show writes.
+        place: returns the absolute path of a file's copy, given its path in the root; None: it is on no disk here.
+        show_bytes: returns what the bytes of a file and its copy show beside each other, for people; may be empty.
     """
 
     def __init__(
@@ -129,14 +166,20 @@ class CopyArbiter:
         compared: Compared,
         check: FileCheck,
         evidence: EvidenceCount,
+        habit: CopyHabit,
         *,
         has_bytes: bool,
+        has_ctime: bool = False,
+        place: Callable[[bytes], bytes | None],
+        show_bytes: Callable[[FileRecord, CopyAnswer], str],
         behind_s: int = 0,
     ) -> None:
         self._run = run
         self._check = check
         self._evidence = evidence
+        self._habit, self._has_ctime, self._place, self._show_bytes = habit, has_ctime, place, show_bytes
         self._missing_files_left, self._missing_bytes_left = FINDINGS_AT_MOST, _MISSING_BYTES_READ
+        self._beginning_bytes_left = _BEGINNING_BYTES_READ
         self._behind_at = run.started_at - behind_s if behind_s else None
         self._has_bytes = has_bytes
         self._copy_id = copy_id
@@ -149,49 +192,64 @@ class CopyArbiter:
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
             held = candidates.find_held_paths(connection, run.root.id)
         self.open_about_file = {*held, *(one.path for one in about_files if one.path and one.kind in REPAIRABLE)}
-        self._open_about_copy = {one.path for one in about_copy if one.path is not None}
+        self.open_about_copy = {one.path for one in about_copy if one.path is not None}
 
     def is_open(self, path: bytes) -> bool:
         """Return whether a finding about the copy of this file is open."""
-        return path in self._open_about_copy
+        return path in self.open_about_copy
 
-    def end(self, connection: Connection, record: FileRecord) -> None:
-        """Resolve the findings about a file's copy: the copy is what was recorded."""
-        self._open_about_copy.discard(record.path)
+    def end(self, connection: Connection, record: FileRecord, resolution: str = messages.COPY_MATCHES) -> None:
+        """Resolve the findings about a file's copy: the copy is what was recorded, or for another reason."""
+        self.open_about_copy.discard(record.path)
         self._run.note_resolved(
             findings.resolve_findings(
                 connection,
                 file_id=record.id,
                 kinds=ENDED_BY_COMPARE,
                 copy=self._compared.copy,
-                resolution="the copy matches the record",
+                resolution=resolution,
                 now=self._run.now(),
             )
         )
 
-    def decide(self, disagreements: Sequence[Disagreement]) -> None:
-        """Re-read the files whose own state matters, decide each disagreement, and record the outcome."""
+    def read_files(self, disagreements: Sequence[Disagreement]) -> None:
+        """Re-read the files whose own state matters for some disagreements; each is read once."""
         unread = [one.record for one in disagreements if self._must_read(one)]
         if unread:
             self._check.check(unread)
+
+    def decide(self, disagreements: Sequence[Disagreement]) -> None:
+        """Decide disagreements whose files were read, and record the outcome."""
         others = self._find_others(disagreements)
         for start in range(0, len(disagreements), _DECIDED_AT_ONCE):
             some = disagreements[start : start + _DECIDED_AT_ONCE]
-            equal = self._find_equal(some)
+            equal, beginnings = self._find_equal(some), self._find_beginnings(some)
+            seen = {
+                one.record.id: self._show_bytes(one.record, one.answer)
+                for one in some
+                if one.answer.vote is CopyVote.DIFFERS
+            }
             if self._run.context.stop.is_set():
                 return
             with self._run.writing() as connection:
-                rechecks = look_up(self._run, connection, [one.record.id for one in some], self._compared.copy)
-                decided = [
-                    known
-                    for one in some
-                    if (known := self._decide(connection, one, rechecks[one.record.id], equal, others)) is not None
-                ]
-                copies.save_states(connection, self._copy_id, [one.state for one in decided if one.state is not None])
+                ids = [one.record.id for one in some]
+                rechecks = look_up(self._run, connection, ids, self._compared.copy)
+                found = copies.find_found(connection, self._copy_id, ids)
+                decided = []
+                for one in some:
+                    file_id = one.record.id
+                    known = one._replace(
+                        found=found.get(file_id),
+                        is_equal=file_id in equal,
+                        is_beginning=file_id in beginnings,
+                        seen=seen.get(file_id, ""),
+                    )
+                    decided += self._decide(connection, known, rechecks[file_id], others)
+                copies.save_states(connection, self._copy_id, decided)
 
     def _must_read(self, disagreement: Disagreement) -> bool:
         """Return whether the decision needs a reading of the file here; count those of files that the copy lacks."""
-        record, answer, _ = disagreement
+        record, answer = disagreement.record, disagreement.answer
         if record.path in self.open_about_file or record.id in self._evidence.read_here:
             return False
         if answer.is_file_suspect or answer.vote in _OTHER_CONTENT or record.is_suspect:
@@ -204,19 +262,14 @@ class CopyArbiter:
         return True
 
     def _decide(
-        self,
-        connection: Connection,
-        disagreement: Disagreement,
-        recheck: FileRecheck,
-        equal: IdSet,
-        others: Mapping[FileId, bytes],
-    ) -> Disagreement | None:
-        """Decide one disagreement and return it as decided; None if the file changed or its copy may be behind."""
+        self, connection: Connection, disagreement: Disagreement, recheck: FileRecheck, others: Mapping[FileId, bytes]
+    ) -> list[CopyState]:
+        """Decide one disagreement and return the state to save; none if the file changed or its copy may be behind."""
         run, record = self._run, disagreement.record
         if record.id in self._check.moved or not recheck.is_still(record):
             run.counts.add(Tally.UNSTABLE)
             run.note(NoteKind.UNSTABLE, record.path, messages.MOVED_MEANWHILE)
-            return None
+            return []
         judgement = recheck.judge()
         if judgement is None:
             answer = CopyAnswer(CopyVote.NOT_COMPARABLE, reason=messages.RECORD_CONTRADICTS)
@@ -225,16 +278,30 @@ class CopyArbiter:
         stand = find_stand(judgement)
         if record.id in others and stand is FileState.GOOD:
             disagreement = _as_before_rename(disagreement, others[record.id])
+        vote = disagreement.answer.vote
+        former = history.history_of(connection, run.root.id, record.path) if vote in _OTHER_CONTENT else []
+        written = WrittenFile(record, _find_mtime(recheck, stand))
+        circumstances = find_circumstances(
+            *(written, disagreement.answer, disagreement.times, disagreement.found, former, self._habit),
+            has_ctime=self._has_ctime,
+            rewrites_in_place=run.rewrites.covers(record.path),
+            is_beginning=disagreement.is_beginning,
+        )
         arbitration = arbitrate(
             judgement,
-            disagreement.answer.vote,
-            are_equal=record.id in equal,
+            vote,
+            circumstances,
+            are_equal=disagreement.is_equal,
             has_good_blocks=_has_good_blocks(recheck, disagreement),
             was_read=record.id in self._evidence.read_here,
         )
-        if arbitration.outcome in _BEHIND and self._may_be_behind(connection, disagreement, recheck, judgement):
+        if (
+            arbitration.outcome in _BEHIND
+            and stand in (FileState.GOOD, FileState.WRITTEN)
+            and self._may_be_behind(connection, disagreement, recheck, written, circumstances, former)
+        ):
             self._record_behind(connection, recheck)
-            return None
+            return []
         run.counts.add(_TALLIES[arbitration.outcome])
         self._evidence.add_files([record])
         if _TALLIES[arbitration.outcome] in _EXAMINED:
@@ -243,10 +310,22 @@ class CopyArbiter:
             arbitration = replace(arbitration, words="", command=None)  # the copy has no bytes to repair from
         self._count(arbitration.outcome, stand)
         self._record(connection, disagreement, recheck, stand, arbitration)
-        return disagreement
+        state = disagreement.state
+        if state is None:
+            return []
+        if state.found is None:
+            times, found = disagreement.times, disagreement.found
+            state = state._replace(found=remember_content(disagreement.answer, times, found, run.now()))
+        return [state]
 
     def _may_be_behind(
-        self, connection: Connection, disagreement: Disagreement, recheck: FileRecheck, judgement: Judgement
+        self,
+        connection: Connection,
+        disagreement: Disagreement,
+        recheck: FileRecheck,
+        written: WrittenFile,
+        circumstances: CopyCircumstances,
+        former: Sequence[HistoryRecord],
     ) -> bool:
         """
         Return whether a backup within its allowed lag would look like this copy: the file as of then, or no file.
@@ -254,17 +333,18 @@ class CopyArbiter:
         A missing file must be new since then: first recorded since, and also created or written since, because a first
         scan records all files.
         """
-        since, record = self._behind_at, disagreement.record
-        if since is None or find_stand(judgement) not in (FileState.GOOD, FileState.WRITTEN):
+        since, record, answer = self._behind_at, disagreement.record, disagreement.answer
+        if since is None:
             return False
-        former = history.history_of(connection, self._run.root.id, record.id)
-        if disagreement.answer.vote is CopyVote.MISSING:
-            first_at = min((one.recorded_at for one in former), default=record.recorded_at)
+        if answer.vote is CopyVote.MISSING:
+            known = history.history_of(connection, self._run.root.id, record.id)
+            first_at = min((one.recorded_at for one in known), default=record.recorded_at)
             return min(first_at, max(record.witness.mtime_ns, record.witness.ctime_ns) // 10**9) >= since
-        if disagreement.answer.vote is CopyVote.SAME:  # the copy matches the record, and the file was written since
+        if answer.vote is CopyVote.SAME:  # the copy matches the record, and the file was written since
             return recheck.candidate is not None and recheck.candidate.seen_at >= since
-        recent = [one for one in former if one.replaced_at >= since]
-        return is_older(recent, disagreement.answer.size_bytes, disagreement.answer.stated)
+        copy_ns = disagreement.times.mtime_ns
+        copy_ns = None if copy_ns is None else self._habit.take_off_shift(copy_ns)
+        return is_within_lag(written, answer, circumstances, copy_ns, former, since)
 
     def _record_behind(self, connection: Connection, recheck: FileRecheck) -> None:
         """Count a file that is newer than the backup has to be, and resolve the findings about its copy."""
@@ -273,6 +353,19 @@ class CopyArbiter:
         over = [one.id for one in recheck.about_copy if one.kind in ENDED_BY_COMPARE]
         self._run.note_resolved(findings.resolve_ids(connection, over, resolution=messages.BEHIND, now=self._run.now()))
 
+    def _find_beginnings(self, disagreements: Sequence[Disagreement]) -> IdSet:
+        """Return the files that begin with the whole content of their shorter copies."""
+        found = IdSet()
+        for record, answer in ((one.record, one.answer) for one in disagreements):
+            length = answer.size_bytes
+            if answer.vote is not CopyVote.DIFFERS or length is None or length > self._beginning_bytes_left:
+                continue
+            if length < record.witness.size_bytes:
+                self._beginning_bytes_left -= length
+                if has_beginning(self._run, record, answer):
+                    found.add(record.id)
+        return found
+
     def _find_equal(self, disagreements: Sequence[Disagreement]) -> IdSet:
         """Return the files whose content equals their copy's, where neither is what was recorded."""
         others = [one for one in disagreements if one.answer.stated and one.answer.vote in _OTHER_CONTENT]
@@ -280,7 +373,7 @@ class CopyArbiter:
             rechecks = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
         asked = [one for one in others if _has_other_content(rechecks[one.record.id])]
         equal = IdSet()
-        matching = LocalPass(self._run, is_unnamed=not self._has_bytes)
+        matching = LocalPass(self._run)
         for disagreement, found in matching.match(MatchRequest(one, one.record, one.answer.stated) for one in asked):
             # An unreadable file equals nothing; it has its own finding.
             if isinstance(found, FileMatch) and found.is_match:
@@ -311,6 +404,8 @@ class CopyArbiter:
     def _count(self, outcome: ArbitrationOutcome, stand: FileState) -> None:
         self._compared.differing += outcome in _DIFFERING
         self._compared.damaged_on_both_sides += outcome in _DIFFERING and stand in _NOT_INTACT
+        self._compared.conflicting += outcome in _CONFLICTING
+        self._compared.newer += outcome is ArbitrationOutcome.COPY_NEWER
         self._compared.stale += outcome is ArbitrationOutcome.COPY_STALE
         self._compared.renamed += outcome is ArbitrationOutcome.RENAMED
         self._compared.repairable += outcome is ArbitrationOutcome.REPAIRABLE and self._has_bytes
@@ -326,7 +421,7 @@ class CopyArbiter:
     ) -> None:
         """Open, keep or resolve findings, and attach the next step to them."""
         run, record, copy = self._run, disagreement.record, self._compared.copy
-        kind, command = arbitration.finding, self._command(record.path, arbitration)
+        kind, command = arbitration.finding, self._find_command(record.path, arbitration)
         if arbitration.outcome not in _REPAIRABLE:
             self._withdraw_advice(connection, record.path, recheck)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
@@ -342,16 +437,14 @@ class CopyArbiter:
                 messages.renamed_in_copy(absolute(run.root.path, disagreement.answer.found_as), copy),
             )
         if kind is not None:
-            answer = disagreement.answer
-            text = messages.describe_arbitration(
-                arbitration.outcome, state, copy, level=answer.level, reason=answer.reason, content_of=answer.content_of
-            )
+            text = messages.describe_arbitration(arbitration, state, self._tell(connection, disagreement))
+            text += disagreement.seen
             assert recheck.record is not None  # is_still() was checked, so the record exists
             found = disagreement._replace(record=recheck.record)
-            self._open(connection, kind, found, text, arbitration.words, command)
-            resolution = f'the comparison now says: "{headline(kind, None)}"'
+            self._open(connection, kind, found, text, arbitration, command)
+            resolution = f'the comparison now says: "{headline(kind, arbitration.certainty)}"'
         else:
-            self._open_about_copy.discard(record.path)
+            self.open_about_copy.discard(record.path)
             equal = "record" if arbitration.outcome in _GOOD_COPIES else "file"
             resolution = f"the copy matches the {equal}"
         if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
@@ -372,6 +465,8 @@ class CopyArbiter:
         former = self._make_command(path, REPAIR_FROM_COPY)
         ids = [one.id for one in recheck.own if one.command == former]
         findings.set_step(connection, ids, None, None)
+        for finding in findings.get_findings(connection, ids):
+            self._run.queue_finding(finding)
 
     def _open(
         self,
@@ -379,7 +474,7 @@ class CopyArbiter:
         kind: FindingKind,
         disagreement: Disagreement,
         text: str,
-        step: str,
+        arbitration: Arbitration,
         command: str | None,
     ) -> None:
         run, record, answer = self._run, disagreement.record, disagreement.answer
@@ -387,7 +482,7 @@ class CopyArbiter:
         if self._opened[kind] > FINDINGS_AT_MOST and not self.is_open(record.path):
             run.kinds_met.add(kind)
             return
-        self._open_about_copy.add(record.path)
+        self.open_about_copy.add(record.path)
         has_place = bool(answer.bad_blocks) and answer.size_bytes == record.witness.size_bytes
         run.open_finding(
             connection,
@@ -397,8 +492,9 @@ class CopyArbiter:
             blocks=answer.bad_blocks,
             block_size_bytes=record.block_size_bytes,
             ranges=block_ranges(record, answer.bad_blocks) if has_place else (),
+            certainty=arbitration.certainty,
             copy=self._compared.copy,
-            step=step,
+            step=arbitration.words,
             command=command,
         )
 
@@ -418,8 +514,36 @@ class CopyArbiter:
         if not ids:
             run.note(NoteKind.CHANGED, record.path, arbitration.words)
 
-    def _command(self, path: bytes, arbitration: Arbitration) -> str | None:
-        return None if arbitration.command is None else self._make_command(path, arbitration.command)
+    def _tell(self, connection: Connection, disagreement: Disagreement) -> messages.CopyStory:
+        """Collect what people are told of a copy, besides who is right."""
+        record, answer, times = disagreement.record, disagreement.answer, disagreement.times
+        said = copies.states_of_file(connection, record.id) if answer.vote is CopyVote.DIFFERS else []
+        beside = [(copy.name, state) for copy, state in said if copy.id != self._copy_id]
+        return messages.CopyStory(
+            copy=self._compared.copy,
+            level=answer.level,
+            reason=answer.reason,
+            content_of=answer.content_of,
+            size_bytes=answer.size_bytes,
+            file_size_bytes=record.witness.size_bytes,
+            mtime_ns=times.mtime_ns,
+            file_mtime_ns=record.witness.mtime_ns,
+            has_times=self._habit.has_times,
+            has_ctime=self._has_ctime,
+            found_at=None if disagreement.found is None else disagreement.found.found_at,
+            had_recorded=disagreement.found is not None and disagreement.found.version is not None,
+            beside=tuple(
+                (name, state.vote, state.compared_at) for name, state in beside if state.version == record.version
+            ),
+        )
+
+    def _find_command(self, path: bytes, arbitration: Arbitration) -> str | None:
+        if arbitration.command is None:
+            return None
+        place = self._place(path)
+        if arbitration.outcome is ArbitrationOutcome.COPY_DIFFERS and arbitration.command == COMPARE and place:
+            return f"{PUT_OVER} {shell_path(absolute(self._run.root.path, path))} {shell_path(place)}"
+        return self._make_command(path, arbitration.command)
 
     def _make_command(self, path: bytes, command: str) -> str:
         root = self._run.root.path
@@ -459,7 +583,7 @@ class CopyArbiter:
         if kind is FindingKind.COPY_MISSING:
             return READ_FIRST  # more than are read here
         if kind is not FindingKind.COPY_NOT_COMPARABLE:
-            return "run the backup again, then compare", COMPARE
+            return KINDS[kind].step_of_many, COMPARE
         if self._wants_read:
             return "have the bytes read of what states no digest", COMPARE + " --read"
         return "once the reason is gone, compare again", COMPARE
@@ -480,6 +604,15 @@ def _as_before_rename(disagreement: Disagreement, other: bytes) -> Disagreement:
     return disagreement._replace(
         answer=answer, state=disagreement.state and disagreement.state._replace(vote=CopyVote.OLDER)
     )
+
+
+def _find_mtime(recheck: FileRecheck, stand: FileState) -> int:
+    """Return the time of the content that the copy is held against: of newer content, where that was written."""
+    held = recheck.candidate
+    assert recheck.record is not None  # is_still() was checked, so the record exists
+    if stand in (FileState.WRITTEN, FileState.CONTESTED) and held is not None and held.witness is not None:
+        return held.witness.mtime_ns
+    return recheck.record.witness.mtime_ns
 
 
 def _has_good_blocks(recheck: FileRecheck, disagreement: Disagreement) -> bool:

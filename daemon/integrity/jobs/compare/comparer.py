@@ -14,39 +14,48 @@ I3  An unreachable copy leaves everything as it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from xxhash import xxh3_64_hexdigest
 
 from integrity import program
 from integrity.catalog import baselines, copies, copy_listing, findings
 from integrity.catalog.baselines import Verified
-from integrity.catalog.copies import CopyRecord, CopyState
+from integrity.catalog.copies import CopyFound, CopyRecord, CopyState, new_found, new_state
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy, LocalFolder
-from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
-from integrity.files.capability import is_same_disk, recognise_folder, spell_folder
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, iterate_files
+from integrity.jobs.byte_pattern import describe_difference
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
+from integrity.jobs.compare.byte_difference import MOST_COMPARED_BYTES, find_byte_difference
+from integrity.jobs.compare.circumstances import CopyTimes
 from integrity.jobs.compare.copy_answer import CopyAnswer
+from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.evidence import CopyEvidence
 from integrity.jobs.compare.evidence_count import EvidenceCount
+from integrity.jobs.compare.list_algorithms import find_algorithms
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
-from integrity.jobs.compare.local_digests import LocalPass
+from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.shared_extents import find_shared
-from integrity.jobs.compare.source import CopySource, is_same_place
+from integrity.jobs.compare.source import CopySource, is_same_place, make_left_out
 from integrity.jobs.context import RunLimit
+from integrity.jobs.judge.content_diff import block_ranges
 from integrity.jobs.messages import CATALOG_DAMAGED
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
-from integrity.model import FileId, FindingId, FindingKind, Reading, Tally
+from integrity.model import FileId, FindingId, FindingKind, Reading, Tally, Witness
 from integrity.paths import shell_word
+from integrity.same_place import get_fs_name, is_same_disk, recognise, spell_folder
 from integrity.verdict import KINDS_OF_VOTES, CopyVote, Level
 
 if TYPE_CHECKING:
@@ -55,6 +64,8 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _DECIDED_AT_ONCE = 1000
+_UNDECIDED_AT_MOST = 10_000  # while the habit of the copy is not known; bounds memory
+_SHOWN_FILES, _SHOWN_BYTES = 100, 256 << 20  # of which people are told what their bytes show
 _UNDECIDED_BYTES = 1 << 30
 """Decide earlier at this many bytes that may have to be read here, to keep to the limits."""
 
@@ -72,6 +83,8 @@ def compare_root(
             unreachable copy is a finding.
         ConfigError: the options do not fit this copy.
     """
+    if not options.read and options.read_percent is None:
+        options = replace(options, read_percent=source.read_percent)
     until = None if options.time_limit_s is None else began_at + options.time_limit_s
     limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
     try:
@@ -81,21 +94,24 @@ def compare_root(
         with source.open(excludes, lambda: run.context.stop.is_set() or run.context.preempted.is_set()) as copy:
             _refuse(run, copy, base, options)
             compared.can_read = copy.has_bytes
-            is_other = _is_other(run, source, copy, base)
-            listing = CopyListing(run, copy, base, is_other=is_other)
+            found = _find_known(run, source, copy, base)
+            is_other = found.record is None and bool(found.others)
+            early = find_algorithms(run, copy, base)
+            listing = CopyListing(run, copy, base, is_other=is_other, left_out=make_left_out(source.exclude))
             listing.read()  # refuse what does not look like a copy before it is recorded as one
+            known = _remember(run, source, copy, base, found)
+            compared.copy = known.name
             if is_other:
-                run.note(NoteKind.WARNING, None, f"{copy.shown}: {messages.ANOTHER_PLACE}")
-            known = _remember(run, source, copy, base, is_other=is_other)
+                run.note(NoteKind.WARNING, None, messages.another_disk(copy.shown, known.name))
             if not run.context.stop.is_set():
-                _resolve_unreachable(run, known)
-            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s).run()
+                _resolve_unreachable(run, {known.name, source.name})
+            Comparer(run, known, copy, listing, options, compared, limit, behind_s=source.behind_s, early=early).run()
     except ReadInterrupted:
         run.counts.add(Tally.NOT_DUE, sum(1 for _ in iterate_files(run)) - run.counts.known)
     except CopyUnreachable as error:
         with run.catalog.read() as connection:
             compared_once = copies.find_copies(connection, run.root.id)
-        is_known = (source.name, _find_base(run, source)) in ((one.name, one.prefix) for one in compared_once)
+        is_known = (source.name, _find_base(run, source)) in ((one.base_name, one.prefix) for one in compared_once)
         if not is_known and source.verify_every_s is None:
             raise
         run.is_incomplete = compared.is_unreachable = True
@@ -137,59 +153,74 @@ def _is_same_folder(run: RootRun, folder: LocalFolder, base: bytes) -> bool:
     return os.path.samestat(own, os.fstat(folder.root_fd))
 
 
-def _identify(copy: Copy, recorded: str | None) -> str | None:
-    """Return what a mounted copy is recognised by: as it was recorded, if it is still that, under its surest name."""
-    found = copy.identity()
-    if found is None:
-        return None
-    recognised = recorded and recognise_folder(recorded, found.names, found.folder_inode)
-    return recognised or spell_folder(found.names, found.folder_inode)
+class KnownCopy(NamedTuple):
+    """
+    What is recorded of a copy that was opened.
+
+    Attributes:
+        record: of this disk, at this place; None: this disk was never compared.
+        others: records of other disks that take turns with it.
+    """
+
+    record: CopyRecord | None
+    others: tuple[CopyRecord, ...]
 
 
-def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> CopyRecord | None:
-    """Return the record of a copy, by its name or else by its place."""
+def _find_known(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> KnownCopy:
+    """Find the record of a copy, by its name or else by its place, and by its disk (R5)."""
     with run.catalog.read() as connection:
         known = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
-    named = [one for one in known if one.name == source.name]
-    return next(iter(named or [one for one in known if is_same_place(one.url, copy.url)]), None)
+    named = [one for one in known if one.base_name == source.name]
+    known = named or [one for one in known if is_same_place(one.url, copy.url)]
+    identity = copy.identity()
+    if identity is None:
+        return KnownCopy(next(iter(known), None), ())
+    seen = [one for one in known if one.identity is not None]
+    same = [one for one in seen if recognise(get_fs_name(one.identity or ""), identity.names) is not None]
+    record = next(iter(same or [one for one in known if one.identity is None]), None)
+    return KnownCopy(record, tuple(one for one in seen if one is not record))
 
 
-def _is_other(run: RootRun, source: CopySource, copy: Copy, base: bytes) -> bool:
-    """Return whether another disk or folder is at the copy's place than at the last comparison (R5)."""
-    known = _find_known(run, source, copy, base)
-    if known is None or known.identity is None:  # the copy is new, or was recorded before it could be identified
-        return False
-    found = copy.identity()
-    return found is None or recognise_folder(known.identity, found.names, found.folder_inode) is None
-
-
-def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, *, is_other: bool) -> CopyRecord:
+def _remember(run: RootRun, source: CopySource, copy: Copy, base: bytes, known: KnownCopy) -> CopyRecord:
     """
-    Record the copy; answers given by another disk at the same place are dropped.
+    Record the copy; a disk that takes turns with others at one place is a copy of its own.
 
     A copy that was recorded under its path and now has a name is renamed.
     """
-    known = _find_known(run, source, copy, base)
-    url = copy.url
+    url, identity, record = copy.url, copy.identity(), known.record
     with run.catalog.read() as connection:
         recorded = [one for one in copies.find_copies(connection, run.root.id) if one.prefix == base]
     for one in recorded:
-        if one.name != source.name and is_same_place(one.url, url):
-            _rename(run, one, source.name, is_taken=any(other.name == source.name for other in recorded))
-    if known is not None and (is_other or known.url != url):
-        _drop_states(run, known)
+        if source.is_configured and one.base_name != source.name and is_same_place(one.url, url):
+            name = _name_disk(source.name, one.disk)
+            _rename(run, one, name, is_taken=any(other.name == name for other in recorded))
+    disk = record.disk if record is not None else None
+    if record is None and known.others and identity is not None:
+        disk = f"disk {_label_disk(identity.names[0])}"
+    spelled = None
+    if identity is not None:
+        recorded_name = None if record is None or record.identity is None else get_fs_name(record.identity)
+        surest = recorded_name and recognise(recorded_name, identity.names)
+        spelled = spell_folder((surest or identity.names[0],), identity.folder_inode)
+    is_kept = record is not None and identity is not None
     with run.writing() as connection:
         return copies.ensure_copy(
-            connection,
-            run.root.id,
-            base,
-            source.name,
-            url,
-            _identify(copy, None if known is None else known.identity),
+            *(connection, run.root.id, base, _name_disk(source.name, disk), url, spelled),
             now=run.now(),
             has_bytes=copy.has_bytes,
-            is_other=is_other,
+            disk=disk,
+            keeps_answers=is_kept,
         )
+
+
+def _name_disk(name: str, disk: str | None) -> str:
+    return name if disk is None else f"{name} ({disk})"
+
+
+def _label_disk(fs_name: str) -> str:
+    """Return a few characters that tell a disk from others: the beginning of its UUID, as ``lsblk -f`` prints it."""
+    kind, _, rest = fs_name.partition(":")
+    return rest[:8] if kind == "uuid" else xxh3_64_hexdigest(fs_name.encode())[:8]
 
 
 def _rename(run: RootRun, record: CopyRecord, name: str, *, is_taken: bool) -> None:
@@ -218,10 +249,10 @@ def _drop_states(run: RootRun, record: CopyRecord, *, are_gone: bool = False) ->
     run.write_in_pages(compared, drop)
 
 
-def _resolve_unreachable(run: RootRun, known: CopyRecord) -> None:
+def _resolve_unreachable(run: RootRun, names: set[str]) -> None:
     """Resolve the finding that the copy can't be reached."""
     with run.writing() as connection:
-        about = findings.find_findings(connection, root_id=run.root.id, copy=known.name)
+        about = [one for name in names for one in findings.find_findings(connection, root_id=run.root.id, copy=name)]
         ids = [one.id for one in about if one.path is None and one.kind is FindingKind.COPY_UNREADABLE]
         run.note_resolved(findings.resolve_ids(connection, ids, resolution="the copy can be reached", now=run.now()))
 
@@ -236,6 +267,7 @@ class Comparer:
         listing: already read.
         compared: counts; updated in place.
         behind_s: how far the backup may lag behind.
+        early: files that were read before.
     """
 
     def __init__(
@@ -249,6 +281,7 @@ class Comparer:
         limit: RunLimit,
         *,
         behind_s: int,
+        early: EarlyMatches,
     ) -> None:
         self._run = run
         self._known = known
@@ -257,19 +290,31 @@ class Comparer:
         self._compared = compared
         self._limit = limit
         self._listing = listing
+        self._early = early
         self._evidence = EvidenceCount(compared)
         self._shared = find_shared(run, copy, listing.place)
         self._mode = ReadMode.RECORD if options.cached else ReadMode.DISK
         self._check = FileCheck(run, self._evidence.read_here, mode=self._mode)
+        self._has_ctime = copy.folder is not None and copy.folder.has_ctime
+        self._has_inodes = copy.folder is not None and copy.folder.has_stable_inodes
+        self._habit = CopyHabit(keeps_times=copy.keeps_times)
         self._arbiter = CopyArbiter(
-            run, known.id, compared, self._check, self._evidence, has_bytes=copy.has_bytes, behind_s=behind_s
+            *(run, known.id, compared, self._check, self._evidence, self._habit),
+            has_bytes=copy.has_bytes,
+            has_ctime=self._has_ctime,
+            place=self._find_place,
+            show_bytes=self._show_bytes,
+            behind_s=behind_s,
         )
+        self._shown_files_left, self._shown_bytes_left = _SHOWN_FILES, _SHOWN_BYTES
         self._states: list[CopyState] = []
         self._disagreements: list[Disagreement] = []
+        self._undecided: list[Disagreement] = []  # whose files were read, while the habit of the copy is not known
         self._unread: list[Disagreement] = []  # whose copies are good, and which must be read here
         self._undecided_bytes = 0
         self._matched: list[FileRecord] = []
         self._damaged: list[FileRecord] = []
+        self._left_out: list[FileRecord] = []
         self._verified: list[Verified] = []
         self._commits = Commits(run.context.monotonic, waiting=self._count_waiting, write=self._write)
         self._files = self._bytes = self._done = 0
@@ -294,8 +339,31 @@ class Comparer:
         self._end()
 
     def _commit(self) -> None:
-        self._decide_disagreements()
+        self._decide_disagreements(is_end=True)
         self._commits.write()
+
+    def _find_place(self, path: bytes) -> bytes | None:
+        """Return the absolute path of a file's copy; None if it is on no disk of this machine."""
+        return (
+            None if self._copy.folder is None else os.path.join(os.fsencode(self._copy.url), self._listing.place(path))
+        )
+
+    def _show_bytes(self, record: FileRecord, answer: CopyAnswer) -> str:
+        """Return what the bytes of a file and its copy show beside each other; empty beyond the limits."""
+        size_bytes = min(record.witness.size_bytes, MOST_COMPARED_BYTES)
+        if not (self._copy.has_bytes and self._shown_files_left) or size_bytes > self._shown_bytes_left:
+            return ""
+        self._shown_files_left -= 1
+        self._shown_bytes_left -= size_bytes
+        is_placed = bool(answer.bad_blocks) and answer.size_bytes == record.witness.size_bytes
+        ranges = block_ranges(record, answer.bad_blocks) if is_placed else None
+        reader, place = self._run.reader(ReadMode.DISK), self._listing.place(record.path)
+        stop, pace = self._run.context.stop, self._run.pace
+        try:
+            difference = find_byte_difference(reader, record.path, self._copy, place, ranges, stop=stop, pace=pace)
+        except (ReadError, CopyUnreachable):
+            return ""  # what was decided stands; it is only told without this
+        return messages.seen_in_data(describe_difference(difference))
 
     def _query_all(self) -> None:
         """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""
@@ -313,9 +381,10 @@ class Comparer:
         if self._copy.folder is not None:
             self._read_tree(self._copy.folder, evidence)
             return
-        local = LocalPass(self._run, is_unnamed=not self._copy.has_bytes)
+        local = LocalPass(self._run, has_etags=self._copy.has_details, early=self._early)
         for stated, match in local.match(evidence.query_all(self._rows()), tick=self._tick):
             evidence.take_match(stated, match)
+        evidence.finish()
 
     def _tick(self) -> None:
         """Write pending rows and report progress, also while a large file is being read."""
@@ -346,11 +415,26 @@ class Comparer:
                     return
                 if len(self._disagreements) + len(self._unread) >= _DECIDED_AT_ONCE or self._has_much_to_read:
                     self._decide_disagreements()
-                if row.listed is None and self._run.excludes.covers(row.record.path):
-                    self._run.counts.add(Tally.SKIPPED)  # recorded before it was excluded; not in the listing
+                if row.listed is None and not self._is_expected(row.record.path):
+                    self._run.counts.add(Tally.SKIPPED)
                     self._done += 1
+                elif row.listed is None and self._listing.is_left_out(row.record.path):
+                    self._leave_out(row.record)
                 else:
                     yield row
+
+    def _leave_out(self, record: FileRecord) -> None:
+        """Count a file that the backup leaves out on purpose, and forget what the copy said of it before."""
+        self._run.counts.add(Tally.SKIPPED)
+        self._compared.left_out += 1
+        self._done += 1
+        self._left_out.append(record)
+        if self._copy.folder is None:
+            self._commits.write_if_due()
+
+    def _is_expected(self, path: bytes) -> bool:
+        """Return whether the copy should list a file; not one that is recorded since before it was excluded."""
+        return not self._run.excludes.covers(path) and self._copy.is_expected(self._listing.place(path))
 
     @property
     def _has_much_to_read(self) -> bool:
@@ -370,7 +454,10 @@ class Comparer:
             run.counts.add(Tally.SKIPPED)
             self._damaged.append(record)
             return
-        taken = Disagreement(record, answer, self._make_state(row, answer))
+        times = self._find_times(row, answer)
+        taken = Disagreement(record, answer, self._make_state(row, answer, times), times)
+        if answer.vote is CopyVote.SAME:
+            self._habit.add(record.witness.mtime_ns, times.mtime_ns)
         if answer.vote is not CopyVote.SAME or record.path in self._arbiter.open_about_file:
             self._disagreements.append(taken)
         elif (record.is_suspect or self._options.read) and record.id not in self._evidence.read_here:
@@ -380,19 +467,43 @@ class Comparer:
             return
         self._undecided_bytes += record.witness.size_bytes
 
-    def _take_same(self, rows: Sequence[CompareRow]) -> None:
-        """Record that the copies of small files have the recorded content; of the files here, most need no look."""
+    def _find_times(self, row: CompareRow, answer: CopyAnswer) -> CopyTimes:
+        """Return the times of a copy: those that it had when it was read, or else those that were listed."""
+        if answer.witness is not None:
+            return self._find_stat(answer.witness)
+        listed = row.listed
+        return CopyTimes(None, None, None) if listed is None else CopyTimes(listed.mtime_ns, None, listed.inode)
+
+    def _find_stat(self, witness: Witness) -> CopyTimes:
+        """Return what of a stat can be relied on."""
+        ctime_ns = witness.ctime_ns if self._has_ctime else None
+        return CopyTimes(witness.mtime_ns, ctime_ns, witness.inode if self._has_inodes else None)
+
+    def _take_same(self, rows: Sequence[CompareRow], stamps: Iterable[tuple[int, ...]]) -> None:
+        """
+        Record that the copies of small files have the recorded content; of the files here, most need no look.
+
+        ``stamps`` are those of the copies.
+        """
         level = Level.CACHED if self._options.cached else Level.READ
-        now, arbiter = self._run.now(), self._arbiter
+        now, arbiter, learn = self._run.now(), self._arbiter, self._habit.add
+        is_read, has_ctime, has_inodes = self._options.read, self._has_ctime, self._has_inodes
+        about_file, about_copy = arbiter.open_about_file, arbiter.open_about_copy
         records: list[FileRecord] = []
-        for row in rows:
+        for row, (size, mtime, ctime, inode) in zip(rows, stamps, strict=True):
             record = row.record
             path = record.path
-            if self._options.read or record.is_suspect or path in arbiter.open_about_file or arbiter.is_open(path):
-                self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=record.witness.size_bytes))
+            if is_read or record.is_suspect or path in about_file or path in about_copy:
+                witness = Witness(size, mtime, ctime, inode)
+                self._take(row, CopyAnswer(CopyVote.SAME, level, size_bytes=size, witness=witness))
                 continue
+            version = record.version
+            learn(record.witness.mtime_ns, mtime)
+            found = new_found(
+                (version, None, now, mtime, ctime if has_ctime else None, inode if has_inodes else None, None)
+            )
             read_at = now if level is Level.READ else row.read_at
-            self._states.append(CopyState(record.id, record.version, CopyVote.SAME, now, read_at))
+            self._states.append(new_state((record.id, version, CopyVote.SAME, now, read_at, None, found)))
             records.append(record)
         self._done += len(records)
         self._run.counts.add(Tally.VERIFIED, len(records))
@@ -401,7 +512,7 @@ class Comparer:
 
     def _settle(self, taken: Disagreement) -> None:
         """Record that the copy is good, and that nothing speaks against the file."""
-        record, answer, state = taken
+        record, answer, state = taken.record, taken.answer, taken.state
         if state is not None:
             self._states.append(state)
         self._run.counts.add(Tally.VERIFIED)
@@ -410,7 +521,7 @@ class Comparer:
         if self._arbiter.is_open(record.path):
             self._matched.append(record)
 
-    def _make_state(self, row: CompareRow, answer: CopyAnswer) -> CopyState | None:
+    def _make_state(self, row: CompareRow, answer: CopyAnswer, times: CopyTimes) -> CopyState | None:
         """Return the state to save for an answer; None to keep an earlier reading that proves more."""
         record, now = row.record, self._run.now()
         if answer.wants_read and row.read_at is not None:
@@ -421,7 +532,12 @@ class Comparer:
         elif answer.vote is CopyVote.SAME or (row.was_found_bad and answer.vote is CopyVote.UNREADABLE):
             read_at = row.read_at
         stated = digest_stated(row.listed) if answer.is_proven and row.listed is not None else None
-        return CopyState(record.id, record.version, answer.vote, now, read_at, stated)
+        found = None
+        if answer.vote is CopyVote.SAME:
+            found = CopyFound(record.version, None, now, *times)
+        elif answer.found_as is not None:
+            found = CopyFound(record.version, None, now, None, None, None, answer.found_as)
+        return CopyState(record.id, record.version, answer.vote, now, read_at, stated, found)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
         """Mark a file as verified that was read here for its copy's sake and is what was recorded."""
@@ -430,21 +546,25 @@ class Comparer:
             witness = reading.witness if reading.witness != record.witness else None
             self._verified.append(Verified(record, witness, reading.how))
 
-    def _decide_disagreements(self) -> None:
-        """Read the queued files whose copies are good; decide those that are not intact, and all disagreements."""
+    def _decide_disagreements(self, *, is_end: bool = False) -> None:
+        """Read the files here that must be read; decide once the habit of the copy is known, or at the end."""
         unread, self._unread = self._unread, []
         if unread:
             self._check.check([one.record for one in unread])
+        disagreements, self._disagreements, self._undecided_bytes = self._disagreements, [], 0
         for one in unread:
             if one.record.id in self._check.intact:
                 self._settle(one)
             else:
-                self._disagreements.append(one)
-        disagreements, self._disagreements, self._undecided_bytes = self._disagreements, [], 0
-        self._arbiter.decide(disagreements)
+                disagreements.append(one)
+        self._arbiter.read_files(disagreements)
+        self._undecided += disagreements
+        if is_end or self._habit.is_known or len(self._undecided) >= _UNDECIDED_AT_MOST:
+            undecided, self._undecided = self._undecided, []
+            self._arbiter.decide(undecided)
 
     def _count_waiting(self) -> int:
-        return len(self._states) + len(self._verified) + len(self._damaged)
+        return len(self._states) + len(self._verified) + len(self._damaged) + len(self._left_out)
 
     def _write(self) -> None:
         run = self._run
@@ -452,13 +572,17 @@ class Comparer:
             copies.save_states(connection, self._known.id, self._states)
             for record in self._matched:
                 self._arbiter.end(connection, record)
+            copies.drop_states(connection, self._known.id, [record.id for record in self._left_out])
+            for record in self._left_out:
+                if self._arbiter.is_open(record.path):
+                    self._arbiter.end(connection, record, messages.LEFT_OUT_OF_COPY)
             if self._verified:
                 sealer, boot_id = run.catalog.sealer, run.boot_id
                 baselines.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
             for record in self._damaged:
                 if is_current(connection, record):
                     run.open_finding(connection, FindingKind.CATALOG_DAMAGED, CATALOG_DAMAGED, record=record)
-        self._states, self._matched, self._verified, self._damaged = [], [], [], []
+        self._states, self._matched, self._verified, self._damaged, self._left_out = [], [], [], [], []
 
     def _report_progress(self, bytes_done: int) -> None:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)
@@ -484,4 +608,4 @@ class Comparer:
             return kinds
         with self._run.catalog.read() as connection:  # for files that this run did not query, the last answer holds
             votes = copies.find_votes(connection, self._known.id)
-        return kinds - {KINDS_OF_VOTES[vote] for vote in votes if vote in KINDS_OF_VOTES}
+        return kinds.difference(*(KINDS_OF_VOTES[vote] for vote in votes if vote in KINDS_OF_VOTES))

@@ -17,15 +17,11 @@ from integrity.catalog.seal import Sealer
 from integrity.copies.part_digests import derive_from_blocks, split_evenly
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.judge.content_diff import Difference
-from integrity.model import Digests, Reading
+from integrity.model import Digests, Reading, Witness
 from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
-
-
-UNNAMED = {Kind.MD5: Kind.XXH3_128, Kind.SHA256: Kind.BLAKE3}
-"""The other algorithm that a digest in a list without algorithm names may be from: it has the same length."""
 
 
 class CopyAnswer(NamedTuple):
@@ -44,6 +40,8 @@ class CopyAnswer(NamedTuple):
         wants_read: the answer is open, but reading the copy's bytes would decide it.
         found_as: path in the root of the file's content under another name in the copy.
         content_of: path in the root of the file whose content the copy has under this name.
+        is_store_contradicted: the checksum that the store keeps is the recorded one, the data is not.
+        witness: what stat said of the copy when it was read on this machine.
     """
 
     vote: CopyVote
@@ -57,6 +55,8 @@ class CopyAnswer(NamedTuple):
     wants_read: bool = False
     found_as: bytes | None = None
     content_of: bytes | None = None
+    is_store_contradicted: bool = False
+    witness: Witness | None = None
 
 
 Take = Callable[[CompareRow, CopyAnswer | None], None]
@@ -86,20 +86,7 @@ def vote_by_digests(
 def _is_match(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bool | None:
     """Return whether a stated digest equals the one derived from the record; None if none can be derived."""
     expected = _expect(connection, sealer, record, published)
-    if expected == published.value or _is_unnamed(record.digests, published):
-        return True
-    return None if expected is None else False
-
-
-def _is_unnamed(digests: Digests, published: Published) -> bool:
-    """
-    Return whether a digest equals the recorded one of another algorithm.
-
-    Lists without algorithm names are read as MD5 or SHA-256 by digest length; the output of xxh128sum and b3sum looks
-    the same. A chance match is as unlikely as a forged digest.
-    """
-    other = UNNAMED.get(published.kind)
-    return other is not None and whole_digest(digests, other) == published.value
+    return None if expected is None else expected == published.value
 
 
 def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
@@ -149,8 +136,7 @@ def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
 def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: Sequence[Published]) -> bool:
     """Return whether a copy's content is that of a former version."""
     return any(
-        (size_bytes is None or one.size_bytes == size_bytes)
-        and (whole_digest(one.digests, digest.kind) == digest.value or _is_unnamed(one.digests, digest))
+        (size_bytes is None or one.size_bytes == size_bytes) and whole_digest(one.digests, digest.kind) == digest.value
         for one in history
         for digest in stated
     )
@@ -161,13 +147,14 @@ def answer_by_reading(
 ) -> CopyAnswer:
     """Turn a reading of the copy's file, and its difference from the record, into an answer."""
     size = reading.witness.size_bytes
+    witness = reading.witness if reading.witness.inode else None
     if difference.is_catalog_damaged:
         reason = "what is recorded of the file is damaged; `catalog check` shows how much of the catalog is"
         return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, is_file_suspect=True)
     if difference.is_same:
-        return CopyAnswer(CopyVote.SAME, level, size_bytes=size)
+        return CopyAnswer(CopyVote.SAME, level, size_bytes=size, witness=witness)
     whole = reading.digests.xxh3_128
     stated = () if whole is None else (Published(Kind.XXH3_128, whole),)
     vote = CopyVote.OLDER if is_older(history, size, stated) else CopyVote.DIFFERS
     bad_blocks = difference.bad_blocks if vote is CopyVote.DIFFERS else ()  # an older version has no bad blocks
-    return CopyAnswer(vote, level, stated=stated, bad_blocks=bad_blocks, size_bytes=size)
+    return CopyAnswer(vote, level, stated=stated, bad_blocks=bad_blocks, size_bytes=size, witness=witness)

@@ -20,7 +20,9 @@ from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import spell_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
+from integrity.errors import ConfigError
 from integrity.jobs import messages
+from integrity.jobs.compare.source import make_left_out
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from integrity.catalog.copies import CopyRecord
     from integrity.config import Config
     from integrity.config.definition import ConfiguredCopy
+    from integrity.files.excludes import Excludes
     from integrity.jobs.context import Context
 
 
@@ -80,15 +83,23 @@ def find_copy_facts(c: Connection, config: Config, *, now: int, name: str | None
         if root is None or name not in (None, settings.name):
             continue
         facts = CopyFacts(settings, root, None, None)
-        record = next(
-            (one for one in copies.find_copies(c, root.id) if (one.name, one.prefix) == (settings.name, facts.prefix)),
-            None,
-        )
+        disks = [one for one in copies.find_copies(c, root.id) if one.prefix == facts.prefix]
+        disks = [one for one in disks if one.base_name == settings.name]
+        record = max(disks, key=lambda one: one.listed_at or 0, default=None)  # any of them keeps the promise
         if record is not None:
-            waits = find_waits(c, record, now=now, verify_every_s=settings.verify_every_s)
+            waits = find_waits(
+                c, record, now=now, verify_every_s=settings.verify_every_s, left_out=_find_left_out(settings)
+            )
             facts = CopyFacts(settings, root, record, waits)
         found.append(facts)
     return found
+
+
+def _find_left_out(settings: ConfiguredCopy) -> Excludes | None:
+    try:
+        return make_left_out(settings.exclude)
+    except ConfigError:
+        return None  # the comparison refuses the pattern, and says why
 
 
 def check_copies(context: Context) -> list[Finding]:
@@ -177,7 +188,7 @@ def _end_former(context: Context) -> None:
     names = {one.name for one in context.config.copies}
     with context.catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
-        former = [one for one in copies.find_copies(connection) if one.name not in names and is_name(one.name)]
+        former = [one for one in copies.find_copies(connection) if one.base_name not in names and is_name(one.name)]
         gone = [one for one in former if findings.find_findings(connection, root_id=one.root_id, copy=one.name)]
     for one in gone:
         _end(context, roots[one.root_id], one.name, None, "the copy is not in the configuration any more")
@@ -261,5 +272,10 @@ def _describe_other(c: Connection, root: RootRecord, record: CopyRecord, now: in
 
 
 def _count_open(c: Connection, root: RootRecord, name: str) -> Counter[FindingKind]:
-    counts = findings.count_incidents(c, root.id)
-    return Counter({kind: number for (_, kind, copy), number in counts.items() if copy == name})
+    """Count the open findings about a copy, whichever of its disks they are about."""
+    names = {name, *(one.name for one in copies.find_copies(c, root.id) if one.base_name == name)}
+    found: Counter[FindingKind] = Counter()
+    for (_, kind, copy), number in findings.count_incidents(c, root.id).items():
+        if copy in names:
+            found[kind] += number
+    return found

@@ -8,6 +8,7 @@ earlier reading found damage. Equal sizes prove nothing; different sizes prove a
 I1  A store that supports a close look is queried again before its file is reported as different.
 I2  A size that contradicts the listing proves nothing: the file was written meanwhile, or an answer was incomplete.
 I3  Where a store encrypts, a listed ETag only looks like a digest: checksums, if there are any, outweigh it.
+I4  A stated checksum that accuses a file of the recorded size is confirmed by reading its bytes (accusations.py).
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import history
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
-from integrity.copies.protocol import Copy, Kind, Published, Trouble
+from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.extras import how_to_install
 from integrity.jobs import messages
+from integrity.jobs.compare.accusations import Accusations, ConfirmStep, ObjectSort
 from integrity.jobs.compare.copy_answer import (
     CopyAnswer,
     Take,
@@ -38,7 +40,7 @@ from integrity.jobs.compare.read_back import ReadBack
 from integrity.jobs.compare.renamed import RenamedFiles
 from integrity.jobs.context import RunLimit
 from integrity.jobs.options import CompareOptions
-from integrity.jobs.report import Compared
+from integrity.jobs.report import Compared, NoteKind
 from integrity.model import Reading
 from integrity.verdict import CopyVote, Level
 
@@ -52,6 +54,13 @@ class StatedDigests(NamedTuple):
     row: CompareRow
     published: tuple[Published, ...]
     level: Level
+
+
+class Statement(NamedTuple):
+    """What stated digests say about a file; ``encryption``: how the store says that it encrypts it."""
+
+    answer: CopyAnswer
+    encryption: str = ""
 
 
 class Statements:
@@ -71,7 +80,7 @@ class Statements:
         self._copy = copy
         self._verify = verify
 
-    def query(self, stated: StatedDigests, size_bytes: int | None) -> CopyAnswer | None:
+    def query(self, stated: StatedDigests, size_bytes: int | None) -> Statement | None:
         """
         Compare stated digests with the record. ``size_bytes`` is that of the copy's file, if known.
 
@@ -87,21 +96,45 @@ class Statements:
         proven = CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes, is_proven=True)
         if not self._copy.has_details:
             answer = self._derive(record, published, size_bytes, level)
-            return proven if answer is None and level is Level.PUBLISHED and _is_proven(row) else answer
+            if answer is None and level is Level.PUBLISHED and _is_proven(row):
+                answer = proven
+            return None if answer is None else Statement(answer)
         if self._vote(record, published, size_bytes) is CopyVote.SAME:
-            return CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes)
-        return proven if _is_proven(row) else self._query_details(record, size_bytes)
+            return Statement(CopyAnswer(CopyVote.SAME, level, size_bytes=size_bytes))
+        return Statement(proven) if _is_proven(row) else self._query_details(record, size_bytes)
 
-    def _query_details(self, record: FileRecord, listed_bytes: int | None) -> CopyAnswer:
+    def is_recorded_stated(self, row: CompareRow) -> bool:
+        """
+        Return whether the copy still states the digest of the recorded content, asking it again.
+
+        Raises:
+            ReadInterrupted: the run was stopped.
+            CopyUnreachable: the whole copy can't be reached, not only this file.
+        """
+        record, listed = row.record, row.listed
+        if listed is None or not (listed.published or self._copy.has_details):
+            return False
+        if _is_proven(row):
+            return True
+        size = record.witness.size_bytes
+        if self._copy.has_details:
+            return self._query_details(record, size).answer.vote is CopyVote.SAME
+        place = self._listing.place(record.path)
+        found = next((one for one in self._copy.list(place) if isinstance(one, CopyEntry) and one.path == place), None)
+        if found is None:
+            return False
+        return self._weigh(record, found.published, found.size_bytes, Level.PUBLISHED).vote is CopyVote.SAME
+
+    def _query_details(self, record: FileRecord, listed_bytes: int | None) -> Statement:
         """Ask for all that is stated; for the size of each part only where equal ones did not make it the same."""
-        answer, parts = None, None
+        answer, parts, encryption = None, None, ""
         for every_part in (False, True):
             closer = self._copy.look_closer(self._listing.place(record.path), every_part=every_part)
             if isinstance(closer, Trouble):
-                return CopyAnswer(CopyVote.UNREADABLE, reason=closer.message)
+                return Statement(CopyAnswer(CopyVote.UNREADABLE, reason=closer.message))
             if listed_bytes not in (None, closer.size_bytes):
-                return CopyAnswer(CopyVote.UNREADABLE, reason=messages.WRITTEN_MEANWHILE)
-            published = closer.published
+                return Statement(CopyAnswer(CopyVote.UNREADABLE, reason=messages.WRITTEN_MEANWHILE))
+            published, encryption = closer.published, closer.encryption
             found = [one.list_parts(record.witness.size_bytes) for one in published if one.kind is Kind.MD5_OF_PARTS]
             if answer is not None and found == parts:
                 break  # the parts are of equal size
@@ -110,7 +143,7 @@ class Statements:
             if is_settled or not found or closer.size_bytes != record.witness.size_bytes:
                 break
         assert answer is not None
-        return answer
+        return Statement(answer, encryption)
 
     def _weigh(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
@@ -188,6 +221,7 @@ def _describe_uncomputable(published: Sequence[Published]) -> str:
 
 _DIGESTS_AT_ONCE = 2000  # paths per request: starting a remote program costs as much as thousands of digests
 _ABSENCES_QUERIED = 50
+_HELD_AT_MOST = 1000
 _PREFERRED = (Kind.XXH3_128, Kind.MD5, Kind.BLAKE3, Kind.SHA256, Kind.SHA1, Kind.XXH64, Kind.SHA512, Kind.CRC32)
 
 
@@ -230,7 +264,9 @@ class CopyEvidence:
         self._limit = limit
         self._statements = Statements(run, copy, listing, verify=verify)
         level = Level.CACHED if options.cached else Level.READ
-        self.read_back = ReadBack(run, copy, listing, compared.copy, take=take, level=level)
+        self.read_back = ReadBack(run, copy, listing, compared.copy, level=level)
+        self._accusations = Accusations()
+        self._held: list[tuple[CompareRow, CopyAnswer, ObjectSort]] = []
         self._renamed = RenamedFiles(run, copy, listing, reads=options.read or self._folder is not None)
         self._requests: list[MatchRequest[StatedDigests]] = []
         self._take = take
@@ -241,7 +277,7 @@ class CopyEvidence:
         """Answer for all rows, reading the copy's bytes where needed; yield the files that must be read here."""
         for row in rows:
             if self.query(row):
-                self.read_back.read(row)
+                self._read(row)
             yield from self._take_requests()
         self._finish()
         yield from self._take_requests()
@@ -266,7 +302,7 @@ class CopyEvidence:
         elif row.was_found_bad:
             self._take(row, None)  # the share is used up, and weaker evidence can't overrule bytes
         elif listed.published:
-            self._take_stated(StatedDigests(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
+            self._query_stated(StatedDigests(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
         elif self._has_share:
             self._take(row, None)
         elif not self._queue_remote(row):
@@ -332,24 +368,78 @@ class CopyEvidence:
             return CopyAnswer(CopyVote.DIFFERS, Level.PUBLISHED, size_bytes=size)
         if self._copy.has_bytes:
             return cannot(messages.NOTHING_STATED, wants_read=True)
-        return cannot("the copy states no digest of it")
+        return cannot(self._copy.nothing_stated)
 
-    def _take_stated(self, stated: StatedDigests, size_bytes: int | None) -> None:
+    def _read(self, row: CompareRow) -> None:
+        """Read a file of the copy; where its bytes are not the recorded ones, ask whether its checksum is."""
+        answer = self.read_back.read(row)
+        if answer is None:
+            return
+        if answer.vote in (CopyVote.DIFFERS, CopyVote.OLDER):
+            try:
+                answer = answer._replace(is_store_contradicted=self._statements.is_recorded_stated(row))
+            except ReadInterrupted:
+                return  # counted as not due
+        self._take(row, answer)
+
+    def _query_stated(self, stated: StatedDigests, size_bytes: int | None) -> None:
         """Answer by what the copy states of a file, or queue the local file for reading."""
         try:
-            answer = self._statements.query(stated, size_bytes)
+            found = self._statements.query(stated, size_bytes)
         except ReadInterrupted:
             return  # counted as not due
-        if answer is None:
+        if found is None:
             self._requests.append(MatchRequest(stated, stated.row.record, stated.published))
         else:
-            self._take(stated.row, answer)
+            self._take_statement(stated.row, found)
+
+    def _take_statement(self, row: CompareRow, found: Statement) -> None:
+        """Answer by a statement; read the copy's file first if it is accused."""
+        answer, size = found.answer, row.record.witness.size_bytes
+        is_accused = answer.vote is CopyVote.DIFFERS and answer.level is Level.PUBLISHED
+        if not is_accused or not self._copy.has_bytes or answer.size_bytes not in (None, size):
+            self._take(row, answer)
+            return
+        if self._limit.is_set():
+            return  # counted as not due
+        folder = self._listing.place(row.record.path).partition(b"/")
+        sort = ObjectSort(folder[0] if folder[1] else b"", found.encryption, tuple(one.kind for one in answer.stated))
+        step = self._accusations.decide(sort, size)
+        if step is ConfirmStep.HOLD:
+            self._held.append((row, answer, sort))
+            if len(self._held) == _HELD_AT_MOST:
+                self._release()
+        elif step is ConfirmStep.LEAVE:
+            self._leave(row)
+        elif (reading := self.read_back.read(row)) is not None:
+            self._take(row, self._accusations.take(sort, reading))
+
+    def _leave(self, row: CompareRow) -> None:
+        """Leave a file unread whose checksum says nothing; with a share to read, it is read some other time."""
+        self._take(row, None if self._has_share else cannot(messages.STRANGE_CHECKSUM, wants_read=True))
+
+    def _release(self) -> None:
+        """Answer for the files that could not be read: the store is believed, unless it accused many good files."""
+        held, self._held = self._held, []
+        for row, answer, sort in held:
+            if self._accusations.is_strange(sort):
+                self._leave(row)
+            else:
+                self._take(row, answer)
+
+    def finish(self) -> None:
+        """Answer for the accused files that could not be read, and report once that intact files were accused."""
+        self._release()
+        text = self._accusations.describe()
+        if text is not None:
+            self._run.note(NoteKind.WARNING, None, f"{self._copy.shown}: {text}")
 
     def take_match(self, stated: StatedDigests, match: FileMatch | ReadError) -> None:
         """Answer by the comparison of the local file with the copy's stated digests."""
         if not isinstance(match, ReadInterrupted):
             record = stated.row.record
-            self._take(stated.row, self._statements.answer_by_match(record, stated.published, stated.level, match))
+            answer = self._statements.answer_by_match(record, stated.published, stated.level, match)
+            self._take_statement(stated.row, Statement(answer))
 
     def _queue_remote(self, row: CompareRow) -> bool:
         """Queue a file for a digest computed remotely; return whether the copy can compute one."""
@@ -375,7 +465,7 @@ class CopyEvidence:
                 self._take(row, CopyAnswer(CopyVote.UNREADABLE, reason=answer.message))
             else:
                 size = None if row.listed is None else row.listed.size_bytes
-                self._take_stated(StatedDigests(row, (Published(kind, answer),), Level.READ), size)
+                self._query_stated(StatedDigests(row, (Published(kind, answer),), Level.READ), size)
             if self._limit.is_set():
                 return
 

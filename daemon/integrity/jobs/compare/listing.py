@@ -11,6 +11,7 @@ I2  A listing that breaks off, or contains no recorded name, proves nothing. A m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,22 @@ from integrity.catalog.copy_listing import (
     StoredListing,
     count_below,
     count_listed,
+    find_names,
     is_any_recorded,
     iterate_extra,
+    mark_renamed,
+    new_stated,
+    page_extra,
 )
+from integrity.catalog.files import page_files
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
 from integrity.jobs import messages
+from integrity.jobs.batching import IdSet
 from integrity.jobs.report import NoteKind
+from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -62,6 +70,7 @@ _AT_ONCE = 1000
 _NAMES_BYTES_AT_ONCE = 4 << 20
 _TROUBLES_BYTES_STORED = 16 << 20  # beyond this, the places of errors are not stored
 _TROUBLES_REPORTED = 1000
+_LATEST_NS = (1 << 63) - 1  # of the catalog; a server may state the year 9999
 _OBJECTS_BYTES = 200  # overhead of a name and a message, beside their length
 
 
@@ -73,13 +82,17 @@ class CopyListing:
         copy: entered.
         base: the folder in the root that the copy's top stands for.
         is_other: another folder or disk is at the copy's place than at the last comparison under its name.
+        left_out: what the backup leaves out on purpose, by paths in the copy; None: nothing.
 
     Attributes:
         files: number of files listed.
     """
 
-    def __init__(self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False) -> None:
+    def __init__(
+        self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False, left_out: Excludes | None = None
+    ) -> None:
         self._run = run
+        self._left_out = left_out
         self._copy = copy
         self._base = base + b"/" if base else b""
         self._is_other = is_other
@@ -107,7 +120,31 @@ class CopyListing:
             run.progress("list the copy", self.files, 0, files=None, size=None)
         if self._trouble_count > _TROUBLES_REPORTED:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_REPORTED))
+        spelled = OtherSpellings()
+        if not self._copy.has_bytes:  # a list, whose files need not be found again under its own spelling
+            self._find_spellings(stored, spelled)
+        for text in (*self._copy.describe(), *spelled.describe()):
+            run.note(NoteKind.WARNING, None, f"{self._copy.shown}: {text}")
         self._refuse_strange()
+
+    def _find_spellings(self, stored: StoredListing, spelled: OtherSpellings) -> None:
+        """Take listed names that are not recorded for the recorded ones that they are another spelling of."""
+        run, after, respelled = self._run, 0, IdSet()
+        with run.catalog.snapshot() as connection:
+            names = partial(find_names, connection, run.root.id)
+            paths = SamePaths(names, ignores_case=True, has_backslashes=True)
+            while page := page_extra(connection, after, _AT_ONCE):
+                after = page[-1][0]
+                for _, path, listed in page:
+                    found = paths.find(path)
+                    file_id, is_listed = (None, False) if found is None else stored.find_recorded(connection, found)
+                    # Two spellings of one file, neither its own, are a contradiction unless they state the same.
+                    if found is None or file_id is None or (is_listed and file_id not in respelled):
+                        continue
+                    respelled.add(file_id)
+                    stored.add(connection, [(found, listed)])
+                    mark_renamed(connection, listed.size_bytes or 0, path)
+                    spelled.add(self.place(path), self.place(found))
 
     def _refuse_strange(self) -> None:
         """Refuse a listing that can't be the copy (R5)."""
@@ -115,13 +152,29 @@ class CopyListing:
         with run.catalog.read() as connection:
             listed = count_listed(connection)
             files = count_below(connection, run.root.id, run.prefix if self.part else self._base[:-1])
-        if self._is_other and listed * 2 < files:
+        if self._is_other and listed * 2 < files and listed * 2 < (files := self._count_expected()):
             raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
         if files and not listed:
             self._refuse_unknown()
         if self.files and not files and not self.part:
             run.is_incomplete = True
             run.note(NoteKind.WARNING, None, messages.NOTHING_RECORDED)
+
+    def _count_expected(self) -> int:
+        """Count the recorded files that the copy does not leave out on purpose."""
+        count, last = 0, 0
+        while True:
+            with self._run.catalog.read() as connection:
+                prefix = self._run.prefix if self.part else self._base[:-1]
+                page = page_files(connection, self._run.root.id, prefix=prefix, after=last)
+            if not page:
+                return count
+            last = page[-1][0]
+            count += sum(not self.is_left_out(path) for _, path, _ in page)
+
+    def is_left_out(self, path: bytes) -> bool:
+        """Return whether the backup leaves out a recorded file on purpose."""
+        return self._left_out is not None and self._left_out.covers(self.place(path))
 
     def _refuse_unknown(self) -> None:
         """Refuse a copy without any recorded name; if only a part was listed, search the whole copy first."""
@@ -220,5 +273,10 @@ def unpack_published(listed: StatedFile) -> tuple[Published, ...]:
 
 def pack_entry(entry: CopyEntry) -> StatedFile:
     """Return the part of an entry that is stored with the listing."""
+    mtime_ns = entry.mtime_ns
+    if mtime_ns is not None and not -_LATEST_NS <= mtime_ns <= _LATEST_NS:
+        mtime_ns = None
+    if not entry.published:
+        return new_stated((entry.size_bytes, (), False, mtime_ns, entry.inode))
     published = tuple((one.kind.value, one.value, one.part_sizes, one.parts) for one in entry.published)
-    return StatedFile(entry.size_bytes, published)
+    return StatedFile(entry.size_bytes, published, mtime_ns=mtime_ns, inode=entry.inode)

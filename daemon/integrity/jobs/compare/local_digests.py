@@ -12,28 +12,15 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from integrity.catalog.rows import FileRecord
 from integrity.copies.part_digests import PartsHasher, guess_part_bytes, split_evenly
-from integrity.copies.protocol import Kind, Published
+from integrity.copies.protocol import KINDS, Kind, Published
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.span import ReadMode
-from integrity.hashing.algorithms import (
-    BLAKE3,
-    CRC32,
-    CRC32C,
-    CRC64NVME,
-    MD5,
-    SHA1,
-    SHA256,
-    SHA512,
-    XXH64,
-    XXH128,
-    Algorithm,
-    Hasher,
-)
+from integrity.hashing.algorithms import Hasher
 from integrity.hashing.digests import Want
 from integrity.hashing.tasks import Done, Failed, Partial, Task
-from integrity.jobs.compare.copy_answer import UNNAMED, pick_checksums
+from integrity.jobs.compare.copy_answer import pick_checksums
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content
-from integrity.model import Reading
+from integrity.model import FileId, Reading
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -41,18 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Make = Callable[[], Hasher]
 
-_ALGORITHMS: dict[Kind, Algorithm] = {
-    Kind.MD5: MD5,
-    Kind.SHA1: SHA1,
-    Kind.SHA256: SHA256,
-    Kind.SHA512: SHA512,
-    Kind.XXH64: XXH64,
-    Kind.XXH3_128: XXH128,
-    Kind.BLAKE3: BLAKE3,
-    Kind.CRC32: CRC32,
-    Kind.CRC32C: CRC32C,
-    Kind.CRC64NVME: CRC64NVME,
-}
+_ALGORITHMS = {kind: algorithm for algorithm, kind in KINDS.items()}
 
 
 class FileMatch(NamedTuple):
@@ -74,6 +50,10 @@ class FileMatch(NamedTuple):
         """Return whether the content is the copy's; None if no digest decides."""
         known = [match for match in self.matches if match is not None]
         return all(known) if known else None
+
+
+EarlyMatches = dict[FileId, tuple[tuple[Published, ...], FileMatch]]
+"""By file: what was looked for when the file was read before, and what was found."""
 
 
 class MatchRequest(NamedTuple, Generic[T]):
@@ -98,13 +78,17 @@ class LocalPass:
     Read files of a root from their disk, several at a time, and compare each with the digests stated of its copy.
 
     Args:
-        is_unnamed: the copy does not name its algorithms, so a digest may be from another one of the same length.
+        has_etags: an MD5 may be none, as the ETags of some stores, so checksums outweigh it.
+        early: files that are not to be read again.
         jobs: threads; None for the run's default.
     """
 
-    def __init__(self, run: RootRun, *, is_unnamed: bool = False, jobs: int | None = None) -> None:
+    def __init__(
+        self, run: RootRun, *, has_etags: bool = True, early: EarlyMatches | None = None, jobs: int | None = None
+    ) -> None:
         self._run = run
-        self._is_unnamed = is_unnamed
+        self._has_etags = has_etags
+        self._early = early or {}
         self._engine = run.engine(ReadMode.DISK, jobs=jobs)
         self._bad: dict[bytes, list[int] | None] = {}  # of large files in progress; None: their record is damaged
 
@@ -121,7 +105,9 @@ class LocalPass:
         Returns:
             Pairs of tag and answer; a ReadInterrupted for files the stopped run did not finish.
         """
-        for result in self._engine.run(map(self._make_task, requests), tick=tick):
+        answered: list[tuple[T, FileMatch]] = []
+        for result in self._engine.run(self._find_tasks(requests, answered), tick=tick):
+            yield from _take_all(answered)
             order = result.task.tag
             assert isinstance(order, _MatchTask)
             tag: T = order.tag  # type: ignore[assignment]  # the caller's tag
@@ -132,11 +118,22 @@ class LocalPass:
                 yield tag, result.error
             else:
                 yield tag, self._conclude(order, result)
+        yield from _take_all(answered)
+
+    def _find_tasks(self, requests: Iterable[MatchRequest[T]], answered: list[tuple[T, FileMatch]]) -> Iterator[Task]:
+        """Yield the files to read; answer the others."""
+        for request in requests:
+            published, found = self._early.get(request.record.id, ((), None))
+            if found is not None and set(request.published) <= set(published):
+                known = dict(zip(published, found.matches, strict=True))
+                answered.append((request.tag, found._replace(matches=tuple(map(known.get, request.published)))))
+            else:
+                yield self._make_task(request)
 
     def _make_task(self, request: MatchRequest[T]) -> Task:
         record = request.record
         size = record.witness.size_bytes
-        makes = tuple(tuple(_find_makers(one, size, is_unnamed=self._is_unnamed)) for one in request.published)
+        makes = tuple(tuple(_find_makers(one, size)) for one in request.published)
         others = tuple(make for some in makes for make in some)
         want = Want(xxh3_128=True, block_xxh3_128=True, others=others)
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes
@@ -162,11 +159,20 @@ class LocalPass:
             _is_match(one, [next(values) for _ in makes], has_size=has_size, size_bytes=record.witness.size_bytes)
             for one, makes in zip(published, order.makes, strict=True)
         ]
-        return FileMatch(found.is_same and not before, _weigh(published, matches), done.reading)
+        return FileMatch(
+            found.is_same and not before,
+            _weigh(published, matches) if self._has_etags else tuple(matches),
+            done.reading,
+        )
 
 
-def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> Iterator[_Make]:
-    """Yield constructors for a digest; several if its algorithm, or a store's part sizes, are unknown."""
+def _take_all(answered: list[tuple[T, FileMatch]]) -> Iterator[tuple[T, FileMatch]]:
+    while answered:
+        yield answered.pop(0)
+
+
+def _find_makers(published: Published, size_bytes: int) -> Iterator[_Make]:
+    """Yield constructors for a digest; several if a store's part sizes are unknown."""
     if published.kind is Kind.MD5_OF_PARTS:
         parts = published.list_parts(size_bytes)
         if parts is not None:
@@ -175,10 +181,9 @@ def _find_makers(published: Published, size_bytes: int, *, is_unnamed: bool) -> 
             guesses = guess_part_bytes(size_bytes, published.parts)
             yield from (partial(PartsHasher, split_evenly(size_bytes, guess)) for guess in guesses)
         return
-    kinds: list[Kind] = [published.kind]
-    if is_unnamed and published.kind in UNNAMED:
-        kinds.append(UNNAMED[published.kind])
-    yield from filter(None, map(_find_constructor, kinds))
+    make = _find_constructor(published.kind)
+    if make is not None:
+        yield make
 
 
 @cache

@@ -16,10 +16,11 @@ from integrity.copies.protocol import Copy
 from integrity.errors import ReadError, ReadInterrupted, Unstable, show_path
 from integrity.files.read import Segment
 from integrity.files.span import Pace
+from integrity.files.stamps import witness_of
 from integrity.hashing.digests import FileHasher, Want
 from integrity.hashing.tasks import StopSignal
 from integrity.jobs import messages
-from integrity.jobs.compare.copy_answer import CopyAnswer, Take, answer_by_reading
+from integrity.jobs.compare.copy_answer import CopyAnswer, answer_by_reading
 from integrity.jobs.compare.listing import CopyListing
 from integrity.jobs.judge.content_diff import Difference, compare_content
 from integrity.model import FindingKind, ReadHow, Reading, Witness
@@ -35,12 +36,14 @@ READING = Want(xxh3_128=True, block_xxh3_128=True)
 _PIECE_BYTES = 8 << 20
 
 
-def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace, stop: StopSignal) -> Reading:
+def read_from_copy(
+    copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace, stop: StopSignal, want: Want = READING
+) -> Reading:
     """
     Read one file of an entered copy, throttled by ``pace``; ``path`` is relative to the copy.
 
     Returns:
-        A reading whose witness contains only the size.
+        A reading whose witness contains only the size, unless the copy is mounted on this machine.
 
     Raises:
         ReadError: the file can't be read; ReadInterrupted if ``stop`` is set.
@@ -49,7 +52,8 @@ def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace
     file = copy.open(path)
     try:
         size = file.size_bytes
-        hasher = FileHasher(READING, size, block_size_bytes)
+        witness = Witness(size, 0, 0, 0) if file.stat is None else witness_of(file.stat)
+        hasher = FileHasher(want, size, block_size_bytes)
         for offset in range(0, size, _PIECE_BYTES):
             if stop.is_set():
                 raise ReadInterrupted(f"reading {show_path(path)} was interrupted")
@@ -64,7 +68,7 @@ def read_from_copy(copy: Copy, path: bytes, block_size_bytes: int, *, pace: Pace
         blocks = hasher.take_blocks()[1]
     finally:
         file.close()
-    return Reading(Witness(size, 0, 0, 0), digests, blocks, ReadHow.CACHE_POSSIBLE, size)
+    return Reading(witness, digests, blocks, ReadHow.CACHE_POSSIBLE, size)
 
 
 _SECOND_READINGS = 500
@@ -76,35 +80,30 @@ class ReadBack:
 
     Args:
         copy: entered.
-        take: receives each answer.
         level: of a first reading; a second one is always from the disk.
     """
 
-    def __init__(
-        self, run: RootRun, copy: Copy, listing: CopyListing, name: str, *, take: Take, level: Level = Level.READ
-    ) -> None:
+    def __init__(self, run: RootRun, copy: Copy, listing: CopyListing, name: str, *, level: Level = Level.READ) -> None:
         self._run = run
         self._copy = copy
         self._listing = listing
         self._name = name
-        self._take = take
         self.level = level
         self._second_readings = 0
 
-    def read(self, row: CompareRow) -> None:
-        """Read a file of the copy and pass on the answer."""
+    def read(self, row: CompareRow) -> CopyAnswer | None:
+        """Read a file of the copy; None if it was interrupted: the file is counted as not due, and comes first next."""
         try:
             reading = self._read(row.record)
         except ReadInterrupted:
-            return  # counted as not due; comes first in the next run
+            return None
         except ReadError as error:
-            self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, str(error)))
-            return
+            return CopyAnswer(CopyVote.UNREADABLE, Level.READ, str(error))
         with self._run.catalog.read() as connection:
             difference = compare_content(connection, self._run.catalog.sealer, row.record, reading)
-        self.take_reading(row, reading, difference)
+        return self.judge(row, reading, difference)
 
-    def take_reading(self, row: CompareRow, reading: Reading, difference: Difference) -> None:
+    def judge(self, row: CompareRow, reading: Reading, difference: Difference) -> CopyAnswer:
         """Turn a reading into an answer; read a mismatch a second time first."""
         run, record, level = self._run, row.record, self.level
         self._run.counts.bytes_read += reading.bytes_read
@@ -119,11 +118,10 @@ class ReadBack:
             if again is not None:
                 reading, difference, level = *again, Level.READ
         if not difference.is_same and _has_moved(row, reading):
-            self._take(row, CopyAnswer(CopyVote.UNREADABLE, Level.READ, messages.WRITTEN_MEANWHILE))
-            return
+            return CopyAnswer(CopyVote.UNREADABLE, Level.READ, messages.WRITTEN_MEANWHILE)
         with run.catalog.read() as connection:
             former = history.history_of(connection, run.root.id, record.path) if not difference.is_same else []
-        self._take(row, answer_by_reading(difference, reading, former, level))
+        return answer_by_reading(difference, reading, former, level)
 
     def _read_again(self, record: FileRecord) -> tuple[Reading, Difference] | None:
         try:

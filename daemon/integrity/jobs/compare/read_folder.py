@@ -47,7 +47,7 @@ class TreeReading:
         shown: the copy's URL, for people.
         evidence: answers what needs no reading, and receives what was read.
         take: receives the answer for files that could not be read.
-        take_same: receives small files whose copies are as recorded, many at a time.
+        take_same: receives small files whose copies are as recorded, and the stamps of these, many at a time.
         mode: of the readings.
         shared: counts the files that share data with their copies, if they can.
     """
@@ -63,7 +63,7 @@ class TreeReading:
         limit: RunLimit,
         *,
         take: Take,
-        take_same: Callable[[Sequence[CompareRow]], None],
+        take_same: Callable[[Sequence[CompareRow], Iterable[tuple[int, ...]]], None],
         mode: ReadMode,
         shared: SharedExtents | None,
     ) -> None:
@@ -136,8 +136,9 @@ class TreeReading:
             for row, size, inode, digest in found
         ]
         same = list(compress(rows, is_same))
+        stamps = compress(zip(*readings.witnesses[:4], strict=True), is_same)
         self._run.counts.bytes_read += sum(compress(readings.sizes_bytes, is_same))
-        self._take_same(same)
+        self._take_same(same, stamps)
         if len(same) < len(rows):
             for one in done.select([index for index, known in enumerate(is_same) if not known]).each():
                 self._take_result(one)
@@ -199,7 +200,7 @@ class TreeReading:
         if done.task.resume is not None or counted_bytes:
             with self._run.writing() as connection:
                 checkpoints.drop_reading(connection, self._copy_id, record.id)
-        self._evidence.read_back.take_reading(row, done.reading, found)
+        self._take(row, self._evidence.read_back.judge(row, done.reading, found))
 
     def _is_itself(self, row: CompareRow, reading: Reading) -> bool:
         """Return whether the file that was read is the recorded file itself, not a copy."""

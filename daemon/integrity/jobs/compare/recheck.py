@@ -125,9 +125,13 @@ class FileRecheck(NamedTuple):
         """
         Return the file's verdict from its open findings; without any the file is what was recorded.
 
+        What was written after a finding is no longer the content that it is about.
+
         Returns:
             None if the record itself is damaged.
         """
+        if self._was_written_since():
+            return Judgement(Verdict.CHANGED)
         for finding in self.own:
             if finding.kind in VERDICTS:
                 return Judgement(VERDICTS[finding.kind], finding.certainty)
@@ -139,6 +143,15 @@ class FileRecheck(NamedTuple):
                 return Judgement(Verdict.MISSING)
             return Judgement(Verdict.CHANGED, because=held.because)
         return Judgement(Verdict.INTACT)
+
+    def _was_written_since(self) -> bool:
+        """Return whether newer content was seen since the findings about the file's content were opened."""
+        newer = self.candidate
+        if newer is None or newer.kind is not CandidateKind.CHANGE or newer.is_damage:
+            return False
+        # Runs, not times: the clock may have been wrong at one of them.
+        opened_by = [one.opened_by or 0 for one in self.own if one.kind in VERDICTS]
+        return bool(opened_by) and newer.run_id >= max(opened_by)
 
 
 def look_up(run: RootRun, connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, FileRecheck]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog.rows import FileRecord
 from integrity.files.block_devices import find_positions
-from integrity.files.capability import is_same_disk
 from integrity.files.extents import iterate_extents
 from integrity.files.open_beneath import open_beneath
+from integrity.same_place import is_same_disk
 
 if TYPE_CHECKING:
     from integrity.copies.protocol import Copy

@@ -20,15 +20,17 @@ from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
-from integrity.errors import ConfigError, show_path
+from integrity.errors import ConfigError, CopyUnreachable, show_path
+from integrity.files.excludes import Excludes
 from integrity.jobs.targets import is_inside
 from integrity.paths import shell_word
+from integrity.same_place import get_fs_name, recognise
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.config import Config, ConfiguredCopy
     from integrity.copies.protocol import Copy
-    from integrity.files.excludes import Excludes
+    from integrity.hashing.algorithms import Algorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class CopySource:
         base: absolute path of the folder that is copied.
         verify_every_s: required interval between comparisons; None if not configured.
         behind_s: how far the backup may lag behind the files.
+        read_percent: share of the data that each comparison reads back, unless it says otherwise; None: not configured.
+        algorithms: the only ones to read from a manifest; empty for all.
+        exclude: patterns of the files that the backup leaves out on purpose.
     """
 
     name: str
@@ -49,6 +54,14 @@ class CopySource:
     base: bytes
     verify_every_s: int | None = None
     behind_s: int = 0
+    read_percent: float | None = None
+    algorithms: tuple[Algorithm, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def is_configured(self) -> bool:
+        """Return whether it has a name in the configuration, which outlives its path."""
+        return self.verify_every_s is not None
 
     @property
     def path(self) -> bytes | None:
@@ -66,7 +79,7 @@ class CopySource:
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
-        copy = open_copy(self.url, root=self.base, excludes=excludes)
+        copy = open_copy(self.url, root=self.base, excludes=excludes, algorithms=self.algorithms)
         if must_stop is not None:
             copy.interrupt_when(must_stop)
         return copy
@@ -108,15 +121,14 @@ def find_source(
 def find_known_sources(catalog: Catalog, config: Config, path: bytes) -> list[CopySource]:
     """Return the copies that should contain a path: configured ones first, then those compared before."""
     found = [_make_source(one, one.url) for one in config.copies if is_inside(path, one.of.rstrip(b"/"))]
-    configured = list(found)
     with catalog.read() as connection:
         roots = {root.id: root for root in find_roots(connection)}
         known = find_copies(connection)
     for record in known:
         base = record.find_base(roots[record.root_id].path)
-        is_found = any(record.name == one.name or is_same_place(record.url, one.url) for one in configured)
+        is_found = any(record.base_name == one.name or is_same_place(record.url, one.url) for one in found)
         if not is_found and is_inside(path, base.rstrip(b"/")) and _is_address_believed(catalog, record):
-            found.append(CopySource(record.name, record.url, base))
+            found.append(CopySource(record.base_name, record.url, base))
     return found
 
 
@@ -132,11 +144,19 @@ def _is_address_believed(catalog: Catalog, record: CopyRecord) -> bool:
 
 
 def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
-    return CopySource(configured.name, url, configured.of, configured.verify_every_s, configured.behind_s)
+    return CopySource(
+        configured.name,
+        url,
+        configured.of,
+        verify_every_s=configured.verify_every_s,
+        behind_s=configured.behind_s,
+        read_percent=configured.read_percent or None,
+        exclude=configured.exclude,
+    )
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Return whether two paths or URLs name one place; links are followed, a trailing slash is ignored."""
+    """Return whether two paths or URLs name one place now; links are followed, a trailing slash is ignored."""
     return _spell(one) == _spell(other)
 
 
@@ -144,9 +164,47 @@ def _spell(url: str) -> str:
     return url.rstrip("/") if find_local_path(url) is None else os.path.realpath(url)
 
 
+def find_record(catalog: Catalog, name: str, path: bytes) -> CopyRecord | None:
+    """Return the record of the copy of this name, of one disk where several take turns, that should contain a path."""
+    with catalog.read() as connection:
+        roots = {root.id: root for root in find_roots(connection)}
+        named = [one for one in find_copies(connection) if one.name == name]
+    return next((one for one in named if is_inside(path, one.find_base(roots[one.root_id].path).rstrip(b"/"))), None)
+
+
+def require_disk(record: CopyRecord, copy: Copy) -> None:
+    """
+    Check that an entered copy is on the disk that it was recorded on.
+
+    Raises:
+        CopyUnreachable: another disk, which takes turns with it, is mounted at its place.
+    """
+    identity = copy.identity()
+    if record.identity is None or identity is None:
+        return
+    if recognise(get_fs_name(record.identity), identity.names) is None:
+        raise CopyUnreachable(f"{copy.shown}: another disk than that of {record.name} is there: mount that one")
+
+
+def make_left_out(patterns: Sequence[str]) -> Excludes | None:
+    """
+    Return what a backup leaves out on purpose, for paths relative to the copy; None if it leaves out nothing.
+
+    Raises:
+        ConfigError: a pattern is invalid.
+    """
+    return Excludes(patterns, builtin=False, kept=False) if patterns else None
+
+
 def place_in_copy(source: CopySource, path: bytes) -> bytes:
     """Return the path in the copy of an absolute path below its base; empty for the base itself."""
     return path[len(source.base.rstrip(b"/")) + 1 :]
+
+
+def is_left_out(source: CopySource, path: bytes, *, is_folder: bool) -> bool:
+    """Return whether a backup leaves out a file or folder on purpose, given its absolute path below the copy's base."""
+    left_out, place = make_left_out(source.exclude), place_in_copy(source, path)
+    return left_out is not None and place != b"" and left_out.covers(place, is_folder=is_folder)
 
 
 def narrow(source: CopySource, paths: Sequence[bytes]) -> list[bytes]:
@@ -177,7 +235,11 @@ def _with_endpoint(url: str, endpoint: str | None) -> str:
 
 
 def _complete(text: str, names: Sequence[str]) -> str:
-    """Make a path absolute; leave URLs as they are."""
+    """
+    Make a path absolute; leave URLs as they are.
+
+    Symbolic links are not followed: ``.../latest`` is one copy, whatever it leads to tonight.
+    """
     if is_url(text):
         return text
     if "/" not in text and not os.path.lexists(text):
@@ -186,7 +248,7 @@ def _complete(text: str, names: Sequence[str]) -> str:
             f"{text}: no copy of this name is configured ({have}), and there is no such folder or file here;"
             " name a copy, or give a path, ssh://, s3://, rclone:REMOTE:PATH or a manifest"
         )
-    return os.path.realpath(text)
+    return os.path.abspath(text)
 
 
 def _find_base(
@@ -196,7 +258,7 @@ def _find_base(
     by_id = {root.id: root for root in roots}
     for record in known:
         base = record.find_base(by_id[record.root_id].path)
-        if record.name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
+        if record.base_name == shown and all(is_inside(path, base.rstrip(b"/")) for path in paths):
             return base
     return None
 

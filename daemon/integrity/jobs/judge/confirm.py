@@ -14,7 +14,7 @@ import os
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_128_digest
 
@@ -31,6 +31,7 @@ from integrity.files.span import ReadMode
 from integrity.hashing.digests import FileHasher, Want, want_to_confirm
 from integrity.hashing.md5 import Md5
 from integrity.hashing.tasks import Done
+from integrity.jobs.byte_pattern import ByteRun, FillFinder
 from integrity.jobs.judge.inodes import HardLinks
 from integrity.model import FindingKind, Reading, Witness
 from integrity.same_time import is_same_time
@@ -105,9 +106,6 @@ def _is_each_right(run: RootRun, record: FileRecord, block: int, baseline: Pair)
     return bool(copies) and all(is_match(baseline, pair) for _, pair in copies)
 
 
-BETWEEN_S = 2.0
-"""Enough time for some hundred rotations of a drive and for the controller's buffer to be reused."""
-
 REREADS = 2
 
 _GRAVEST_FIRST = (
@@ -120,8 +118,18 @@ _GRAVEST_FIRST = (
 
 _NOTHING_READ = Pair(None, None)
 
-Rereading = dict[int, Pair]
-"""The digests of some blocks of a file by index; a one-block file is block 0."""
+
+class Rereading(NamedTuple):
+    """
+    The mismatched blocks of a file, as read once more.
+
+    Attributes:
+        pairs: their digests by index; a one-block file is block 0.
+        fills: aligned runs of one repeated byte in them.
+    """
+
+    pairs: dict[int, Pair]
+    fills: tuple[ByteRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +157,14 @@ class ConfirmationResult:
         bad_blocks: blocks with the reported outcome.
         rereads: number of re-reads.
         bad_devices: mirror devices with wrong data; empty if the copies could not be read separately.
+        fills: aligned runs of one repeated byte in the blocks that were read.
     """
 
     confirmation: Confirmation
     bad_blocks: tuple[int, ...]
     rereads: int
     bad_devices: tuple[str, ...] = ()
+    fills: tuple[ByteRun, ...] = ()
 
 
 class Rereader:
@@ -180,7 +190,7 @@ class Rereader:
         rounds: list[dict[Hashable, Rereading | ReadError]] = []
         with Buffers() as buffers:
             for _ in range(REREADS):
-                if self._run.context.pause(BETWEEN_S):
+                if self._run.context.pause(self._run.context.pauses.confirm_s):
                     return None
                 rounds.append({identity: self._reread(names[0], buffers) for identity, names in files.items()})
         return [
@@ -196,24 +206,24 @@ class Rereader:
         return mismatch.reading.witness.stamps, mismatch.record.block_size_bytes, mismatch.bad_blocks
 
     def _reread(self, mismatch: Mismatch, buffers: Buffers) -> Rereading | ReadError:
-        """Return the digests of the mismatched blocks; a one-block file is block 0."""
+        """Read the mismatched blocks."""
         record = mismatch.record
         pairs: dict[int, Pair] = {}
+        fills = FillFinder()
         try:
             if record.block_size_bytes is None:
                 with self._open(mismatch) as file:
-                    pairs[0] = read_whole(file, buffers, self._want)
-                return pairs
-            if not mismatch.bad_blocks:  # only the size differs: nothing to read
+                    pairs[0] = read_whole(file, buffers, self._want, fills)
+            elif not mismatch.bad_blocks:  # only the size differs: nothing to read
                 with self._open(mismatch):
                     pairs[0] = _NOTHING_READ
-                return pairs
-            for first, count in _group_adjacent(mismatch.bad_blocks):
-                with self._open(mismatch) as file:
-                    pairs |= _read_blocks(file, buffers, record, first, count)
+            else:
+                for first, count in _group_adjacent(mismatch.bad_blocks):
+                    with self._open(mismatch) as file:
+                        pairs |= _read_blocks(file, buffers, record, first, count, fills)
         except ReadError as error:
             return error
-        return pairs
+        return Rereading(pairs, fills.find())
 
     @contextmanager
     def _open(self, mismatch: Mismatch) -> Iterator[OpenFile]:
@@ -235,7 +245,7 @@ class Rereader:
             yield from ((one, error) for one in names)
             return
         rereads = [one for one in readings if not isinstance(one, ReadError)]
-        each_copy = {index: digest_copies(self._run, first.record, index) for index in rereads[0]}
+        each_copy = {index: digest_copies(self._run, first.record, index) for index in rereads[0].pairs}
         yield first, self._conclude(first, rereads, each_copy)
         links = HardLinks(self._run)
         for one in others:
@@ -261,7 +271,7 @@ class Rereader:
                 verdicts[index] = confirm(
                     baseline,
                     first,
-                    [reading[index] for reading in rereads],
+                    [reading.pairs[index] for reading in rereads],
                     copies=1 if mirror is None else mirror.copies,
                     each_copy=[pair for _, pair in copies],
                     shows_writes=self._run.capability.shows_mapped_writes,
@@ -269,9 +279,8 @@ class Rereader:
         for confirmation in _GRAVEST_FIRST:
             blocks = tuple(index for index, value in verdicts.items() if value is confirmation)
             if blocks:
-                return ConfirmationResult(
-                    confirmation, blocks if mismatch.bad_blocks else (), len(rereads), tuple(bad_devices)
-                )
+                bad_blocks = blocks if mismatch.bad_blocks else ()
+                return ConfirmationResult(confirmation, bad_blocks, len(rereads), tuple(bad_devices), rereads[-1].fills)
         return ConfirmationResult(Confirmation.TRANSIENT, mismatch.bad_blocks, len(rereads))
 
     def _pairs(self, connection: Connection, mismatch: Mismatch, index: int) -> tuple[Pair, Pair]:
@@ -286,16 +295,20 @@ class Rereader:
         return baseline, Pair(None, None)
 
 
-def read_whole(file: OpenFile, buffers: Buffers, want: Want) -> Pair:
-    """Return the digests of a whole open file."""
+def read_whole(file: OpenFile, buffers: Buffers, want: Want, fills: FillFinder | None = None) -> Pair:
+    """Return the digests of a whole open file; ``fills`` sees its data."""
     hasher = FileHasher(want, file.size_bytes, max(file.size_bytes, 1))
     for segment in file.segments(buffers):
         hasher.chain(segment)
+        if fills is not None:
+            _show(segment, fills)
     digests = hasher.digests()
     return Pair(digests.xxh3_128, digests.md5)
 
 
-def _read_blocks(file: OpenFile, buffers: Buffers, record: FileRecord, first: int, count: int) -> dict[int, Pair]:
+def _read_blocks(
+    file: OpenFile, buffers: Buffers, record: FileRecord, first: int, count: int, fills: FillFinder
+) -> dict[int, Pair]:
     """Return the digests of adjacent blocks; a block beyond the end of the file has the digests of no bytes."""
     size = record.block_size_bytes
     assert size is not None
@@ -304,7 +317,9 @@ def _read_blocks(file: OpenFile, buffers: Buffers, record: FileRecord, first: in
     for segment in file.segments(buffers, begin):
         if segment.offset >= end:
             break
-        hasher.cut_blocks(_trim(segment, end))
+        trimmed = _trim(segment, end)
+        hasher.cut_blocks(trimmed)
+        _show(trimmed, fills)
     hasher.digests()
     _, blocks = hasher.take_blocks()
     assert blocks is not None
@@ -313,6 +328,11 @@ def _read_blocks(file: OpenFile, buffers: Buffers, record: FileRecord, first: in
         at = slice(index * 16, index * 16 + 16)
         pairs[first + index] = Pair(blocks.xxh3_128[at], blocks.md5[at])
     return pairs
+
+
+def _show(segment: Segment, fills: FillFinder) -> None:
+    if segment.data is not None:  # no hole is skipped here: Rereader reads them
+        fills.add(segment.offset, segment.data)
 
 
 def _trim(segment: Segment, end: int) -> Segment:

@@ -16,6 +16,7 @@ from integrity.catalog.candidates import CandidateState
 from integrity.catalog.rows import require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished
 from integrity.jobs import messages
+from integrity.jobs.byte_pattern import describe_end, describe_fills
 from integrity.jobs.judge.confirm import ConfirmationResult, Mismatch, Rereader
 from integrity.jobs.judge.content_diff import Difference, block_ranges, is_complete
 from integrity.jobs.judge.elsewhere import find_elsewhere
@@ -165,6 +166,9 @@ class Mismatches:
         elif outcome.confirmation is not Confirmation.PERSISTENT:
             kind, certainty = FindingKind.TRANSIENT, None
             text = messages.transient(is_unsteady=outcome.confirmation is Confirmation.UNSTEADY)
+        if outcome.confirmation is Confirmation.PERSISTENT:
+            end = describe_end(mismatch.reading.witness.size_bytes, record.witness.size_bytes)
+            text += messages.seen_in_data(end, describe_fills(outcome.fills))
         try:
             record = self._open(record, kind, text, certainty, outcome, is_synced=is_synced)
         except RecordSuperseded:

@@ -18,11 +18,10 @@ from integrity.catalog import files
 from integrity.errors import show_path
 from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.hashing.algorithms import BLAKE3, CRC32, MD5, XXH128, Algorithm
+from integrity.hashing.algorithms import BLAKE3, MD5, SHORT, XXH128, Algorithm
 from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.targets import Target
-from integrity.model import Digests
 from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
@@ -32,12 +31,6 @@ if TYPE_CHECKING:
 
 
 RECORDED_ALGORITHMS = frozenset({MD5, XXH128, BLAKE3})
-
-
-def known_digests(digests: Digests) -> dict[Algorithm, bytes]:
-    """Return the recorded digests of a file by algorithm."""
-    found = {MD5: digests.md5, XXH128: digests.xxh3_128, BLAKE3: digests.blake3}
-    return {algorithm: digest for algorithm, digest in found.items() if digest is not None}
 
 
 class RootPlaces:
@@ -83,6 +76,7 @@ class ImportVerdict(StrEnum):
     UNREADABLE = "unreadable"  # could not be read as one stable version
     OUTSIDE = "outside"  # the name is outside of what is imported
     LEFT_OUT = "left_out"  # not part of the root: excluded, not a regular file, on another file system
+    UNKNOWN = "unknown"  # the algorithm is not named, and no file shows it
     RECORD_DAMAGED = "record_damaged"  # the row in the catalog is damaged, so nothing can be compared
     BAD = "bad"  # not a usable entry
 
@@ -103,6 +97,7 @@ class ImportCounts:
     unreadable: int = 0
     outside: int = 0
     left_out: int = 0
+    unknown: int = 0
     record_damaged: int = 0
     bad: int = 0
     not_compared: int = 0
@@ -120,7 +115,7 @@ class ImportCounts:
 @dataclass(frozen=True, slots=True)
 class ReportedEntry:
     """
-    A reported entry; verified and already recorded entries are not reported.
+    A reported entry; verified, already recorded and unknown entries are not reported.
 
     Args:
         path: absolute, or the name as written if it means no file; None for a bad line.
@@ -160,11 +155,6 @@ class Claim:
     expected_bytes: int = 0
     was_racy: bool = False
     needs_all: bool = False
-
-    @property
-    def others(self) -> list[Algorithm]:
-        """Return the algorithms to compute in addition to those of a recording."""
-        return [algorithm for algorithm in self.digests if self.needs_all or algorithm not in RECORDED_ALGORITHMS]
 
     def add(self, count: int, digests: Mapping[Algorithm, bytes], size_bytes: int | None) -> None:
         """Add the claims of other entries about the same file."""
@@ -207,7 +197,7 @@ def gather(
         if isinstance(line, BadLine):
             refuse(ImportVerdict.BAD, None, line.line, "can't be read as an entry")
             continue
-        digests = {algorithm: digest for algorithm, digest in line.digests.items() if algorithm is not CRC32}
+        digests = {algorithm: digest for algorithm, digest in line.digests.items() if algorithm not in SHORT}
         path = places.find(line.path)
         if not digests:
             refuse(ImportVerdict.BAD, line.path, line.line, "has no digest that could tell that the file is right")
@@ -259,6 +249,20 @@ def look_up(run: RootRun, connection: Connection, path: bytes) -> FoundFile | Re
         return FoundFile(stat.st_size, record)
     moved = _find_moved(run, connection, path, stat)
     return FoundFile(stat.st_size, moved, None if moved is None else moved.path)
+
+
+def list_names(run: RootRun, folder: bytes) -> list[bytes]:
+    """Return the names in a folder, relative to the root; none if there is no such folder in it."""
+    if b".." in folder.split(b"/"):
+        return []  # resolved as text it may lie outside of what is imported
+    try:
+        fd = open_beneath(run.root_fd, folder or b".", os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return []
+    try:
+        return [os.fsencode(name) for name in os.listdir(fd)]
+    finally:
+        os.close(fd)
 
 
 def _stat(run: RootRun, path: bytes) -> os.stat_result:

@@ -28,12 +28,11 @@ from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.files import Position, page_in_order
 from integrity.catalog.roots import find_roots
 from integrity.errors import AppError, ConfigError, show_path
-from integrity.hashing.algorithms import MD5
+from integrity.hashing.algorithms import MD5, name_digests
 from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_header
 from integrity.hashing.manifests.json_lines import write_json
 from integrity.hashing.manifests.text import write_bagit, write_gnu
 from integrity.hashing.md5 import Md5
-from integrity.jobs.manifests.entries import known_digests
 from integrity.jobs.targets import Target, find_target
 
 if TYPE_CHECKING:
@@ -212,7 +211,7 @@ class _LineWriter:
             return write_gnu(b"./-" if name == b"-" else name, MD5, md5)  # md5sum reads a bare dash as standard input
         size = record.witness.size_bytes
         if self._plan.form is ExportForm.JSON:
-            return write_json(name, size, known_digests(record.digests))
+            return write_json(name, size, name_digests(record.digests))
         # `hashdeep -l .` uses these names: with others it would report each file as moved.
         return write_hashdeep(name if self._plan.is_absolute else b"./" + name, size, (md5,))
 

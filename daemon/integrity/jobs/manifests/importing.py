@@ -8,13 +8,15 @@ I1  Each entry is counted exactly once (R8); after an interruption each that was
 I2  A file is recorded only if all digests of its entries match one stable version of it (R1).
 I3  Nothing outside of the target is examined, whatever a name says.
 I4  Memory grows neither with the manifest nor with the root.
+I5  A digest whose algorithm is neither stated nor shown by any file says nothing about a file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -33,14 +35,16 @@ from integrity.errors import (
     show_path,
 )
 from integrity.files.span import ReadMode
-from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm
+from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm, name_digests
 from integrity.hashing.digests import want_to_record
 from integrity.hashing.manifests.reader import Form
-from integrity.hashing.tasks import Failed, Partial, Result, Task
+from integrity.hashing.tasks import Done, Failed, Partial, Result, Task
 from integrity.jobs import messages, runner
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.manifests.entries import (
+    RECORDED_ALGORITHMS,
     Claim,
+    FoundFile,
     ImportCounts,
     ImportVerdict,
     Refusal,
@@ -48,11 +52,13 @@ from integrity.jobs.manifests.entries import (
     RootPlaces,
     describe_former,
     gather,
-    known_digests,
+    list_names,
     look_up,
 )
+from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FindingKind, Job, Reading, Tally
+from integrity.same_name import OtherSpellings, SamePaths
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -135,8 +141,6 @@ class Baselines:
 
 _AGAIN_AT_ONCE = 10_000
 _TRIES = 3
-_WAIT_S = 3.0
-"""Wait between two tries of a file that changed while it was read: three tries, less than ten seconds (R1)."""
 
 _TALLIES = {
     ImportVerdict.ALREADY: Tally.NOT_DUE,
@@ -144,6 +148,7 @@ _TALLIES = {
     ImportVerdict.MISSING: Tally.MISSING,
     ImportVerdict.UNREADABLE: Tally.UNREADABLE,
     ImportVerdict.LEFT_OUT: Tally.SKIPPED,
+    ImportVerdict.UNKNOWN: Tally.SKIPPED,
     ImportVerdict.RECORD_DAMAGED: Tally.SKIPPED,
 }
 """
@@ -151,7 +156,12 @@ Tally in the record of the run for each verdict; verified files are NEW there. N
 are not counted there.
 """
 
-_UNCOVERED = frozenset({ImportVerdict.MISSING, ImportVerdict.UNREADABLE, ImportVerdict.OUTSIDE, ImportVerdict.BAD})
+_UNCOVERED = frozenset(
+    {
+        *(ImportVerdict.MISSING, ImportVerdict.UNREADABLE, ImportVerdict.OUTSIDE, ImportVerdict.BAD),
+        ImportVerdict.UNKNOWN,
+    }
+)
 """Verdicts that make the run incomplete."""
 
 
@@ -229,12 +239,22 @@ class Importer:
         self._has_blake3 = "blake3" in run.settings.digests
         self._baselines = Baselines(run, source.name, counts)
         self._again: dict[bytes, Claim] = {}
+        self._algorithms = source.manifest.algorithms
+        self._early: dict[bytes, tuple[Reading, Mapping[Algorithm, bytes]]] = {}
+        self._paths = SamePaths(partial(list_names, run), ignores_case=True, has_backslashes=True)
+        self._spelled, self._listed_as = OtherSpellings(), dict[bytes, bytes]()
+        self._page: Mapping[bytes, Claim] = {}
 
     def run(self) -> None:
         """Import the manifest; results are kept however it ends."""
         self._require_rows()
         try:
-            for page in gather(self._source.lines, self._places, self._refuse, self._is_stopped):
+            for number, page in enumerate(gather(self._source.lines, self._places, self._refuse, self._is_stopped)):
+                self._page = {claim.path: claim for claim in page}
+                if not number:
+                    self._find_algorithms(page)
+                for claim in page:
+                    claim.digests = dict(self._algorithms.name_all(claim.digests))
                 self._read(self._find_unrecorded(page))
                 if len(self._again) >= _AGAIN_AT_ONCE:
                     self._read_again()
@@ -243,6 +263,48 @@ class Importer:
             self._baselines.flush()
             raise
         self._baselines.flush()
+        interpreted = (*self._source.manifest.describe(), *self._spelled.describe())
+        for text in (*interpreted, *self._algorithms.describe_unknown()):
+            self._run.note(NoteKind.WARNING, None, f"{self._source.name}: {text}")
+
+    def _find_algorithms(self, page: Sequence[Claim]) -> None:
+        """Find the algorithms that the manifest does not name, by records or by reading files, small ones first."""
+        readable = []
+        for claim in self._algorithms.sample(page, lambda claim: claim.digests):
+            found = self._look_up(claim)
+            if isinstance(found, FoundFile):
+                if found.record is not None and found.record.is_sealed:
+                    self._algorithms.take(claim.digests, name_digests(found.record.digests))
+                claim.expected_bytes = found.size_bytes
+                readable.append(claim)
+        for claim in sorted(readable, key=lambda claim: claim.expected_bytes):
+            if self._algorithms.is_open(claim.digests) and not self._is_stopped():
+                self._read_early(claim)
+        self._algorithms.conclude()
+
+    def _read_early(self, claim: Claim) -> None:
+        """Read a file with all candidates; it is not read again when its turn comes."""
+        others = self._find_others(claim)
+        for result in self._run.engine(ReadMode.RECORD).run(self._make_tasks([claim])):
+            if isinstance(result, Done):
+                digests = dict(zip(others, result.reading.others, strict=True)) | name_digests(result.reading.digests)
+                self._algorithms.take(claim.digests, digests)
+                self._early[claim.path] = self._checkpoints.complete(result).reading._replace(others=()), digests
+
+    def _look_up(self, claim: Claim) -> FoundFile | Refusal:
+        """Look up a claim's file, also under another spelling of its name that is not in the manifest itself."""
+        if self._absolute(claim) == self._source.path:
+            return Refusal(ImportVerdict.LEFT_OUT, "is the manifest itself")
+        with self._run.catalog.read() as connection:
+            found = look_up(self._run, connection, claim.path)
+            if not isinstance(found, Refusal) or found.verdict is not ImportVerdict.MISSING:
+                return found
+            path = self._paths.find(claim.path)
+            if path is None or path in self._page or self._listed_as.setdefault(path, claim.path) != claim.path:
+                return found
+            self._spelled.add(claim.path, path)
+            claim.path = path
+            return look_up(self._run, connection, path)
 
     def _is_stopped(self) -> bool:
         return self._run.context.stop.is_set()
@@ -267,23 +329,26 @@ class Importer:
             if claim.path in self._again:
                 self._again[claim.path].add(claim.count, claim.digests, claim.size_bytes)
                 continue
-            with self._run.catalog.read() as connection:
-                found = look_up(self._run, connection, claim.path)
+            found = self._look_up(claim)
             if isinstance(found, Refusal):
                 self._settle(claim, *found)
+            elif not claim.digests:
+                self._settle(claim, ImportVerdict.UNKNOWN)
             elif found.record is not None:
                 self._compare_record(claim, found.record, "" if found.former is None else describe_former(found.former))
             elif (reading := self._baselines.find(claim.path)) is not None:
-                self._compare(claim, known_digests(reading.digests), reading.witness.size_bytes, "")
+                self._compare(claim, name_digests(reading.digests), reading.witness.size_bytes, "")
             elif (difference := claim.find_difference({}, found.size_bytes)) is not None:
                 self._settle(claim, ImportVerdict.DIFFERING, difference)
+            elif (early := self._early.get(claim.path)) is not None and claim.digests.keys() <= early[1].keys():
+                self._judge(claim, *early)
             else:
                 claim.expected_bytes = found.size_bytes
                 yield claim
 
     def _compare_record(self, claim: Claim, record: FileRecord, former: str) -> None:
         if record.is_sealed:
-            self._compare(claim, known_digests(record.digests), record.witness.size_bytes, f" in its record{former}")
+            self._compare(claim, name_digests(record.digests), record.witness.size_bytes, f" in its record{former}")
             return
         text = messages.CATALOG_DAMAGED
         with self._run.writing() as connection:
@@ -311,11 +376,17 @@ class Importer:
                 self._tick(engine.bytes_done)
             claims, sparse = sparse, []
 
+    def _find_others(self, claim: Claim) -> list[Algorithm]:
+        """Return the algorithms to compute in addition to those of a recording."""
+        algorithms = self._algorithms.expand(claim.digests)
+        return [one for one in algorithms if claim.needs_all or one not in RECORDED_ALGORITHMS]
+
     def _make_tasks(self, claims: Iterable[Claim]) -> Iterator[Task]:
         block_size = self._run.settings.block_size_bytes
         for claim in claims:
-            makers = tuple(algorithm.find_constructor() for algorithm in claim.others)
-            want = replace(want_to_record(blake3=self._has_blake3 or BLAKE3 in claim.digests), others=makers)
+            makers = tuple(algorithm.find_constructor() for algorithm in self._find_others(claim))
+            has_blake3 = self._has_blake3 or BLAKE3 in self._algorithms.expand(claim.digests)
+            want = replace(want_to_record(blake3=has_blake3), others=makers)
             task = Task(claim.path, claim.expected_bytes, want, block_size, claim)
             if claim.digests.keys() == {MD5} and not makers:  # only MD5 can resume where an earlier run stopped
                 task = self._checkpoints.resume(task)
@@ -331,7 +402,7 @@ class Importer:
             self._failed(claim, result.error)
             return
         reading = self._checkpoints.complete(result).reading
-        digests = dict(zip(claim.others, reading.others, strict=True)) | known_digests(reading.digests)
+        digests = dict(zip(self._find_others(claim), reading.others, strict=True)) | name_digests(reading.digests)
         if claim.digests.keys() <= digests.keys():
             self._judge(claim, reading._replace(others=()), digests)
         else:
@@ -368,7 +439,8 @@ class Importer:
         for _ in range(_TRIES - 1):
             is_unstable = any(not claim.was_racy for claim in self._again.values())
             granule_s = self._run.capability.granularity_ns / 1e9 + 0.02
-            if not self._again or self._run.context.pause(_WAIT_S if is_unstable else granule_s):
+            pause_s = self._run.context.pauses.retry_s if is_unstable else granule_s
+            if not self._again or self._run.context.pause(pause_s):
                 break
             claims, self._again = self._again, {}
             self._read(claims.values())
@@ -396,7 +468,7 @@ class Importer:
         self._run.is_incomplete |= verdict in _UNCOVERED
         if verdict is ImportVerdict.DIFFERING:
             self._run.kinds_met.add(FindingKind.COPY_DIFFERS)  # reported, but no finding: either side may be wrong
-        if verdict is not ImportVerdict.ALREADY:
+        if verdict not in (ImportVerdict.ALREADY, ImportVerdict.UNKNOWN):
             self._report_entry(ReportedEntry(verdict, path, line, message))
 
     def _tick(self, bytes_done: int) -> None:

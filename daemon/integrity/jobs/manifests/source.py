@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -50,11 +50,13 @@ class ManifestSource:
         path: absolute real path; ``-`` for standard input.
         form: detected or requested.
         lines: entries and bad lines, in order; to be iterated once. Raises Unreadable.
+        manifest: the list, whose digests are to be named by its algorithms.
     """
 
     path: bytes
     form: Form
     lines: Iterator[ManifestEntry | BadLine]
+    manifest: Manifest
 
     @property
     def kind(self) -> ImportForm:
@@ -68,37 +70,37 @@ class ManifestSource:
 
 
 @contextmanager
-def open_source(path: bytes, form: ImportForm, algorithm: Algorithm | None) -> Iterator[ManifestSource]:
+def open_source(path: bytes, form: ImportForm, wanted: Sequence[Algorithm]) -> Iterator[ManifestSource]:
     """
     Open a manifest.
 
     Args:
         path: of the file; ``-`` for standard input.
         form: requested format.
-        algorithm: the only one to read; None for all.
+        wanted: the only algorithms to read; empty for all.
 
     Raises:
         ConfigError: the file can't be read, or contains nothing usable.
     """
     if path == STDIN:
-        yield _start(sys.stdin.buffer, path, form, algorithm)
+        yield _start(sys.stdin.buffer, path, form, wanted)
         return
     try:
         stream = open(path, "rb")  # noqa: SIM115 - closed below; errors of the with block are not handled here
     except OSError as error:
         raise ConfigError(f"{show_path(path)}: can't be read: {error.strerror}") from error
     with stream:
-        yield _start(stream, os.path.realpath(path), form, algorithm)
+        yield _start(stream, os.path.realpath(path), form, wanted)
 
 
-def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm | None) -> ManifestSource:
+def _start(stream: BinaryIO, path: bytes, form: ImportForm, wanted: Sequence[Algorithm]) -> ManifestSource:
     """Detect the format, and read up to the first entry."""
     shown = "standard input" if path == STDIN else show_path(path)
     name = os.path.basename(path)
     if form is ImportForm.BAGIT and find_bagit_algorithm(name) is None:
-        name = b"manifest-%s.txt" % (b"md5" if algorithm is None else algorithm.name.encode("ascii"))
+        name = b"manifest-%s.txt" % (wanted[0].name.replace("-", "").encode("ascii") if wanted else b"md5")
     try:
-        manifest = Manifest(stream, name=name, wanted=() if algorithm is None else (algorithm,))
+        manifest = Manifest(stream, name=name, wanted=wanted)
     except OSError as error:
         raise ConfigError(f"{shown}: can't be read: {error.strerror}") from error
     manifest.form = _FORMS.get(form, manifest.form)
@@ -111,17 +113,17 @@ def _start(stream: BinaryIO, path: bytes, form: ImportForm, algorithm: Algorithm
     bad: list[ManifestEntry | BadLine] = []
     for line in lines:
         if isinstance(line, ManifestEntry):
-            return ManifestSource(path, manifest.form, chain(bad, (line,), lines))
+            return ManifestSource(path, manifest.form, chain(bad, (line,), lines), manifest)
         bad.append(line)
         if len(bad) == _BAD_AT_MOST:
             break
-    raise ConfigError(f"{shown}: {_describe_useless(len(bad), manifest.form, algorithm)}")
+    raise ConfigError(f"{shown}: {_describe_useless(len(bad), manifest.form, wanted)}")
 
 
-def _describe_useless(bad: int, form: Form, algorithm: Algorithm | None) -> str:
+def _describe_useless(bad: int, form: Form, wanted: Sequence[Algorithm]) -> str:
     if not bad:
         return "holds no digests"
-    restriction = "" if algorithm is None else f" with a digest of {algorithm.name}"
+    restriction = f" with a digest of {' or '.join(one.name for one in wanted)}" if wanted else ""
     return f"no line of it can be used ({bad:,} were looked at as {form.value}{restriction}); is it a manifest?"
 
 

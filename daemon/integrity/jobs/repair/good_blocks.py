@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.open_beneath import stat_beneath
+from integrity.hashing.digests import want_to_record
+from integrity.jobs.compare.read_back import read_from_copy
 from integrity.jobs.compare.source import CopySource, place_in_copy
 from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
     from integrity.copies.protocol import Copy, CopyFile
+    from integrity.jobs.context import RootRun
     from integrity.jobs.repair.inspect import Expected
+    from integrity.model import Reading
 
 
 class GoodCopy:
@@ -46,9 +50,9 @@ class GoodCopy:
         """Return whether the copy should contain a file of this absolute path."""
         return is_inside(path, self.source.base.rstrip(b"/"))
 
-    def open(self, path: bytes) -> CopyFile:
+    def open(self, path: bytes, other_names: Iterable[bytes] = ()) -> CopyFile:
         """
-        Open the copy of a file with this absolute path.
+        Open the copy of a file with this absolute path, or else under one of its other names, absolute, too.
 
         Raises:
             ReadError: the copy of the file can't be opened; ReadInterrupted if the run was stopped.
@@ -57,7 +61,29 @@ class GoodCopy:
         copy = self._enter()
         if not copy.has_bytes:
             raise Vanished("it has checksums only, no data")
-        return copy.open(place_in_copy(self.source, path))
+        try:
+            return copy.open(place_in_copy(self.source, path))
+        except Vanished:
+            for other in filter(self.covers, other_names):
+                with suppress(Vanished):
+                    return copy.open(place_in_copy(self.source, other))
+            raise
+
+    def read(self, run: RootRun, path: bytes) -> Reading:
+        """
+        Read the whole copy of a file with this absolute path.
+
+        Raises:
+            ReadError: it can't be read; ReadInterrupted if the run was stopped.
+            CopyUnreachable: the copy can't be reached.
+        """
+        copy = self._enter()
+        if not copy.has_bytes:
+            raise Vanished("it has checksums only, no data")
+        want = want_to_record(blake3="blake3" in run.settings.digests)
+        block_bytes, stop = run.settings.block_size_bytes, run.context.stop
+        place = place_in_copy(self.source, path)
+        return read_from_copy(copy, place, block_bytes, pace=run.pace, stop=stop, want=want)
 
     def find_mode(self, path: bytes) -> int | None:
         """Tell the permission bits of the copy of a file or folder; None where copies of this kind do not tell."""
@@ -103,9 +129,14 @@ class GoodBlocks:
         self._stack = ExitStack()
         self._all = {source: GoodCopy(source, self._stack, warn, must_stop) for source in sources}
 
-    def for_file(self, path: bytes, sources: Sequence[CopySource]) -> BlockSource:
-        """Return the block source for the file of this absolute path; the caller closes it."""
-        return BlockSource([self._all[source] for source in sources if self._all[source].covers(path)], path)
+    def for_file(self, path: bytes, sources: Sequence[CopySource], other_names: Iterable[bytes] = ()) -> BlockSource:
+        """
+        Return the block source for the file of this absolute path; the caller closes it.
+
+        ``other_names`` are absolute paths under which copies may have it.
+        """
+        copies = [self._all[source] for source in sources if self._all[source].covers(path)]
+        return BlockSource(copies, path, tuple(other_names))
 
     def __enter__(self) -> Self:
         return self
@@ -124,9 +155,10 @@ class BlockSource:
         troubles: by name of a copy, why it could not be read. Copies that returned wrong bytes have no entry.
     """
 
-    def __init__(self, copies: Sequence[GoodCopy], path: bytes) -> None:
+    def __init__(self, copies: Sequence[GoodCopy], path: bytes, other_names: Sequence[bytes] = ()) -> None:
         self._copies = list(copies)
         self._path = path
+        self._other_names = other_names
         self._files: dict[str, CopyFile] = {}
         self._closed: set[str] = set()  # could not be opened; not retried for every block
         self.troubles: dict[str, str] = {}
@@ -148,6 +180,11 @@ class BlockSource:
             if data is not None and expected.matches(index, data):
                 return copy.name, data
         return None
+
+    def read(self, run: RootRun) -> Reading:
+        """Read the whole file in the only copy; see ``GoodCopy.read``."""
+        (copy,) = self._copies
+        return copy.read(run, self._path)
 
     def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
         """List what stat said of the copies that were read, in the order of their names; other kinds do not tell."""
@@ -193,7 +230,7 @@ class BlockSource:
         if file is not None or copy.name in self._closed:
             return file
         try:
-            file = self._files[copy.name] = copy.open(self._path)
+            file = self._files[copy.name] = copy.open(self._path, self._other_names)
         except ReadInterrupted:
             raise
         except (ReadError, CopyUnreachable) as error:

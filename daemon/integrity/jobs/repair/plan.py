@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
     from integrity.jobs.repair.inspect import Tick
-    from integrity.model import Capability, Witness
+    from integrity.model import Capability, Reading, Witness
 
 
 CONTESTED = frozenset(kind for kind, one in VERDICTS.items() if find_stand(Judgement(one)) is FileState.CONTESTED)
@@ -87,6 +87,14 @@ def find_refusal(
     if capability.has_ctime and seen.ctime_ns >= judged_at * 10**9:
         return _describe_moved(record.witness, seen)
     return None
+
+
+def _find_write(record: FileRecord, inspection: Inspection, candidate: CandidateRecord | None) -> str | None:
+    """Return why a file may have been written to since it was compared; None if it was not."""
+    known = [record.witness] + ([] if candidate is None or candidate.witness is None else [candidate.witness])
+    if any(one.stamps == inspection.witness.stamps for one in known):
+        return None
+    return f"it was written to since it was recorded; look at it, then compare again: {program.command('scan')}"
 
 
 def _describe_moved(before: Witness, after: Witness) -> str:
@@ -219,7 +227,7 @@ class RepairPlanner:
         self._tick = tick
         self._reader = run.reader(ReadMode.DISK)
 
-    def plan(self, path: bytes, source: BlockSource, *, is_named: bool) -> FilePlan:
+    def plan(self, path: bytes, source: BlockSource, *, is_named: bool, right: Reading | None = None) -> FilePlan:
         """
         Plan the repair of one file.
 
@@ -227,6 +235,7 @@ class RepairPlanner:
             path: relative to the root.
             source: the copies of the file.
             is_named: the user named this file, not only its folder.
+            right: of the copy whose content a person says is right; None: the recorded content is.
 
         Raises:
             ReadInterrupted: stopped.
@@ -240,6 +249,8 @@ class RepairPlanner:
             found = findings.find_findings(connection, root_id=run.root.id, prefix=path)
             open_findings = [one for one in found if one.path == path and one.copy is None]
             expected = load_expected(connection, run.catalog.sealer, record)
+            if right is not None and expected is not None:
+                expected = Expected(right.witness.size_bytes, right.digests, right.blocks)
         kinds = tuple(one.kind for one in open_findings)
         draft = FilePlan(run.root.path, path, PlanOutcome.REFUSED, "", record, expected, kinds=kinds)
         if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
@@ -251,13 +262,18 @@ class RepairPlanner:
         try:
             inspection = inspect_file(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
         except Vanished as error:
+            if right is not None:
+                return replace(draft, reason="it is missing; copy it back yourself, then scan", is_gone=True)
             return self._plan_gone(replace(draft, is_gone=True), expected, source, error)
         except ReadInterrupted:
             raise
         except ReadError as error:
             tally = Tally.UNSTABLE if isinstance(error, Unstable) else Tally.UNREADABLE
             return replace(draft, outcome=PlanOutcome.UNREADABLE, reason=str(error), uninspected=tally)
-        return self._plan_damaged(draft, expected, inspection, open_findings, source, is_named=is_named)
+        is_decided = right is not None
+        return self._plan_damaged(
+            draft, expected, inspection, open_findings, source, is_named=is_named, is_decided=is_decided
+        )
 
     def _plan_damaged(
         self,
@@ -268,6 +284,7 @@ class RepairPlanner:
         source: BlockSource,
         *,
         is_named: bool,
+        is_decided: bool,
     ) -> FilePlan:
         run, record = self._run, draft.record
         assert record is not None
@@ -281,8 +298,13 @@ class RepairPlanner:
             return replace(draft, reason=reason)
         with run.catalog.read() as connection:
             candidate = candidates.get_candidate(connection, record.id)
-            reason_moved = find_refusal(run.capability, record, inspection, open_findings, candidate)
-            names, reason_names = find_names(run, connection, record, inspection.stat, expected)
+            reason_moved = (
+                _find_write(record, inspection, candidate)
+                if is_decided
+                else find_refusal(run.capability, record, inspection, open_findings, candidate)
+            )
+            recorded = load_expected(connection, run.catalog.sealer, record)
+            names, reason_names = find_names(run, connection, record, inspection.stat, recorded or expected)
             newer = candidates.get_candidates(connection, [one.id for one in names])
         is_newer = any(one.kind is CandidateKind.CHANGE and not one.is_damage for one in newer.values())
         draft = replace(draft, others=tuple(names[1:]), is_newer=is_newer)

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import findings
+from integrity.catalog import files, findings
 from integrity.catalog.actions import Action, record_action
+from integrity.catalog.copies import find_other_names
 from integrity.errors import ReadError, ReadInterrupted, RepairFailed
 from integrity.files.buffers import Buffers
 from integrity.jobs.repair.apply import Application, RepairedFile
+from integrity.jobs.repair.copy_choice import CopyChoice
 from integrity.jobs.repair.good_blocks import BlockSource, GoodBlocks
 from integrity.jobs.repair.plan import FilePlan, PlanOutcome, RepairPlanner
 from integrity.kinds import REPAIRABLE
@@ -39,12 +41,14 @@ class RepairOptions:
         token: of the only plan that is carried out; empty: any.
         discards: remove the damaged file in the end.
         hold_bytes: see ``HOLD_BYTES``.
+        is_copy_right: a person says that what the only copy has is right, whatever was recorded.
     """
 
     applies: bool = False
     token: str = ""
     discards: bool = False
     hold_bytes: int = HOLD_BYTES
+    is_copy_right: bool = False
 
 
 OnPlan = Callable[[FilePlan], None]
@@ -129,14 +133,22 @@ class Repairer:
         hold_bytes = options.hold_bytes if options.applies else 0
         planner = RepairPlanner(run, self._buffers, hold_bytes=hold_bytes, tick=self._tick)
         tally = Tally.NOT_DUE  # as long as it is not inspected
-        with self._good_blocks.for_file(absolute(run.root.path, path), wanted.sources) as source:
+        with run.catalog.read() as connection:
+            record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+            others = set() if record is None else find_other_names(connection, record.id)
+        others = {absolute(run.root.path, other) for other in others}
+        with self._good_blocks.for_file(absolute(run.root.path, path), wanted.sources, others) as source:
             try:
-                plan = planner.plan(path, source, is_named=not wanted.is_folder)
+                choice = CopyChoice(run, path, source, planner) if options.is_copy_right else None
+                plan = choice.plan() if choice else planner.plan(path, source, is_named=not wanted.is_folder)
                 tally = plan.tally
                 self._seen.update(plan.names)
                 self._on_plan(plan)
                 is_chosen = options.token in ("", plan.token)
                 is_applied = options.applies and is_chosen and plan.outcome is PlanOutcome.REPAIRABLE
+                if is_applied and choice:
+                    plan = choice.decide(plan)
+                    is_applied = plan.outcome is PlanOutcome.REPAIRABLE
                 done = self._apply(plan, source) if is_applied else None
             except ReadInterrupted:
                 run.counts.add(tally)

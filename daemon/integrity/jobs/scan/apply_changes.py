@@ -2,9 +2,10 @@
 Apply the changes that a run staged, or hold them back (R5).
 
 A run stages removals and changes of content. Once all are known, they are checked together with those of the day
-before, as the gate does before a backup: against the root's mass-change limits (``open_root.ChangeCounts``) and for
-signs of destruction (``gate.sample.find_reason``). If they pass, changes become baselines and removals go to history.
-Otherwise all of them are held until a person decides. Held changes that turn out to be refuted are released.
+before, as the gate does before a backup: against the root's mass-change limits (``open_root.ChangeCounts``), for signs
+of destruction (``gate.sample.find_reason``) and of lost storage (``lost_storage``). If they pass, changes become
+baselines and removals go to history. Otherwise all of them are held until a person decides. Held changes that turn out
+to be refuted are released.
 
 All are held, not only those of one folder: a program that encrypts one folder is at work in others, too, and one
 decision covers all, instead of parts chosen by the program.
@@ -23,6 +24,7 @@ from integrity.jobs import messages
 from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
+from integrity.jobs.scan.lost_storage import find_lost_storage, remember_space
 from integrity.model import BaselineReason, FileId, FindingKind, Policy
 
 if TYPE_CHECKING:
@@ -49,7 +51,8 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
         changed, removed, moved = candidates.count_staged(connection, run.root.id)
         held = _find_mass_change(connection, run)
         is_mass = _is_mass_change(connection, run, ChangeCounts(changed, removed, _get_basis(run, looked_at)))
-    why = _find_reason(run, held) if changed + removed or held is not None else None
+        lost = find_lost_storage(connection, run) if removed or held is not None else None
+    why = lost or (_find_reason(run, held) if changed + removed or held is not None else None)
     is_held = held is not None or is_mass or why is not None
     if changed + removed and is_held:
         with run.catalog.read() as connection:
@@ -63,6 +66,9 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
     _apply_times(run)
     if is_held:
         _report_held(run, why)
+    elif run.is_whole:
+        with run.writing(is_synced=False) as connection:
+            remember_space(connection, run)
 
 
 def _apply_times(run: RootRun) -> None:
@@ -220,7 +226,7 @@ def _is_first_look(connection: Connection, run: RootRun, candidate: CandidateRec
 
 def discard_staged(run: RootRun) -> None:
     """Discard what a killed run had staged, because this run looks at everything itself, and expired history."""
-    with run.catalog.read() as connection:
+    with run.writing(is_synced=False) as connection:
         staged = candidates.find_staged(connection, run.root.id)
         outdated = history.find_outdated(connection, run.now())
     run.write_in_pages(staged, candidates.discard_staged_of)

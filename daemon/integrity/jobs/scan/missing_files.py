@@ -2,7 +2,8 @@
 Account for recorded files that a walk did not meet: moved, gone, or only out of sight (R5, R8).
 
 A file is gone only if its folder was listed completely, nothing excludes it, no mount covers it, and lstat finds no
-regular file under its name. All others are counted with the reason, and their records stay.
+regular file under its name, or one that the listings show under another spelling. What lstat finds and no listing shows
+is there all the same: the listing is at fault. All others are counted with the reason, and their records stay.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from integrity.catalog import candidates, files, findings, roots
 from integrity.catalog.rows import FileRecord, is_current
+from integrity.files.spelling import Spelling
+from integrity.jobs import messages
 from integrity.jobs.batching import iterate_files
-from integrity.jobs.presence import find_hidden_mounts, is_gone, may_be_there
+from integrity.jobs.presence import find_hidden_mounts, is_gone, is_on_other_mount, is_respelled, may_be_there
+from integrity.jobs.report import NoteKind
 from integrity.jobs.targets import find_enclosing, is_inside
 from integrity.model import FileId, FindingId, FindingKind, SkipReason, Tally
 
@@ -30,6 +35,13 @@ if TYPE_CHECKING:
 _BATCH = 500
 _SUCCESSORS_AT_ONCE = 5000
 """Looked up together, because the query reads all files; about the limit of one SQLite statement."""
+
+
+class Unmet(Enum):
+    """What a recorded file that a walk did not meet is, if it is not counted by a reason."""
+
+    GONE = auto()
+    UNSHOWN = auto()  # it is there: the walk should have met it
 
 
 class MissingFiles:
@@ -51,6 +63,7 @@ class MissingFiles:
         self._successors: list[tuple[FileRecord, FileId]] = []
         self._unlisted: set[bytes] = set()
         self._covered: set[bytes] = set()
+        self._unshown: list[bytes] = []
 
     def add_unlisted(self, path: bytes) -> None:
         """Record a folder (or name) that could not be read: absence proves nothing there."""
@@ -79,15 +92,18 @@ class MissingFiles:
             return 0
         # A walk that began below a mount did not meet it: it finds nothing there, or another tree.
         self._covered.update(find_hidden_mounts(self._run))
-        unmet = 0
+        unmet, spelling = 0, Spelling(self._run.root_fd)
         gone: array[int] = array("q")
         for file_id, path in iterate_files(self._run):
             if file_id in self._seen:
                 continue
             unmet += 1
-            tally = self._explain_unmet(path)
-            if tally is None:
+            tally = self._explain_unmet(path, spelling)
+            if tally is Unmet.GONE:
                 gone.append(file_id)
+                continue
+            if tally is Unmet.UNSHOWN:
+                self._unshown.append(path)
                 continue
             self._assessor.account.count(file_id, tally)
             if tally is Tally.SKIPPED and self._was_skipped_itself(path):
@@ -134,18 +150,39 @@ class MissingFiles:
         run.write_in_pages([one.id for one in over], resolve)
         run.write_in_pages(back, candidates.discard_all)
 
-    def _explain_unmet(self, path: bytes) -> Tally | None:
-        """Return why an existing file may not have been met; None if it is gone."""
+    def take_unshown(self) -> list[bytes]:
+        """
+        Return and clear the files that are there although the walk did not meet them: they are to be compared.
+
+        Warns of folders whose listings still do not show them.
+        """
+        paths, self._unshown = self._unshown, []
+        spelling = Spelling(self._run.root_fd)
+        unlisted = Counter(path.rpartition(b"/")[0] for path in paths if not self._is_listed(path, spelling))
+        for folder, count in unlisted.items():
+            self._run.note(NoteKind.WARNING, folder, messages.unshown(count))
+        return paths
+
+    @staticmethod
+    def _is_listed(path: bytes, spelling: Spelling) -> bool:
+        try:
+            return spelling.is_exact(path)
+        except OSError:
+            return False
+
+    def _explain_unmet(self, path: bytes, spelling: Spelling) -> Tally | Unmet:
+        """Return why an existing file may not have been met, or that none was to be counted here."""
+        root_fd, stay_on_mount = self._run.root_fd, not self._run.settings.cross_mounts
         if find_enclosing(path, self._unlisted) is not None:
             return Tally.UNREADABLE
         if find_enclosing(path, self._covered) is not None or self._run.excludes.covers(path):
             return Tally.SKIPPED
         try:
-            if is_gone(self._run.root_fd, path, stay_on_mount=not self._run.settings.cross_mounts):
-                return None
+            if is_gone(root_fd, path, stay_on_mount=stay_on_mount) or is_respelled(root_fd, path, spelling):
+                return Unmet.GONE
+            return Tally.SKIPPED if stay_on_mount and is_on_other_mount(root_fd, path) else Unmet.UNSHOWN
         except OSError:
             return Tally.UNREADABLE
-        return Tally.SKIPPED  # back again, or hidden: the next run checks it
 
     def _was_skipped_itself(self, path: bytes) -> bool:
         """Return whether the walk met a recorded file that is excluded now and counted it as skipped."""

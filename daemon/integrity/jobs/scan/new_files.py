@@ -101,8 +101,9 @@ class NewFiles:
         self._damage = KnownDamage(run)
         with run.catalog.read() as connection:
             self._has_history = history.has_history(connection, run.root.id)
-            is_alone = not any(one.id != run.root.id for one in self._find_neighbours(connection))
-        self._fs_id = None if is_alone else run.root.identity.fs_id
+            own = roots.get_root(connection, run.root.id)
+            is_alone = not any(one.id != own.id for one in self._find_neighbours(connection, own))
+        self._fs_id = None if is_alone else own.identity.fs_id
         self._can_move = run.root.file_count > 0
         self._has_stable_inodes = run.capability.has_stable_inodes
         self._knows_inodes = self._has_stable_inodes and (self._can_move or not is_alone)
@@ -112,9 +113,10 @@ class NewFiles:
         self.new_count = 0  # names in ``seen`` recorded by this run
         self.restored: list[bytes] = []
 
-    def _find_neighbours(self, connection: Connection) -> list[RootRecord]:
+    @staticmethod
+    def _find_neighbours(connection: Connection, own: RootRecord) -> list[RootRecord]:
         """Return the roots with files on the same file system, where inode numbers mean the same."""
-        fs_id = self._run.root.identity.fs_id
+        fs_id = own.identity.fs_id
         if not fs_id.startswith("uuid:"):  # another "tmpfs:tmpfs" has the same name
             return []
         return [one for one in roots.find_roots(connection) if one.identity.fs_id == fs_id and one.file_count]

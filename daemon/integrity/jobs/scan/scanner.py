@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 TRIES = 3
-BETWEEN_TRIES_S = 3.0
-"""Pause before re-reading a file that changed while it was read: three tries in less than ten seconds (R1)."""
 
 
 class Scanner:
@@ -94,9 +92,18 @@ class Scanner:
         self._commits.write()
         if not self._is_stopped():
             self._missing_files.account()
+            self._compare_unshown()
             self._commits.write()
         if not self._is_prelude:
             self._judge_restored()
+
+    def _compare_unshown(self) -> None:
+        """Compare the files that no listing shows but that are there."""
+        unshown = self._missing_files.take_unshown()
+        if unshown:
+            self._read(self._tree_diff.recheck(map(TreePlace.of, unshown)))
+            self._retry_unstable()
+            self._confirm()
 
     def remove_damaged(self) -> None:
         """Stage the removal of missing damaged files, after everything was read and before changes are applied."""
@@ -232,7 +239,7 @@ class Scanner:
     def _retry_unstable(self) -> None:
         """Re-read files that changed while they were read (R1); report those that keep changing as unstable."""
         for _ in range(TRIES - 1):
-            if not self._unstable or self._run.context.pause(BETWEEN_TRIES_S):
+            if not self._unstable or self._run.context.pause(self._run.context.pauses.retry_s):
                 break
             paths, self._unstable = self._unstable, {}
             self._read(self._tree_diff.tasks_for(paths))

@@ -43,6 +43,7 @@ from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.missing_files import MissingFiles
 from integrity.jobs.scan.new_files import NewFiles
+from integrity.jobs.scan.respelled_files import Respelled, RespelledFiles
 from integrity.model import FileId, FindingKind, FolderId, RootId, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
@@ -198,6 +199,7 @@ class TreeDiff:
         self._write_if_due = write_if_due
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
         self._rows_are_lost = False
+        self._respelled_files = RespelledFiles(run)
         self._folders_with_missing = {path.rpartition(b"/")[0] for path in assessor.account.missing_paths}
         self.suspects: dict[FileId, Sighting | None] = {}
         self.changed = IdSet()
@@ -222,7 +224,15 @@ class TreeDiff:
                 self._record_skips(listing)
             split = self._count_unchanged(group)
             with self._run.catalog.read() as connection:
-                tasks = self._compare_all(connection, split)
+                known = self._find_recorded(connection, split)
+                respelled = self._find_respelled(connection, split, known)
+            if respelled:
+                self._respelled_files.follow(respelled)
+                split = Split(split.unchanged, [*split.other, *split.unknown], [], split.same)
+            with self._run.catalog.read() as connection:
+                if respelled:
+                    known = self._find_recorded(connection, split)
+                tasks = self._compare_all(connection, split, known)
             yield from tasks
             self._write_if_due()
             self._run.progress("scan", len(self._seen), self._run.counts.bytes_read, files=None, size=None)
@@ -243,6 +253,10 @@ class TreeDiff:
         is_folder = S_ISDIR(stat.st_mode)
         if run.hints and run.excludes.covers(part, is_folder=is_folder):
             return  # excludes apply to events, not to paths named by a person
+        shown = self._respelled_files.spell(part)
+        if run.hints and shown != part:
+            return  # the old name of a renamed one: there is an event for the new one, too
+        part = shown
         if S_ISREG(stat.st_mode):
             place = TreePlace.of(part)
             if (stat.st_dev, stat.st_ino) not in _catalog_files(run.catalog.path):
@@ -306,14 +320,27 @@ class TreeDiff:
             set_fingerprints(connection, stored)
         return split
 
-    def _compare_all(self, connection: Connection, split: Split) -> list[Work]:
+    def _find_recorded(self, connection: Connection, split: Split) -> list[dict[bytes, KnownFile]]:
+        """Return the recorded files of each folder that is compared file by file, by name."""
+        return [
+            files.find_known(connection, self._run.root.id, listing.folder)
+            if listing.is_whole
+            else self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
+            for listing in split.other
+        ]
+
+    def _find_respelled(
+        self, connection: Connection, split: Split, recorded: Sequence[dict[bytes, KnownFile]]
+    ) -> list[Respelled]:
+        pairs = chain(zip(split.other, recorded, strict=True), ((listing, {}) for listing in split.unknown))
+        return [one for listing, known in pairs for one in self._respelled_files.find(connection, listing, known)]
+
+    def _compare_all(
+        self, connection: Connection, split: Split, recorded: Sequence[dict[bytes, KnownFile]]
+    ) -> list[Work]:
         """Compare the other folders file by file."""
         tasks: list[Work] = []
-        for listing in split.other:
-            if listing.is_whole:
-                known = files.find_known(connection, self._run.root.id, listing.folder)
-            else:
-                known = self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
+        for listing, known in zip(split.other, recorded, strict=True):
             tasks += self._compare(connection, listing, known)
         return tasks + self._tasks_of_new(connection, [(listing.folder, listing.files) for listing in split.unknown])
 

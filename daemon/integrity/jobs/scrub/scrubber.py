@@ -37,7 +37,7 @@ from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.presence import find_hidden_mounts, may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
-from integrity.jobs.scan.scanner import BETWEEN_TRIES_S, TRIES, Scanner
+from integrity.jobs.scan.scanner import TRIES, Scanner
 from integrity.jobs.targets import is_inside
 from integrity.kinds import DEVICE_FINDINGS
 from integrity.model import FileId, FindingKind, SkipReason, Tally
@@ -351,7 +351,7 @@ class Scrubber:
         for _ in range(TRIES):
             unstable = [record for record, _ in self._unstable]
             again = unstable + self._assessor.account.take_rereads() + self._ungrouped
-            if not again or (unstable and self._run.context.pause(BETWEEN_TRIES_S)):
+            if not again or (unstable and self._run.context.pause(self._run.context.pauses.retry_s)):
                 break
             self._unstable, self._ungrouped = [], []
             self._read(self._tasks_again(self._links.group(again)), limit)

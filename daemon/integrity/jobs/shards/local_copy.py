@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, roots, runs
 from integrity.catalog.compiled_sql import driver_of
@@ -22,8 +22,10 @@ from integrity.catalog.paging import write_in_pages
 from integrity.errors import CatalogError, RootSuspended, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
+from integrity.files.stamps import fold_inode
 from integrity.jobs.shards.messages import is_in_tree
 from integrity.model import FileId, RootIdentity, RootState
+from integrity.same_place import is_path_number
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -31,9 +33,16 @@ if TYPE_CHECKING:
     from integrity.files.scope import TreeScope
 
 
-def see_tree(path: bytes) -> RootIdentity:
+class SeenTree(NamedTuple):
+    """A tree as it is mounted here."""
+
+    identity: RootIdentity
+    inode: int  # of its top folder: the same on all machines, also where the identity has the path instead
+
+
+def see_tree(path: bytes) -> SeenTree:
     """
-    Return the identity of a tree as it is mounted here.
+    Look at a tree as it is mounted here.
 
     Raises:
         RootSuspended: it can't be opened.
@@ -43,7 +52,7 @@ def see_tree(path: bytes) -> RootIdentity:
     except OSError as error:
         raise RootSuspended(f"{show_path(path)} can't be opened: {error.strerror}; mount the shared tree") from error
     try:
-        return identify(fd, path)
+        return SeenTree(identify(fd, path), fold_inode(os.fstat(fd).st_ino))
     finally:
         os.close(fd)
 
@@ -67,11 +76,12 @@ def bind(catalog: Catalog, path: bytes) -> None:
     Let a catalog refer to the tree as it is mounted here.
 
     Every machine may mount it at another path and know the file system by another name. The inode of the top folder is
-    the same on all, and the runs check it (R5).
+    the same on all, and the runs check it (R5), unless it does not last here: then the hub alone has compared it.
     """
-    seen = see_tree(path)
+    seen = see_tree(path).identity
     for root in _find_roots(catalog):
-        identity = replace(root.identity, fs_id=seen.fs_id, fs_type=seen.fs_type)
+        folder = seen.folder_inode if is_path_number(seen.folder_inode) else root.identity.folder_inode
+        identity = replace(root.identity, fs_id=seen.fs_id, fs_type=seen.fs_type, folder_inode=folder)
         with catalog.transaction() as connection:
             if root.identity.fs_id != seen.fs_id:
                 runs.rename_file_system(connection, root.identity.fs_id, seen.fs_id)

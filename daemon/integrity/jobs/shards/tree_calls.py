@@ -82,7 +82,7 @@ class TreeCalls:
     def _join(self) -> None:
         seen = local_copy.see_tree(self.root.path)
         settings = {name: _spell(getattr(self.root, name)) for name in _AGREED}
-        offer = TreeOffer(self.root.shared, seen.folder_inode, self.root.verify_every_s, settings)
+        offer = TreeOffer(self.root.shared, seen.inode, self.root.verify_every_s, settings)
         answer = self.client.call("join", encode({"protocol": VERSION, **write_message(offer)}))
         worker = answer.get("worker")
         self.worker = worker if isinstance(worker, int) else 0

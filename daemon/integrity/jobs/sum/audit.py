@@ -15,13 +15,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
 from integrity.hashing.algorithms import ALGORITHMS, Algorithm
 from integrity.hashing.file_sums import FileSum, Hint, ListedPaths, sum_files
 from integrity.hashing.manifests.entries import BadLine
 from integrity.hashing.manifests.reader import Manifest
-from integrity.jobs.sum.check import resolve
+from integrity.jobs.sum.check import find_algorithms, resolve
 
 
 @dataclass(slots=True, eq=False)
@@ -60,18 +61,19 @@ class ManifestFiles:
         """
         before = len(self._files)
         last: ManifestFile | None = None
-        for item in manifest.read():
-            if isinstance(item, BadLine):
-                self.bad_lines += 1
+        items = list(manifest.read())
+        entries = [item for item in items if not isinstance(item, BadLine)]
+        self.bad_lines += len(items) - len(entries)
+        find_algorithms(manifest.algorithms, ((resolve(manifest, name, item.path), (item,)) for item in entries))
+        for item in entries:
+            path, digests = resolve(manifest, name, item.path), manifest.algorithms.name_all(item.digests)
+            if last is not None and last.path == path and not last.digests.keys() & digests.keys():
+                last.digests.update(digests)
                 continue
-            path = resolve(manifest, name, item.path)
-            if last is not None and last.path == path and not last.digests.keys() & item.digests.keys():
-                last.digests.update(item.digests)
-                continue
-            last = ManifestFile(path, self.make_key(path), item.size_bytes, dict(item.digests))
+            last = ManifestFile(path, self.make_key(path), item.size_bytes, dict(digests))
             self._files.append(last)
-            algorithm, digest = next(iter(item.digests.items()))
-            self._by_digest.setdefault(algorithm, {}).setdefault(digest, []).append(last)
+            for algorithm, digest in islice(digests.items(), 1):
+                self._by_digest.setdefault(algorithm, {}).setdefault(digest, []).append(last)
         return len(self._files) - before
 
     @property

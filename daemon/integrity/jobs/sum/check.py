@@ -2,24 +2,31 @@
 Check files against a manifest, line by line, as ``md5sum -c`` does.
 
 A file is read once for consecutive lines about it, whatever algorithms they name. Unreadable files are not counted as
-mismatches.
+mismatches. Where the lines do not name their algorithm, some of the files show it, before the first result is yielded;
+they are not read again.
+
+I1  A name that does not exist means the one file whose name is another spelling of it, unless the list names that file
+    as well.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain, islice
+from stat import S_ISREG
 from typing import NamedTuple
 
 from integrity.files.plain import STDIN
-from integrity.hashing.algorithms import ALGORITHMS
 from integrity.hashing.file_sums import FileSum, SumRequest, sum_each
 from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.hashing.manifests.reader import Form, Manifest
+from integrity.hashing.manifests.unnamed import ListAlgorithms
+from integrity.same_name import SamePaths
 
 
 class LineVerdict(Enum):
@@ -28,14 +35,23 @@ class LineVerdict(Enum):
     OK = "ok"
     FAILED = "failed"
     UNREADABLE = "unreadable"
+    UNKNOWN = "unknown"  # perhaps of another algorithm
 
 
 class Checked(NamedTuple):
-    """Result for one line: the path as it was opened, and the error if that failed."""
+    """
+    Result for one line.
+
+    Attributes:
+        path: as it stands in the line.
+        error: why it could not be opened or read.
+        found_as: the spelling under which it was opened, if that is another one.
+    """
 
     path: bytes
     verdict: LineVerdict
     error: OSError | None = None
+    found_as: bytes | None = None
 
     @property
     def is_missing(self) -> bool:
@@ -57,6 +73,7 @@ class CheckTally:
     failed: int = 0
     unreadable: int = 0
     missing: int = 0
+    unknown: int = 0
     bad_lines: int = 0
 
     def add(self, event: Checked | BadLine) -> bool:
@@ -70,6 +87,9 @@ class CheckTally:
             self.ok += 1
         elif event.verdict is LineVerdict.FAILED:
             self.failed += 1
+        elif event.verdict is LineVerdict.UNKNOWN:
+            self.unknown += 1
+            return False
         else:
             self.unreadable += 1
         return True
@@ -77,11 +97,11 @@ class CheckTally:
     @property
     def has_entries(self) -> bool:
         """Return whether any line was a valid entry."""
-        return bool(self.ok or self.failed or self.unreadable or self.missing)
+        return bool(self.ok or self.failed or self.unreadable or self.missing or self.unknown)
 
     def is_good(self, *, is_strict: bool) -> bool:
         """Return whether something was verified without failures; if strict, bad lines are failures."""
-        return bool(self.ok) and not (self.failed or self.unreadable or (is_strict and self.bad_lines))
+        return bool(self.ok or self.unknown) and not (self.failed or self.unreadable or (is_strict and self.bad_lines))
 
 
 def resolve(manifest: Manifest, name: bytes, path: bytes) -> bytes:
@@ -110,62 +130,165 @@ def check(
     Raises:
         OSError: reading the manifest failed; results so far were yielded.
     """
-    lines = _Lines(manifest, name, is_stdin=is_stdin)
+    lines = _Lines(manifest, name, jobs, is_stdin=is_stdin)
     for result in sum_each(lines.find_requests(), jobs=jobs, idle=idle):
         yield from lines.answer(result)
-    yield from lines.take_bad_lines()
+    yield from lines.take_answered()
     if lines.failure is not None:
         raise lines.failure
 
 
-def judge(entry: ManifestEntry, request: SumRequest, result: FileSum) -> Checked:
-    """Compare a file with its line."""
-    if result.error is not None:
-        return Checked(result.path, LineVerdict.UNREADABLE, result.error)
-    found = dict(zip(request.algorithms, result.pieces[0][2], strict=True))
-    is_same_size = entry.size_bytes is None or entry.size_bytes == result.size_bytes
-    is_same = is_same_size and all(found[algorithm] == digest for algorithm, digest in entry.digests.items())
-    return Checked(result.path, LineVerdict.OK if is_same else LineVerdict.FAILED)
+_READ_AHEAD = 10_000
+_READ_AHEAD_BYTES = 16 << 20
+"""Lines that are in memory while their algorithm is found, and the size of their names."""
+
+
+def _take_ahead(groups: Iterator[Sequence[ManifestEntry] | BadLine]) -> Iterator[Sequence[ManifestEntry] | BadLine]:
+    left = _READ_AHEAD_BYTES
+    for group in islice(groups, _READ_AHEAD):
+        yield group
+        left -= 0 if isinstance(group, BadLine) else len(group[0].path)
+        if left < 0:
+            return
+
+
+def find_algorithms(
+    algorithms: ListAlgorithms, files: Iterable[tuple[bytes, Sequence[ManifestEntry]]], *, jobs: int | None = None
+) -> dict[bytes, tuple[SumRequest, FileSum]]:
+    """
+    Find the algorithms that a list does not name, by reading some of its files, small ones first.
+
+    Args:
+        files: path, and the entries about it.
+
+    Returns:
+        By path: what was read.
+    """
+    read: dict[bytes, tuple[SumRequest, FileSum]] = {}
+    sample = algorithms.sample(files, lambda file: [one for entry in file[1] for one in entry.digests])
+    for path, entries in sorted(sample, key=lambda file: _find_size(file[0])):
+        if path in read or not any(algorithms.is_open(entry.digests) for entry in entries):
+            continue
+        request = SumRequest(path, algorithms.expand(one for entry in entries for one in entry.digests))
+        (result,) = sum_each([request], jobs=jobs)
+        read[path] = request, result
+        if result.error is None:
+            found = dict(zip(request.algorithms, result.pieces[0][2], strict=True))
+            for entry in entries:
+                algorithms.take(entry.digests, found)
+    algorithms.conclude()
+    return read
+
+
+def _find_size(path: bytes) -> int:
+    """Return the size of a regular file; of anything else, one that has it read last."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 1 << 63
+    return status.st_size if S_ISREG(status.st_mode) else 1 << 63
+
+
+class _Names:
+    """
+    Names in the file system, for those of a list that are spelled otherwise.
+
+    Args:
+        listed: paths, as ``resolve`` returns them: the beginning of the list, or all of it.
+    """
+
+    def __init__(self, listed: Iterable[bytes]) -> None:
+        self._paths = SamePaths(_list_names, ignores_case=True, has_backslashes=True)
+        listed = dict.fromkeys(listed)
+        self._taken = {os.path.normpath(path): path for path in listed}
+        others = {path: found for path in listed if (found := self._search(path)) is not None}
+        wanted = Counter(others.values())
+        self._taken.update((found, path) for path, found in others.items() if found not in self._taken)
+        self._taken.update((found, b"") for found, count in wanted.items() if count > 1)
+
+    def find(self, path: bytes) -> bytes | None:
+        """Return the other spelling under which a file exists; None if it exists as it is, or is missing."""
+        found = self._search(path)
+        return found if found is not None and self._taken.setdefault(found, path) == path else None
+
+    def _search(self, path: bytes) -> bytes | None:
+        return None if path == STDIN or os.path.lexists(path) else self._paths.find(path)
+
+
+def _list_names(folder: bytes) -> list[bytes]:
+    try:
+        return os.listdir(folder or b".")
+    except OSError:
+        return []
+
+
+class _Group(NamedTuple):
+    """Consecutive lines about one file, and its reading if it was read before its turn."""
+
+    path: bytes
+    entries: Sequence[ManifestEntry]
+    request: SumRequest
+    result: FileSum | None
 
 
 class _Lines:
     """Lines of a manifest that were read but not answered yet."""
 
-    def __init__(self, manifest: Manifest, name: bytes, *, is_stdin: bool) -> None:
+    def __init__(self, manifest: Manifest, name: bytes, jobs: int | None, *, is_stdin: bool) -> None:
         self._manifest = manifest
         self._name = name
+        self._jobs = jobs
         self._is_stdin = is_stdin
-        self._waiting: deque[BadLine | tuple[SumRequest, list[ManifestEntry]]] = deque()
+        self._waiting: deque[BadLine | _Group] = deque()
         self.failure: OSError | None = None
 
     def find_requests(self) -> Iterator[SumRequest]:
-        """Yield read requests, one for consecutive lines about the same file."""
-        for group in _group(self._read()):
-            if isinstance(group, BadLine):
-                self._waiting.append(group)
+        """Yield read requests, one for consecutive lines about the same file that was not read yet."""
+        groups = _group(self._read())
+        ahead = list(_take_ahead(groups))
+        files = [(self._resolve(some), some) for some in ahead if not isinstance(some, BadLine)]
+        names, algorithms = _Names(path for path, _ in files), self._manifest.algorithms
+        read = find_algorithms(algorithms, [(names.find(path) or path, some) for path, some in files], jobs=self._jobs)
+        for some in chain(ahead, groups):
+            if isinstance(some, BadLine):
+                self._waiting.append(some)
                 continue
-            known = {algorithm for entry in group for algorithm in entry.digests}
-            algorithms = tuple(algorithm for algorithm in ALGORITHMS if algorithm in known)
-            request = SumRequest(resolve(self._manifest, self._name, group[0].path), algorithms)
-            self._waiting.append((request, group))
-            yield request
+            path = self._resolve(some)
+            place = names.find(path) or path
+            entries = [entry._replace(digests=algorithms.name_all(entry.digests)) for entry in some]
+            request = SumRequest(place, algorithms.expand(chain.from_iterable(entry.digests for entry in entries)))
+            early, result = read.pop(place, (request, None))
+            if not request.algorithms:  # of an unknown algorithm, so reading the file shows nothing
+                result = _look_at(place)
+            elif set(request.algorithms) <= set(early.algorithms):
+                request = early
+            else:
+                result = None
+            self._waiting.append(_Group(path, entries, request, result))
+            if result is None:
+                yield request
+
+    def _resolve(self, entries: Sequence[ManifestEntry]) -> bytes:
+        return resolve(self._manifest, self._name, entries[0].path)
 
     def answer(self, result: FileSum) -> Iterator[Checked | BadLine]:
         """Yield the results for all lines up to those about this file."""
-        yield from self.take_bad_lines()
+        yield from self.take_answered()
         group = self._waiting.popleft()
-        assert not isinstance(group, BadLine)
-        request, entries = group
-        yield from (judge(entry, request, result) for entry in entries)
+        assert isinstance(group, _Group)
+        yield from _judge(group, result)
 
-    def take_bad_lines(self) -> Iterator[BadLine]:
-        """Yield the bad lines before the next request."""
+    def take_answered(self) -> Iterator[Checked | BadLine]:
+        """Yield what can be said of the lines before the next request."""
         while self._waiting:
             first = self._waiting[0]
-            if not isinstance(first, BadLine):
+            if isinstance(first, BadLine):
+                yield first
+            elif first.result is not None:
+                yield from _judge(first, first.result)
+            else:
                 return
             self._waiting.popleft()
-            yield first
 
     def _read(self) -> Iterator[ManifestEntry | BadLine]:
         try:
@@ -174,6 +297,28 @@ class _Lines:
                 yield BadLine(item.line) if is_itself else item
         except OSError as error:
             self.failure = error
+
+
+def _judge(group: _Group, result: FileSum) -> Iterator[Checked]:
+    """Compare a file with its lines."""
+    found_as = result.path if result.path != group.path else None
+    found = dict(zip(group.request.algorithms, result.pieces[0][2], strict=True)) if result.pieces else {}
+    for entry in group.entries:
+        if result.error is not None:
+            verdict = LineVerdict.UNREADABLE
+        elif not entry.digests:
+            verdict = LineVerdict.UNKNOWN
+        else:
+            is_same_size = entry.size_bytes in (None, result.size_bytes)
+            is_same = is_same_size and all(found[algorithm] == digest for algorithm, digest in entry.digests.items())
+            verdict = LineVerdict.OK if is_same else LineVerdict.FAILED
+        yield Checked(group.path, verdict, result.error, found_as)
+
+
+def _look_at(path: bytes) -> FileSum:
+    """Return what can be said of a file that need not be read: whether it is there."""
+    is_there = path == STDIN or os.path.lexists(path)
+    return FileSum(path, 0, (), None if is_there else FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
 
 
 def _group(items: Iterable[ManifestEntry | BadLine]) -> Iterator[list[ManifestEntry] | BadLine]:

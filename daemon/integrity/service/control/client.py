@@ -17,8 +17,9 @@ from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
+    from integrity.jobs.picture_type import Picture
     from integrity.model import Actor
-    from integrity.service.control.requests import Act, ActDone, RepairPlanned
+    from integrity.service.control.requests import Act, ActDone, AskPicture, RepairPlanned
     from integrity.service.control.wire import Answer, JobAccepted, Question
     from integrity.service.states import DaemonState
 
@@ -115,6 +116,18 @@ class DaemonClient:
         if isinstance(answer, ActDone | RepairPlanned):
             return answer
         raise self._silence()
+
+    def ask_picture(self, question: AskPicture, patience_s: float) -> Picture:
+        """
+        Ask for one side of a finding, which ends the connection.
+
+        Raises:
+            AppError: it can't be shown, or did not come in that time.
+        """
+        from integrity.jobs.picture_type import Picture
+
+        self.send(question)
+        return self._receive(Picture, patience_s)
 
     def plan_repair(self, actor: Actor, path: bytes, patience_s: float = ACT_S) -> RepairPlanned:
         """Ask what a repair of a file would do; as ``act``."""

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 
 from integrity.errors import AppError
+from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding
 from integrity.service.control.requests import ActDone, RepairPlanned, Ticket
@@ -118,8 +119,8 @@ class Connection:
         """Send the job's result, then close the connection."""
         self.give(result if isinstance(result, Summary) else to_failure(result), is_last=True)
 
-    def acted(self, result: ActDone | RepairPlanned | AppError) -> None:
-        """Send what came of an act, then close the connection."""
+    def acted(self, result: ActDone | RepairPlanned | Picture | AppError) -> None:
+        """Send what came of an act, or a picture, then close the connection."""
         self.give(to_failure(result) if isinstance(result, AppError) else result, is_last=True)
 
     def lent(self) -> None:

@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from integrity.errors import AppError
+from integrity.jobs.byte_pattern import Side
 from integrity.jobs.options import ScanOptions, ScrubOptions
+from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Report, Summary
 from integrity.model import Actor, Job, Outcome, RunCounts
 
@@ -131,6 +133,21 @@ class RepairPlanned:
     token: str
 
 
+@dataclass(frozen=True, slots=True)
+class AskPicture:
+    """
+    Ask for one side of a finding, to be looked at; answered with Picture or Failure, the last answer.
+
+    Args:
+        finding: its number: nobody names a path.
+        has_data: the whole of it; False: only what it is.
+    """
+
+    finding: int
+    side: Side
+    has_data: bool
+
+
 Answered = Callable[[ActDone | RepairPlanned | AppError], None]
 """Called with the answer to an Act."""
 
@@ -181,6 +198,14 @@ class Handler(Protocol):
 
         Raises:
             AppError: it is impossible, or failed; ``answered`` is not called.
+        """
+
+    def find_picture(self, question: AskPicture) -> Picture:
+        """
+        Read one side of a finding in the caller's thread, which may wait for a disk or a copy.
+
+        Raises:
+            AppError: it can't be read, or is not to be shown.
         """
 
     def allows_actions(self) -> bool:

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError
-from integrity.service.control.requests import Act
+from integrity.service.control.requests import Act, AskPicture
 from integrity.service.control.wire import AskAhead, AskCovered, AskState, LendRoot, StopJob, Submit
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Role(Enum):
 _COMMANDS = frozenset({Submit, LendRoot, StopJob, AskState, AskCovered, AskAhead})
 
 MAY_ASK: Mapping[Role, frozenset[type[Question]]] = {
-    Role.TRUSTED: _COMMANDS | {Act},
-    Role.PAGE: frozenset({Submit, AskState, AskCovered, Act}),
+    Role.TRUSTED: _COMMANDS | {Act, AskPicture},
+    Role.PAGE: frozenset({Submit, AskState, AskCovered, Act, AskPicture}),
     Role.GROUP: _COMMANDS,
 }
 

@@ -34,6 +34,7 @@ from integrity.service.control.client_connection import Connection
 from integrity.service.control.requests import (
     Act,
     ActDone,
+    AskPicture,
     Done,
     Handler,
     JobRequest,
@@ -270,7 +271,7 @@ class ControlServer(DaemonThread):
                 connection.write(began)
         user.answered(connection)
         now = self._monotonic()
-        user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoot | Act))
+        user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoot | Act | AskPicture))
 
     @contextmanager
     def _guarding(self, connection: Connection) -> Iterator[None]:
@@ -290,7 +291,7 @@ class ControlServer(DaemonThread):
 
     def _answer(self, user: User, connection: Connection, question: Question) -> None:
         self._require_right(user, connection, question)
-        if isinstance(question, Submit | LendRoot | Act):
+        if isinstance(question, Submit | LendRoot | Act | AskPicture):
             self._submit(user, connection, question)
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
@@ -314,7 +315,7 @@ class ControlServer(DaemonThread):
         if connection.stop_job():
             _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
 
-    def _submit(self, user: User, connection: Connection, question: Submit | LendRoot | Act) -> None:
+    def _submit(self, user: User, connection: Connection, question: Submit | LendRoot | Act | AskPicture) -> None:
         """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
         if connection.has_job:
             raise ConfigError("one job at a time on one connection")
@@ -327,6 +328,8 @@ class ControlServer(DaemonThread):
         connection.begin_job()
         if isinstance(question, Act):
             begin = partial(self._begin_act, connection, question, end)
+        elif isinstance(question, AskPicture):
+            begin = partial(self._show_picture, connection, question, end)
         else:
             begin = partial(self._begin_request, connection, question, user.is_trusted, end)
         threading.Thread(target=begin, name="request", daemon=True).start()
@@ -348,6 +351,14 @@ class ControlServer(DaemonThread):
             if not is_taken:
                 end()
             connection.follow_job(ticket)
+
+    def _show_picture(self, connection: Connection, question: AskPicture, end: Callable[[], None]) -> None:
+        try:
+            with self._guarding(connection):
+                connection.acted(self._handler.find_picture(question))
+        finally:
+            end()
+            connection.follow_job(None)
 
     def _begin_request(
         self, connection: Connection, question: Submit | LendRoot, may_add: bool, end: Callable[[], None]

@@ -29,9 +29,10 @@ from unicodedata import category
 
 from integrity import errors
 from integrity.errors import AppError
+from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Note, Progress, Summary
 from integrity.model import Finding, Job
-from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
+from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest, RepairPlanned
 from integrity.service.states import DaemonState, JobAhead
 
 VERSION = 2
@@ -159,7 +160,7 @@ class Failure:
     message: str
 
 
-Question = Submit | LendRoot | StopJob | AskState | AskCovered | AskAhead | Act
+Question = Submit | LendRoot | StopJob | AskState | AskCovered | AskAhead | Act | AskPicture
 Answer = (
     Hello
     | Covered
@@ -173,6 +174,7 @@ Answer = (
     | Summary
     | ActDone
     | RepairPlanned
+    | Picture
     | Failure
     | DaemonState
 )
@@ -185,6 +187,7 @@ _QUESTIONS: dict[str, type[Question]] = {
     "covers": AskCovered,
     "ahead": AskAhead,
     "act": Act,
+    "picture": AskPicture,
 }
 _ANSWERS: dict[str, type[Answer]] = {
     "hello": Hello,
@@ -199,6 +202,7 @@ _ANSWERS: dict[str, type[Answer]] = {
     "summary": Summary,
     "done": ActDone,
     "plan": RepairPlanned,
+    "shown": Picture,
     "failure": Failure,
     "state": DaemonState,
 }
@@ -247,6 +251,8 @@ def decode_question(line: bytes) -> Question:
         _check_paths(message.paths)
     if isinstance(message, Act):
         check_act(message)
+    if isinstance(message, AskPicture) and not 0 < message.finding <= _LARGEST:
+        raise WireError("finding: not the number of one")
     return message
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from integrity.catalog.rows import FileRecord
     from integrity.jobs.explain import FileStory
+    from integrity.web.pages.pictures import PicturePages
     from integrity.web.site import Site
 
 _PAGE = 100
@@ -40,8 +41,9 @@ _PAGE = 100
 class FindingPages:
     """The pages about findings."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, pictures: PicturePages) -> None:
         self._site = site
+        self._pictures = pictures
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -105,6 +107,7 @@ class FindingPages:
             seen="" if story is None else identify_seen(story.record, story.candidate),
             file_url=file_url(finding, story),
             blocks=map_blocks(finding, story),
+            sides=self._pictures.find_sides(finding, story),
             evidence=[] if story is None else collect_evidence(story),
         )
 
@@ -159,7 +162,15 @@ def collect_evidence(story: FileStory) -> list[EvidenceColumn]:
             )
         )
     rows += [
-        EvidenceColumn(f"copy {copy.name}", describe_copy_state(copy.state), None, "", "", "", copy.url)
+        EvidenceColumn(
+            f"copy {copy.name}",
+            describe_copy_state(copy.state, is_left_out=copy.is_left_out),
+            None,
+            "",
+            "",
+            "",
+            copy.url,
+        )
         for copy in story.copies
     ]
     return rows

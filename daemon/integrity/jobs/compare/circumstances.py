@@ -1,0 +1,198 @@
+"""
+Collect what is known of a copy with other content, besides that content: its times, and what stood there before.
+
+``verdict`` decides by it. Nothing is read here but the beginning of a file, where its copy is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from xxhash import xxh3_128
+
+from integrity.catalog.copies import CopyFound
+from integrity.catalog.history import HistoryRecord
+from integrity.copies.protocol import Kind
+from integrity.errors import ReadError
+from integrity.files.buffers import Buffers
+from integrity.files.span import ReadMode
+from integrity.jobs.compare.copy_answer import CopyAnswer, is_older
+from integrity.jobs.compare.copy_habit import CopyHabit
+from integrity.model import BaselineReason
+from integrity.same_time import is_same_time
+from integrity.verdict import CopyCircumstances, CopyPast, CopyTime, Level
+
+if TYPE_CHECKING:
+    from integrity.catalog.rows import FileRecord
+    from integrity.jobs.context import RootRun
+
+_UNEXPLAINED = frozenset({BaselineReason.DELETED, BaselineReason.FORGOTTEN})
+"""Why a version went, where what came after it under the same time was never explained by a write or a person."""
+
+_DAY_NS = 86_400 * 10**9
+_ZEROS = bytes(1 << 20)
+
+
+class CopyTimes(NamedTuple):
+    """
+    Which file a copy is, and its times.
+
+    Attributes:
+        mtime_ns: as the copy keeps it, or of the upload; None if there is none.
+        ctime_ns: None where the file system's can't be trusted.
+        inode: None where there is none, or where it is given anew.
+    """
+
+    mtime_ns: int | None
+    ctime_ns: int | None
+    inode: int | None
+
+
+class WrittenFile(NamedTuple):
+    """The content of a file that its copy is held against: the recorded one, or a newer one that awaits a decision."""
+
+    record: FileRecord
+    mtime_ns: int
+
+
+def find_circumstances(
+    written: WrittenFile,
+    answer: CopyAnswer,
+    times: CopyTimes,
+    found: CopyFound | None,
+    former: Sequence[HistoryRecord],
+    habit: CopyHabit,
+    *,
+    has_ctime: bool,
+    rewrites_in_place: bool,
+    is_beginning: bool,
+) -> CopyCircumstances:
+    """
+    Collect what is known.
+
+    Args:
+        found: what the copy had when the file that it is now was first read.
+        former: former versions of the file's path.
+        has_ctime: of the copy's file system.
+    """
+    record, time = written.record, habit.find_time(written.mtime_ns, times.mtime_ns)
+    copy_ns = None if times.mtime_ns is None or time is CopyTime.NONE else habit.take_off_shift(times.mtime_ns)
+    if _was_uploaded_before(written.mtime_ns, times.mtime_ns, habit):
+        time = CopyTime.OLDER
+    same = [one for one in former if is_older([one], answer.size_bytes, answer.stated)]
+    return CopyCircumstances(
+        time=time,
+        past=_find_past(record, answer, times, found, former),
+        has_ctime=has_ctime,
+        rewrites_in_place=rewrites_in_place,
+        is_beginning=is_beginning,
+        has_former_time=copy_ns is not None
+        and any(one.size_bytes == answer.size_bytes and is_same_time(one.mtime_ns, copy_ns) for one in former),
+        was_here=any(
+            one.because in _UNEXPLAINED and is_same_time(one.mtime_ns, record.witness.mtime_ns) for one in same
+        ),
+        contradicts_store=answer.is_store_contradicted,
+    )
+
+
+def _was_uploaded_before(file_ns: int, copy_ns: int | None, habit: CopyHabit) -> bool:
+    """
+    Return whether a copy without times was made before the file was last written.
+
+    The clocks of two machines are ordered only if they are more than a day apart.
+    """
+    return not habit.has_times and copy_ns is not None and copy_ns + _DAY_NS < file_ns
+
+
+def _find_past(
+    record: FileRecord,
+    answer: CopyAnswer,
+    times: CopyTimes,
+    found: CopyFound | None,
+    former: Sequence[HistoryRecord],
+) -> CopyPast:
+    """Tell what was read earlier at the copy's place, under the size and time that it has now."""
+    if found is None or found.found_as is not None or not _is_other_content(record, answer, found, former):
+        return CopyPast.UNKNOWN
+    if found.mtime_ns is None or times.mtime_ns is None:
+        return CopyPast.TOUCHED
+    if found.mtime_ns != times.mtime_ns:
+        return CopyPast.UNKNOWN  # it was written since
+    return CopyPast.UNTOUCHED if found.ctime_ns == times.ctime_ns else CopyPast.TOUCHED
+
+
+def _is_other_content(
+    record: FileRecord, answer: CopyAnswer, found: CopyFound, former: Sequence[HistoryRecord]
+) -> bool:
+    """Return whether a copy is known to have other content than when it was found, of the size that it had then."""
+    if found.version is None:
+        now = find_digest(answer)
+        return None not in (now, found.digest) and now != found.digest
+    sizes = {one.version: one.size_bytes for one in former if one.file_id == record.id and any(one.digests)}
+    size_bytes = (sizes | {record.version: record.witness.size_bytes}).get(found.version)
+    return size_bytes is not None and (size_bytes == answer.size_bytes or found.ctime_ns is not None)
+
+
+def find_digest(answer: CopyAnswer) -> bytes | None:
+    """Return the XXH3-128 of what was read of a copy; None if it is not known."""
+    return next((one.value for one in answer.stated if one.kind is Kind.XXH3_128), None)
+
+
+def remember_content(answer: CopyAnswer, times: CopyTimes, found: CopyFound | None, now: int) -> CopyFound | None:
+    """Return the witness to keep: the one there is while the copy is the same file, or else what was read of it now."""
+    is_same_file = found is not None and (found.mtime_ns, found.inode) == (times.mtime_ns, times.inode)
+    digest = find_digest(answer)
+    if is_same_file or times.mtime_ns is None or digest is None or answer.level is not Level.READ:
+        return found
+    return CopyFound(None, digest, now, *times)
+
+
+def has_beginning(run: RootRun, record: FileRecord, answer: CopyAnswer) -> bool:
+    """Return whether a file, as it is on its disk now, begins with the whole content of its shorter copy."""
+    stated, length = find_digest(answer), answer.size_bytes
+    if stated is None or length is None or length >= record.witness.size_bytes:
+        return False
+    hasher = xxh3_128()
+    try:
+        with Buffers() as buffers, run.reader(ReadMode.DISK).open(record.path) as file:
+            for offset, size, data in file.segments(buffers):
+                size = min(size, length - offset)
+                if size <= 0 or run.context.stop.is_set():
+                    break  # a run that was stopped decides nothing
+                if data is not None:
+                    hasher.update(data[:size])
+                    continue
+                for start in range(0, size, len(_ZEROS)):
+                    hasher.update(_ZEROS[: size - start])
+    except ReadError:
+        return False  # it has a finding of its own, or the run was stopped
+    return hasher.digest() == stated
+
+
+def is_within_lag(
+    written: WrittenFile,
+    answer: CopyAnswer,
+    circumstances: CopyCircumstances,
+    copy_ns: int | None,
+    former: Sequence[HistoryRecord],
+    since: int,
+) -> bool:
+    """
+    Return whether a backup that may lag behind since ``since`` may have this content: what the file had then, or later.
+
+    Args:
+        copy_ns: the time of the copy, in the clock of the file; None if it has none.
+        since: seconds UTC.
+    """
+    if is_older([one for one in former if one.replaced_at >= since], answer.size_bytes, answer.stated):
+        return True
+    known = [one.mtime_ns for one in former if one.because is not BaselineReason.REJECTED] + [written.mtime_ns]
+    due_ns = max((mtime_ns for mtime_ns in known if mtime_ns < since * 10**9), default=None)
+    if due_ns is None:
+        return True  # all that is known of the file was written since
+    if circumstances.time is CopyTime.NONE or copy_ns is None:
+        return False
+    if circumstances.time is CopyTime.NEWER:
+        return copy_ns >= since * 10**9
+    return copy_ns >= due_ns or is_same_time(copy_ns, due_ns)

@@ -1,0 +1,70 @@
+"""What follows from stored checksums that accuse files, and from the reading of some of these."""
+
+from __future__ import annotations
+
+from integrity.copies.protocol import Kind
+from integrity.jobs.compare.accusations import Accusations, ConfirmStep, ObjectSort
+from integrity.jobs.compare.copy_answer import CopyAnswer
+from integrity.verdict import CopyVote, Level
+
+PLAIN = ObjectSort(b"photos", "", (Kind.MD5,))
+RIGHT = CopyAnswer(CopyVote.SAME, Level.READ)
+WRONG = CopyAnswer(CopyVote.DIFFERS, Level.READ)
+
+
+def accuse(
+    accusations: Accusations, sort: ObjectSort, answers: list[CopyAnswer], size_bytes: int = 1
+) -> list[ConfirmStep]:
+    """Accuse a file for each answer that its reading would give; return what was done about each."""
+    steps = []
+    for answer in answers:
+        steps.append(accusations.decide(sort, size_bytes))
+        if steps[-1] is ConfirmStep.READ:
+            assert answer == accusations.take(sort, answer)
+    return steps
+
+
+def test_twenty_right_ones_end_the_reading_of_their_sort_only() -> None:
+    """Folder, encryption and kinds of checksum make a sort; the others are read on."""
+    accusations = Accusations()
+    assert [ConfirmStep.READ] * 20 + [ConfirmStep.LEAVE] * 5 == accuse(accusations, PLAIN, [RIGHT] * 25)
+    others = [
+        PLAIN._replace(folder=b"music"),
+        PLAIN._replace(encryption="AES256"),
+        PLAIN._replace(kinds=(Kind.MD5_OF_PARTS,)),
+        PLAIN._replace(kinds=(Kind.MD5, Kind.CRC64NVME)),
+    ]
+    for sort in others:
+        assert [ConfirmStep.READ] == accuse(accusations, sort, [RIGHT])
+
+
+def test_one_different_file_keeps_its_sort_under_suspicion() -> None:
+    """Whether it is among the first or the twentieth, the sort is read on."""
+    for at in (0, 19):
+        answers = [RIGHT] * 40
+        answers[at] = WRONG
+        assert [ConfirmStep.READ] * 40 == accuse(Accusations(), PLAIN, answers)
+
+
+def test_accusations_are_held_beyond_the_limits() -> None:
+    """After 1,000 files, or 4 GiB; in a sort that accused twenty good files they say nothing."""
+    accusations = Accusations()
+    assert [ConfirmStep.READ] * 1000 + [ConfirmStep.HOLD] * 2 == accuse(accusations, PLAIN, [WRONG] * 1002)
+    assert [ConfirmStep.READ, ConfirmStep.HOLD] == accuse(Accusations(), PLAIN, [WRONG] * 2, size_bytes=3 << 30)
+    assert [ConfirmStep.HOLD] == accuse(Accusations(), PLAIN, [WRONG], size_bytes=5 << 30)
+    answers = [WRONG, *[RIGHT] * 1001]
+    assert [ConfirmStep.READ] * 1000 + [ConfirmStep.LEAVE] * 2 == accuse(Accusations(), PLAIN, answers)
+
+
+def test_what_was_accused_rightly_is_not_reported() -> None:
+    """The findings say it; only good files that were accused are told, with how many were left unread."""
+    accusations = Accusations()
+    assert accusations.describe() is None
+    accuse(accusations, PLAIN, [WRONG] * 3)
+    assert accusations.describe() is None
+    accuse(accusations, PLAIN._replace(folder=b""), [RIGHT])
+    assert "other checksums for 1 file whose data" in str(accusations.describe())
+    accuse(accusations, PLAIN._replace(encryption="AES256"), [RIGHT] * 30)
+    told = str(accusations.describe())
+    assert "not those of the data (md5 in the top folder; md5, encryption AES256 in photos/)" in told
+    assert "21 files were read back and are as recorded, 10 were not read" in told
