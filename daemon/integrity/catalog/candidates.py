@@ -249,11 +249,16 @@ def apply_times(
     root: RootRecord,
     ids: Sequence[FileId],
     *,
+    from_disk: bool,
     has_stable_inodes: bool,
     now: int,
     boot_id: int | None,
 ) -> None:
-    """Store the staged witnesses of files; a file that was not read from the disk by that run becomes unverified."""
+    """
+    Store the staged witnesses of files.
+
+    A file that was not verified by the run becomes unverified; ``from_disk``: the run verifies what it reads.
+    """
     is_taken_over = is_sealed(candidate), candidate.c.read_how.is_not(None)
     chunks = (sa.select(candidate).where(*is_taken_over, candidate.c.file_id.in_(some)) for some in chunked(ids))
     staged = {row["file_id"]: row for query in chunks for row in c.execute(query).mappings()}
@@ -261,7 +266,7 @@ def apply_times(
     refreshed: list[Verified] = []
     for record in load_records(c, sealer, staged):
         row = staged[record.id]
-        if record.verified_at is not None and record.verified_at >= row["seen_at"]:
+        if from_disk and record.verified_at is not None and record.verified_at >= row["seen_at"]:
             verified.append(NewWitness(record.id, record.seal, _witness(row)))
         else:
             refreshed.append(Verified(record, _witness(row), ReadHow(row["read_how"])))

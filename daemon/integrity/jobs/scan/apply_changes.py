@@ -25,7 +25,7 @@ from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.lost_storage import find_lost_storage, remember_space
-from integrity.model import BaselineReason, FileId, FindingKind, Policy
+from integrity.model import BaselineReason, FileId, FindingKind, Job, Policy
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -84,7 +84,11 @@ def _apply_times(run: RootRun) -> None:
 
     def write(connection: Connection, some: Sequence[FileId]) -> None:
         candidates.apply_times(
-            *(connection, sealer, run.root, some), has_stable_inodes=has_stable_inodes, now=now, boot_id=boot_id
+            *(connection, sealer, run.root, some),
+            from_disk=run.job is Job.SCRUB,
+            has_stable_inodes=has_stable_inodes,
+            now=now,
+            boot_id=boot_id,
         )
 
     run.write_in_pages(ids, write)
