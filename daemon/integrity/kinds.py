@@ -457,14 +457,18 @@ KINDS = {entry.kind: entry for entry in TABLE}
 GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
 
 _HEADLINES = {
+    (
+        FindingKind.SILENT_REWRITE,
+        Certainty.TIMES_MOVED_TOGETHER,
+    ): "Content changed, its time moved with the times of others",
     (FindingKind.ROT, Certainty.AFTER_CRASH): "DAMAGED (bit rot or a crash)",
     (FindingKind.ROT, Certainty.INODE_MOVED): "DAMAGED or replaced by another file",
     (FindingKind.ROT, Certainty.NO_INODE): "DAMAGED or replaced by another file",
     (FindingKind.ROT, Certainty.NO_CTIME): "DAMAGED or rewritten",
-    (FindingKind.ROT, Certainty.CTIME_MOVED): "DAMAGED or rewritten",
     (FindingKind.COPY_DIFFERS, Certainty.NO_CTIME): "BACKUP DAMAGED or rewritten",
     (FindingKind.COPY_DIFFERS, Certainty.CUT_OFF): "BACKUP INCOMPLETE",
 }
+"""Where the certainty says more than the kind."""
 
 
 def headline(kind: FindingKind, certainty: Certainty | None) -> str:

@@ -88,6 +88,7 @@ class Certainty(StrEnum):
     NO_INODE = "no_inode"  # inode numbers can't be trusted, so a rename can't be excluded
     NO_CTIME = "no_ctime"  # the file system's ctime can't be trusted, so a write can't be excluded
     CTIME_MOVED = "ctime_moved"  # somebody touched the inode since, so a write can't be excluded
+    TIMES_MOVED_TOGETHER = "times_moved_together"  # the time moved with those of other files, so it shows no write
     CUT_OFF = "cut_off"  # a copy is no more than the beginning of the file
 
 

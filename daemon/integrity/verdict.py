@@ -7,10 +7,12 @@ Pure: no I/O, no clock. What it leaves to others: reading the file, comparing di
 Invariants, each proved over the full cross product of evidence:
 
 I1  The same content is intact, whatever else moved.
-I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime both moved.
+I2  Rot is never said of a racy baseline, nor of a file whose mtime and ctime both moved, by itself or with others.
 I3  Without a trusted ctime rot is at most ``no_ctime``; after what may have been a crash at most
     ``after_crash``; under another inode at most ``inode_moved``; where inodes are not stable at most ``no_inode``.
-I4  A new baseline is taken only for a verdict that somebody's write or rename explains.
+I4  A new baseline is taken only for a verdict that somebody's write or rename explains; in archives only for a file
+    that begins with its recorded content and got an older time when it was complete. A time that moved together
+    with the times of other files, whose content did not change, explains nothing.
 I5  The inode alone never excuses; where inodes are not stable it is not even looked at.
 I6  A repair is proposed only from a copy that is what the catalog says, or whose blocks are where the file's are not,
     for a file whose own content is not accounted for by a write that was anybody's right; or from the copy whose
@@ -33,6 +35,7 @@ from enum import StrEnum
 
 from integrity.kinds import OTHER_CONTENT
 from integrity.model import BaselineReason, Capability, Certainty, FindingKind, Policy, Witness
+from integrity.same_time import is_same_time
 
 
 class Content(StrEnum):
@@ -50,6 +53,7 @@ class Shift(StrEnum):
     EQUAL = "equal"
     OLDER = "older"
     NEWER = "newer"
+    TOGETHER = "together"  # moved with the times of other files, or with the whole root: nobody wrote to this one
 
 
 class Elsewhere(StrEnum):
@@ -69,6 +73,7 @@ class Verdict(StrEnum):
     SILENT_REWRITE = "silent_rewrite"
     ROLLED_BACK = "rolled_back"
     CHANGED = "changed"
+    COMPLETED = "completed"  # a copy into an archive that had been interrupted when it was recorded
     SHRUNK = "shrunk"
     UNREADABLE = "unreadable"
     DELETED = "deleted"
@@ -86,12 +91,12 @@ class WitnessShift:
 
     @property
     def is_nothing(self) -> bool:
-        """Say whether nothing moved at all."""
+        """Say whether nothing moved, times as far as they were kept."""
         return self.is_size_equal and self.mtime is Shift.EQUAL and self.is_ctime_equal and self.is_inode_equal
 
     @property
     def touches_content(self) -> bool:
-        """Say whether a write is the likely cause; where only ctime or inode moved, the file is a suspect (R2)."""
+        """Say whether a write is the likely cause."""
         return not self.is_size_equal or self.mtime is not Shift.EQUAL
 
 
@@ -104,7 +109,7 @@ class Circumstances:
         is_baseline_racy: the recorded witness was (R1).
         rewrites_in_place: the path matches a pattern of programs that rewrite without touching the mtime.
         was_unclean: the machine or the file system may have crashed since the file was last found intact.
-        keeps_prefix: in growing roots: the old content is the beginning of the new one.
+        keeps_prefix: in growing roots and archives: the old content is the beginning of the new one.
         was_rotated: in growing roots: the old content stands under another name, this is a new file.
         is_unverified: what is recorded was never verified by reading the file from the disk, for certain.
         elsewhere: whether the new content is recorded of another file.
@@ -132,6 +137,7 @@ class Judgement:
         is_structural: size moved though nobody wrote.
         is_odd: the witness contradicts itself (mtime moved under an unmoved ctime, another inode with the same times).
         may_be_misrecorded: the file may be right and the record wrong from the beginning, taken from bad memory.
+        is_continued: in archives: the file grew and begins with its recorded content.
     """
 
     verdict: Verdict
@@ -140,19 +146,17 @@ class Judgement:
     is_structural: bool = False
     is_odd: bool = False
     may_be_misrecorded: bool = False
+    is_continued: bool = False
 
 
 def compare_witness(capability: Capability, recorded: Witness, seen: Witness) -> WitnessShift:
     """
-    Compare two witnesses of one path.
+    Compare two witnesses of one path. Untrusted ctimes and inodes count as unmoved.
 
-    Where ctime is not kept, times are stored coarsely, too, and can come back rounded: there mtimes within one granule
-    are equal. Untrusted ctimes and inodes count as unmoved.
+    This says what other content means. Whether a file is read is a question of exact equality (``same_time``).
     """
-    tolerance_ns = 0 if capability.has_ctime else capability.granularity_ns
-    difference_ns = seen.mtime_ns - recorded.mtime_ns
-    mtime = Shift.NEWER if difference_ns > 0 else Shift.OLDER
-    if abs(difference_ns) <= tolerance_ns:
+    mtime = Shift.NEWER if seen.mtime_ns > recorded.mtime_ns else Shift.OLDER
+    if is_same_time(recorded.mtime_ns, seen.mtime_ns, kept_ns=capability.granularity_ns):
         mtime = Shift.EQUAL
     return WitnessShift(
         is_size_equal=seen.size_bytes == recorded.size_bytes,
@@ -178,9 +182,14 @@ def judge(capability: Capability, content: Content, shift: WitnessShift, circums
         return Judgement(Verdict.UNREADABLE)
     if content is Content.GONE:
         return Judgement(Verdict.MISSING if circumstances.policy is Policy.ARCHIVE else Verdict.DELETED)
-    if shift.mtime is not Shift.EQUAL and not (capability.has_ctime and shift.is_ctime_equal):
+    is_written = shift.mtime in _WRITTEN or (shift.mtime is Shift.TOGETHER and circumstances.policy is Policy.GROWING)
+    if is_written and not (capability.has_ctime and shift.is_ctime_equal):
         return _judge_write(shift, circumstances)
     return _judge_without_write(capability, shift, circumstances)
+
+
+_WRITTEN = frozenset({Shift.OLDER, Shift.NEWER})
+"""A time that moved by itself: somebody wrote. In growing roots the old content itself is the better witness."""
 
 
 def _judge_write(shift: WitnessShift, circumstances: Circumstances) -> Judgement:
@@ -192,9 +201,13 @@ def _judge_write(shift: WitnessShift, circumstances: Circumstances) -> Judgement
             return Judgement(Verdict.SHRUNK)
         return Judgement(Verdict.CHANGED, because=BaselineReason.GROWN)
     is_archive = circumstances.policy is Policy.ARCHIVE
+    is_continued = is_archive and circumstances.keeps_prefix and not shift.is_size_equal
     if shift.mtime is Shift.OLDER:
+        if is_continued:  # a copy gets the time of its source when it is complete
+            return Judgement(Verdict.COMPLETED, because=BaselineReason.GROWN)
         return Judgement(Verdict.ROLLED_BACK, because=None if is_archive else BaselineReason.ROLLED_BACK)
-    return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.EDITED)
+    because = None if is_archive else BaselineReason.EDITED
+    return Judgement(Verdict.CHANGED, because=because, is_continued=is_continued)
 
 
 def _judge_without_write(capability: Capability, shift: WitnessShift, circumstances: Circumstances) -> Judgement:
@@ -208,10 +221,11 @@ def _judge_without_write(capability: Capability, shift: WitnessShift, circumstan
         return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.REWRITTEN_IN_PLACE)
     if _was_moved_here(capability, shift, circumstances.elsewhere):
         return Judgement(Verdict.CHANGED, because=None if is_archive else BaselineReason.MOVED)
-    if not shift.is_ctime_equal:
+    moved_together = shift.mtime is Shift.TOGETHER and not (capability.has_ctime and shift.is_ctime_equal)
+    if moved_together or not shift.is_ctime_equal:
         return Judgement(
             Verdict.SILENT_REWRITE,
-            Certainty.CTIME_MOVED,
+            Certainty.TIMES_MOVED_TOGETHER if moved_together else Certainty.CTIME_MOVED,
             is_odd=not shift.is_inode_equal,
             may_be_misrecorded=circumstances.is_unverified,
         )
@@ -253,6 +267,9 @@ _FINDINGS = {
     Verdict.MISSING: FindingKind.MISSING,
 }
 _ARCHIVE_FINDINGS = {Verdict.CHANGED: FindingKind.CHANGED, Verdict.ROLLED_BACK: FindingKind.ROLLED_BACK}
+
+FINDINGS_OF_ARCHIVES = frozenset(_ARCHIVE_FINDINGS.values())
+"""One of them is open about a file at a time: the newest says what became of it."""
 
 VERDICTS = {kind: verdict for verdict, kind in (_FINDINGS | _ARCHIVE_FINDINGS).items()}
 """The verdict behind each kind of finding about a file."""

@@ -15,6 +15,7 @@ from support.results import met, notes, tallies
 from support.shapes import put
 
 PAST_NS = 1_600_000_000 * 10**9
+WEEK_NS = 7 * 86_400 * 10**9
 MIB = 1 << 20
 
 
@@ -304,7 +305,7 @@ def test_rotation_through_several_names(logs: Path, integrity: Box, job: str) ->
         if week:
             os.rename(logs / "log", logs / "log.1")
         put(logs / "log", b"week %d" % week + os.urandom(100 * week + 10))
-        os.utime(logs / "log", ns=(PAST_NS + week, PAST_NS + week))
+        os.utime(logs / "log", ns=(PAST_NS + week * WEEK_NS, PAST_NS + week * WEEK_NS))
         done = integrity.run("--json", job, logs, expect=0)
         assert [] == done.findings, week
         assert min(week + 1, 4) == done.summary["files_known"]
@@ -312,7 +313,7 @@ def test_rotation_through_several_names(logs: Path, integrity: Box, job: str) ->
         os.rename(logs / f"log.{number}", logs / f"log.{number + 1}")
     os.rename(logs / "log", logs / "log.1")
     put(logs / "log", b"the last week")
-    os.utime(logs / "log", ns=(PAST_NS + 9, PAST_NS + 9))
+    os.utime(logs / "log", ns=(PAST_NS + 9 * WEEK_NS, PAST_NS + 9 * WEEK_NS))
 
     done = integrity.run("--json", job, logs, expect=0)
 
@@ -347,3 +348,39 @@ def test_rot_in_what_a_log_had_before(ext4: LoopFS, integrity: Box) -> None:
     done = integrity.run("--json", "scrub", folder, expect=1)
 
     assert [("shrunk", str(folder / "log"))] == met(done)
+
+
+@pytest.mark.parametrize("size", [9_000, 5 << 20])
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_copy_into_an_archive_that_is_interrupted_twice(root: Path, integrity: Box, job: str, size: int) -> None:
+    """``rsync --inplace`` goes on where it stopped: one finding says to complete the copy, and ends when it is."""
+    integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    content = os.urandom(size)
+    put(root / "file", content[: size // 3])
+    integrity.run("scrub", root, expect=0)
+    put(root / "file", content[: size // 2])
+
+    partial = integrity.run("--json", job, root, expect=1)
+    put(root / "file", content)
+    os.utime(root / "file", (1_500_000_000, 1_500_000_000))
+    done = integrity.run("--json", job, root, expect=0)
+
+    assert [("changed", str(root / "file"))] == met(partial)
+    assert "complete the copy" in str(partial.findings[0]["next_steps"])
+    assert ({"changed": 1}, [str(root / "file")]) == (tallies(done), notes(done, "changed"))
+    assert [] == integrity.json("findings")
+    assert {"verified": 1} == tallies(integrity.run("--json", "scrub", root, expect=0))
+
+
+def test_copy_into_an_archive_that_is_completed_with_other_content(root: Path, integrity: Box) -> None:
+    """Content that does not begin with what was recorded is no completed copy; one finding says what became of it."""
+    integrity.configure(f'[[root]]\npath = "{root}"\npolicy = "archive"\n')
+    put(root / "file", os.urandom(5_000))
+    integrity.run("scrub", root, expect=0)
+    put(root / "file", os.urandom(6_000))
+    assert [("changed", str(root / "file"))] == met(integrity.run("--json", "scan", root, expect=1))
+    put(root / "file", os.urandom(7_000))
+    os.utime(root / "file", (1_500_000_000, 1_500_000_000))
+
+    assert [("rolled_back", str(root / "file"))] == met(integrity.run("--json", "scan", root, expect=1))
+    assert ["rolled_back"] == [one["kind"] for one in integrity.json("findings")]

@@ -17,8 +17,8 @@ def make(most_names: int = 100) -> tuple[DirtyPaths, Clock]:
     return DirtyPaths(lambda _: SETTLE_S, monotonic=clock, most_names=most_names), clock
 
 
-def test_name_is_handed_out_once_and_when_it_is_quiet():
-    """Each new event puts it off."""
+def test_names_are_handed_out_once_and_when_their_root_is_quiet():
+    """Each new event puts all of them off: files that are written together are looked at together."""
     hints, clock = make()
     assert hints.take(ROOT) is None
     hints.add(ROOT, b"a")
@@ -28,11 +28,23 @@ def test_name_is_handed_out_once_and_when_it_is_quiet():
     clock.now += 9
     assert hints.take(ROOT) is None
     hints.add(ROOT, b"b")
-    clock.now += 1
-    assert hints.take(ROOT) == (b"a",)
-    assert hints.take(ROOT) is None
     clock.now += 9
-    assert hints.take(ROOT) == (b"b",)
+    assert hints.take(ROOT) is None
+    clock.now += 1
+    assert hints.take(ROOT) == (b"a", b"b")
+    assert hints.take(ROOT) is None
+
+
+def test_quiet_name_in_a_restless_root():
+    """Its turn comes although something else is written all the time."""
+    hints, clock = make()
+    hints.add(ROOT, b"a")
+    taken = []
+    for _ in range(110):
+        clock.now += 1
+        hints.add(ROOT, b"log")
+        taken += hints.take(ROOT) or ()
+    assert [b"a"] == taken
 
 
 def test_too_many_names_stand_for_the_root():

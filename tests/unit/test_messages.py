@@ -83,6 +83,10 @@ def test_messages_are_proofread() -> None:
     assert former == now, f"messages changed: proofread {OUTPUT}, and commit it"
 
 
+_NOT_OF_ROT = (Certainty.CTIME_MOVED, Certainty.TIMES_MOVED_TOGETHER, Certainty.CUT_OFF)
+_OF_ROT = [one for one in Certainty if one not in _NOT_OF_ROT]
+
+
 def write_all() -> Iterator[str]:
     """Write the kinds with their steps, then each message under the name of its function."""
     yield "Kinds of findings, the gravest first"
@@ -93,13 +97,16 @@ def write_all() -> Iterator[str]:
         for step in entry.steps:
             yield f"    - {step.words}" + (f":  {step.command}" if step.command else "")
     yield "\nRot, by how sure it is"
-    for certainty in (one for one in Certainty if one is not Certainty.CUT_OFF):  # which is of copies only
+    for certainty in _OF_ROT:
         for text in dict.fromkeys(write_rot(certainty)):
             yield f"\n{headline(FindingKind.ROT, certainty)}\n    {text}"
     yield "\nContent changed, modification time did not"
     for is_odd in (False, True):
-        judgement = Judgement(Verdict.SILENT_REWRITE, is_odd=is_odd)
+        judgement = Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=is_odd)
         yield f"    {messages.describe(judgement, FindingKind.SILENT_REWRITE)}"
+    judgement = Judgement(Verdict.SILENT_REWRITE, Certainty.TIMES_MOVED_TOGETHER)
+    yield f"\n{headline(FindingKind.SILENT_REWRITE, judgement.certainty)}"
+    yield f"    {messages.describe(judgement, FindingKind.SILENT_REWRITE)}"
     yield "\nCopies: what is said, and what to do"
     for text in dict.fromkeys(write_arbitrations()):
         yield f"    {text}"

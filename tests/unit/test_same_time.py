@@ -61,3 +61,12 @@ def test_equal_grains(one: int, other: int) -> None:
     """I2."""
     if find_grain(one) == find_grain(other) and abs(one - other) >= 1_000:
         assert not is_same_time(one, other)
+
+
+def test_file_systems_of_whole_seconds() -> None:
+    """What such a file system can store are times of two writes, unless they are equal; others were cut to it."""
+    whole = FULL // S * S
+    assert not is_same_time(whole - S, whole, kept_ns=S)
+    assert not is_same_time(1_577_872_800 * S, 1_577_872_830 * S, kept_ns=2 * S)
+    assert is_same_time(FULL, whole, kept_ns=S)
+    assert is_same_time(1_577_872_801 * S, 1_577_872_800 * S, kept_ns=2 * S)

@@ -69,6 +69,26 @@ def test_rot_needs_a_sound_baseline_and_no_write():
             assert shift.is_ctime_equal
 
 
+def test_time_that_moved_with_others_explains_nothing():
+    """I2, I4: it is no rot, and no write either, but for what explains other content without a time."""
+    for capability, content, shift, circumstances in CASES:
+        if content is not Content.DIFFERS or shift.mtime is not Shift.TOGETHER:
+            continue
+        judgement = judge(capability, content, shift, circumstances)
+        if circumstances.policy is Policy.GROWING or (capability.has_ctime and shift.is_ctime_equal):
+            by_itself = judge(capability, content, replace(shift, mtime=Shift.NEWER), circumstances)
+            assert by_itself == judgement
+            continue
+        assert judgement.because in (
+            None,
+            BaselineReason.RACY,
+            BaselineReason.REWRITTEN_IN_PLACE,
+            BaselineReason.MOVED,
+        )
+        if judgement.verdict is not Verdict.CHANGED:
+            assert (Verdict.SILENT_REWRITE, Certainty.TIMES_MOVED_TOGETHER) == (judgement.verdict, judgement.certainty)
+
+
 def test_certainty_is_never_overstated():
     """I3: proven rot needs a trusted ctime, the recorded inode, trusted too, and no unclean shutdown."""
     for capability, content, shift, circumstances in CASES:
@@ -90,8 +110,11 @@ def test_new_baseline_only_for_what_a_write_explains():
         judgement = judge(capability, content, shift, circumstances)
         if judgement.because is not None:
             assert content is Content.DIFFERS
-            assert circumstances.policy is not Policy.ARCHIVE
-            assert judgement.verdict in (Verdict.CHANGED, Verdict.ROLLED_BACK)
+            if circumstances.policy is Policy.ARCHIVE:
+                assert (Verdict.COMPLETED, Shift.OLDER, False) == (judgement.verdict, shift.mtime, shift.is_size_equal)
+                assert circumstances.keeps_prefix
+            else:
+                assert judgement.verdict in (Verdict.CHANGED, Verdict.ROLLED_BACK)
 
 
 def test_inode_alone_never_excuses():
@@ -166,6 +189,8 @@ def test_record_that_was_never_verified_may_be_wrong_itself():
         (True, Shift.EQUAL, False, True, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED)),
         (False, Shift.EQUAL, False, True, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED)),
         (True, Shift.EQUAL, False, False, Judgement(Verdict.SILENT_REWRITE, Certainty.CTIME_MOVED, is_odd=True)),
+        (True, Shift.TOGETHER, False, True, Judgement(Verdict.SILENT_REWRITE, Certainty.TIMES_MOVED_TOGETHER)),
+        (True, Shift.TOGETHER, True, True, Judgement(Verdict.ROT, Certainty.PROVEN, is_odd=True)),
         (True, Shift.OLDER, False, True, Judgement(Verdict.ROLLED_BACK, because=BaselineReason.ROLLED_BACK)),
         (False, Shift.NEWER, False, False, Judgement(Verdict.CHANGED, because=BaselineReason.EDITED)),
     ],
@@ -242,10 +267,12 @@ def test_changes_are_findings_only_in_archives():
 
 
 def test_witness_is_compared_as_far_as_the_file_system_can_be_trusted():
-    """Times within a granule, ctimes and inodes are not held against file systems that do not keep them."""
+    """Ctimes and inodes are not held against file systems that do not keep them; the same times are so everywhere."""
     recorded = Witness(10, 5_000_000_000, 7, 3)
     moved = Witness(10, 6_500_000_000, 8, 4)
-    assert WitnessShift(True, Shift.EQUAL, True, False) == compare_witness(VFAT, recorded, moved)
+    assert WitnessShift(True, Shift.NEWER, True, False) == compare_witness(VFAT, recorded, moved)
+    for capability in (TRUSTED, FUSE, VFAT):
+        assert Shift.EQUAL is compare_witness(capability, recorded, recorded._replace(mtime_ns=5_600_000_000)).mtime
     assert WitnessShift(True, Shift.NEWER, True, True) == compare_witness(FUSE, recorded, moved)
     assert WitnessShift(True, Shift.NEWER, False, False) == compare_witness(TRUSTED, recorded, moved)
     assert WitnessShift(True, Shift.OLDER, False, False) == compare_witness(TRUSTED, moved, recorded)

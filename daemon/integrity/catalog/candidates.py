@@ -4,18 +4,30 @@ Candidates: newer content, or the removal, of a file whose baseline stays for no
 A run stages what it sees and decides at its end. An open finding freezes a candidate; a mass change holds it until a
 user decides. A file has at most one candidate, the last one seen. It is sealed like a baseline, because it may become
 one.
+
+A file whose time moved while its content stayed is staged as well, and keeps its recorded witness until the run ends:
+it shows what the moved times of changed files beside it mean. Only the functions about times see these rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from integrity.catalog.baselines import USER_DECISIONS, drop_candidate, put_baseline, require_record
+from integrity.catalog.baselines import (
+    USER_DECISIONS,
+    NewWitness,
+    Verified,
+    drop_candidate,
+    put_baseline,
+    refresh_witnesses,
+    require_record,
+    set_witnesses,
+)
 from integrity.catalog.blocks import CANDIDATE_VERSION, load_blocks, move_runs, save_runs
 from integrity.catalog.compiled_sql import CompiledStatement, sealer_of
 from integrity.catalog.history import count_replaced
@@ -27,6 +39,7 @@ from integrity.catalog.rows import (
     chunked,
     inside,
     join_path,
+    load_records,
     read_optional_word,
     read_word,
     require_current,
@@ -39,6 +52,7 @@ from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.errors import CatalogError
 from integrity.hashing.digests import have_equal_digests
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, RootId, RunId, Witness
+from integrity.same_time import TimeMove
 from integrity.verdict import Verdict
 
 _DAMAGE = (Verdict.ROT.value, Verdict.SILENT_REWRITE.value)
@@ -49,6 +63,7 @@ class CandidateKind(StrEnum):
 
     CHANGE = "change"
     REMOVAL = "removal"
+    TIMES = "times"  # the recorded content under another time
 
 
 class CandidateState(StrEnum):
@@ -101,6 +116,7 @@ _QUERY = (
     .join(file, candidate.c.file_id == file.c.id)
     .join(folder, file.c.folder_id == folder.c.id)
     .join(run, candidate.c.run_id == run.c.id)
+    .where(candidate.c.kind != CandidateKind.TIMES.value)
 )
 
 
@@ -123,6 +139,140 @@ _INSERT_REMOVAL = CompiledStatement(
     "of_run",
     "by_run",
 )
+
+_NEW_TIMES = ("of_file", "at_seal", *Witness._fields, "read_how", "of_run")
+_IS_STAGED = candidate.c.state == CandidateState.STAGED.value
+_INSERT_TIMES = CompiledStatement(
+    sa.insert(candidate).from_select(
+        ["file_id", "kind", *Witness._fields, "version", "verdict", "read_how", "state", "seal", "run_id", "seen_at"],
+        sa.select(
+            file.c.id,
+            sa.literal_column(f"'{CandidateKind.TIMES.value}'"),
+            *(sa.bindparam(name) for name in Witness._fields),
+            sa.literal_column(str(CANDIDATE_VERSION)),
+            sa.literal_column(f"'{Verdict.INTACT.value}'"),
+            sa.bindparam("read_how"),
+            sa.literal_column(f"'{CandidateState.STAGED.value}'"),
+            sa.literal_column("zeroblob(16)"),  # replaced by its trigger
+            run.c.id,
+            run.c.started_at,
+        ).where(
+            file.c.id == sa.bindparam("of_file"),
+            file.c.seal == sa.bindparam("at_seal"),
+            run.c.id == sa.bindparam("of_run"),
+            ~sa.exists().where(candidate.c.file_id == file.c.id),
+        ),
+        include_defaults=False,
+    ),
+    *_NEW_TIMES,
+)
+
+
+def stage_times(c: sa.Connection, rows: Sequence[Verified], run_id: RunId, *, is_evidence: bool = False) -> set[FileId]:
+    """
+    Stage the new witnesses of files whose content is as recorded under another time.
+
+    Args:
+        c: in a transaction.
+        rows: each with a witness.
+        is_evidence: the recorded witnesses stay, because the names may lead to the files of other records.
+
+    Returns:
+        The files that were staged, without those that have a candidate that waits for a decision, and those whose
+        record was replaced since.
+    """
+    ids = [one.record.id for one in rows]
+    discard_staged_of(c, ids)
+    values = [
+        (one.record.id, one.record.seal, *map(int, one.witness or ()), None if is_evidence else one.how.value, run_id)
+        for one in rows
+    ]
+    if _INSERT_TIMES.run_many(c, values) == len(rows):
+        return set(ids)
+    is_staged = _IS_STAGED, candidate.c.kind == CandidateKind.TIMES.value
+    chunks = (sa.select(candidate.c.file_id).where(*is_staged, candidate.c.file_id.in_(some)) for some in chunked(ids))
+    return {FileId(one) for query in chunks for one in c.execute(query).scalars()}
+
+
+class MovedTime(NamedTuple):
+    """
+    A file with another time than recorded.
+
+    ``checked_at``: when its content was last known to be as recorded. ``is_same``: it is now.
+    """
+
+    file_id: FileId
+    folder: bytes
+    size_bytes: int
+    checked_at: int
+    move: TimeMove
+    is_same: bool
+
+
+def find_moved_times(c: sa.Connection, root_id: RootId, run_id: RunId, *, is_same: bool) -> Iterator[MovedTime]:
+    """
+    Yield the files that a run found with another time, with or without the recorded content.
+
+    Those with other content are left out if something else than their time explains it. Archives have findings of them.
+    """
+    is_edit = candidate.c.because.in_([BaselineReason.EDITED.value, BaselineReason.ROLLED_BACK.value])
+    is_archived = (
+        candidate.c.because.is_(None),
+        candidate.c.verdict.in_([Verdict.CHANGED.value, Verdict.ROLLED_BACK.value]),
+    )
+    is_frozen = candidate.c.state == CandidateState.FROZEN.value
+    is_written = sa.or_(_IS_STAGED & is_edit, sa.and_(is_frozen, *is_archived))
+    is_wanted = candidate.c.kind == CandidateKind.TIMES.value if is_same else is_written
+    checked_at = sa.func.max(file.c.recorded_at, sa.func.coalesce(file.c.verified_at, 0))
+    query = (
+        sa.select(file.c.id, folder.c.path, file.c.size_bytes, checked_at, file.c.mtime_ns, candidate.c.mtime_ns)
+        .select_from(candidate)
+        .join(file, candidate.c.file_id == file.c.id)
+        .join(folder, file.c.folder_id == folder.c.id)
+        .where(candidate.c.run_id == run_id, folder.c.root_id + sa.literal_column("0") == root_id)
+        .where(is_wanted, is_sealed(candidate))
+    )
+    for row in c.execute(query):
+        yield MovedTime(*row[:4], TimeMove(row[4], row[5]), is_same)
+
+
+def find_staged_times(c: sa.Connection, root_id: RootId) -> list[FileId]:
+    """Return the files of a root whose new witness is staged."""
+    is_times = _IS_STAGED, candidate.c.kind == CandidateKind.TIMES.value
+    query = sa.select(candidate.c.file_id).where(*is_times, _in_root(root_id)).order_by(candidate.c.file_id)
+    return [FileId(one) for one in c.execute(query).scalars()]
+
+
+def apply_times(
+    c: sa.Connection,
+    sealer: Sealer,
+    root: RootRecord,
+    ids: Sequence[FileId],
+    *,
+    from_disk: bool,
+    has_stable_inodes: bool,
+    now: int,
+    boot_id: int | None,
+) -> None:
+    """
+    Store the staged witnesses of files.
+
+    A file that was not verified by the run becomes unverified; ``from_disk``: the run verifies what it reads.
+    """
+    is_taken_over = is_sealed(candidate), candidate.c.read_how.is_not(None)
+    chunks = (sa.select(candidate).where(*is_taken_over, candidate.c.file_id.in_(some)) for some in chunked(ids))
+    staged = {row["file_id"]: row for query in chunks for row in c.execute(query).mappings()}
+    verified: list[NewWitness] = []
+    refreshed: list[Verified] = []
+    for record in load_records(c, sealer, staged):
+        row = staged[record.id]
+        if from_disk and record.verified_at is not None and record.verified_at >= row["seen_at"]:
+            verified.append(NewWitness(record.id, record.seal, _witness(row)))
+        else:
+            refreshed.append(Verified(record, _witness(row), ReadHow(row["read_how"])))
+    set_witnesses(c, sealer, root, verified)
+    refresh_witnesses(c, sealer, root, refreshed, has_stable_inodes=has_stable_inodes, now=now, boot_id=boot_id)
+    discard_all(c, ids)
 
 
 def stage_change(
@@ -276,9 +426,9 @@ class Staged(NamedTuple):
 
 def count_staged(c: sa.Connection, root_id: RootId) -> Staged:
     """Count the candidates that wait for their run's decision."""
-    is_change = candidate.c.kind == CandidateKind.CHANGE.value
+    is_change, is_removal = (candidate.c.kind == kind.value for kind in (CandidateKind.CHANGE, CandidateKind.REMOVAL))
     is_moved = candidate.c.because.is_not_distinct_from(BaselineReason.MOVED.value)
-    kinds = (is_change & ~is_moved, ~is_change, is_change & is_moved)
+    kinds = (is_change & ~is_moved, is_removal, is_change & is_moved)
     query = sa.select(*(sa.func.count().filter(kind) for kind in kinds))
     row = c.execute(query.where(candidate.c.state == CandidateState.STAGED.value, _in_root(root_id))).one()
     return Staged(*map(int, row))
@@ -286,8 +436,8 @@ def count_staged(c: sa.Connection, root_id: RootId) -> Staged:
 
 def count_candidates(c: sa.Connection, root_id: RootId, state: CandidateState) -> tuple[int, int]:
     """Return the number of changes and the number of removals in a state."""
-    is_change = candidate.c.kind == CandidateKind.CHANGE.value
-    query = sa.select(sa.func.count().filter(is_change), sa.func.count().filter(~is_change))
+    is_change, is_removal = (candidate.c.kind == kind.value for kind in (CandidateKind.CHANGE, CandidateKind.REMOVAL))
+    query = sa.select(sa.func.count().filter(is_change), sa.func.count().filter(is_removal))
     row = c.execute(query.where(candidate.c.state == state.value, _in_root(root_id))).one()
     return int(row[0]), int(row[1])
 
@@ -406,7 +556,7 @@ def discard_staged_of(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
 def hold(c: sa.Connection, ids: Iterable[FileId]) -> None:
     """Hold the staged candidates of files until a user decides (mass change)."""
     for chunk in chunked(ids):
-        staged = candidate.c.state == CandidateState.STAGED.value, candidate.c.file_id.in_(chunk)
+        staged = _IS_STAGED, candidate.c.kind != CandidateKind.TIMES.value, candidate.c.file_id.in_(chunk)
         c.execute(sa.update(candidate).where(*staged).values(state=CandidateState.HELD.value))
 
 

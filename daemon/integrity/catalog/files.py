@@ -310,6 +310,13 @@ def page_files(
     return [(FileId(row[0]), join_path(row[1], row[2]), row[3]) for row in rows]
 
 
+def count_files_below(c: sa.Connection, root_id: RootId, folder_path: bytes, *, is_deep: bool) -> int:
+    """Count the files of a folder; ``is_deep``: with those of all folders below it."""
+    is_in = below(folder.c.path, folder_path) if is_deep else folder.c.path == folder_path
+    query = sa.select(sa.func.count()).select_from(folder.join(file, file.c.folder_id == folder.c.id))
+    return int(c.execute(query.where(folder.c.root_id == root_id, is_in)).scalar_one())
+
+
 def _is_small(c: sa.Connection, part: sa.ColumnElement[bool]) -> bool:
     some = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(part).limit(_SMALL_SUBTREE)
     return int(c.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one()) < _SMALL_SUBTREE

@@ -26,6 +26,7 @@ from integrity.catalog.row_seals import check_seals, is_sealed, select_sealed
 from integrity.catalog.rows import FileContent, FileRecord, chunked, read_word
 from integrity.catalog.schema import block_run, candidate, file, history, meta
 from integrity.model import BaselineReason, Digests, FileId, RootId, Witness
+from integrity.same_time import GRAINS_NS, is_same_time
 
 KEEP_DELETED_DAYS = 90
 """How long deleted files are kept, to detect moves and restores (R2)."""
@@ -57,18 +58,17 @@ _DELETED = (
     )
     .order_by(history.c.replaced_at.desc(), history.c.id.desc())
 )
-_WITNESSED = ("root_id", "inode", "size_bytes", "mtime_ns")
-_LAST_OF_INODE = CompiledStatement(
+_IN_TIME = history.c.mtime_ns >= sa.bindparam("first_mtime_ns"), history.c.mtime_ns <= sa.bindparam("last_mtime_ns")
+_OF_INODE = CompiledStatement(
     sa.select(*history.c)
-    .where(*(history.c[name] == sa.bindparam(name) for name in _WITNESSED), is_sealed(history))
-    .order_by(history.c.id.desc())
-    .limit(1),
-    *_WITNESSED,
+    .where(*(history.c[name] == sa.bindparam(name) for name in ("root_id", "inode", "size_bytes")))
+    .where(*_IN_TIME, is_sealed(history))
+    .order_by(history.c.id.desc()),
+    *("root_id", "inode", "size_bytes", "first_mtime_ns", "last_mtime_ns"),
 )
 _DELETED_OF_CONTENT = CompiledStatement(
     _DELETED.where(history.c.md5 == sa.bindparam("md5")), "root_id", "size_bytes", "md5"
 )
-_IN_TIME = history.c.mtime_ns >= sa.bindparam("first_mtime_ns"), history.c.mtime_ns <= sa.bindparam("last_mtime_ns")
 _DELETED_OF_TIME = CompiledStatement(
     _DELETED.where(*_IN_TIME), "root_id", "size_bytes", "first_mtime_ns", "last_mtime_ns"
 )
@@ -130,17 +130,22 @@ def find_deleted(c: sa.Connection, root_id: RootId, size_bytes: int, md5: bytes)
     return _to_records(_DELETED_OF_CONTENT.run(c, root_id, size_bytes, md5))
 
 
-def find_deleted_of_time(
-    c: sa.Connection, root_id: RootId, size_bytes: int, mtimes_ns: tuple[int, int]
-) -> list[HistoryRecord]:
-    """Return the deleted files with this size and an mtime in this range, like ``find_deleted``."""
-    return _to_records(_DELETED_OF_TIME.run(c, root_id, size_bytes, *mtimes_ns))
+def find_deleted_of_time(c: sa.Connection, root_id: RootId, seen: Witness) -> list[HistoryRecord]:
+    """Return the deleted files with a witness's size and time, like ``find_deleted``."""
+    found = _to_records(_DELETED_OF_TIME.run(c, root_id, seen.size_bytes, *_around(seen.mtime_ns)))
+    return [one for one in found if is_same_time(one.mtime_ns, seen.mtime_ns)]
+
+
+def _around(mtime_ns: int) -> tuple[int, int]:
+    """Return the first and the last time that may be the same as this one."""
+    return mtime_ns - GRAINS_NS[0], mtime_ns + GRAINS_NS[0]
 
 
 def find_former_of_inode(c: sa.Connection, root_id: RootId, seen: Witness) -> HistoryRecord | None:
-    """Return the newest former baseline with a witness's inode, size, and mtime; None if a user discarded it."""
-    found = _to_records(_LAST_OF_INODE.run(c, root_id, seen.inode, seen.size_bytes, seen.mtime_ns))
-    return found[0] if found and found[0].because not in _DISCARDED else None
+    """Return the newest former baseline with a witness's inode, size, and time; None if a user discarded it."""
+    found = _to_records(_OF_INODE.run(c, root_id, seen.inode, seen.size_bytes, *_around(seen.mtime_ns)))
+    last = next((one for one in found if is_same_time(one.mtime_ns, seen.mtime_ns)), None)
+    return None if last is None or last.because in _DISCARDED else last
 
 
 class FormerFile(NamedTuple):
@@ -211,7 +216,8 @@ def count_replaced(c: sa.Connection, root_id: RootId, since: int, until: int) ->
     a user approved do not count: they must not make the next normal change look like part of a mass change.
     """
     is_removed = sa.case((history.c.replaced_because == BaselineReason.DELETED.value, 1), else_=0)
-    is_waiting = sa.exists().where(candidate.c.file_id == history.c.file_id, candidate.c.state.in_(["staged", "held"]))
+    is_counted = candidate.c.kind != sa.literal_column("'times'"), candidate.c.state.in_(["staged", "held"])
+    is_waiting = sa.exists().where(candidate.c.file_id == history.c.file_id, *is_counted)
     each = (
         sa.select(sa.func.max(is_removed).label("is_removed"))
         .where(

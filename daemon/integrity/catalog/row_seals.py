@@ -199,7 +199,7 @@ WORDS: Mapping[str, Iterable[str]] = {
     "file.read_how": ReadHow,
     "run.job": Job,
     "run.outcome": Outcome,
-    "candidate.kind": ("change", "removal"),
+    "candidate.kind": ("change", "removal", "times"),
     "candidate.because": BaselineReason,
     "candidate.state": ("staged", "frozen", "held"),
     "history.reason": BaselineReason,

@@ -154,7 +154,7 @@ def rebind(session: Session, old: bytes, new: bytes, no_scrub: bool) -> int:
     from integrity.jobs.options import ScrubOptions
     from integrity.jobs.runner import scrub
 
-    # Nothing is scanned first: a scan would take a copy's newer times for changes and never look at the bytes.
+    # Nothing is scanned first: each recorded file is read anyway, and the missing ones have findings already.
     options = ScrubOptions(scan_first=False, scan_missing=False)
     return run_job(session, session.open_catalog(writes=True), lambda context: scrub(context, [target], options))
 

@@ -54,7 +54,6 @@ _ROT = {
         "The content changed while the modification time stayed the same. This file system does not show whether a"
         " program wrote to the file: either it is damaged, or a program rewrote it and restored the old time."
     ),
-    Certainty.CTIME_MOVED: "The content changed, and the inode was touched since.",
 }
 
 
@@ -79,6 +78,12 @@ def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruptio
             text += " Its times and inode contradict each other."
         return text
     if judgement.verdict is Verdict.SILENT_REWRITE:
+        if judgement.certainty is Certainty.TIMES_MOVED_TOGETHER:
+            return (
+                "The content changed, and the modification time shows no write: it moved together with the times of"
+                " files whose content is unchanged, or it is older than the last scan before the folder was moved here."
+                " Either the file is damaged, or a program rewrote it and set the time."
+            )
         if judgement.is_odd:
             return (
                 "The content changed, but the modification time did not, and another file now stands under this name."
@@ -89,7 +94,14 @@ def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruptio
             "The content changed, but the modification time did not. Either the file is damaged, or a program rewrote"
             " it and restored the old time."
         )
-    return KINDS[kind].explanation
+    continued = " It begins with its recorded content, as when an interrupted copy goes on." * judgement.is_continued
+    return KINDS[kind].explanation + continued
+
+
+COMPLETED = "was completed: it begins with its recorded content, and has an older time, as a copy gets it at its end"
+COMPLETE_COPY = (
+    "complete the copy, as by running the same program again; the finding ends when the file has the time of its source"
+)
 
 
 def _after_crash(interruption: Interruption | None) -> str:
@@ -217,6 +229,15 @@ def missing(instead: str) -> str:
 MISSING_HERE = (
     "The file is recorded, but was not here when the folder was moved to this place: it was not copied, or it was"
     " deleted before. Its record is kept until the file is here, or you confirm that it is gone."
+)
+
+
+CHANGED_SINCE_MOVE = "was written to after the last scan at the former place, according to its modification time"
+
+
+KEEPS_NO_TIMES = (
+    "keeps no modification times: most of them changed again while the content stayed, as when rsync copies without -t;"
+    " from now on a changed file there counts as edited if its size or ctime changed"
 )
 
 

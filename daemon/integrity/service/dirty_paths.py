@@ -1,9 +1,10 @@
 """
 Collect the paths that the watcher reports until they are quiet and can be scanned.
 
-A name is ready when nothing happened to it for the settle time, so a file being copied is not read repeatedly. If too
-many names of a root wait, or the watcher missed events, the whole root becomes dirty. Nothing is stored: the service
-scans all roots when it starts.
+Names are ready when nothing happened in their root for the settle time, so a file being copied is not read repeatedly,
+and files whose times moved together are judged together. In a root that never becomes quiet, a name is ready when it is
+quiet itself. If too many names of a root wait, or the watcher missed events, the whole root becomes dirty. Nothing is
+stored: the service scans all roots when it starts.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ MOST_NAMES = 2000
 """Looking up more names than this one by one costs more than walking many folders."""
 
 _MOST_DELAYS = 10
-"""A dirty root that never becomes quiet is scanned after this many settle times."""
+"""A root that never becomes quiet is scanned after this many settle times."""
 
 
 @dataclass(slots=True)
 class _Waiting:
     """The dirty names of one root with the time of their last event, or the whole root."""
 
+    since: float  # the first event
     names: dict[bytes, float] = field(default_factory=dict)
-    whole_since: float | None = None
+    is_whole: bool = False
     last_at: float = 0.0
 
 
@@ -55,22 +57,21 @@ class DirtyPaths:
         """Mark a name in a root as dirty. An empty name marks the whole root."""
         now = self._monotonic()
         with self._lock:
-            waiting = self._waiting.setdefault(root, _Waiting())
+            waiting = self._waiting.setdefault(root, _Waiting(now))
             waiting.last_at = now
-            if waiting.whole_since is not None:
+            if waiting.is_whole:
                 return
             waiting.names[name] = now
             if not name or len(waiting.names) > self._most_names:
-                self._widen(waiting, min(waiting.names.values()))
+                self._widen(waiting)
 
     def add_whole(self, root: bytes) -> None:
         """Mark a whole root as dirty."""
         now = self._monotonic()
         with self._lock:
-            waiting = self._waiting.setdefault(root, _Waiting())
+            waiting = self._waiting.setdefault(root, _Waiting(now))
             waiting.last_at = now
-            if waiting.whole_since is None:
-                self._widen(waiting, now)
+            self._widen(waiting)
 
     def take(self, root: bytes) -> tuple[bytes, ...] | None:
         """
@@ -84,16 +85,15 @@ class DirtyPaths:
             waiting = self._waiting.get(root)
             if waiting is None:
                 return None
-            if waiting.whole_since is not None:
-                if now - waiting.last_at < settle_s and now - waiting.whole_since < settle_s * _MOST_DELAYS:
-                    return None
-                del self._waiting[root]
+            if now - waiting.last_at < settle_s and now - waiting.since < settle_s * _MOST_DELAYS:
+                return None
+            del self._waiting[root]
+            if waiting.is_whole:
                 return ()
             settled = tuple(name for name, at in waiting.names.items() if now - at >= settle_s)
-            for name in settled:
-                del waiting.names[name]
-            if not waiting.names:
-                del self._waiting[root]
+            left = {name: at for name, at in waiting.names.items() if now - at < settle_s}
+            if left:
+                self._waiting[root] = _Waiting(min(left.values()), left, last_at=waiting.last_at)
             return settled or None
 
     def give_back(self, root: bytes, names: tuple[bytes, ...]) -> None:
@@ -110,6 +110,6 @@ class DirtyPaths:
                 del self._waiting[root]
 
     @staticmethod
-    def _widen(waiting: _Waiting, since: float) -> None:
+    def _widen(waiting: _Waiting) -> None:
         waiting.names.clear()
-        waiting.whole_since = since
+        waiting.is_whole = True

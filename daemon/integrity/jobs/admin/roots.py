@@ -14,6 +14,7 @@ from integrity.catalog.baselines import mark_suspects
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.paging import write_in_pages
+from integrity.catalog.root_moves import save_move
 from integrity.catalog.roots import (
     RootRecord,
     find_configured,
@@ -62,7 +63,7 @@ def release(catalog: Catalog, path: bytes, *, now: int, actor: Actor | None = No
     """
     Lift a suspension: the next run accepts whatever is at the root's path, and records its identity.
 
-    No baseline is changed.
+    No baseline is changed. What is there may be other storage, so changed files are judged as after a move.
 
     Raises:
         ConfigError: the root is not suspended.
@@ -72,6 +73,7 @@ def release(catalog: Catalog, path: bytes, *, now: int, actor: Actor | None = No
         if root.state is not RootState.SUSPENDED:
             raise ConfigError(f"{show_path(path)}: is not suspended, there is nothing to release")
         set_root_state(connection, root.id, RootState.ACTIVE, RELEASED)
+        save_move(connection, root, now)
         suspended = {FindingKind.ROOT_SUSPENDED}
         findings.resolve_findings(connection, root_id=root.id, kinds=suspended, resolution="released", now=now)
         _record(connection, actor, ActionVerb.RELEASE, "released", root.path, now)
@@ -284,6 +286,7 @@ def _is_moved(
         if _find_unreported(catalog, root, missing) or _find_held(catalog, root):
             return False
         rebind_root(connection, root.id, new, identity)
+        save_move(connection, root, now)
         set_root_state(connection, root.id, RootState.ACTIVE, None)
         findings.resolve_findings(connection, root_id=root.id, kinds=ENDED_BY_REBIND, resolution="rebound", now=now)
         outcome = f"rebound from {show_path(root.path)}; recorded files missing at the new place: {len(missing):,}"

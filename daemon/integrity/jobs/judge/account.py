@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, files, findings
+from integrity.catalog import baselines, candidates, files, findings
 from integrity.catalog.baselines import Verified
 from integrity.catalog.rows import FileRecord
 from integrity.jobs.batching import IdSet
 from integrity.model import FileId, FindingKind, ReadHow, Reading, Tally, Witness
+from integrity.same_time import is_same_time
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -43,6 +44,7 @@ class Account:
         self._counted_as = {Tally.VERIFIED: IdSet(), Tally.CHANGED: IdSet()}  # counts that ``revert`` may undo
         self._verified: list[Verified] = []
         self._refreshed: list[Verified] = []  # readings that may come from the cache
+        self._uncertain: list[Verified] = []  # their moved times are evidence all the same
         self._rereads: list[FileId] = []
         self._racy: dict[bytes, FileId] = {}
         with run.catalog.read() as connection:
@@ -74,8 +76,17 @@ class Account:
         """Mark a file as counted elsewhere (I1). Return True if it had not been counted before."""
         return self.counted.add(file_id)
 
-    def verify(self, record: FileRecord, reading: Reading, witness: Witness | None) -> None:
-        """Queue the verification of a file for the next flush. ``witness`` None keeps the recorded one."""
+    def verify(self, record: FileRecord, reading: Reading, witness: Witness | None, *, is_certain: bool = True) -> None:
+        """
+        Queue the verification of a file for the next flush.
+
+        Args:
+            witness: the new one; None keeps the recorded one.
+            is_certain: the name leads to the file of the record; if not, the recorded witness is kept as well.
+        """
+        if witness is not None and not is_certain:
+            self._uncertain.append(Verified(record, witness, reading.how))
+            witness = None
         if self.from_disk:
             self._verified.append(Verified(record, witness, reading.how))
         elif witness is not None:
@@ -95,14 +106,21 @@ class Account:
         return len(self._verified) + len(self._refreshed)
 
     def flush(self, connection: Connection) -> None:
-        """Write the queued verifications."""
+        """Write the queued verifications; witnesses with another time are staged until the run ends."""
         run, sealer, now = self._run, self._run.catalog.sealer, self._run.now()
+        moved = [one for one in (*self._verified, *self._refreshed) if _has_moved_time(one)]
+        staged = candidates.stage_times(connection, moved, run.run_id) if moved else set()
+        uncertain, self._uncertain = list(filter(_has_moved_time, self._uncertain)), []
+        if uncertain:
+            candidates.stage_times(connection, uncertain, run.run_id, is_evidence=True)
         if self._verified:
-            baselines.mark_verified(connection, sealer, run.root, self._verified, now=now, boot_id=run.boot_id)
-        if self._refreshed:
+            verified = [one._replace(witness=None) if one.record.id in staged else one for one in self._verified]
+            baselines.mark_verified(connection, sealer, run.root, verified, now=now, boot_id=run.boot_id)
+        refreshed = [one for one in self._refreshed if one.record.id not in staged]
+        if refreshed:
             has_stable_inodes = run.capability.has_stable_inodes
             baselines.refresh_witnesses(
-                *(connection, sealer, run.root, self._refreshed),
+                *(connection, sealer, run.root, refreshed),
                 has_stable_inodes=has_stable_inodes,
                 now=now,
                 boot_id=run.boot_id,
@@ -144,3 +162,7 @@ class Account:
         wanted = list(ids)
         with self._run.catalog.read() as connection:
             return files.find_files(connection, self._run.catalog.sealer, wanted) if wanted else []
+
+
+def _has_moved_time(one: Verified) -> bool:
+    return one.witness is not None and not is_same_time(one.record.witness.mtime_ns, one.witness.mtime_ns)

@@ -36,13 +36,14 @@ from integrity.jobs.judge.evidence import Evidence
 from integrity.jobs.judge.failures import Failures
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.judge.mismatches import Mismatches
+from integrity.jobs.judge.moved_times import MovedTimes
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
 from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.jobs.report import NoteKind
 from integrity.kinds import ENDED_BY_GOOD_READING
 from integrity.model import BaselineReason, FileId, Policy, ReadHow, Reading, Tally, Witness
 from integrity.paths import absolute
-from integrity.verdict import DAMAGE, Judgement, finding_of
+from integrity.verdict import DAMAGE, FINDINGS_OF_ARCHIVES, VERDICTS, Judgement, Verdict, finding_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -74,6 +75,7 @@ class Assessor:
         self._evidence = Evidence(run, replaced or ReplacedInodes())
         self.failures = Failures(run, self.account, self._evidence)
         self._copies = CopiedDamage(run, self.account)
+        self._moved_times = MovedTimes(run, self._evidence.move)
         self._mismatches = Mismatches(run, self.account, self.failures, self._evidence, self._copies)
         self._displaced: list[tuple[FileRecord, ReadError | None]] = []  # with the read error, if any
         self._reported = IdSet()  # files whose open findings were reported again
@@ -275,10 +277,8 @@ class Assessor:
 
     def _handle_intact(self, record: FileRecord, reading: Reading) -> None:
         moved = _is_new_witness(record.witness, reading.witness)
-        if not moved or self._is_other_inode_before_walk(record, reading.witness):
-            self.account.verify(record, reading, None)
-        else:
-            self.account.verify(record, reading, reading.witness)
+        is_certain = not self._is_other_inode_before_walk(record, reading.witness)
+        self.account.verify(record, reading, reading.witness if moved else None, is_certain=is_certain)
         if moved and reading.witness.is_racy:
             self.account.queue_racy(record)
         self._mismatches.forget(record)
@@ -351,13 +351,16 @@ class Assessor:
         if kind is None and self._is_known_damage(record, done, judgement):
             return
         with self._run.writing(is_synced=kind is not None) as connection:  # the run's end syncs staged rows
+            if kind in FINDINGS_OF_ARCHIVES or judgement.verdict is Verdict.COMPLETED:
+                record = self._resolve_former(connection, record, judgement.verdict)
             is_in_question = kind is not None or record.is_frozen
             state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
             candidates.stage_change(
                 connection, record, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
             )
             if kind is not None:
-                self._run.open_finding(connection, kind, messages.describe(judgement, kind), record=record)
+                step = messages.COMPLETE_COPY if judgement.is_continued else None
+                self._run.open_finding(connection, kind, messages.describe(judgement, kind), record=record, step=step)
                 self.account.open_paths.add(record.path)
         if kind is not None:
             self.account.count(record.id, Tally.DAMAGED)
@@ -365,6 +368,18 @@ class Assessor:
             self._count_open(record, Tally.CHANGED)
         else:
             self._count_changed(record, judgement)
+
+    def _resolve_former(self, connection: Connection, record: FileRecord, verdict: Verdict) -> FileRecord:
+        """Resolve what was said of an archived file that changed before; return its present record."""
+        require_current(connection, record)
+        is_over = verdict is Verdict.COMPLETED
+        kinds = {kind for kind in FINDINGS_OF_ARCHIVES if is_over or VERDICTS[kind] is not verdict}
+        resolution = "the copy was completed" if is_over else "replaced by a newer finding about the file"
+        ended = findings.resolve_findings(
+            connection, file_id=record.id, kinds=kinds, copy="", resolution=resolution, now=self._run.now()
+        )
+        self._run.note_resolved(ended)
+        return files.get_file(connection, self._sealer, record.id) if ended else record
 
     def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
         """
@@ -424,9 +439,7 @@ class Assessor:
 
     def _count_changed(self, record: FileRecord, judgement: Judgement) -> None:
         self.account.count(record.id, Tally.CHANGED)
-        if judgement.because is BaselineReason.ROLLED_BACK:
-            self._run.note(NoteKind.ROLLED_BACK, record.path, "an older version was put here")
-        elif judgement.because is BaselineReason.MOVED:
+        if judgement.because is BaselineReason.MOVED:
             self._run.note(NoteKind.MOVED, record.path, "another recorded file was moved or copied here")
 
     def confirm(self) -> None:
@@ -440,6 +453,38 @@ class Assessor:
                 except RecordSuperseded:
                     self.account.queue_reread(mismatch.record)
         self._copies.find_copies()
+
+    def queue_moved_together(self, *, has_read_all: bool) -> bool:
+        """
+        Queue changed files to be judged again whose time moved together with the times of unchanged files.
+
+        Files that must be read before that is known are queued first; then ask again.
+
+        Args:
+            has_read_all: every file of the root whose time moved was read.
+
+        Returns:
+            Whether files were queued (``account.take_rereads``).
+        """
+        company = [] if has_read_all else self._moved_times.find_company()
+        for record in company:
+            self.account.queue_reread(record)
+        if company:
+            return True
+        found = self._moved_times.find_together()
+        if not has_read_all and not found:
+            self._run.write_in_pages(self._moved_times.find_unfinished(), candidates.discard_all)
+        elif not found:
+            for folder in self._moved_times.learn():
+                self._run.note(NoteKind.WARNING, folder, messages.KEEPS_NO_TIMES)
+        self._evidence.moved_together |= found
+        with self._run.catalog.read() as connection:
+            records = files.find_files(connection, self._sealer, found)
+        self.account.revert(found)
+        self._run.write_in_pages(list(found), candidates.discard_all)
+        for record in records:
+            self.account.queue_reread(record)
+        return bool(found)
 
     def take_displaced(self) -> list[tuple[FileRecord, ReadError | None]]:
         """

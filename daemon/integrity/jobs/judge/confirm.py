@@ -34,6 +34,7 @@ from integrity.hashing.tasks import Done
 from integrity.jobs.byte_pattern import ByteRun, FillFinder
 from integrity.jobs.judge.inodes import HardLinks
 from integrity.model import FindingKind, Reading, Witness
+from integrity.same_time import is_same_time
 from integrity.verdict import Confirmation, Judgement, Pair, confirm, is_match
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def find_doubtful_blocks(run: RootRun, record: FileRecord, seen: Witness) -> tup
     Returns:
         The blocks that open findings call damaged, in order, without those that every copy holds correctly.
     """
-    if run.mirror is None or (seen.inode, seen.mtime_ns) != (record.witness.inode, record.witness.mtime_ns):
+    is_new = seen.inode != record.witness.inode or not is_same_time(seen.mtime_ns, record.witness.mtime_ns)
+    if run.mirror is None or is_new:
         return ()
     kinds = (FindingKind.ROT, FindingKind.SILENT_REWRITE)
     with run.catalog.read() as connection:

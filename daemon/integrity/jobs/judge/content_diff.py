@@ -17,7 +17,7 @@ from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.seal import Sealer
-from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Reading
+from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Policy, Reading
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -155,6 +155,10 @@ def block_ranges(record: FileRecord, bad_blocks: tuple[int, ...]) -> tuple[ByteR
         else:
             ranges.append((offset, length))
     return tuple(ranges)
+
+
+KEEPS_BEGINNING = frozenset({Policy.GROWING, Policy.ARCHIVE})
+"""Policies that ask whether a file that grew begins with its recorded content."""
 
 
 def prefix_probe(record: FileRecord) -> ByteRange:

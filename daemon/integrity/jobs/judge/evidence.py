@@ -14,14 +14,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import baselines, candidates, files, history
+from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog.root_moves import find_move
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import Interruption, find_interruption
 from integrity.hashing.tasks import Done
-from integrity.jobs.judge.content_diff import as_former, keeps_prefix
+from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, as_former, keeps_prefix
 from integrity.jobs.judge.inodes import as_last_seen, was_born_before
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
-from integrity.model import BaselineReason, Policy, ReadHow, Witness
-from integrity.verdict import Circumstances, Content, Elsewhere, Judgement, compare_witness, judge
+from integrity.model import BaselineReason, FileId, Policy, ReadHow, Witness
+from integrity.same_time import is_unwritten
+from integrity.verdict import (
+    Circumstances,
+    Content,
+    Elsewhere,
+    Judgement,
+    Shift,
+    WitnessShift,
+    compare_witness,
+    judge,
+)
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -30,11 +42,20 @@ if TYPE_CHECKING:
 
 
 class Evidence:
-    """Judge files by their records and circumstances. ``replaced``: see ``ReplacedInodes``."""
+    """
+    Judge files by their records and circumstances. ``replaced``: see ``ReplacedInodes``.
+
+    Attributes:
+        moved_together: files whose time moved together with others, with that time.
+        move: the last move of the root.
+    """
 
     def __init__(self, run: RootRun, replaced: ReplacedInodes) -> None:
         self._run = run
         self.replaced = replaced
+        self.moved_together: dict[FileId, int] = {}
+        with run.catalog.read() as connection:
+            self.move = find_move(connection, run.root)
         self._interruptions: dict[tuple[int | None, str], Interruption | None] = {}
 
     def judge(
@@ -42,7 +63,7 @@ class Evidence:
     ) -> Judgement:
         """Judge a reading that differs from the record; ``elsewhere``: where else its content is recorded."""
         run, reading = self._run, done.reading
-        shift = compare_witness(run.capability, record.witness, reading.witness)
+        shift = self._compare_witness(record, reading.witness)
         circumstances = Circumstances(
             policy=run.settings.policy,
             is_baseline_racy=bool(record.witness.is_racy),
@@ -51,11 +72,24 @@ class Evidence:
             is_unverified=record.verified_at is None or record.read_how is ReadHow.CACHE_POSSIBLE,
             elsewhere=elsewhere,
         )
-        if run.settings.policy is Policy.GROWING:
+        if run.settings.policy in KEEPS_BEGINNING:
             kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
-            rotated = not kept and not shift.is_inode_equal and self._was_rotated(connection, record, reading.witness)
+            rotated = (
+                not kept
+                and run.settings.policy is Policy.GROWING
+                and not shift.is_inode_equal
+                and self._was_rotated(connection, record, reading.witness)
+            )
             circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
+
+    def _compare_witness(self, record: FileRecord, seen: Witness) -> WitnessShift:
+        """Compare a witness with the recorded one; a time that moved with others, or the root, shows no write."""
+        shift = compare_witness(self._run.capability, record.witness, seen)
+        is_together = self.moved_together.get(record.id) == seen.mtime_ns
+        if self.move is not None and record.version != CANDIDATE_VERSION:
+            is_together |= self.move.is_unwritten(record, seen.mtime_ns)
+        return replace(shift, mtime=Shift.TOGETHER) if is_together and shift.mtime is not Shift.EQUAL else shift
 
     def find_interruption(self, connection: Connection, record: FileRecord) -> Interruption | None:
         """Return a possible crash since a file was last found intact."""
@@ -113,7 +147,7 @@ class Evidence:
             if one.id != record.id and one.is_frozen and one.is_sealed:
                 last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
                 is_newer = known is not None and not known.is_damage  # newer content, as last seen
-                if (last.witness.size_and_mtime != seen.size_and_mtime or is_newer) and was_born_before(
+                if (not is_unwritten(last.witness, seen) or is_newer) and was_born_before(
                     run.root_fd, record.path, last
                 ):
                     return one
@@ -125,9 +159,7 @@ class Evidence:
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
         here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
-        return next(
-            (one for one in here if one.id != record.id and one.witness.size_and_mtime == seen.size_and_mtime), None
-        )
+        return next((one for one in here if one.id != record.id and is_unwritten(one.witness, seen)), None)
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """

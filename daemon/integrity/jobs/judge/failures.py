@@ -20,6 +20,7 @@ from integrity.jobs.judge.inodes import leads_to
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
 from integrity.model import BaselineReason, FindingKind, Policy, Tally
+from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -91,7 +92,7 @@ class Failures:
         if self._run.capability.has_stable_inodes:
             is_recorded = seen.inode in (record.witness.inode, record.last_inode)
         else:
-            is_recorded = seen.size_and_mtime == record.witness.size_and_mtime
+            is_recorded = is_unwritten(record.witness, seen)
         return not is_recorded and not leads_to(self._run.root_fd, record.path, seen)
 
     def find_renamed(self, record: FileRecord, error: ReadError) -> FileRecord | None:

@@ -25,6 +25,7 @@ from integrity.jobs.judge.inodes import is_same_inode
 from integrity.kinds import CONTENT_FINDINGS
 from integrity.model import BaselineReason, FileId, Reading, RootId
 from integrity.paths import absolute
+from integrity.same_time import GRAINS_NS, is_same_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -237,15 +238,12 @@ def _repeat_findings(
 
 _SECOND_NS = 1_000_000_000
 
-_RESTORED_UNITS_NS = (_SECOND_NS, 1_000, 100)
-"""Precision of restored mtimes: tar keeps seconds, older programs microseconds, SMB and zip 100 ns, others all."""
-
 
 class Former(NamedTuple):
     """The former baseline that a new file should equal."""
 
     record: HistoryRecord
-    has_inode: bool  # the same inode; otherwise only name, size and mtime are the same
+    has_inode: bool  # the same inode; otherwise only name, size and time are the same
 
 
 def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) -> dict[bytes, Former]:
@@ -287,10 +285,11 @@ def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Rea
         one = history.find_former_of_inode(connection, run.root.id, witness)
         if one is not None and is_same_inode(run.root_fd, path, one):
             return None if one.digests.md5 in (md5, None) else Former(one, True)
-    found = history.find_deleted_of_time(connection, run.root.id, witness.size_bytes, _as_restored(witness.mtime_ns))
-    key = find_rename_key(run.capability, path, witness)
+    found = history.find_deleted_of_time(connection, run.root.id, witness)
     here = [one for one in found if one.path == path]
-    elsewhere = [one for one in found if key is not None and key[2] in (b"", one.path.rpartition(b"/")[2])]
+    name = find_rename_keys(run.capability, path, witness)[0][2]
+    renamed = [one for one in found if is_renamed(one.witness, witness.mtime_ns)]
+    elsewhere = [one for one in renamed if name in (b"", one.path.rpartition(b"/")[2])]
     formers = here[:1] or (elsewhere if len(elsewhere) == 1 else [])
     if not formers or any(one.digests.md5 in (md5, None) for one in found):
         return None
@@ -298,19 +297,22 @@ def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Rea
     return None if any(one.digests.md5 == md5 for one in versions) else Former(formers[0], False)
 
 
-def find_rename_key(capability: Capability, path: bytes, witness: Witness) -> tuple[int, int, bytes] | None:
+RenameKey = tuple[int, int, bytes]
+"""Size, minute of the time, and base name of a file; the name is empty where inodes are not stable."""
+
+
+def find_rename_keys(capability: Capability, path: bytes, witness: Witness) -> tuple[RenameKey, RenameKey, RenameKey]:
+    """Return the key of a file, and those that it has under the same time at another grain."""
+    name, minute = path.rpartition(b"/")[2] if capability.has_stable_inodes else b"", witness.mtime_ns // GRAINS_NS[0]
+    size_bytes = witness.size_bytes
+    return (size_bytes, minute, name), (size_bytes, minute - 1, name), (size_bytes, minute + 1, name)
+
+
+def is_renamed(former: Witness, mtime_ns: int) -> bool:
     """
-    Return a key that identifies a file across renames: size, mtime and, where inodes are stable, its base name.
+    Return whether the time of a new file under another name is that of a former one.
 
-    None for empty files, and for mtimes of a whole second, which many files share.
+    Not for empty files, nor if both times are whole seconds, which many files share.
     """
-    if not witness.size_bytes or witness.mtime_ns % _SECOND_NS == 0:
-        return None
-    name = path.rpartition(b"/")[2] if capability.has_stable_inodes else b""
-    return witness.size_bytes, witness.mtime_ns, name
-
-
-def _as_restored(mtime_ns: int) -> tuple[int, int]:
-    """Return the first and last original mtime that a restore may have truncated to this one."""
-    unit = next((unit for unit in _RESTORED_UNITS_NS if mtime_ns % unit == 0), 1)
-    return mtime_ns, mtime_ns + unit - 1
+    is_shared = former.mtime_ns % _SECOND_NS == 0 == mtime_ns % _SECOND_NS
+    return former.size_bytes > 0 and not is_shared and is_same_time(former.mtime_ns, mtime_ns)

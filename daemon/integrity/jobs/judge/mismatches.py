@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files
+from integrity.catalog import candidates, files, findings
 from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateState
 from integrity.catalog.rows import require_current
@@ -21,7 +21,7 @@ from integrity.jobs.judge.confirm import ConfirmationResult, Mismatch, Rereader
 from integrity.jobs.judge.content_diff import Difference, block_ranges, is_complete
 from integrity.jobs.judge.elsewhere import find_elsewhere
 from integrity.model import BaselineReason, Certainty, FileId, FindingKind, Tally
-from integrity.verdict import DAMAGE, Confirmation, Elsewhere, Judgement, finding_of
+from integrity.verdict import DAMAGE, FINDINGS_OF_ARCHIVES, Confirmation, Elsewhere, Judgement, finding_of
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -201,6 +201,15 @@ class Mismatches:
             is_newer = record.version == CANDIDATE_VERSION
             if not is_newer:  # the baseline is back, so a candidate is no longer the latest content
                 candidates.discard(connection, record.id)
+            resolution = "replaced by a newer finding about the file"
+            findings.resolve_findings(
+                connection,
+                file_id=record.id,
+                kinds=FINDINGS_OF_ARCHIVES,
+                copy="",
+                resolution=resolution,
+                now=self._run.now(),
+            )
             self._run.open_finding(
                 connection,
                 kind,

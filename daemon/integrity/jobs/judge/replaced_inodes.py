@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity.catalog import files
 from integrity.catalog.rows import FileRecord, Sighting
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
+from integrity.model import Witness
+from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.files.listing import Seen
     from integrity.jobs.context import RootRun
-    from integrity.model import FileId, Witness
+    from integrity.model import FileId
 
 
 class TreePlace(NamedTuple):
@@ -96,7 +98,7 @@ class ReplacedInodes:
     def find(self, path: bytes, witness: Witness) -> bytes | None:
         """Return the other name that the file with this witness has now, unwritten."""
         found = self._found.get(witness.inode)
-        is_it = found is not None and found.place.path != path and is_unwritten(witness, found.seen)
+        is_it = found is not None and found.place.path != path and is_unwritten(witness, Witness(*found.seen.stamps))
         return found.place.path if found is not None and is_it else None
 
     def find_written(self, root_fd: int, last: FileRecord) -> bytes | None:
@@ -105,11 +107,6 @@ class ReplacedInodes:
         if found is None or found.place.path == last.path:
             return None
         return found.place.path if was_born_before(root_fd, found.place.path, last) else None
-
-
-def is_unwritten(witness: Witness, seen: Seen) -> bool:
-    """Return whether the size and the mtime are the recorded ones."""
-    return witness.size_and_mtime == (seen.size_bytes, seen.mtime_ns)
 
 
 def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:
@@ -146,7 +143,7 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
         for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
             if record.path in paths and record.id not in matched and record.is_sealed:
                 last = as_last_seen(connection, record)
-                if is_unwritten(last.witness, seen) or was_born_before(run.root_fd, place.path, last):
+                if is_unwritten(last.witness, Witness(*seen.stamps)) or was_born_before(run.root_fd, place.path, last):
                     fitting.append((record, last))
         # Of several links prefer the one with the same base name: folders are swapped more often than files.
         fitting.sort(key=lambda one: one[0].path.rpartition(b"/")[2] != place.name)

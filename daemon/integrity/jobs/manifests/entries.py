@@ -22,6 +22,7 @@ from integrity.hashing.algorithms import BLAKE3, MD5, SHORT, XXH128, Algorithm
 from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.targets import Target
+from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -290,8 +291,7 @@ def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat
     seen = witness_of(stat)
     for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
         last = as_last_seen(connection, record)
-        is_like = last.witness.size_and_mtime == seen.size_and_mtime
-        if is_like and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, last):
+        if is_unwritten(last.witness, seen) and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, last):
             return record
     return None
 

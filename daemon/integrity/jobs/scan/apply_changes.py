@@ -13,17 +13,19 @@ decision covers all, instead of parts chosen by the program.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, findings, history, roots, runs
+from integrity.catalog import candidates, files, findings, history, roots, runs
 from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.paging import make_timer
+from integrity.catalog.root_moves import find_move
 from integrity.jobs import messages
 from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts
 from integrity.jobs.presence import describe_instead
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.lost_storage import find_lost_storage, remember_space
-from integrity.model import BaselineReason, FileId, FindingKind
+from integrity.model import BaselineReason, FileId, FindingKind, Job, Policy
 
 if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400
 _PAGE = 500
+_WRITTEN = (BaselineReason.EDITED, BaselineReason.ROLLED_BACK)
 _UNDECIDED = (CandidateState.STAGED, CandidateState.HELD)
 
 
@@ -60,11 +63,35 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
         run.write_in_pages(ids, candidates.hold)
     if changed + removed + moved:
         promote_all(run, CandidateState.STAGED)
+    _apply_times(run)
     if is_held:
         _report_held(run, why)
     elif run.is_whole:
         with run.writing(is_synced=False) as connection:
             remember_space(connection, run)
+
+
+def _apply_times(run: RootRun) -> None:
+    """
+    Record the new times of files whose content is as recorded.
+
+    A run that was stopped leaves the recorded times, by which the next one judges changed files beside them.
+    """
+    with run.catalog.read() as connection:
+        ids = candidates.find_staged_times(connection, run.root.id)
+    sealer, now, boot_id = run.catalog.sealer, run.now(), run.boot_id
+    has_stable_inodes = run.capability.has_stable_inodes
+
+    def write(connection: Connection, some: Sequence[FileId]) -> None:
+        candidates.apply_times(
+            *(connection, sealer, run.root, some),
+            from_disk=run.job is Job.SCRUB,
+            has_stable_inodes=has_stable_inodes,
+            now=now,
+            boot_id=boot_id,
+        )
+
+    run.write_in_pages(ids, write)
 
 
 def _get_basis(run: RootRun, looked_at: int) -> int:
@@ -178,12 +205,27 @@ def promote_all(run: RootRun, state: CandidateState) -> None:
 
 def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -> None:
     because = candidate.because or BaselineReason.DELETED
+    is_first_look = _is_first_look(connection, run, candidate)
     is_taken_over = candidates.promote(
         connection, run.catalog.sealer, run.root, candidate.file_id, because, run.now(), run.boot_id
     )
     if is_taken_over and candidate.kind is CandidateKind.REMOVAL:
         instead = describe_instead(run.root_fd, candidate.path)
         run.note(NoteKind.DELETED, candidate.path, f"is gone{instead}; its record is kept for 90 days")
+    elif is_taken_over and is_first_look:
+        run.note(NoteKind.CHANGED, candidate.path, messages.CHANGED_SINCE_MOVE)
+    elif is_taken_over and because is BaselineReason.GROWN and run.settings.policy is Policy.ARCHIVE:
+        run.note(NoteKind.CHANGED, candidate.path, messages.COMPLETED)
+    elif is_taken_over and because is BaselineReason.ROLLED_BACK:
+        run.note(NoteKind.ROLLED_BACK, candidate.path, "an older version was put here")
+
+
+def _is_first_look(connection: Connection, run: RootRun, candidate: CandidateRecord) -> bool:
+    """Return whether a written file is seen for the first time since its root was moved."""
+    move = find_move(connection, run.root) if candidate.because in _WRITTEN else None
+    if move is None:
+        return False
+    return any(move.covers_file(one) for one in files.find_files(connection, run.catalog.sealer, [candidate.file_id]))
 
 
 def discard_staged(run: RootRun) -> None:

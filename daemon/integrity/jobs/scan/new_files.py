@@ -12,7 +12,7 @@ I1  No name gets a baseline of its own before it was compared with what is known
 from __future__ import annotations
 
 import errno
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,7 @@ from integrity.hashing.work_queue import small_bytes
 from integrity.jobs.batching import IdSet
 from integrity.jobs.judge import inherited
 from integrity.jobs.judge.copied_damage import InQuestion, KnownDamage
-from integrity.jobs.judge.inherited import find_formers, find_rename_key
+from integrity.jobs.judge.inherited import RenameKey, find_formers, find_rename_keys, is_renamed
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
 from integrity.jobs.judge.replaced_inodes import Move, TreePlace
 from integrity.jobs.presence import may_be_there
@@ -42,6 +42,7 @@ from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.met_files import MetFiles
 from integrity.jobs.scan.moved_files import MovedFiles
 from integrity.model import FileId, ReadHow, Reading, Readings, Tally, Witness
+from integrity.same_time import is_unwritten
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -107,7 +108,7 @@ class NewFiles:
         self._has_stable_inodes = run.capability.has_stable_inodes
         self._knows_inodes = self._has_stable_inodes and (self._can_move or not is_alone)
         self._new_by_content: dict[tuple[int, bytes], FileId | None] = {}
-        self._new_by_key: dict[tuple[int, int, bytes], FileId | None] = {}
+        self._new_by_key: defaultdict[RenameKey, list[tuple[int, FileId]]] = defaultdict(list)
         self.racy: list[bytes] = []
         self.new_count = 0  # names in ``seen`` recorded by this run
         self.restored: list[bytes] = []
@@ -214,15 +215,15 @@ class NewFiles:
         gone: list[FileRecord] = []
         for record in names:
             last = as_last_seen(connection, record)
-            is_unwritten = last.witness.size_and_mtime == witness.size_and_mtime
-            if not record.is_sealed or not (is_unwritten or record.is_frozen):
+            is_kept = is_unwritten(last.witness, witness)
+            if not record.is_sealed or not (is_kept or record.is_frozen):
                 continue
             is_moving = self.moved.is_moving(record.id)
             at_its_name = record.root_id == self._run.root.id and not is_moving and self._has_its_file(last)
             is_here = at_its_name or is_moving or record.id in self.staying or record.root_id != self._run.root.id
-            if is_unwritten and is_same_inode(self._run.root_fd, place.path, last, at_its_name=at_its_name):
+            if is_kept and is_same_inode(self._run.root_fd, place.path, last, at_its_name=at_its_name):
                 (links if is_here else gone).append(record)
-            elif not (is_unwritten or is_here) and was_born_before(self._run.root_fd, place.path, last):
+            elif not (is_kept or is_here) and was_born_before(self._run.root_fd, place.path, last):
                 gone.append(record)
         seen = Sighting(witness.inode, witness.ctime_ns)
         if gone:
@@ -382,9 +383,8 @@ class NewFiles:
             if reading.digests.md5 is not None and len(self._new_by_content) < _NEW_KEPT:
                 content = (reading.witness.size_bytes, reading.digests.md5)
                 self._new_by_content[content] = None if content in self._new_by_content else file_id
-                key = find_rename_key(self._run.capability, path, reading.witness)
-                if key is not None:
-                    self._new_by_key[key] = None if key in self._new_by_key else file_id
+                key, *_ = find_rename_keys(self._run.capability, path, reading.witness)
+                self._new_by_key[key].append((reading.witness.mtime_ns, file_id))
 
     def _adopt_histories(self, connection: Connection, rows: list[NewFile], ids: list[FileId]) -> None:
         """Let new files continue the history of files that an earlier run found deleted: moved or restored since."""
@@ -437,9 +437,14 @@ class NewFiles:
         return self._new_by_content.get((record.witness.size_bytes, record.digests.md5))
 
     def find_successor(self, record: FileRecord) -> FileId | None:
-        """Return the only new file of this run with the size, the exact mtime and the name of a missing one."""
-        key = find_rename_key(self._run.capability, record.path, record.witness)
-        return None if key is None else self._new_by_key.get(key)
+        """Return the only new file of this run with the size, the time and the name of a missing one."""
+        found = [
+            file_id
+            for key in find_rename_keys(self._run.capability, record.path, record.witness)
+            for mtime_ns, file_id in self._new_by_key.get(key, ())
+            if is_renamed(record.witness, mtime_ns)
+        ]
+        return found[0] if len(found) == 1 else None
 
     def hold_successors(self, pairs: Sequence[tuple[FileRecord, FileId]]) -> None:
         """

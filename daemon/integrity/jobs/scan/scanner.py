@@ -23,7 +23,7 @@ from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.replaced_inodes import ReplacedInodes, ReplacedName, TreePlace, find_cycles, is_unwritten
+from integrity.jobs.judge.replaced_inodes import ReplacedInodes, ReplacedName, TreePlace, find_cycles
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
@@ -68,6 +68,9 @@ class Scanner:
         """Scan and apply the staged changes."""
         discard_staged(self._run)
         self.prepare()
+        while not self._is_stopped() and self.assessor.queue_moved_together(has_read_all=self._run.is_whole):
+            self._confirm()
+            self._commits.write()
         if self._is_stopped():
             self._missing_files.count_unreached()
         else:
@@ -171,7 +174,8 @@ class Scanner:
             self._new_files.moved.queue(cycle)
             self._commits.write_if_due()
         self._commits.write()
-        return {move.place for cycle in cycles for move in cycle if is_unwritten(move.record.witness, seen[move.place])}
+        moves = [move for cycle in cycles for move in cycle]
+        return {one.place for one in moves if one.record.witness.size_and_mtime == seen[one.place].stamps[:2]}
 
     def _read(self, tasks: Iterable[Work]) -> None:
         engine = self._run.engine(ReadMode.RECORD)

@@ -37,14 +37,14 @@ from integrity.jobs import messages
 from integrity.jobs.batching import IdSet
 from integrity.jobs.checkpoints import Checkpoints
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.content_diff import prefix_probe
+from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, prefix_probe
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes, TreePlace
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.missing_files import MissingFiles
 from integrity.jobs.scan.new_files import NewFiles
 from integrity.jobs.scan.respelled_files import Respelled, RespelledFiles
-from integrity.model import FileId, FindingKind, FolderId, Policy, RootId, SkipReason, Tally, Witness
+from integrity.model import FileId, FindingKind, FolderId, RootId, SkipReason, Tally, Witness
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
@@ -389,9 +389,14 @@ class TreeDiff:
         return next(iter(self._tasks_of_new(connection, [(place.folder, [seen])])), None)
 
     def _task_of_known(self, connection: Connection, seen: Seen, old: KnownFile) -> Task | None:
-        """Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed."""
-        shift = compare_witness(self._run.capability, Witness(*old.stamps), Witness(*seen.stamps))
-        is_touched = shift.touches_content or old.is_racy
+        """
+        Decide whether to read a recorded file that is racy, has an open finding, or whose witness changed.
+
+        Size and mtime are compared exactly: what moved is read, and what its content means is decided then.
+        """
+        known, present = Witness(*old.stamps), Witness(*seen.stamps)
+        shift = compare_witness(self._run.capability, known, present)
+        is_touched = known.size_and_mtime != present.size_and_mtime or bool(old.is_racy)
         fits_budget = not (is_touched or old.is_frozen) and self._fits_budget(seen)
         sighting = Sighting(seen.inode, seen.ctime_ns) if self._run.capability.has_stable_inodes else None
         is_noted = old.is_suspect and (old.seen_inode, old.seen_ctime_ns) == (sighting or (None, None))
@@ -493,7 +498,7 @@ class TreeDiff:
         if not record.is_sealed:
             self._assessor.failures.report_damaged_record(record)
             return None
-        probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
+        probe = prefix_probe(record) if self._run.settings.policy in KEEPS_BEGINNING else None
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes
         task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
         return self._checkpoints.resume(task)

@@ -23,14 +23,14 @@ from integrity.errors import ReadError, ReadInterrupted, RootSuspended, Unreadab
 from integrity.files.block_devices import find_positions
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import want_to_record, want_to_verify
-from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, Task, TaskBatch, Work
+from integrity.hashing.tasks import Done, DoneBatch, Failed, Partial, Result, StopSignal, Task, TaskBatch, Work
 from integrity.hashing.work_queue import small_bytes
 from integrity.jobs import messages
 from integrity.jobs.batching import Commits, IdSet, iterate_files
 from integrity.jobs.checkpoints import LARGE_BYTES, Checkpoints
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.assess import Assessor
-from integrity.jobs.judge.content_diff import compare_blocks, prefix_probe
+from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, compare_blocks, prefix_probe
 from integrity.jobs.judge.inodes import HardLinks
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.options import ScanOptions, ScrubOptions
@@ -40,7 +40,7 @@ from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.scanner import TRIES, Scanner
 from integrity.jobs.targets import is_inside
 from integrity.kinds import DEVICE_FINDINGS
-from integrity.model import FileId, FindingKind, Policy, SkipReason, Tally
+from integrity.model import FileId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
@@ -96,9 +96,10 @@ class Scrubber:
         ungrouped, self._ungrouped = self._ungrouped, []
         self._read((self._task(record) for record in ungrouped), self._limit)
         self._assessor.confirm()
-        self._read_again()
+        self._read_again(self._limit)
         self._account_for_vanished()
         self._commits.write()
+        self._judge_moved_together()
         self._count_rest()
         self._end_device_findings()
         self._end_overdue()
@@ -106,6 +107,14 @@ class Scrubber:
             for scanner in self._scanners:
                 scanner.remove_damaged()
             apply_changes(self._run, self._run.looked_at or self._summary.files)
+
+    def _judge_moved_together(self) -> None:
+        """Judge changed files by the times of those beside them, whatever limit the run has."""
+        stop = self._run.context.stop
+        has_read_all = self._options.is_everything and self._run.is_whole and not self._limit.is_set()
+        while not stop.is_set() and self._assessor.queue_moved_together(has_read_all=has_read_all):
+            self._read_again(stop)
+            self._commits.write()
 
     def _order(self) -> WorkOrder:
         options, now = self._options, self._run.now()
@@ -163,13 +172,13 @@ class Scrubber:
         return record.block_size_bytes is None and record.witness.size_bytes <= most
 
     def _batch(self, records: list[FileRecord]) -> TaskBatch:
-        is_growing = self._run.settings.policy is Policy.GROWING
+        asks_beginning = self._run.settings.policy in KEEPS_BEGINNING
         return TaskBatch(
             [record.path for record in records],
             [record.witness.size_bytes for record in records],
             [self._want if self._is_changed(record) else self._verify[True] for record in records],
             records,
-            [prefix_probe(record) if is_growing else None for record in records],
+            [prefix_probe(record) if asks_beginning else None for record in records],
             [self._assessor.account.known_bad.get(record.path, ()) for record in records],
             self._run.settings.block_size_bytes,
         )
@@ -213,7 +222,7 @@ class Scrubber:
 
     def _task(self, record: FileRecord) -> Task:
         want = self._want if self._is_changed(record) else self._verify[record.block_size_bytes is None]
-        probe = prefix_probe(record) if self._run.settings.policy is Policy.GROWING else None
+        probe = prefix_probe(record) if self._run.settings.policy in KEEPS_BEGINNING else None
         size = record.block_size_bytes or self._run.settings.block_size_bytes
         bad = self._assessor.account.known_bad.get(record.path, ())
         task = Task(record.path, record.witness.size_bytes, want, size, record, probe=probe, known_bad=bad)
@@ -223,7 +232,7 @@ class Scrubber:
         """Return the checkpoints that keep the parts of a large file: for a new baseline or for verification."""
         return self._recordings if task.want is self._want else self._checkpoints
 
-    def _read(self, tasks: Iterable[Work], limit: RunLimit) -> None:
+    def _read(self, tasks: Iterable[Work], limit: StopSignal) -> None:
         engine = self._run.engine(ReadMode.DISK, stop=limit)
         total = self._summary
         self._commits.read(
@@ -337,7 +346,7 @@ class Scrubber:
         else:
             self._assessor.count_failed(record, error)
 
-    def _read_again(self) -> None:
+    def _read_again(self, limit: StopSignal) -> None:
         """Re-read files that changed or may have changed while read (R1), and changed files without all digests."""
         for _ in range(TRIES):
             unstable = [record for record, _ in self._unstable]
@@ -345,11 +354,11 @@ class Scrubber:
             if not again or (unstable and self._run.context.pause(self._run.context.pauses.retry_s)):
                 break
             self._unstable, self._ungrouped = [], []
-            self._read(self._tasks_again(self._links.group(again)), self._limit)
+            self._read(self._tasks_again(self._links.group(again)), limit)
             self._assessor.confirm()
         racy = self._assessor.account.take_racy()
         if racy and not self._run.wait_for_clock_tick():
-            self._read(self._tasks_again(racy), self._limit)
+            self._read(self._tasks_again(racy), limit)
             self._assessor.confirm()
         for record, error in self._unstable:
             self._assessor.failures.count_unstable(record, error)
@@ -371,7 +380,7 @@ class Scrubber:
             again = self._take_undecided([*(record.id for record, _ in displaced), *misjudged])
             self._read(self._tasks_again(again), self._limit)
             self._assessor.confirm()
-            self._read_again()
+            self._read_again(self._limit)
         else:
             self._assessor.count_displaced(displaced)
         for record in self._take_undecided():
