@@ -93,6 +93,7 @@ class KindEntry:
         ended_by_rebind: so does binding the root to another disk or path.
         ended_by_compare: so does a comparison that finds the copy's file right.
         steps: what to do, best first.
+        together: what to do about many in one folder, where they are told as one; ``{folder}`` is filled in, too.
     """
 
     kind: FindingKind
@@ -117,6 +118,7 @@ class KindEntry:
     ended_by_rebind: bool = False
     ended_by_compare: bool = False
     steps: tuple[NextStep, ...] = ()
+    together: NextStep | None = None
 
 
 _DAMAGED = Phrase("damaged file", "damaged files")
@@ -166,6 +168,10 @@ TABLE = (
         ended_by_good_reading=True,
         ended_by_repair=True,
         steps=_RESTORE_OR_ACCEPT,
+        together=NextStep(
+            "look at a few of them; if a program wrote them all and restored their times, accept them together",
+            "integrity accept {folder} --rewrites --reason WHY",
+        ),
     ),
     KindEntry(
         kind=FindingKind.SHRUNK,

@@ -56,9 +56,10 @@ _MOST_PLACES = 1000  # blocks or ranges of one finding; the catalog has all of t
 
 
 class SameText(NamedTuple):
-    """The values that all findings of a group share."""
+    """The values that all findings of a group share; ``copy`` is empty for files here, which are told by folder."""
 
     root: bytes
+    folder: bytes
     copy: str
     kind: FindingKind
     text: str  # the message, or the resolution
@@ -67,7 +68,7 @@ class SameText(NamedTuple):
 
 
 class AlertGroup(NamedTuple):
-    """Findings about one copy that share their text."""
+    """Findings about one copy, or about the files of one folder, that share their text."""
 
     same: SameText
     findings: tuple[Finding, ...]
@@ -131,7 +132,7 @@ def _head(finding: Finding) -> str:
 
 
 def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[Finding | AlertGroup]:
-    """Group similar findings about one copy, at the place of the first one. Yield all other findings unchanged."""
+    """Group similar findings about one copy or folder, at the place of the first one. Yield all others unchanged."""
     groups: dict[SameText, list[Finding]] = {}
     keys = [_key_of(finding, is_over=are_over) for finding in findings]
     for finding, key in zip(findings, keys, strict=True):
@@ -145,26 +146,37 @@ def gather(findings: Sequence[Finding], *, are_over: bool = False) -> Iterator[F
 
 
 def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
-    if finding.copy is None or finding.path is None:
+    together = KINDS[finding.kind].together
+    if finding.path is None or (finding.copy is None and together is None):
         return None
+    folder = b"" if finding.copy is not None else finding.path.rpartition(b"/")[0]
+    shared = (finding.root, folder, finding.copy or "", finding.kind)
     if is_over:
-        return SameText(finding.root, finding.copy, finding.kind, finding.resolution or "", "", "")
+        return SameText(*shared, finding.resolution or "", "", "")
+    text = finding.message.partition(f" {DATA_SHOWS}")[0]
+    if finding.copy is None and together is not None:
+        command = (together.command or "").format(folder=shell_path(absolute(finding.root, folder or None)))
+        return SameText(*shared, text, together.words, command)
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     command = finding.command or "integrity findings"
     command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
-    text = finding.message.partition(f" {DATA_SHOWS}")[0]
-    return SameText(finding.root, finding.copy, finding.kind, text, finding.step or "", command)
+    return SameText(*shared, text, finding.step or "", command)
 
 
 def describe_group(group: AlertGroup) -> MailEntry:
     """Return the entry of a group: count, folders, examples, and the remedy."""
     same, findings = group
-    details = [printable(same.text), f"in {_list_folders(findings)}"]
+    details = [printable(same.text), *([f"in {_list_folders(findings)}"] if same.copy else [])]
     details += [f"such as {place(finding)}" for finding in findings[:_EXAMPLES]]
     details += [printable(same.step)] if same.step else []
-    head = f"{len(findings):,} findings: {KINDS[same.kind].headline}, in the copy {printable(same.copy)}"
+    where = f", in the copy {printable(same.copy)}" if same.copy else ""
+    head = f"{len(findings):,} findings: {KINDS[same.kind].headline}{where}"
     return MailEntry(
-        head, show_path(same.root), tuple(details), printable(program.spell_command(same.command)), len(findings)
+        head,
+        show_path(absolute(same.root, same.folder or None)),
+        tuple(details),
+        printable(program.spell_command(same.command)),
+        len(findings),
     )
 
 

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 @click.option("--changes", is_flag=True, help="For a folder: accept the changes that await a decision.")
 @click.option("--deletions", is_flag=True, help="For a folder: accept the deletions that await a decision.")
 @click.option(
+    "--rewrites", is_flag=True, help="For a folder: accept files whose content changed under their old times."
+)
+@click.option(
     "--with", "copy", metavar="COPY",
     help="The files are right, not what this copy has instead; from then on the copy counts as out of date.",
 )  # fmt: skip
@@ -53,6 +56,7 @@ def accept(
     reason: str,
     changes: bool,
     deletions: bool,
+    rewrites: bool,
     copy: str | None,
     yes: bool,
 ) -> int:
@@ -61,7 +65,8 @@ def accept(
 
     Each FILE is read from the disk again, and its content becomes the new baseline; a file that is gone is removed
     from the catalog. Its findings are resolved. With --changes or --deletions, FILE is a folder: changes that
-    scans held back there are accepted, after showing how many there are; damaged files are left out.
+    scans held back there are accepted, after showing how many there are; damaged files are left out. With --rewrites,
+    files whose content changed although their times did not are: look at a few of them first.
 
     With --with, a difference between a file and its copy is decided in favor of the file. The opposite:
     repair FILE --from COPY --copy-is-right.
@@ -71,8 +76,10 @@ def accept(
     """
     if not files and not numbers:
         raise click.UsageError("name a file, or the number of a finding, as `findings` lists them")
-    if copy is not None and (changes or deletions or numbers or any(word.isdigit() for word in files)):
-        raise click.UsageError("--with decides about files that are named; leave numbers, --changes, --deletions out")
+    if copy is not None and (changes or deletions or rewrites or numbers or any(word.isdigit() for word in files)):
+        raise click.UsageError(
+            "--with decides about files that are named: no numbers, no --changes, --deletions, or --rewrites"
+        )
     if not reason.strip():
         raise click.BadParameter("say why, so that it can be understood later", param_hint="--reason")
     names, numbers = _split(files, numbers)
@@ -83,10 +90,12 @@ def accept(
             raise ConfigError(
                 "files of a shared tree are named by their path: numbers are those of this machine's catalog"
             )
-        found = find_numbered(catalog, numbers, is_folder=changes or deletions)
+        is_folder = changes or deletions or rewrites
+        found = find_numbered(catalog, numbers, is_folder=is_folder)
         paths = list(dict.fromkeys([*map(own_path, names), *found]))
-        if changes or deletions:
-            return _accept_folders(there, catalog, paths, reason, changes=changes, deletions=deletions, is_yes=yes)
+        if is_folder:
+            flags = {"changes": changes, "deletions": deletions, "rewrites": rewrites}
+            return _accept_folders(there, catalog, paths, reason, {name for name in flags if flags[name]}, is_yes=yes)
         if copy is not None:
             return _accept_over_copy(there, catalog, paths, copy, reason)
         return _accept_files(there, catalog, paths, reason)
@@ -183,25 +192,24 @@ def _accept_folders(
     catalog: Catalog,
     paths: list[bytes],
     reason: str,
+    wanted: set[str],
     *,
-    changes: bool,
-    deletions: bool,
     is_yes: bool,
 ) -> ExitCode:
     from integrity.jobs.admin.accept import FileChange, accept_folder, plan_folders
 
-    wanted = frozenset(([FileChange.CHANGES] if changes else []) + ([FileChange.DELETIONS] if deletions else []))
-    plans = plan_folders(catalog, paths, wanted)
-    count = sum(len(plan.changes) + len(plan.deletions) for plan in plans)
+    plans = plan_folders(catalog, paths, frozenset(map(FileChange, wanted)))
+    count = sum(len(plan.changes) + len(plan.deletions) + len(plan.rewrites) for plan in plans)
     for plan in plans:
         _preview(session.output, plan)
     confirm(f"Take over what is shown above ({count:,} files)?", is_yes=is_yes)
     context = make_quiet_context(session, catalog)
     for plan in plans:
-        changed, removed = accept_folder(context, plan, reason)
+        changed, removed, rewritten = accept_folder(context, plan, reason)
         path = absolute(plan.target.root.path, plan.target.prefix)
-        session.output.say(f"{show_path(path)}: accepted {changed:,} changed and {removed:,} deleted")
-        fields = {"changes": changed, "deletions": removed, "left_out": plan.left_out}
+        more = f", {rewritten:,} rewritten" if plan.rewrites else ""
+        session.output.say(f"{show_path(path)}: accepted {changed:,} changed and {removed:,} deleted{more}")
+        fields = {"changes": changed, "deletions": removed, "rewrites": rewritten, "left_out": plan.left_out}
         session.output.give("accepted", path_fields("path", path) | fields)
     return ExitCode.OK
 
@@ -211,7 +219,9 @@ def _preview(output: Output, plan: FolderPlan) -> None:
 
     root = plan.target.root.path
     output.say(f"{show_path(absolute(root, plan.target.prefix))}:")
-    output.say(f"  {count(len(plan.changes), 'changed file')}, {count(len(plan.deletions), 'deleted file')}, such as")
+    rewritten = f", {count(len(plan.rewrites), 'rewritten file')}" if plan.rewrites else ""
+    changed, deleted = count(len(plan.changes), "changed file"), count(len(plan.deletions), "deleted file")
+    output.say(f"  {changed}, {deleted}{rewritten}, such as")
     for path in plan.examples:
         output.say(f"    {show_path(absolute(root, path))}")
     if plan.left_out:

@@ -142,7 +142,7 @@ def _accept(context: Context, act: Act) -> ActDone:
     )
     if wanted:
         (plan,) = plan_folders(context.catalog, [path], wanted)
-        changed, removed = accept_folder(context, plan, act.reason)
+        changed, removed, _ = accept_folder(context, plan, act.reason)
         left_out = f"; damaged files left out: {plan.left_out:,}" if plan.left_out else ""
         return ActDone(f"{show_path(path)}: accepted {changed:,} changed and {removed:,} deleted files{left_out}")
     (target,) = find_file_targets(context.catalog, [path])

@@ -97,7 +97,7 @@ def _more_about(kind: FindingKind) -> str:
 
 
 def describe_findings(group: AlertGroup, styler: Styler) -> Iterator[str]:
-    """Write many findings that say the same of one copy: how many, where, a few of them, what to do."""
+    """Write many findings that say the same of one copy or folder: how many, where, a few of them, what to do."""
     from integrity.alerts.compose import describe_group
 
     entry = describe_group(group)

@@ -47,6 +47,7 @@ from integrity.model import (
     ActionVerb,
     BaselineReason,
     FileId,
+    Finding,
     FindingId,
     FindingKind,
     FindingState,
@@ -71,6 +72,7 @@ class FileChange(StrEnum):
 
     CHANGES = "changes"
     DELETIONS = "deletions"
+    REWRITES = "rewrites"  # content that changed under its old time, of which there is a finding
 
 
 class AcceptedAs(StrEnum):
@@ -100,6 +102,7 @@ class FolderPlan:
     Args:
         changes: files whose newer content would become the baseline.
         deletions: files that would be removed from the catalog.
+        rewrites: paths, in the root, of files whose content changed under its old time; each is read first.
         left_out: number of damaged files among them, which are accepted by name only.
         examples: paths of some, for review.
     """
@@ -107,6 +110,7 @@ class FolderPlan:
     target: Target
     changes: tuple[FileId, ...]
     deletions: tuple[FileId, ...]
+    rewrites: tuple[bytes, ...]
     left_out: int
     examples: tuple[bytes, ...]
 
@@ -125,7 +129,7 @@ def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
             record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
             if record is None and (not target.prefix or os.path.isdir(path)):
                 raise ConfigError(
-                    f"{show_path(path)}: is a folder; say what to accept of it: --changes, --deletions or both"
+                    f"{show_path(path)}: is a folder; say what to accept of it: --changes, --deletions, --rewrites"
                 )
             if record is None:
                 raise ConfigError(
@@ -250,15 +254,25 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) ->
                 record = files.find_file(connection, catalog.sealer, target.root.id, one.path)
                 if record is not None:
                     deletions[record.id] = record.path
+    rewrites = _find_rewrites(open_findings) if FileChange.REWRITES in wanted else set()
     chosen = (changes if FileChange.CHANGES in wanted else {}) | (deletions if FileChange.DELETIONS in wanted else {})
+    chosen = {file_id: path for file_id, path in chosen.items() if path not in rewrites}
     taken = {file_id: path for file_id, path in chosen.items() if path not in damaged}
     return FolderPlan(
         target=target,
         changes=tuple(file_id for file_id in taken if file_id in changes),
         deletions=tuple(file_id for file_id in taken if file_id in deletions),
+        rewrites=tuple(sorted(rewrites)),
         left_out=len(chosen) - len(taken),
-        examples=tuple(sorted(taken.values())[:10]),
+        examples=tuple(sorted({*taken.values(), *rewrites})[:10]),
     )
+
+
+def _find_rewrites(open_findings: Sequence[Finding]) -> set[bytes]:
+    """Return the files whose content changed under its old time, and about which nothing else is known."""
+    own = [one for one in open_findings if one.copy is None and one.path is not None]
+    others = {one.path for one in own if one.kind in POSSIBLE_DAMAGE and one.kind is not FindingKind.SILENT_REWRITE}
+    return {one.path for one in own if one.kind is FindingKind.SILENT_REWRITE and one.path} - others
 
 
 def plan_folders(catalog: Catalog, paths: Sequence[bytes], wanted: frozenset[FileChange]) -> list[FolderPlan]:
@@ -269,26 +283,28 @@ def plan_folders(catalog: Catalog, paths: Sequence[bytes], wanted: frozenset[Fil
         ConfigError: a path is in no root, or nothing awaits a decision in any of them.
     """
     plans = [plan_folder(catalog, path, wanted) for path in paths]
-    if not any(plan.changes or plan.deletions for plan in plans):
+    if not any(plan.changes or plan.deletions or plan.rewrites for plan in plans):
         damaged = sum(plan.left_out for plan in plans)
-        beside = f" but {damaged:,} damaged files, which are accepted one by one, by name" if damaged else ""
+        beside = f" but {damaged:,} damaged files, which are accepted by name, or with --rewrites" if damaged else ""
         raise ConfigError(
             f"nothing waits for a decision there{beside}; see what is open with: {program.command('findings')}"
         )
     return plans
 
 
-def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int, int]:
+def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int, int, int]:
     """
     Accept a plan, as far as it still holds. A file that reappeared since is not removed.
 
     Returns:
-        Number of accepted changes and of accepted deletions.
+        Number of accepted changes, deletions and rewrites.
 
     Raises:
         RootSuspended: the root is suspended (I1).
     """
     changed = removed = 0
+    done = [accept_file(context, Target(plan.target.root, path), reason) for path in plan.rewrites]
+    rewritten = sum(one.outcome is AcceptedAs.CONTENT for one in done)
     with _open_root(plan.target.root) as root_fd:
 
         def take_changes(connection: Connection, page: Sequence[FileId]) -> None:
@@ -307,7 +323,7 @@ def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int,
     with context.catalog.transaction() as connection:
         _end_mass_change(connection, plan.target.root.id, reason, context.now())
         _record(context, connection, plan.target, reason, f"accepted {changed:,} changed and {removed:,} deleted files")
-    return changed, removed
+    return changed, removed, rewritten
 
 
 def _record(
