@@ -268,3 +268,26 @@ def test_refusal_of_a_newer_catalog_names_the_copy_to_go_back_to(filled: Catalog
 
     with pytest.raises(SchemaMismatch, match=rf"catalog restore \S+\.before-{NEXT}-20261103T000000Z$"):
         Catalog.open(filled.path, writes=True)
+
+
+def test_copies_that_were_the_same_stay_witnesses(tmp_path: Path) -> None:
+    """0011: what a comparison found the same was found then, under times that nobody kept; what differed was not."""
+    with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as db:
+        run_migrations(db, Sealer(), to="0010")
+        values = (1, bytes(16), b"/srv", "uuid", 1, "ext4", "active", None, 1, 1, bytes(16))
+        names = "id, token, path, fs_id, folder_inode, fs_type, state, state_reason, created_at, file_count, seal_xor"
+        db.execute(f"INSERT INTO root ({names}) VALUES ({', '.join('?' * len(values))})", values)
+        db.execute(
+            "INSERT INTO copy (id, root_id, prefix, name, url, has_bytes, created_at) VALUES (1,1,x'','n','/n',1,1)"
+        )
+        states = (
+            "INSERT INTO copy_file (copy_id, file_id, version, vote, compared_at, read_at) VALUES (1, ?, ?, ?, ?, ?)"
+        )
+        db.executemany(states, [(7, 3, "same", 100, 90), (8, 1, "differs", 100, 90), (9, 1, "same", 100, 90)])
+        db.execute("UPDATE copy_file SET seal = zeroblob(16) WHERE file_id = 9")  # as damage leaves it
+        run_migrations(db, Sealer(), to=schema.SCHEMA_REVISION)
+        found = db.execute(
+            "SELECT file_id, vote, found_version, found_at, found_mtime_ns FROM copy_file ORDER BY file_id"
+        )
+
+        assert [(7, "same", 3, 100, None), (8, "differs", None, None, None)] == found.fetchall()
