@@ -54,7 +54,9 @@ def read_word(word: str) -> str:
     """Return the text of a word that ``shell_word`` quoted."""
     if not word.startswith('"'):
         return "".join(shlex.split(word))
-    printed, _, newlines = word.removeprefix("\"$(printf '").partition("')")
+    printed, has_end, newlines = word.removeprefix("\"$(printf '").partition("')")
+    if not has_end:
+        printed, newlines = "", word  # nothing but newlines
     raw = re.sub(rb"\\(\d{3})", lambda match: bytes([int(match[1], 8)]), printed.encode())
     return (raw + b"\n" * newlines.count(_NEWLINE)).decode("utf-8", "surrogateescape")
 

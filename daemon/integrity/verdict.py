@@ -427,6 +427,8 @@ class CopyCircumstances:
             write or decision explains the change.
         contradicts_store: the checksum that its store computed is the recorded one, its data is not.
         failing: the side that fails the checksum inside the file.
+        had_recorded: an earlier comparison found the copy with a recorded content.
+        had_this: it has had its present content since it was first read, and that is none that was recorded.
     """
 
     time: CopyTime = CopyTime.NONE
@@ -438,6 +440,8 @@ class CopyCircumstances:
     was_here: bool = False
     contradicts_store: bool = False
     failing: FailingSide | None = None
+    had_recorded: bool = False
+    had_this: bool = False
 
 
 class ArbitrationOutcome(StrEnum):
@@ -521,6 +525,7 @@ def arbitrate(
     are_equal: bool = False,
     has_good_blocks: bool = False,
     was_read: bool = True,
+    has_bytes: bool = True,
 ) -> Arbitration:
     """
     Decide between catalog, file and copy.
@@ -534,10 +539,17 @@ def arbitrate(
         has_good_blocks: every block that is bad in the file is in the copy as it was recorded; looked at only where
             both are damaged.
         was_read: the judgement rests on a reading of now, and not only on what is recorded.
+        has_bytes: the copy is more than a list of checksums.
     """
     stand = find_stand(judgement)
-    outcome, witness = _find_outcome(stand, vote, circumstances, are_equal=are_equal, has_good_blocks=has_good_blocks)
-    words, command = find_step(outcome, stand, was_read=was_read)
+    is_backed_up = are_equal and _was_backed_up(judgement.verdict, vote, circumstances)
+    outcome, witness = _find_outcome(
+        *(stand, vote, circumstances),
+        are_equal=are_equal,
+        is_backed_up=is_backed_up,
+        has_good_blocks=has_good_blocks,
+    )
+    words, command = find_step(outcome, stand, was_read=was_read, has_bytes=has_bytes)
     certainty = None
     if outcome is ArbitrationOutcome.COPY_DIFFERS:
         is_sure = circumstances.has_ctime or witness is not CopyWitness.EARLIER_READING
@@ -550,8 +562,26 @@ def arbitrate(
 _Found = tuple[ArbitrationOutcome, CopyWitness | None]
 
 
+def _was_backed_up(verdict: Verdict, vote: CopyVote, circumstances: CopyCircumstances) -> bool:
+    """
+    Say whether content that a file and its copy share, and nobody wrote, went from the file to the copy.
+
+    A disk does not damage a file into what a copy had before. And where a ctime moved, somebody may have written to
+    the file: only a copy that was seen with the recorded content got the other one from it.
+    """
+    if vote is not CopyVote.DIFFERS or circumstances.had_this:
+        return False
+    return verdict is Verdict.ROT or (verdict is Verdict.SILENT_REWRITE and circumstances.had_recorded)
+
+
 def _find_outcome(
-    stand: FileState, vote: CopyVote, circumstances: CopyCircumstances, *, are_equal: bool, has_good_blocks: bool
+    stand: FileState,
+    vote: CopyVote,
+    circumstances: CopyCircumstances,
+    *,
+    are_equal: bool,
+    is_backed_up: bool,
+    has_good_blocks: bool,
 ) -> _Found:
     if stand is FileState.DELETED:
         return ArbitrationOutcome.IN_ORDER, None
@@ -562,8 +592,7 @@ def _find_outcome(
     if vote is CopyVote.RENAMED:
         return _OF_RENAMED.get(stand, ArbitrationOutcome.REPAIRABLE), None
     if are_equal and stand not in (FileState.GOOD, FileState.LOST):
-        is_copied = stand is FileState.DAMAGED and vote is CopyVote.DIFFERS
-        return ArbitrationOutcome.COPIED_DAMAGE if is_copied else ArbitrationOutcome.MISSED_CHANGE, None
+        return ArbitrationOutcome.COPIED_DAMAGE if is_backed_up else ArbitrationOutcome.MISSED_CHANGE, None
     if vote is CopyVote.OLDER:
         if circumstances.was_here and stand is FileState.GOOD:
             return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.FILE_HISTORY
@@ -639,12 +668,12 @@ KINDS_OF_VOTES = {
 REPAIR_FROM_COPY = "integrity repair {path} --from {copy}"
 COMPARE = "integrity compare {path} --with {copy}"
 COPY_IS_RIGHT = "integrity repair {path} --from {copy} --copy-is-right"
-PUT_OVER = "cp --backup=numbered -p"
-"""Followed by the file and its copy; what is replaced stays beside it."""
-
 SHOW_BOTH = "integrity compare --blocks {path} --with {copy}"
 _FROM_OTHER = "integrity repair {path} --from OTHER"
-_BACK_UP = "run the backup again, keeping what it replaces (rsync --backup), then compare"
+_BACK_UP = (
+    "run the backup again, keeping what it replaces (rsync --backup; for files of equal size and time also --checksum),"
+    " then compare"
+)
 _STEPS = {
     ArbitrationOutcome.IN_ORDER: ("", None),
     ArbitrationOutcome.RENAMED: ("", None),
@@ -658,7 +687,7 @@ _STEPS = {
         " skips the file: use --checksum --backup), then compare",
         COMPARE,
     ),
-    ArbitrationOutcome.COPY_INCOMPLETE: ("run the backup again, then compare", COMPARE),
+    ArbitrationOutcome.COPY_INCOMPLETE: (_BACK_UP, COMPARE),
     ArbitrationOutcome.COPY_CONFLICT: (
         "overwrite neither; open both and decide, here is where they differ",
         SHOW_BOTH,
@@ -717,18 +746,25 @@ _STEPS_WITHOUT_GOOD_FILE = {
 }
 
 
+_OF_LIST = ("overwrite neither; look at the file, and at what the list was made of", "integrity explain {path}")
+_NEEDS_BYTES = frozenset({SHOW_BOTH, COPY_IS_RIGHT})
+
 READ_FIRST = ("check that the file here is intact, then run the backup again", "integrity scrub {path}")
 """The next step for a file that may be the only copy, and was not read."""
 
 
 def find_step(
-    outcome: ArbitrationOutcome, stand: FileState = FileState.GOOD, *, was_read: bool = True
+    outcome: ArbitrationOutcome, stand: FileState = FileState.GOOD, *, was_read: bool = True, has_bytes: bool = True
 ) -> tuple[str, str | None]:
     """Return what to do next in words, and the command that does it; see ``Arbitration``."""
     if outcome is ArbitrationOutcome.COPY_MISSING and stand is FileState.GOOD and not was_read:
         return READ_FIRST
+    if not has_bytes and outcome is ArbitrationOutcome.REPAIRABLE:
+        return "", None
     if stand is FileState.CONTESTED and outcome is ArbitrationOutcome.REPAIRABLE:
         return "somebody wrote to it: if that was not meant, put the recorded bytes back", _STEPS[outcome][1]
     if stand not in (FileState.GOOD, FileState.WRITTEN) and outcome in _STEPS_WITHOUT_GOOD_FILE:
-        return _STEPS_WITHOUT_GOOD_FILE[outcome]
-    return _STEPS[outcome]
+        step: tuple[str, str | None] = _STEPS_WITHOUT_GOOD_FILE[outcome]
+    else:
+        step = _STEPS[outcome]
+    return step if has_bytes or step[1] not in _NEEDS_BYTES else _OF_LIST

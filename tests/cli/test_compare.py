@@ -46,7 +46,7 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     put(copy / "extra")
     done = integrity.run("compare", root, "--with", copy, expect=1)
     printed = done.stdout
-    bad = "1 OUT OF DATE in the backup, 1 MISSING from the backup, 1 DAMAGED in the backup"
+    bad = "1 OUT OF DATE in the backup, 1 MISSING from the backup, 1 INCOMPLETE in the backup"
     assert f"{COUNT} files: {COUNT - 3} the same, {bad}" in printed
     assert "1 file only in the backup" in printed
     assert f"copy_extra: {root / 'extra'}: is only in the copy" in printed
@@ -73,7 +73,7 @@ def test_summary_tells_that_both_sides_are_damaged(root: Path, copy: Path, integ
     integrity.run("scrub", root, expect=1)
     done = integrity.run("compare", root, "--with", copy, expect=1)
 
-    assert "2 DAMAGED in the backup (1 of them not intact here either)" in done.stdout
+    assert "2 INCOMPLETE in the backup" in done.stdout
     told = integrity.run("explain", plant_path(root, 2), expect=1).stdout
     assert re.search(
         "^  state       NOT INTACT, last found so .*; copies known to be intact: 0 of 1$", told, re.MULTILINE

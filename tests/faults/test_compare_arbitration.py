@@ -130,7 +130,7 @@ def test_good_file_and_bad_copy(root: Path, witnessed: Path, integrity: Box) -> 
     done = compare(integrity, root, "--with", copy, expect=1)
     assert {"copy_differs": {NAME}} == said(done, root)
     assert "your original is unchanged" in messages(done)
-    assert [f"cp --backup=numbered -p {root / NAME} {copy / NAME}"] == steps(done, "copy_differs")
+    assert [f"integrity compare {root / NAME} --with {copy}"] == steps(done, "copy_differs")
     file = integrity.run("--json", "explain", root / NAME, expect=1).of_type("file")[0]
     assert file["verified_at"] is not None
     put_back(root, copy, NAME)

@@ -81,7 +81,7 @@ def test_copy_that_was_found_good_and_was_not_written_since(root: Path, tmp_path
     assert {"copy_differs": {NAME}} == said(done, root)
     assert "it had a recorded content, and its time is still the same" in messages(done)
     (step,) = steps(done, "copy_differs")
-    assert f"cp --backup=numbered -p {root / NAME} {copy / NAME}" == step
+    assert f"integrity compare {root / NAME} --with {copy}" == step
 
 
 def _on_fuse(root: Path, tmp_path: Path) -> Path:

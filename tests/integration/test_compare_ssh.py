@@ -100,7 +100,7 @@ def plant_differences(pair: Pair) -> dict[str, str]:
         os.truncate(cut, 4000)
         gone.unlink()
         (folder / f"extra-{number}").write_bytes(b"extra")
-        expected |= {stale.name: "copy_stale", other.name: "copy_differs", cut.name: "copy_differs"}
+        expected |= {stale.name: "copy_stale", other.name: "copy_conflict", cut.name: "copy_differs"}
         expected[gone.name] = "copy_missing"
     return expected
 
@@ -118,7 +118,7 @@ def test_every_kind_of_difference_is_found_and_none_is_invented(
     done = pair.compare(*options, expect=1)
 
     assert expected == kinds_by_name(done)
-    assert {"verified": 50, "changed": 5, "damaged": 10, "missing": 5} == tallies(done)
+    assert {"verified": 50, "changed": 10, "damaged": 5, "missing": 5} == tallies(done)
     assert 5 == done.summary["files_extra"]
     for path in expected:
         number = int(path.partition(".")[0])
@@ -139,7 +139,7 @@ def test_account_without_shell_is_not_comparable_until_it_is_read(pair: Pair) ->
     assert "--read" in str(finding["message"])
 
     os.truncate(pair.copy / "large", 100)
-    assert {"large": "copy_differs"} == {
+    assert {"large": "copy_conflict"} == {
         name: kind for name, kind in kinds_by_name(pair.compare(expect=1)).items() if kind != "copy_not_comparable"
     }
     shutil.copy2(pair.root / "large", pair.copy / "large")
@@ -174,8 +174,8 @@ def test_other_programs_than_md5sum_will_do(pair: Pair, tmp_path: Path, programs
         file.write(b"!")
     done = pair.compare(expect=1)
 
-    assert {"large": "copy_differs"} == kinds_by_name(done)
-    assert {"verified": 69, "damaged": 1} == tallies(done)
+    assert {"large": "copy_newer"} == kinds_by_name(done)
+    assert {"verified": 69, "changed": 1} == tallies(done)
     total = sum(path.stat().st_size for path in pair.root.rglob("*") if path.is_file())
     large = (pair.root / "large").stat().st_size
     assert done.summary["bytes_read"] >= total if reads_here else int(str(done.summary["bytes_read"])) <= 3 * large
@@ -279,7 +279,7 @@ def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, sshd: S
     with CountingProxy(sshd.port) as proxy:
         whole = pair.compare(expect=1, port=proxy.port)
         received = proxy.received
-        assert {"0.txt": "copy_differs"} == kinds_by_name(whole)
+        assert {"0.txt": "copy_newer"} == kinds_by_name(whole)
 
         proxy.rules = LineRules(cut_after=received // 4)
         listing = pair.compare(expect=3, port=proxy.port)
@@ -288,14 +288,14 @@ def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, sshd: S
 
         proxy.rules = LineRules(cut_after=received - 10_000)
         digests = pair.compare(expect=1, port=proxy.port)
-        assert {"0.txt": "copy_differs"}.items() <= kinds_by_name(digests).items()
-        assert {"verified", "damaged", "not_due"} == set(tallies(digests))
+        assert {"0.txt": "copy_newer"}.items() <= kinds_by_name(digests).items()
+        assert {"verified", "changed", "not_due"} == set(tallies(digests))
         (lost,) = (each for each in digests.findings if each["kind"] == "copy_unreadable")
         assert "was lost after 2," in str(lost["message"])
         proxy.rules = LineRules()
         after = pair.compare(expect=1, port=proxy.port)
-    assert {"0.txt": "copy_differs"} == kinds_by_name(after)
-    assert {"verified": files - 1, "damaged": 1} == tallies(after)
+    assert {"0.txt": "copy_newer"} == kinds_by_name(after)
+    assert {"verified": files - 1, "changed": 1} == tallies(after)
     assert 1 == after.summary["findings_open"]
 
 

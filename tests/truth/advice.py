@@ -64,6 +64,7 @@ class Reader:
             if finding["kind"] in ("silent_rewrite", "rot") and is_good:
                 deeds.append((life, f"integrity accept {path} --reason because"))
             elif finding["kind"] == "copy_conflict" and is_good:
+                deeds.append((life, f"integrity accept {path} --reason because"))
                 deeds.append((life, f"integrity accept {path} --with {copy} --reason because"))
             elif finding["kind"] == "copy_conflict" and there is not None and there.content in life.honest:
                 deeds.append((life, f"integrity repair {path} --from {copy} --copy-is-right --apply"))

@@ -204,6 +204,7 @@ def _push(life: Life, moment: Moment) -> bool:
     if place is None or seen is None:
         return False
     place.write(life.name, seen.content, place.keep_time(seen.mtime_ns))
+    place.readings.pop(life.name, None)  # a write that may keep all times: what was read before is no witness
     return True
 
 

@@ -81,7 +81,7 @@ TABLE = {
     (ROT, CopyVote.OLDER): (ArbitrationOutcome.COPY_STALE, ArbitrationOutcome.MISSED_CHANGE),
     (ROT, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPIED_DAMAGE),
     (REWRITE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
-    (REWRITE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.COPIED_DAMAGE),
+    (REWRITE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.MISSED_CHANGE),
     (IN_ARCHIVE, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
     (IN_ARCHIVE, CopyVote.DIFFERS): (ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.MISSED_CHANGE),
     (SHRUNK, CopyVote.SAME): (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.REPAIRABLE),
@@ -249,15 +249,18 @@ def test_what_the_copy_does_not_say_is_never_good():
 
 
 def test_copied_damage_needs_that_nobody_wrote():
-    """Equal and not as recorded: damage where no write explains it, a change where somebody wrote or history knows."""
-    for judgement, vote in product(JUDGEMENTS, CopyVote):
-        outcome = arbitrate(judgement, vote, are_equal=True).outcome
-        is_unexplained = judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
-        assert (outcome is ArbitrationOutcome.COPIED_DAMAGE) == (is_unexplained and vote is CopyVote.DIFFERS)
+    """Equal and not as recorded: damage where nobody wrote to the file; else a change, or what the copy had before."""
+    for judgement, vote, had_recorded, had_this in product(JUDGEMENTS, CopyVote, BOOLEANS, BOOLEANS):
+        known = CopyCircumstances(had_recorded=had_recorded, had_this=had_this)
+        outcome = arbitrate(judgement, vote, known, are_equal=True).outcome
+        is_unwritten = judgement.verdict is Verdict.ROT or (
+            judgement.verdict is Verdict.SILENT_REWRITE and had_recorded
+        )
+        is_copied = is_unwritten and not had_this and vote is CopyVote.DIFFERS
+        assert (outcome is ArbitrationOutcome.COPIED_DAMAGE) == is_copied
         if outcome is ArbitrationOutcome.MISSED_CHANGE:
             assert vote in (CopyVote.OLDER, CopyVote.DIFFERS)
             assert find_stand(judgement) not in (FileState.GOOD, FileState.LOST, FileState.DELETED)
-            assert not is_unexplained or vote is CopyVote.OLDER
 
 
 def test_equality_matters_only_where_the_votes_leave_it_open():

@@ -66,7 +66,7 @@ def test_only_what_a_finding_says_and_nothing_moved_since_is_touched() -> None:
     for size, mtime, ctime, inode, kind in product(
         (5000, 5001), (0, 1), (0, 1), (77, 78), (None, *sorted(CONTENT_FINDINGS), FindingKind.TRANSIENT)
     ):
-        seen = (size, record_witness.mtime_ns + mtime * 10**10, later_ns if ctime else record_witness.ctime_ns, inode)
+        seen = (size, record_witness.mtime_ns + mtime * 10**11, later_ns if ctime else record_witness.ctime_ns, inode)
         for judged_at in (NOW + 50, NOW + 200):
             refusal = ask(capability, seen, kind, judged_at)
             is_judged = kind in CONTENT_FINDINGS

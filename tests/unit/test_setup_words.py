@@ -34,7 +34,7 @@ def test_backup_is_described_by_what_was_seen() -> None:
     copy = LikelyCopy(b"/srv/data", b"/mnt/usb/data", b"/mnt/usb", 40, 30, 4, read=3, equal=2, fills_holder=False)
     expected = (
         "/mnt/usb/data looks like a backup of /srv/data: has 30 of 40 files"
-        " (6 missing, 4 of another size: out of date, or left out on purpose?); 2 of 3 compared are equal"
+        " (6 missing, 4 of another size: older, or left out?); 2 of 3 compared are equal"
     )
 
     assert expected == views.describe_copy(copy)

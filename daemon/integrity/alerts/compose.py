@@ -159,6 +159,8 @@ def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
         return SameText(*shared, text, together.words, command)
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     command = finding.command or "integrity findings"
+    if command.startswith("integrity compare --blocks "):  # shows one file
+        return SameText(*shared, text, KINDS[finding.kind].step_of_many, f"integrity findings --kind {finding.kind}")
     command = command.replace(file, root if command.startswith("integrity compare ") else "FILE")
     return SameText(*shared, text, finding.step or "", command)
 

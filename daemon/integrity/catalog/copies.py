@@ -169,6 +169,23 @@ def find_copies(c: sa.Connection, root_id: RootId | None = None) -> list[CopyRec
     return [_to_record(row) for row in c.execute(query)]
 
 
+def find_equal_times(c: sa.Connection, copy_id: CopyId, limit: int) -> list[tuple[int, int]]:
+    """Return the mtimes of files, and of their copies, of which the last comparison found the content equal."""
+    query = (
+        sa.select(file.c.mtime_ns, copy_file.c.found_mtime_ns)
+        .join(file, file.c.id == copy_file.c.file_id)
+        .where(
+            copy_file.c.copy_id == copy_id,
+            copy_file.c.vote == CopyVote.SAME.value,
+            copy_file.c.version == file.c.version,
+            copy_file.c.found_version == file.c.version,
+            copy_file.c.found_mtime_ns.is_not(None),
+        )
+        .limit(limit)
+    )
+    return [(here_ns, there_ns) for here_ns, there_ns in c.execute(query)]
+
+
 def set_listed(c: sa.Connection, copy_id: CopyId, now: int) -> None:
     """Record that a copy was listed completely."""
     c.execute(sa.update(copy).where(copy.c.id == copy_id).values(listed_at=now))

@@ -37,8 +37,13 @@ class RootMove(NamedTuple):
         return self.covers(max(record.recorded_at, record.verified_at or 0))
 
     def is_unwritten(self, record: FileRecord, mtime_ns: int) -> bool:
-        """Return whether a changed file must have been changed by the move: the last scan would have seen the write."""
-        return self.covers_file(record) and mtime_ns < self.scanned_at * 10**9
+        """
+        Return whether the time of a changed file shows no write: it went back when the root was moved.
+
+        A later time than the recorded one is that of a version which was put here since, with its own time (rsync -a).
+        """
+        is_older = mtime_ns < min(record.witness.mtime_ns, self.scanned_at * 10**9)
+        return is_older and self.covers_file(record)
 
 
 def save_move(c: sa.Connection, root: RootRecord, now: int) -> None:

@@ -132,10 +132,10 @@ def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason
 
 
 def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], copy: str, reason: str) -> ExitCode:
-    """Decide differences in favor of the files; what a copy has is read before anything is decided."""
+    """Decide differences in favor of the files; both sides are read before anything is decided."""
     from integrity.errors import CopyUnreachable, ReadError
-    from integrity.jobs.admin.accept import AcceptedAs, accept_file, find_file_targets
-    from integrity.jobs.admin.reject_copy import read_content, reject_copy
+    from integrity.jobs.admin.accept import AcceptedAs, find_file_targets
+    from integrity.jobs.admin.reject_copy import reject_copy
     from integrity.jobs.compare.source import find_source
     from integrity.views.text import count
 
@@ -145,23 +145,17 @@ def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], co
         path = absolute(target.root.path, target.prefix)
         source = find_source(catalog, session.config, copy, (path,))
         try:
-            content = read_content(context, target, source)
+            resolved = reject_copy(context, target, source, reason)
         except (CopyUnreachable, ReadError) as error:
             session.output.tell(f"{show_path(path)}: NOT accepted: {error}")
             code = ExitCode.INCOMPLETE
             continue
-        done = accept_file(context, target, reason)
-        if done.outcome is not AcceptedAs.CONTENT:
-            session.output.tell(f"{show_path(path)}: NOT accepted: {done.message or 'it is gone'}")
-            code = ExitCode.INCOMPLETE
-            continue
-        resolved = reject_copy(context, target, source, content, reason) + done.findings_resolved
         session.output.say(
-            f"{show_path(path)}: accepted: your file is right, and {source.name} is out of date;"
+            f"{show_path(path)}: accepted: your file is right, and {source.recorded_name} is out of date;"
             f" {count(resolved, 'finding')} resolved"
         )
-        fields = {"outcome": done.outcome.value, "message": "", "findings_resolved": resolved, "other_names": []}
-        session.output.give("accepted", path_fields("path", path) | fields | {"copy": source.name})
+        fields = {"outcome": AcceptedAs.CONTENT.value, "findings_resolved": resolved, "copy": source.recorded_name}
+        session.output.give("accepted", path_fields("path", path) | {"message": "", "other_names": []} | fields)
     return code
 
 

@@ -230,6 +230,7 @@ class DifferenceFinder:
         covered = sum(one.end - one.offset for one in self._clusters)
         return (
             len(self._clusters) <= _MOST_RUNS
+            and all(one.last_end - one.first >= _SECTOR_BYTES - 2 * _EDGE_BYTES for one in self._clusters)
             and self._bytes * 2 >= covered
             and all(
                 one.first - one.offset <= _EDGE_BYTES and one.end - one.last_end <= _EDGE_BYTES

@@ -37,7 +37,7 @@ from integrity.hashing.tasks import StopSignal
 from integrity.hashing.work_queue import BUFFER_BYTES
 from integrity.jobs import messages
 from integrity.jobs.actor import find_user
-from integrity.jobs.repair_advice import advise_repair
+from integrity.jobs.repair_advice import advise_repair, renew_copy_advice
 from integrity.jobs.report import Note, NoteKind, Progress, Report, Stop
 from integrity.model import (
     Actor,
@@ -54,6 +54,7 @@ from integrity.model import (
     Tally,
 )
 from integrity.pauses import Pauses, read_pauses
+from integrity.verdict import VERDICTS, Judgement, find_stand
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -298,6 +299,9 @@ class RootRun:
             command=command,
         )
         finding, is_new = findings.open_finding(connection, new, now=self.now(), run_id=self.run_id)
+        if is_new and copy is None and record is not None and kind in VERDICTS:
+            stand = find_stand(Judgement(VERDICTS[kind]))
+            renew_copy_advice(connection, self.root.path, record.path, record.id, stand=stand)
         self.counts.findings_opened += is_new and finding.incident is None
         self.queue_finding(finding)
 

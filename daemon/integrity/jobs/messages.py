@@ -18,7 +18,7 @@ from integrity.alerts.wording import DATA_SHOWS, ORIGINAL_UNCHANGED, utc_time
 from integrity.config.units import format_size
 from integrity.errors import Leased, Unstable, show_path
 from integrity.files.mirrors import Mirror
-from integrity.kinds import KINDS
+from integrity.kinds import KINDS, headline
 from integrity.model import ByteRange, Certainty, Finding, FindingKind, SkipReason
 from integrity.verdict import (
     Arbitration,
@@ -81,7 +81,7 @@ def _describe(judgement: Judgement, kind: FindingKind, interruption: Interruptio
         if judgement.certainty is Certainty.TIMES_MOVED_TOGETHER:
             return (
                 "The content changed, and the modification time shows no write: it moved together with the times of"
-                " files whose content is unchanged, or it is older than the last scan before the folder was moved here."
+                " files whose content is unchanged, or it went back when the folder was moved here."
                 " Either the file is damaged, or a program rewrote it and set the time."
             )
         if judgement.is_odd:
@@ -301,7 +301,7 @@ _SKIPPED = {
 
 def resolved(finding: Finding, resolution: str) -> str:
     """Report a finding that was resolved."""
-    return f"finding {finding.id}, {KINDS[finding.kind].headline}, is resolved: {resolution}"
+    return f"finding {finding.id}, {headline(finding.kind, finding.certainty)}, is resolved: {resolution}"
 
 
 def skipped(reason: SkipReason) -> str:
@@ -482,6 +482,8 @@ def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
         kept = "It states no modification time."
     else:
         kept = "One of them was damaged, or was written by a program that restores the modification time."
+    if found and story.had_recorded:
+        return f"{kept} On {found} it had a recorded content; it was written since, or replaced."
     return f"{kept} No earlier comparison found both equal: that would have shown which one changed."
 
 

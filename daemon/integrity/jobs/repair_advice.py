@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import findings
-from integrity.catalog.copies import find_good_copy
+from integrity.catalog.copies import find_copies, find_good_copy
 from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
-from integrity.model import FileId, FindingKind
+from integrity.model import Certainty, FileId, FindingKind
 from integrity.paths import absolute, shell_path, shell_word
-from integrity.verdict import VERDICTS, ArbitrationOutcome, Judgement, find_stand, find_step
+from integrity.verdict import VERDICTS, ArbitrationOutcome, FileState, Judgement, find_stand, find_step
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
@@ -43,24 +43,35 @@ def advise_repair(
 
 
 def renew_copy_advice(
-    connection: Connection, root: bytes, path: bytes, file_id: FileId, *, is_other_content: bool = False
+    connection: Connection,
+    root: bytes,
+    path: bytes,
+    file_id: FileId,
+    *,
+    stand: FileState = FileState.GOOD,
+    is_other_content: bool = False,
 ) -> None:
     """
-    Replace the advice of open findings on a file's copies by the advice for an intact file.
+    Replace the advice of open findings on a file's copies, because something else became of the file.
 
-    The old advice ("do not back it up", "put its blocks back first") is wrong once the file is good again: repaired,
-    restored by hand, or accepted as it is.
+    "Do not back it up" is wrong once the file is good again: repaired, restored by hand, or accepted as it is. "Copy it
+    over the backup" is wrong once it is damaged.
 
     Args:
         connection: in a transaction.
         root: absolute path of the root.
         path: relative to the root.
+        stand: of the file, now.
         is_other_content: the record was replaced after the copies were compared with it.
     """
-    for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()):
+    about = [one for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()) if one.copy]
+    lists = {copy.name for copy in find_copies(connection) if not copy.has_bytes} if about else set()
+    for one in about:
         if one.copy and one.kind in ENDED_BY_COMPARE and KINDS[one.kind].subject is Subject.COPY:
             is_stale = is_other_content and one.kind in OTHER_CONTENT
             outcome = ArbitrationOutcome.COPY_STALE if is_stale else ArbitrationOutcome(one.kind.value)
-            words, command = find_step(outcome)
+            if one.certainty is Certainty.CUT_OFF and not is_stale:
+                outcome = ArbitrationOutcome.COPY_INCOMPLETE
+            words, command = find_step(outcome, stand, has_bytes=one.copy not in lists)
             places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(one.copy)}
             findings.set_step(connection, [one.id], words, None if command is None else command.format(**places))

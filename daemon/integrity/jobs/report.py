@@ -81,6 +81,7 @@ class Compared:
         can_read: the copy has data, so --read can compare it.
         extra: files that only the copy has.
         differing: files whose copy is damaged, incomplete, or a copy of damage.
+        incomplete: those of them whose copy is no more than the beginning of the file.
         damaged_on_both_sides: those of them whose file is not intact here either.
         conflicting: files that differ from their copies, where nothing tells which is right.
         newer: files whose copy is newer.
@@ -105,6 +106,7 @@ class Compared:
     can_read: bool = True
     extra: int = 0
     differing: int = 0
+    incomplete: int = 0
     damaged_on_both_sides: int = 0
     conflicting: int = 0
     newer: int = 0

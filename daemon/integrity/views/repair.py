@@ -49,7 +49,7 @@ def describe_plan(plan: FilePlan, styler: Styler, *, applies: bool, has_options:
     if plan.outcome.value == "whole" or expected is None:
         return
     if plan.is_gone or plan.inspection is not None:
-        yield f"  damaged    {_describe_damage(plan, expected)}"
+        yield f"  {'differs' if plan.is_decided else 'damaged':<10} {_describe_damage(plan, expected)}"
     for supply in plan.supplies:
         yield f"  source     {_blocks(supply.blocks, expected)}: intact in {printable(supply.copy)}"
     if plan.missing:
@@ -108,7 +108,9 @@ def _describe_apply(plan: FilePlan, *, applies: bool, has_options: bool) -> Iter
     assert record is not None
     verified = "" if record.verified_at is None else f", last verified {local_time(record.verified_at)}"
     recorded = f"the checksums recorded {local_time(record.recorded_at)}{verified}"
-    if plan.supplies:
+    if plan.is_decided:
+        yield "  proof      none but your word: the copy's data was read, and it is not what was recorded"
+    elif plan.supplies:
         yield f"  proof      the copy's data was read; it matches {recorded}"
     else:
         yield f"  proof      all blocks of the file match {recorded}; no copy is needed"
@@ -123,14 +125,17 @@ def _describe_apply(plan: FilePlan, *, applies: bool, has_options: bool) -> Iter
             yield f"             the missing folder {show_path(absolute(plan.root, gone.path))} is created again"
         return
     yield f"  {label:<10} writes the repaired file beside this one, verifies it from disk, then swaps the two;"
-    yield "             owner, mode, ACL, extended attributes, and times stay as they are;"
+    if plan.is_decided:
+        yield "             owner, mode, ACL, and extended attributes stay as they are; its time is the copy's;"
+    else:
+        yield "             owner, mode, ACL, extended attributes, and times stay as they are;"
     from integrity.jobs.repair.targets import name_backup
 
     folder, _, name = plan.path.rpartition(b"/")
     kept = name_backup(name, "ID")
     path = absolute(plan.root, folder + b"/" + kept if folder else kept)
-    discard = " (--discard deletes it)" if has_options else ""
-    yield f"             the damaged file is kept as {show_path(path)}{discard}"
+    discard = " (--discard deletes it)" if has_options and not plan.is_decided else ""
+    yield f"             the {'present' if plan.is_decided else 'damaged'} file is kept as {show_path(path)}{discard}"
 
 
 def plan_object(plan: FilePlan) -> JsonObject:

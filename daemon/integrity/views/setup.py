@@ -66,7 +66,7 @@ def describe_copy(copy: LikelyCopy) -> str:
     lacks = [f"{copy.missing} missing"] if copy.missing else []
     lacks += [f"{copy.other_size} of another size"] if copy.other_size else []
     if lacks:
-        why = "out of date, or left out on purpose?" if copy.missing else "out of date?"
+        why = "older, or left out?" if copy.missing else "out of date?"
         words += f" ({', '.join(lacks)}: {why})"
     return f"{words}; {copy.equal} of {copy.read} compared are equal"
 

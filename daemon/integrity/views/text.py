@@ -238,7 +238,8 @@ def _compared_tallies(counts: RunCounts, compared: Compared) -> str:
         (compared.newer, "NEWER in the backup"),
         (compared.conflicting, "DIFFERENT in the backup (which is right is not known)"),
         (counts.missing, "MISSING from the backup"),
-        (compared.differing, f"DAMAGED in the backup{too}"),
+        (compared.incomplete, "INCOMPLETE in the backup"),
+        (compared.differing - compared.incomplete, f"DAMAGED in the backup{too}"),
         (compared.repairable, "DAMAGED here, intact in the backup"),
         (counts.damaged - compared.differing - compared.repairable, "DAMAGED here"),
     )

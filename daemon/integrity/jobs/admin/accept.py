@@ -355,6 +355,18 @@ def _open_root(root: RootRecord) -> Iterator[int]:
         os.close(root_fd)
 
 
+def read_file(config: Config, target: Target) -> Reading:
+    """
+    Read one file past the cache.
+
+    Raises:
+        RootSuspended: its root is suspended (I1).
+        ReadError: it can't be read.
+    """
+    with _open_root(target.root) as root_fd:
+        return _read(config, target, root_fd)
+
+
 def _read(config: Config, target: Target, root_fd: int) -> Reading:
     """Read one file past the cache: the content on the disk is accepted."""
     settings = config.settings_for(target.root.path)

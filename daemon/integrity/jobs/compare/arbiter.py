@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import candidates, copies, files, findings, history
@@ -47,7 +46,6 @@ from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import (
     COMPARE,
-    PUT_OVER,
     READ_FIRST,
     REPAIR_FROM_COPY,
     Arbitration,
@@ -155,7 +153,6 @@ class CopyArbiter:
         evidence: counts what each decision rests on.
         habit: how the copy keeps times.
         has_ctime: whether the copy's ctimes show writes.
-        place: returns the absolute path of a file's copy, given its path in the root; None: it is on no disk here.
         show_bytes: returns what the bytes of a file and its copy show beside each other, for people; may be empty.
     """
 
@@ -170,14 +167,13 @@ class CopyArbiter:
         *,
         has_bytes: bool,
         has_ctime: bool = False,
-        place: Callable[[bytes], bytes | None],
         show_bytes: Callable[[FileRecord, CopyAnswer], str],
         behind_s: int = 0,
     ) -> None:
         self._run = run
         self._check = check
         self._evidence = evidence
-        self._habit, self._has_ctime, self._place, self._show_bytes = habit, has_ctime, place, show_bytes
+        self._habit, self._has_ctime, self._show_bytes = habit, has_ctime, show_bytes
         self._missing_files_left, self._missing_bytes_left = FINDINGS_AT_MOST, _MISSING_BYTES_READ
         self._beginning_bytes_left = _BEGINNING_BYTES_READ
         self._behind_at = run.started_at - behind_s if behind_s else None
@@ -294,6 +290,7 @@ class CopyArbiter:
             are_equal=disagreement.is_equal,
             has_good_blocks=_has_good_blocks(recheck, disagreement),
             was_read=record.id in self._evidence.read_here,
+            has_bytes=self._has_bytes,
         )
         if (
             arbitration.outcome in _BEHIND
@@ -306,8 +303,6 @@ class CopyArbiter:
         self._evidence.add_files([record])
         if _TALLIES[arbitration.outcome] in _EXAMINED:
             self._evidence.add_copies(disagreement.answer.level)
-        if arbitration.outcome is ArbitrationOutcome.REPAIRABLE and not self._has_bytes:
-            arbitration = replace(arbitration, words="", command=None)  # the copy has no bytes to repair from
         self._count(arbitration.outcome, stand)
         self._record(connection, disagreement, recheck, stand, arbitration)
         state = disagreement.state
@@ -344,7 +339,7 @@ class CopyArbiter:
             return recheck.candidate is not None and recheck.candidate.seen_at >= since
         copy_ns = disagreement.times.mtime_ns
         copy_ns = None if copy_ns is None else self._habit.take_off_shift(copy_ns)
-        return is_within_lag(written, answer, circumstances, copy_ns, former, since)
+        return is_within_lag(written, answer, circumstances, copy_ns, former, since, self._run.now())
 
     def _record_behind(self, connection: Connection, recheck: FileRecheck) -> None:
         """Count a file that is newer than the backup has to be, and resolve the findings about its copy."""
@@ -403,6 +398,7 @@ class CopyArbiter:
 
     def _count(self, outcome: ArbitrationOutcome, stand: FileState) -> None:
         self._compared.differing += outcome in _DIFFERING
+        self._compared.incomplete += outcome is ArbitrationOutcome.COPY_INCOMPLETE
         self._compared.damaged_on_both_sides += outcome in _DIFFERING and stand in _NOT_INTACT
         self._compared.conflicting += outcome in _CONFLICTING
         self._compared.newer += outcome is ArbitrationOutcome.COPY_NEWER
@@ -421,7 +417,8 @@ class CopyArbiter:
     ) -> None:
         """Open, keep or resolve findings, and attach the next step to them."""
         run, record, copy = self._run, disagreement.record, self._compared.copy
-        kind, command = arbitration.finding, self._find_command(record.path, arbitration)
+        kind = arbitration.finding
+        command = None if arbitration.command is None else self._make_command(record.path, arbitration.command)
         if arbitration.outcome not in _REPAIRABLE:
             self._withdraw_advice(connection, record.path, recheck)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
@@ -536,14 +533,6 @@ class CopyArbiter:
                 (name, state.vote, state.compared_at) for name, state in beside if state.version == record.version
             ),
         )
-
-    def _find_command(self, path: bytes, arbitration: Arbitration) -> str | None:
-        if arbitration.command is None:
-            return None
-        place = self._place(path)
-        if arbitration.outcome is ArbitrationOutcome.COPY_DIFFERS and arbitration.command == COMPARE and place:
-            return f"{PUT_OVER} {shell_path(absolute(self._run.root.path, path))} {shell_path(place)}"
-        return self._make_command(path, arbitration.command)
 
     def _make_command(self, path: bytes, command: str) -> str:
         root = self._run.root.path

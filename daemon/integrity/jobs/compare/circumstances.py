@@ -78,7 +78,8 @@ def find_circumstances(
     """
     record, time = written.record, habit.find_time(written.mtime_ns, times.mtime_ns)
     copy_ns = None if times.mtime_ns is None or time is CopyTime.NONE else habit.take_off_shift(times.mtime_ns)
-    if _was_uploaded_before(written.mtime_ns, times.mtime_ns, habit):
+    # What grew began like its copy, so there the order of the times is enough.
+    if _was_made_before(written.mtime_ns, times.mtime_ns, habit, clocks_ns=0 if is_beginning else _DAY_NS):
         time = CopyTime.OLDER
     same = [one for one in former if is_older([one], answer.size_bytes, answer.stated)]
     return CopyCircumstances(
@@ -93,16 +94,18 @@ def find_circumstances(
             one.because in _UNEXPLAINED and is_same_time(one.mtime_ns, record.witness.mtime_ns) for one in same
         ),
         contradicts_store=answer.is_store_contradicted,
+        had_recorded=found is not None and found.version is not None,
+        had_this=found is not None and found.digest is not None and found.digest == find_digest(answer),
     )
 
 
-def _was_uploaded_before(file_ns: int, copy_ns: int | None, habit: CopyHabit) -> bool:
+def _was_made_before(file_ns: int, copy_ns: int | None, habit: CopyHabit, *, clocks_ns: int) -> bool:
     """
     Return whether a copy without times was made before the file was last written.
 
-    The clocks of two machines are ordered only if they are more than a day apart.
+    The clocks of two machines order two moments only if these are further apart than ``clocks_ns``.
     """
-    return not habit.has_times and copy_ns is not None and copy_ns + _DAY_NS < file_ns
+    return not habit.has_times and copy_ns is not None and copy_ns + clocks_ns < file_ns
 
 
 def _find_past(
@@ -178,22 +181,24 @@ def is_within_lag(
     copy_ns: int | None,
     former: Sequence[HistoryRecord],
     since: int,
+    now: int,
 ) -> bool:
     """
     Return whether a backup that may lag behind since ``since`` may have this content: what the file had then, or later.
 
     Args:
         copy_ns: the time of the copy, in the clock of the file; None if it has none.
-        since: seconds UTC.
+        since: seconds UTC; ``now`` likewise: times after it, by more than clocks differ, excuse nothing.
     """
+    now_ns = now * 10**9 + _DAY_NS
     if is_older([one for one in former if one.replaced_at >= since], answer.size_bytes, answer.stated):
         return True
     known = [one.mtime_ns for one in former if one.because is not BaselineReason.REJECTED] + [written.mtime_ns]
-    due_ns = max((mtime_ns for mtime_ns in known if mtime_ns < since * 10**9), default=None)
+    due_ns = max((mtime_ns for mtime_ns in known if not since * 10**9 <= mtime_ns <= now_ns), default=None)
     if due_ns is None:
         return True  # all that is known of the file was written since
     if circumstances.time is CopyTime.NONE or copy_ns is None:
         return False
     if circumstances.time is CopyTime.NEWER:
-        return copy_ns >= since * 10**9
+        return since * 10**9 <= copy_ns <= now_ns
     return copy_ns >= due_ns or is_same_time(copy_ns, due_ns)

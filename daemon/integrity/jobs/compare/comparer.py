@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
 _PAGE = 1000
+_REMEMBERED_TIMES = 1000
 _DECIDED_AT_ONCE = 1000
 _UNDECIDED_AT_MOST = 10_000  # while the habit of the copy is not known; bounds memory
 _SHOWN_FILES, _SHOWN_BYTES = 100, 256 << 20  # of which people are told what their bytes show
@@ -300,11 +301,14 @@ class Comparer:
         self._has_ctime = copy.folder is not None and copy.folder.has_ctime
         self._has_inodes = copy.folder is not None and copy.folder.has_stable_inodes
         self._habit = CopyHabit(keeps_times=copy.keeps_times)
+        if not run.is_whole:  # a part may have too few equal files to learn from
+            with run.catalog.read() as connection:
+                for here_ns, there_ns in copies.find_equal_times(connection, known.id, _REMEMBERED_TIMES):
+                    self._habit.add(here_ns, there_ns)
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
             has_bytes=copy.has_bytes,
             has_ctime=self._has_ctime,
-            place=self._find_place,
             show_bytes=self._show_bytes,
             behind_s=behind_s,
         )
@@ -343,14 +347,6 @@ class Comparer:
     def _commit(self) -> None:
         self._decide_disagreements(is_end=True)
         self._commits.write()
-
-    def _find_place(self, path: bytes) -> bytes | None:
-        """Return the absolute path of a file's copy; None if it is on no disk of this machine."""
-        return (
-            None
-            if self._copy.folder is None
-            else os.path.join(os.fsencode(self._copy.url), self._listing.find_place(path))
-        )
 
     def _show_bytes(self, record: FileRecord, answer: CopyAnswer) -> str:
         """Return what the bytes of both sides show; empty beyond the limits, and of a copy that was not read."""

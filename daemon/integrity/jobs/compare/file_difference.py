@@ -14,7 +14,7 @@ from integrity.files.read import Reader
 from integrity.files.span import ReadMode
 from integrity.jobs.byte_pattern import ByteDifference
 from integrity.jobs.compare.byte_difference import find_byte_difference
-from integrity.jobs.compare.source import find_record, find_source, narrow, place_in_copy, require_disk
+from integrity.jobs.compare.source import find_source, narrow, place_in_copy, require_disk
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.targets import find_target
 
@@ -72,10 +72,10 @@ def find_file_difference(
     with source.open(must_stop=stop.is_set) as opened:
         if not opened.has_bytes:
             raise ConfigError(f"{opened.shown}: has checksums only, there are no bytes to show; name another copy")
-        record = find_record(catalog, copy, path)
-        if record is not None and record.disk is not None:
-            require_disk(record, opened)
-        entry = _find_entry(opened, place)
+        if source.disk is not None:
+            require_disk(source.disk, opened)
+        listed_ns = _find_entry(opened, place).mtime_ns
+        copy_ns = listed_ns if opened.keeps_times else None
         root_fd = open_guarded(target.root).fd
         try:
             capability = find_capability(root_fd, target.root.path)
@@ -86,8 +86,7 @@ def find_file_difference(
             raise Vanished(f"{show_path(path)}: disappeared while it was compared") from error
         finally:
             os.close(root_fd)
-        name = source.name if record is None else record.name
-        return FileDifference(path, name, opened.shown, place, mtime_ns, entry.mtime_ns, difference)
+        return FileDifference(path, source.recorded_name, opened.shown, place, mtime_ns, copy_ns, difference)
 
 
 def _find_entry(copy: Copy, place: bytes) -> CopyEntry:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -47,6 +47,7 @@ class CopySource:
         read_percent: share of the data that each comparison reads back, unless it says otherwise; None: not configured.
         algorithms: the only ones to read from a manifest; empty for all.
         exclude: patterns of the files that the backup leaves out on purpose.
+        disk: the record of the disk that is meant, where several take turns; None: whichever is there.
     """
 
     name: str
@@ -57,6 +58,12 @@ class CopySource:
     read_percent: float | None = None
     algorithms: tuple[Algorithm, ...] = ()
     exclude: tuple[str, ...] = ()
+    disk: CopyRecord | None = None
+
+    @property
+    def recorded_name(self) -> str:
+        """Return the name that findings use: of the one disk, if one is meant."""
+        return self.name if self.disk is None else self.disk.name
 
     @property
     def is_configured(self) -> bool:
@@ -103,17 +110,18 @@ def find_source(
         roots = find_roots(connection)
         known = find_copies(connection)
     # Findings and their commands use the recorded name.
-    written = next((one.url for one in known if one.name == text and _is_address_believed(catalog, one)), text)
+    meant = next((one for one in known if one.name == text and _is_address_believed(catalog, one)), None)
+    written, disk = (text, None) if meant is None else (meant.url, meant if meant.disk else None)
     url = _with_endpoint(_complete(written, [configured.name for configured in config.copies]), endpoint)
     for configured in config.copies:
         is_meant = all(is_inside(path, configured.of.rstrip(b"/")) for path in paths)
         if is_meant and is_same_place(url, configured.url):
-            return _make_source(configured, url)
+            return replace(_make_source(configured, url), disk=disk)
     shown = open_copy(url).shown
     base = _find_base(known, roots, shown, paths)
     if base is None:
         base = _choose_base(catalog, roots, [root.path for root in config.roots], text, paths)
-    source = CopySource(shown, url, base)
+    source = CopySource(shown, url, base, disk=disk)
     _refuse_overlap(source)
     return source
 

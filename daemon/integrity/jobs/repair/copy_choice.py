@@ -52,6 +52,18 @@ class CopyChoice:
         Raises:
             ReadInterrupted: stopped.
         """
+        run, (name,) = self._run, self._source.names
+        with run.catalog.read() as connection:
+            about = findings.find_findings_at(connection, run.root.id, self._path, copy=name)
+        if any(one.kind is FindingKind.COPY_DIFFERS for one in about):
+            plan = self._planner.plan(self._path, self._source, is_named=True)
+            path = absolute(run.root.path, self._path)
+            return replace(
+                plan,
+                outcome=PlanOutcome.REFUSED,
+                reason="a finding says that this copy is not right; look at it first:"
+                f" {program.command('explain', path)}; what you trust all the same, copy over the file yourself",
+            )
         try:
             self._reading = self._source.read(self._run)
         except ReadInterrupted:

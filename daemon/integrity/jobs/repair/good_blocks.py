@@ -16,7 +16,7 @@ from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterr
 from integrity.files.open_beneath import stat_beneath
 from integrity.hashing.digests import want_to_record
 from integrity.jobs.compare.read_back import read_from_copy
-from integrity.jobs.compare.source import CopySource, place_in_copy
+from integrity.jobs.compare.source import CopySource, find_record, place_in_copy, require_disk
 from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class GoodCopy:
         self, source: CopySource, stack: ExitStack, warn: Callable[[str], None], must_stop: Callable[[], bool]
     ) -> None:
         self.source = source
-        self.name = source.name
+        self.name = source.recorded_name
         self.trouble: str | None = None
         self._stack = stack
         self._warn = warn
@@ -71,15 +71,18 @@ class GoodCopy:
 
     def read(self, run: RootRun, path: bytes) -> Reading:
         """
-        Read the whole copy of a file with this absolute path.
+        Read the whole copy of a file with this absolute path, for a decision about this copy.
 
         Raises:
             ReadError: it can't be read; ReadInterrupted if the run was stopped.
-            CopyUnreachable: the copy can't be reached.
+            CopyUnreachable: the copy can't be reached, or another disk is there.
         """
         copy = self._enter()
         if not copy.has_bytes:
             raise Vanished("it has checksums only, no data")
+        record = find_record(run.catalog, self.name, path)
+        if record is not None:
+            require_disk(record, copy)
         want = want_to_record(blake3="blake3" in run.settings.digests)
         block_bytes, stop = run.settings.block_size_bytes, run.context.stop
         place = place_in_copy(self.source, path)
@@ -107,6 +110,8 @@ class GoodCopy:
         if self._copy is None:
             try:
                 self._copy = self._stack.enter_context(self.source.open(must_stop=self._must_stop))
+                if self.source.disk is not None:
+                    require_disk(self.source.disk, self._copy)
             except (CopyUnreachable, ConfigError) as error:
                 self.lost(error)
                 raise CopyUnreachable(str(error)) from error

@@ -147,6 +147,7 @@ class FilePlan:
         owner: owner and group for a lost file; None for its folder's.
         folders: lost folders above it, to be created with it.
         is_newer: its content was written since it was recorded, and awaits a decision.
+        is_decided: a person says that what the copy has is right, whatever was recorded.
         held: verified blocks, as far as memory allows.
     """
 
@@ -169,6 +170,7 @@ class FilePlan:
     owner: tuple[int, int] | None = None
     folders: tuple[NewFolder, ...] = ()
     is_newer: bool = False
+    is_decided: bool = False
     held: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -252,7 +254,11 @@ class RepairPlanner:
             if right is not None and expected is not None:
                 expected = Expected(right.witness.size_bytes, right.digests, right.blocks)
         kinds = tuple(one.kind for one in open_findings)
-        draft = FilePlan(run.root.path, path, PlanOutcome.REFUSED, "", record, expected, kinds=kinds)
+        draft = FilePlan(
+            *(run.root.path, path, PlanOutcome.REFUSED, "", record, expected),
+            kinds=kinds,
+            is_decided=right is not None,
+        )
         if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
             reason = (
                 "its record in the catalog is damaged, so nothing can be proved; check how much is damaged:"
@@ -270,10 +276,7 @@ class RepairPlanner:
         except ReadError as error:
             tally = Tally.UNSTABLE if isinstance(error, Unstable) else Tally.UNREADABLE
             return replace(draft, outcome=PlanOutcome.UNREADABLE, reason=str(error), uninspected=tally)
-        is_decided = right is not None
-        return self._plan_damaged(
-            draft, expected, inspection, open_findings, source, is_named=is_named, is_decided=is_decided
-        )
+        return self._plan_damaged(draft, expected, inspection, open_findings, source, is_named=is_named)
 
     def _plan_damaged(
         self,
@@ -284,7 +287,6 @@ class RepairPlanner:
         source: BlockSource,
         *,
         is_named: bool,
-        is_decided: bool,
     ) -> FilePlan:
         run, record = self._run, draft.record
         assert record is not None
@@ -300,7 +302,7 @@ class RepairPlanner:
             candidate = candidates.get_candidate(connection, record.id)
             reason_moved = (
                 _find_write(record, inspection, candidate)
-                if is_decided
+                if draft.is_decided
                 else find_refusal(run.capability, record, inspection, open_findings, candidate)
             )
             recorded = load_expected(connection, run.catalog.sealer, record)
