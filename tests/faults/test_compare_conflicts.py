@@ -307,6 +307,94 @@ def test_other_copies_are_told_and_decide_nothing(root: Path, copy: Path, integr
     assert f"Other copies, which do not decide: {second} equals your file" in messages(done)
 
 
+def test_damage_is_not_accepted_with_a_copy(root: Path, copy: Path, integrity: Box) -> None:
+    """The file became something else since it was recorded: that is decided first, and nothing is written."""
+    change(root / NAME)
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=1)
+    change(root / NAME)
+    put(root / NAME, (root / NAME).read_bytes()[::-1])
+    accept = ("accept", root / NAME, "--with", copy, "--reason", "mine")
+    done = integrity.run(*accept, expect=2)
+    assert "is not what was recorded" in done.stderr
+    assert ["copy_conflict"] == _open_kinds(integrity)
+
+
+def test_advice_about_a_copy_of_a_file_that_rots_later(root: Path, tmp_path: Path, integrity: Box) -> None:
+    """A file that is found damaged is no longer to be copied over its backup."""
+    copy = _on_fuse(root, tmp_path)
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=0)
+    change(copy / NAME)
+    compare(integrity, root, "--with", copy, expect=1)
+    change(root / NAME)
+    integrity.run("scrub", root, expect=1)
+    (about_copy,) = (one for one in integrity.findings("findings", expect=1) if one["copy"])
+    assert "neither the file nor this copy has the recorded content" in str(about_copy["next_steps"])
+
+
+def test_content_that_came_from_the_copy_is_no_copied_damage(root: Path, copy: Path, integrity: Box) -> None:
+    """Somebody gave the file what the copy had first, under its old time."""
+    first = (copy / NAME).read_bytes()
+    change(root / NAME)
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=1)
+    rewrite(root / NAME, first)
+    done = compare(integrity, root, "--with", copy, expect=1)
+    assert {"silent_rewrite": {NAME}} == said(done, root)
+    assert "The damage was copied" not in messages(done)
+
+
+def test_file_that_grew_since_a_backup_without_times(root: Path, copy: Path, integrity: Box) -> None:
+    """A copy that was made before is out of date; one that was made after, and has less, is incomplete."""
+    for number, path in enumerate(copy.iterdir(), 100):
+        os.utime(path, ns=(0, path.stat().st_mtime_ns + number * 60 * 10**9))
+    last_ns = max(path.stat().st_mtime_ns for path in copy.iterdir())
+    rewrite(root / NAME, (root / NAME).read_bytes() + b"more", last_ns + 60 * 10**9)
+    integrity.run("scan", root, expect=0)
+    assert {"copy_stale": {NAME}} == said(compare(integrity, root, "--with", copy, expect=1), root)
+    os.utime(copy / NAME, ns=(0, last_ns + 120 * 10**9))
+    done = compare(integrity, root, "--with", copy, expect=1)
+    assert "The backup in" in messages(done)
+    assert "is incomplete" in messages(done)
+    assert "--backup" in str(done.findings[0]["next_steps"])
+
+
+def test_plan_of_a_decision_claims_no_proof(root: Path, copy: Path, integrity: Box) -> None:
+    """Nothing but the word of the user says that the copy is right; the file that is replaced is kept."""
+    change(root / NAME)
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=1)
+    printed = integrity.run("repair", root / NAME, "--from", copy, "--copy-is-right", expect=0).stdout
+    assert "none but your word" in printed
+    assert "matches the checksums recorded" not in printed
+    assert "--discard" not in printed
+    assert "damaged" not in printed
+
+
+def test_damaged_copy_is_not_right_by_decision(root: Path, tmp_path: Path, integrity: Box) -> None:
+    """What a witness calls damaged is not put over the file."""
+    copy = _on_fuse(root, tmp_path)
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=0)
+    change(copy / NAME)
+    compare(integrity, root, "--with", copy, expect=1)
+    good = (root / NAME).read_bytes()
+    done = integrity.run("repair", root / NAME, "--from", copy, "--copy-is-right", "--apply", expect=1)
+    assert "a finding says that this copy is not right" in done.stdout + done.stderr
+    assert good == (root / NAME).read_bytes()
+
+
+def test_one_file_of_a_copy_without_times(root: Path, copy: Path, integrity: Box) -> None:
+    """How the copy keeps times is known from the comparison of all its files."""
+    for number, path in enumerate(copy.iterdir(), 100):
+        os.utime(path, ns=(0, path.stat().st_mtime_ns + number * 60 * 10**9))
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=0)
+    change(copy / NAME, (copy / NAME).stat().st_mtime_ns + 60 * 10**9)
+    assert {"copy_conflict": {NAME}} == said(compare(integrity, root / NAME, "--with", copy, expect=1), root)
+
+
 def _open_kinds(integrity: Box) -> list[object]:
     done: Completed = integrity.run("--json", "findings")
     return [one["kind"] for one in done.findings]

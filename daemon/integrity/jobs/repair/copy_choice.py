@@ -17,7 +17,7 @@ from integrity.catalog import findings
 from integrity.catalog.baselines import replace_baseline
 from integrity.catalog.findings import NewFinding
 from integrity.errors import CopyUnreachable, ReadError, ReadInterrupted
-from integrity.jobs.repair.plan import PlanOutcome
+from integrity.jobs.repair.plan import FilePlan, PlanOutcome
 from integrity.jobs.repair_advice import renew_copy_advice
 from integrity.kinds import ENDED_BY_COMPARE
 from integrity.model import BaselineReason, Certainty, FindingKind, Reading, Witness
@@ -26,7 +26,7 @@ from integrity.paths import absolute, shell_word
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
-    from integrity.jobs.repair.plan import FilePlan, RepairPlanner
+    from integrity.jobs.repair.plan import RepairPlanner
 
 
 class CopyChoice:
@@ -56,14 +56,12 @@ class CopyChoice:
         with run.catalog.read() as connection:
             about = findings.find_findings_at(connection, run.root.id, self._path, copy=name)
         if any(one.kind is FindingKind.COPY_DIFFERS for one in about):
-            plan = self._planner.plan(self._path, self._source, is_named=True)
-            path = absolute(run.root.path, self._path)
-            return replace(
-                plan,
-                outcome=PlanOutcome.REFUSED,
-                reason="a finding says that this copy is not right; look at it first:"
-                f" {program.command('explain', path)}; what you trust all the same, copy over the file yourself",
+            reason = (
+                "a finding says that this copy is not right; look at it first:"
+                f" {program.command('explain', absolute(run.root.path, self._path))};"
+                " what you trust all the same, copy over the file yourself"
             )
+            return FilePlan(run.root.path, self._path, PlanOutcome.REFUSED, reason)
         try:
             self._reading = self._source.read(self._run)
         except ReadInterrupted:
