@@ -84,7 +84,7 @@ def test_two_disks_that_take_turns(root: Path, usb: Path, tmp_path: Path, integr
     other = integrity.run("compare", "--blocks", root / NAME, "--with", name, expect=3)
     assert f"another disk than that of {name} is there" in other.stderr
     refused = integrity.run("accept", root / NAME, "--with", name, "--reason", "mine", expect=3)
-    assert f"another disk than that of {name} is there" in refused.stderr
+    assert f"another disk than that of {name} is there" in refused.stdout + refused.stderr
     again = compare(integrity, "--with", "usb", "--read-percent", "10", expect=0)
     assert {"verified": 1, "not_due": 9} == counts(again)
     assert [name] == [one["copy"] for one in integrity.findings("findings", expect=1)]
