@@ -30,7 +30,7 @@ I10 A record is a witness, not the truth: a copy with other content is called da
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from integrity.kinds import OTHER_CONTENT
@@ -542,6 +542,8 @@ def arbitrate(
         has_bytes: the copy is more than a list of checksums.
     """
     stand = find_stand(judgement)
+    if judgement.verdict is Verdict.SILENT_REWRITE:  # perhaps by a program whose work a backup run copied
+        circumstances = replace(circumstances, rewrites_in_place=True)
     is_backed_up = are_equal and _was_backed_up(judgement.verdict, vote, circumstances)
     outcome, witness = _find_outcome(
         *(stand, vote, circumstances),
@@ -746,7 +748,10 @@ _STEPS_WITHOUT_GOOD_FILE = {
 }
 
 
-_OF_LIST = ("overwrite neither; look at the file, and at what the list was made of", "integrity explain {path}")
+_OF_LIST = (
+    "overwrite neither; look at the file, and at what the list was made of; if your file is right",
+    "integrity accept {path} --with {copy} --reason WHY",
+)
 _NEEDS_BYTES = frozenset({SHOW_BOTH, COPY_IS_RIGHT})
 
 READ_FIRST = ("check that the file here is intact, then run the backup again", "integrity scrub {path}")

@@ -63,7 +63,7 @@ class Reader:
             path, is_good = self._quote(life), here.content in life.honest
             if finding["kind"] in ("silent_rewrite", "rot") and is_good:
                 deeds.append((life, f"integrity accept {path} --reason because"))
-            elif finding["kind"] == "copy_conflict" and is_good:
+            elif finding["kind"] == "copy_conflict" and is_good and there and here.content != there.content:
                 deeds.append((life, f"integrity accept {path} --reason because"))
                 deeds.append((life, f"integrity accept {path} --with {copy} --reason because"))
             elif finding["kind"] == "copy_conflict" and there is not None and there.content in life.honest:
@@ -71,8 +71,13 @@ class Reader:
         self._carry_out(deeds)
         for life, command in deeds:
             life.log.append(command.replace(self._quote(life), "FILE"))
-            if (seen := root.see(life.name)) is not None and " --with " not in command:
+            if (seen := root.see(life.name)) is None:
+                continue
+            if " --with " not in command:
                 root.readings[life.name] = [seen]
+                continue
+            name = command.partition(" --with ")[2].partition(" ")[0]
+            self._world.copies[name].readings.pop(life.name, None)  # what it has is decided to be an older version
 
     def _quote(self, life: Life) -> str:
         return shlex.quote(str(self._world.root.folder / life.name))

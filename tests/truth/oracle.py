@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from support.cli import JsonObject
 from support.results import all_names
-from truth.habits import describe, get_question
+from truth.habits import SECOND_NS, describe, get_question
 from truth.lives import Life
 from truth.places import Place
 from truth.worlds import World
@@ -154,7 +154,10 @@ class Judge:
         """Say whether other bytes were read of the file under this time: to name both causes is right then."""
         now = self._world.root.see(life.name)
         readings = self._world.root.readings.get(life.name, ())
-        return any(now and each.content != now.content and each.mtime_ns == now.mtime_ns for each in readings)
+        return any(
+            now and each.content != now.content and abs(each.mtime_ns - now.mtime_ns) < 2 * SECOND_NS
+            for each in readings
+        )
 
     def _judge_root(self, life: Life, findings: Sequence[JsonObject], *, scrubbed: bool, is_last: bool) -> None:
         root = self._world.root

@@ -227,7 +227,13 @@ def next_steps(finding: Finding) -> list[NextStep]:
     own = [NextStep(finding.step, _spell(finding.command))] if finding.step else []
     if finding.copy is not None and finding.path is None:
         return own + _steps_of_copy(finding, finding.copy)  # not those of its kind: a scrub reads no copy
+    if finding.kind is FindingKind.COPY_CONFLICT and (finding.command or "").startswith(_UNDECIDABLE):
+        return own
     return own + _steps_of_kind(finding)
+
+
+_UNDECIDABLE = ("integrity explain ", "integrity accept ")
+"""Steps of a conflict that can't be decided for the copy: the file itself comes first, or the copy is a list."""
 
 
 def _is_forbidden(finding: Finding) -> bool:
