@@ -292,6 +292,9 @@ def test_nothing_to_decide(root: Path, copy: Path, integrity: Box) -> None:
     integrity.run("scan", root, expect=0)
     done = integrity.run("accept", root / NAME, "--with", copy, "--reason", "mine", expect=2)
     assert "there is nothing to decide" in done.stderr
+    rewrite(copy / NAMES[0], os.urandom(5000))
+    done = integrity.run("accept", root / NAME, root / NAMES[0], "--with", copy, "--reason", "mine", expect=2)
+    assert f"{root / NAMES[0]}: accepted" in done.stdout
     integrity.run("repair", root / NAME, "--from", copy, "--copy-is-right", "--apply", expect=0)
     assert [] == list(root.glob(".*"))
 

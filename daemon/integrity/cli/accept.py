@@ -140,7 +140,7 @@ def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], co
     from integrity.views.text import count
 
     context = make_quiet_context(session, catalog)
-    code = ExitCode.OK
+    code, refusals = ExitCode.OK, list[str]()
     for target in find_file_targets(catalog, paths):
         path = absolute(target.root.path, target.prefix)
         source = find_source(catalog, session.config, copy, (path,))
@@ -150,12 +150,17 @@ def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], co
             session.output.tell(f"{show_path(path)}: NOT accepted: {error}")
             code = ExitCode.INCOMPLETE
             continue
+        except ConfigError as error:
+            refusals.append(str(error))
+            continue
         session.output.say(
             f"{show_path(path)}: accepted: your file is right, and {source.recorded_name} is out of date;"
             f" {count(resolved, 'finding')} resolved"
         )
         fields = {"outcome": AcceptedAs.CONTENT.value, "findings_resolved": resolved, "copy": source.recorded_name}
         session.output.give("accepted", path_fields("path", path) | {"message": "", "other_names": []} | fields)
+    if refusals:
+        raise ConfigError("; ".join(refusals))
     return code
 
 
