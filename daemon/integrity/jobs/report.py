@@ -82,7 +82,7 @@ class Compared:
         extra: files that only the copy has.
         differing: files whose copy is damaged, incomplete, or a copy of damage.
         incomplete: those of them whose copy is no more than the beginning of the file.
-        damaged_on_both_sides: those of them whose file is not intact here either.
+        damaged_on_both_sides: those that are not incomplete, and whose file is not intact here either.
         conflicting: files that differ from their copies, where nothing tells which is right.
         newer: files whose copy is newer.
         stale: files whose copy is an older version.

@@ -398,8 +398,9 @@ class CopyArbiter:
 
     def _count(self, outcome: ArbitrationOutcome, stand: FileState) -> None:
         self._compared.differing += outcome in _DIFFERING
-        self._compared.incomplete += outcome is ArbitrationOutcome.COPY_INCOMPLETE
-        self._compared.damaged_on_both_sides += outcome in _DIFFERING and stand in _NOT_INTACT
+        is_cut_off = outcome is ArbitrationOutcome.COPY_INCOMPLETE
+        self._compared.incomplete += is_cut_off
+        self._compared.damaged_on_both_sides += outcome in _DIFFERING and not is_cut_off and stand in _NOT_INTACT
         self._compared.conflicting += outcome in _CONFLICTING
         self._compared.newer += outcome is ArbitrationOutcome.COPY_NEWER
         self._compared.stale += outcome is ArbitrationOutcome.COPY_STALE
