@@ -730,8 +730,8 @@ _STEPS_WITHOUT_GOOD_FILE = {
         _FROM_OTHER,
     ),
     ArbitrationOutcome.COPY_NEWER: (
-        "do not back the file up: this copy may be a newer version; look at both",
-        SHOW_BOTH,
+        "do not back the file up: this copy may be a newer version; first see what became of the file",
+        "integrity explain {path}",
     ),
     ArbitrationOutcome.COPY_MISSING: (
         "do not back the file up; this copy does not have it, so restore it from another one",

@@ -85,7 +85,7 @@ def test_damage_in_a_copy_is_mailed_and_its_end_as_well(integrity: Box, tmp_path
         (mail,) = sink.received
         assert ": BACKUP of 1 file is incomplete, original unchanged" in mail.mail["Subject"]
         assert f"in the copy copy0  {plant_path(root, 4)}\n" in mail.text
-        assert "run the backup again, then compare" in mail.text
+        assert "run the backup again, keeping what it replaces" in mail.text
         assert f"next:  {integrity.program} compare {plant_path(root, 4)} --with copy0\n" in mail.text
         assert f"<code>{plant_path(root, 4)}</code>" in mail.html
 

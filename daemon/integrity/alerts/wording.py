@@ -227,13 +227,14 @@ def next_steps(finding: Finding) -> list[NextStep]:
     own = [NextStep(finding.step, _spell(finding.command))] if finding.step else []
     if finding.copy is not None and finding.path is None:
         return own + _steps_of_copy(finding, finding.copy)  # not those of its kind: a scrub reads no copy
-    if finding.kind is FindingKind.COPY_CONFLICT and (finding.command or "").startswith(_UNDECIDABLE):
+    if finding.kind in _DECIDED_BY_A_PERSON and (finding.command or "").startswith(_UNDECIDABLE):
         return own
     return own + _steps_of_kind(finding)
 
 
+_DECIDED_BY_A_PERSON = (FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER)
 _UNDECIDABLE = ("integrity explain ", "integrity accept ")
-"""Steps of a conflict that can't be decided for the copy: the file itself comes first, or the copy is a list."""
+"""Steps of one that can't be decided for the copy: the file itself comes first, or the copy is a list."""
 
 
 def _is_forbidden(finding: Finding) -> bool:
