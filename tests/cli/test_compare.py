@@ -16,7 +16,6 @@ from support.cli import Box
 from support.comparing import back_up, compare, counts, said
 from support.loopfs import LoopFS
 from support.planted import plant, plant_path
-from support.repairs import damage
 from support.shapes import put
 
 COUNT = 14
@@ -64,16 +63,19 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     assert 3 == listed.count(f"  in {copy}")
 
 
-def test_summary_tells_that_both_sides_are_damaged(root: Path, copy: Path, integrity: Box) -> None:
-    """Of the damaged backups it says how many can't be made anew from the file."""
+def test_summary_tells_that_both_sides_are_damaged(ext4: LoopFS, integrity: Box) -> None:
+    """Of the damaged backups it says how many can't be made anew from the file; an incomplete one is no damaged one."""
+    root = plant(ext4.folder / "root", COUNT, size_bytes=5000)
+    copy = back_up(root, ext4.folder / "copy")
     integrity.run("scrub", root, expect=0)
-    for number in (1, 2):
-        os.truncate(plant_path(copy, number), 2)
-    damage(plant_path(root, 2), 3)
+    compare(integrity, root, "--with", copy, expect=0)
+    for damaged in (plant_path(copy, 1), plant_path(copy, 2), plant_path(root, 2)):
+        rot(os.fsencode(damaged))
+    os.truncate(plant_path(copy, 3), 2)
     integrity.run("scrub", root, expect=1)
     done = integrity.run("compare", root, "--with", copy, expect=1)
 
-    assert "2 INCOMPLETE in the backup" in done.stdout
+    assert "1 INCOMPLETE in the backup, 2 DAMAGED in the backup (1 of them not intact here either)" in done.stdout
     told = integrity.run("explain", plant_path(root, 2), expect=1).stdout
     assert re.search(
         "^  state       NOT INTACT, last found so .*; copies known to be intact: 0 of 1$", told, re.MULTILINE
