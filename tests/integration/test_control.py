@@ -32,9 +32,9 @@ from integrity.service.control.wire import (
     Failure,
     JobAccepted,
     JobsAhead,
-    LendRoot,
-    RootLent,
-    RootReturned,
+    LendRoots,
+    RootsLent,
+    RootsReturned,
     StopJob,
     Submit,
     encode,
@@ -207,12 +207,12 @@ def test_what_was_lent_comes_back_with_the_end_of_the_client(integrity: Box, roo
     with SmallDaemon(integrity) as daemon:
         for number, leaves in enumerate((True, False)):
             with asking(daemon) as client:
-                client.send(LendRoot(bytes(root)))
-                assert {RootLent(), JobAccepted(())} == {receive(client), receive(client)}
+                client.send(LendRoots((bytes(root),)))
+                assert {RootsLent(), JobAccepted(())} == {receive(client), receive(client)}
                 assert not daemon.is_stopped(number)
                 if not leaves:
                     client.send(StopJob())
-                    assert RootReturned() == receive(client)
+                    assert RootsReturned() == receive(client)
                     with pytest.raises(CatalogError, match="ended the connection"):
                         client.receive(_TIMEOUT_S)
             wait_until(lambda number=number: daemon.ended == number + 1, "the end of it")  # type: ignore[misc]
@@ -230,13 +230,13 @@ def test_root_is_lent_in_its_turn(integrity: Box, root: Path) -> None:
         daemon.gate.clear()
         worker.send(Submit(scan_of(root), waits=True))
         wait_until(lambda: bool(daemon.state().busy), "the job to begin")
-        borrower.send(LendRoot(bytes(root)))
+        borrower.send(LendRoots((bytes(root),)))
         accepted = receive(borrower)
         assert isinstance(accepted, JobAccepted)
         assert ["scan"] == [one.job for one in accepted.ahead]
         borrower.send(AskAhead())
         assert JobsAhead(accepted.ahead) == receive(borrower)
-        borrower.send(LendRoot(bytes(root)))
+        borrower.send(LendRoots((bytes(root),)))
         failure = receive(borrower)
         assert isinstance(failure, Failure)
         assert "one job at a time" in failure.message

@@ -31,7 +31,7 @@ from integrity.service.control.wire import (
     AskAhead,
     Failure,
     JobAccepted,
-    LendRoot,
+    LendRoots,
     Question,
     StopJob,
     Submit,
@@ -240,14 +240,14 @@ def test_each_user_may_ask_what_the_list_says(integrity: Box, root: Path, tmp_pa
     submit = Submit(JobRequest(Job.SCAN, (bytes(root),)), waits=False)
     pause, resume = (Act(verb, ALICE, path=bytes(root)) for verb in (ActVerb.PAUSE, ActVerb.RESUME))
     with serving(integrity, root, tmp_path, ON) as service:
-        refused = [ask(integrity, question, PAGE) for question in (LendRoot(bytes(root)), StopJob(), AskAhead())]
+        refused = [ask(integrity, question, PAGE) for question in (LendRoots((bytes(root),)), StopJob(), AskAhead())]
         refused.append(ask(integrity, pause, SOMEBODY))
         taken = [ask(integrity, submit, uid) for uid in (PAGE, SOMEBODY, 0)]
         with greet(integrity, PAGE) as client:
             covered = client.find_covered([bytes(root), b"/elsewhere"])
             client.ask_state(_TIMEOUT_S)
         with greet(integrity, SOMEBODY) as client:
-            client.send(LendRoot(bytes(root)))
+            client.send(LendRoots((bytes(root),)))
             lent = client.receive(_TIMEOUT_S)
         done = ask(integrity, pause, 0), ask(integrity, resume, PAGE)
         log = service.log

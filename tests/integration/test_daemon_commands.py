@@ -12,7 +12,7 @@ import pytest
 
 from integrity.service.control.client import DaemonClient
 from integrity.service.control.socket import connect
-from integrity.service.control.wire import LendRoot, StopJob
+from integrity.service.control.wire import LendRoots, StopJob
 from support.bitrot import flip_bit
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
@@ -158,7 +158,7 @@ def test_command_waits_for_a_root_that_another_one_borrows(integrity: Box, tmp_p
         connected = connect(bytes(integrity.home / "run" / "control.sock"))
         assert connected is not None
         with DaemonClient(connected) as borrower:
-            borrower.send(LendRoot(bytes(root)))
+            borrower.send(LendRoots((bytes(root),)))
             service.wait_status("compare of")
             with Running(integrity, "--json", "scan", root) as scan:
                 waiting = json.loads(scan.read_output())

@@ -257,7 +257,7 @@ def test_idle_client_is_given_up(integrity: Box, tmp_path: Path) -> None:
         with DaemonClient(connected) as half:
             waiting.send(Submit(scan_of(root), waits=True))
             assert isinstance(receive(waiting), JobAccepted)
-            connected.sendall(b'{"v":2,')
+            connected.sendall(b'{"v":3,')
             clock.ahead_s = 31.0
             with greet(daemon):  # something happens
                 pass

@@ -168,7 +168,7 @@ def test_turn_that_waits_when_the_service_stops_is_not_queued_again(
     timetable.start()
     wait_until(lambda: len(results) == 2, "the turns for the share and for what is new")
     lent = Event()
-    dispatcher.lend(monitored.path, lent.set, lambda _: None)
+    dispatcher.lend([monitored.path], lent.set, lambda _: None)
     assert lent.wait(10)
     timetable.verify_new(monitored)
     assert 1 == len(dispatcher.queued())

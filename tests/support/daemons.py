@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -120,14 +120,14 @@ class SmallDaemon:
         self.asked.append(request)
         return self._queue_up(Asked(request, report, done, Stop()))
 
-    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
-        """Put a path that is to be lent into the queue."""
-        self.lent.append(path)
+    def lend(self, paths: Sequence[bytes], lent: Callable[[], None], returned: Returned) -> Ticket:
+        """Put paths that are to be lent into the queue."""
+        self.lent.extend(paths)
 
         def done(result: Summary | AppError) -> None:
             returned(result if isinstance(result, AppError) else None)
 
-        return self._queue_up(Asked(JobRequest(Job.COMPARE, (path,)), LogReport(), done, Stop(), lent))
+        return self._queue_up(Asked(JobRequest(Job.COMPARE, tuple(paths)), LogReport(), done, Stop(), lent))
 
     def act(self, act: Act, answered: Answered) -> Ticket | None:
         """Answer at once: what becomes of it is no matter of the socket."""

@@ -5,7 +5,7 @@ Which daemon that is follows from the catalog that the command would use: the li
 user, or the system's service tells, whose greeting names its catalog. A user who neither has nor names a catalog is
 served by the system's service in whatever lies in its roots; with a catalog of his own he works without it.
 
-Have the service leave a root alone while a command works on it itself, with what only its user has: keys, an agent.
+Have the service leave roots alone while a command works on them itself, with what only its user has: keys, an agent.
 
 What the service does there makes room at once, and goes on when the command has ended, however it ends.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -228,7 +228,7 @@ def find_service(session: Session) -> ServiceView:
 @contextmanager
 def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Iterator[None]:
     """
-    Borrow what lies at paths from the service of this catalog, if there is one, as long as the context lasts.
+    Borrow the roots of paths from the service of this catalog, if there is one, as long as the context lasts.
 
     Args:
         session: of this call.
@@ -238,33 +238,28 @@ def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Ite
     Raises:
         CatalogError: there is a service, and it can't be asked.
     """
-    with ExitStack() as stack:
-        for path in dict.fromkeys(paths):
-            daemon = find_daemon(session, (path,))
-            if daemon is not None:
-                with ExitStack() as until_known:
-                    until_known.enter_context(daemon)
-                    if daemon.find_covered((path,)):
-                        _borrow(session.output, daemon, path, context)
-                        stack.push(until_known.pop_all())
+    with find_daemon(session, paths) or nullcontext() as daemon:
+        covered = daemon.find_covered(paths) if daemon is not None else frozenset()
+        if daemon is not None and covered:
+            _borrow(session.output, daemon, tuple(sorted(covered)), context)
         yield
 
 
-def _borrow(output: Output, daemon: DaemonClient, path: bytes, context: Context) -> None:
+def _borrow(output: Output, daemon: DaemonClient, paths: tuple[bytes, ...], context: Context) -> None:
     """Wait until the service has made room; it works there again when the connection ends."""
     from integrity.service.control import wire
 
-    daemon.send(wire.LendRoot(path))
-    context.report.progress(Progress(Job.COMPARE, path, "waits for the service", 0, None, 0, None))
+    daemon.send(wire.LendRoots(paths))
+    context.report.progress(Progress(Job.COMPARE, paths[0], "waits for the service", 0, None, 0, None))
     notice = WaitingNotice(output, daemon.send, Job.COMPARE)
     while not context.stop.is_set():
         notice.ask()
         answer = daemon.receive(_GLANCE_S)
         if isinstance(answer, wire.Failure):
             raise wire.to_error(answer)
-        if isinstance(answer, wire.RootReturned):
+        if isinstance(answer, wire.RootsReturned):
             raise CatalogError(f"the service (process {daemon.pid}) is about to end; try again in a moment")
         if isinstance(answer, wire.JobsAhead):
             notice.show(answer.jobs)
-        if isinstance(answer, wire.RootLent):
+        if isinstance(answer, wire.RootsLent):
             return

@@ -103,7 +103,6 @@ def _run(
     from integrity.cli.console import ConsoleReport
     from integrity.cli.daemon_client import borrowing
     from integrity.cli.progress import open_progress
-    from integrity.cli.running import real_path
     from integrity.cli.signals import stop_on_signals
     from integrity.jobs.repair.targets import find_wanted
     from integrity.jobs.runner import make_context, repair
@@ -126,7 +125,7 @@ def _run(
         report = ConsoleReport(output, progress)
         try:
             context = make_context(catalog, session.config, report, jobs=None, stop=stop, shard=session.shard)
-            with borrowing(session, [real_path(file) for file in files], context):
+            with borrowing(session, list(dict.fromkeys(one.target.root.path for one in wanted)), context):
                 summary = repair(context, wanted, options, report_plan, report_repaired)
         finally:
             progress.close()

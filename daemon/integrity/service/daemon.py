@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from integrity import __version__
@@ -169,9 +169,9 @@ class Daemon:
         """Queue a request; see ``Handler``."""
         return self._dispatcher.submit(request, report, done)
 
-    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+    def lend(self, paths: Sequence[bytes], lent: Callable[[], None], returned: Returned) -> Ticket:
         """See Handler."""
-        return self._dispatcher.lend(path, lent, returned)
+        return self._dispatcher.lend(paths, lent, returned)
 
     def act(self, act: Act, answered: Answered) -> Ticket | None:
         """Do something that a person decided; see ``Handler``."""

@@ -131,6 +131,53 @@ class _Hold:
         self._held.set()
 
 
+class _Lease:
+    """
+    Leave device queues to a command, all of them at once.
+
+    Args:
+        lent: called when all are idle.
+        returned: called when none is left to the command any more.
+    """
+
+    def __init__(self, lent: Callable[[], None], returned: Returned) -> None:
+        self.works: list[tuple[DeviceQueue, Work]] = []
+        self._lent, self._returned = lent, returned
+        self._lock = threading.Lock()
+        self._begun = self._ended = 0
+        self._error: AppError | None = None
+
+    def run(self, context: Context, work: Work) -> Summary:
+        context.report.progress(Progress(Job.COMPARE, work.root, LENT_PHASE, 0, None, 0, None))
+        with self._lock:
+            self._begun += 1
+            are_all_idle = self._begun == len(self.works)
+        if are_all_idle:
+            self._lent()
+        context.stop.wait()
+        return interrupted(Job.COMPARE, context.now())
+
+    def take(self, result: Summary | AppError) -> None:
+        """Record the end of one queue's part, which ends the others."""
+        with self._lock:
+            self._ended += 1
+            is_first, is_last = self._ended == 1, self._ended == len(self.works)
+            if isinstance(result, AppError):
+                self._error = self._error or result
+        if is_first:
+            self.cancel()
+        if is_last:
+            self._returned(self._error)
+
+    def cancel(self) -> None:
+        _cancel(self.works)
+
+
+def _cancel(works: Sequence[tuple[DeviceQueue, Work]]) -> None:
+    for lane, work in works:
+        lane.cancel(work)
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
     """
@@ -180,6 +227,7 @@ class Dispatcher:
         self._roots: Sequence[MonitoredRoot] = ()
         self._is_over = False
         self._holder = DeviceHold()
+        self._lending = threading.Lock()  # two leases are in the same order in all queues, or each waits for the other
         self._backoff = LogBackoff(service.monotonic)
 
     def set_roots(self, roots: Sequence[MonitoredRoot]) -> None:
@@ -295,27 +343,19 @@ class Dispatcher:
         for lane, work in works:
             lane.give(work)
 
-        def cancel() -> None:
-            for lane, work in works:
-                lane.cancel(work)
+        return Ticket(lambda: _cancel(works), lambda: self._find_ahead(works))
 
-        return Ticket(cancel, lambda: self._find_ahead(works))
-
-    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
-        """Leave what lies at a path to a command, before all else; see ``Handler``."""
-
-        def run(context: Context, _: Work) -> Summary:
-            context.report.progress(Progress(Job.COMPARE, path, LENT_PHASE, 0, None, 0, None))
-            lent()
-            context.stop.wait()
-            return interrupted(Job.COMPARE, context.now())
-
-        def ended(result: Summary | AppError) -> None:
-            returned(result if isinstance(result, AppError) else None)
-
-        lane = self._find_lane(lane_of(self._roots, path))
-        work = Work(Job.COMPARE, path, Urgency.REQUEST, "asked for", run, self._then(ended))
-        return self._queue(lane, work)
+    def lend(self, paths: Sequence[bytes], lent: Callable[[], None], returned: Returned) -> Ticket:
+        """Leave what lies at paths to a command, before all else; see ``Handler``."""
+        first_paths = {lane_of(self._roots, path): path for path in reversed(paths)}
+        lease = _Lease(lent, returned)
+        for name, path in first_paths.items():
+            work = Work(Job.COMPARE, path, Urgency.REQUEST, "asked for", lease.run, self._then(lease.take))
+            lease.works.append((self._find_lane(name), work))
+        with self._lending:
+            for lane, work in tuple(lease.works):
+                lane.give(work)
+        return Ticket(lease.cancel, lambda: self._find_ahead(lease.works))
 
     def act(self, job: Job, path: bytes, do: Callable[[Context], None], ended: Ended) -> Ticket:
         """Queue what a person decided about a file or folder, ahead of all other work."""
@@ -325,9 +365,7 @@ class Dispatcher:
             return nothing_done(job, context.now())
 
         lane = self._find_lane(lane_of(self._roots, os.path.realpath(path)))
-        return self._queue(lane, Work(job, path, Urgency.REQUEST, "asked for", run, self._then(ended)))
-
-    def _queue(self, lane: DeviceQueue, work: Work) -> Ticket:
+        work = Work(job, path, Urgency.REQUEST, "asked for", run, self._then(ended))
         lane.give(work)
         return Ticket(lambda: lane.cancel(work), lambda: self._find_ahead([(lane, work)]))
 
@@ -378,11 +416,8 @@ class Dispatcher:
         return [lane.name for lane in self._all_lanes() if not lane.join(max(0.0, deadline - monotonic()))]
 
     def _find_ahead(self, works: Sequence[tuple[DeviceQueue, Work]]) -> tuple[JobAhead, ...]:
-        """Return the jobs before these works, running ones first; nothing once one of the works has started."""
-        found = [lane.find_ahead(work) for lane, work in works]
-        if None in found:
-            return ()
-        ahead = [self._describe_ahead(work) for works_ahead in found for work in works_ahead or ()]
+        """Return the jobs before those of these works that have not started, running ones first."""
+        ahead = [self._describe_ahead(other) for lane, work in works for other in lane.find_ahead(work) or ()]
         return tuple(sorted(ahead, key=lambda one: one.began_at is None))
 
     def _describe_ahead(self, work: Work) -> JobAhead:

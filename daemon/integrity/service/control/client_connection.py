@@ -28,8 +28,8 @@ from integrity.service.control.wire import (
     REQUEST_LIMIT,
     Answer,
     Question,
-    RootLent,
-    RootReturned,
+    RootsLent,
+    RootsReturned,
     StopJob,
     WireError,
     decode_question,
@@ -64,7 +64,7 @@ class Connection:
 
     Attributes:
         peer: who it is.
-        is_borrower: its job is that a root is lent to it, and ends with it.
+        is_borrower: its job is that roots are lent to it, and ends with it.
         is_greeted: the greeting was given.
         question_bytes: the length of the line of the question that was taken last.
         awaited: the events for which the selector waits now; 0: it is not registered there.
@@ -124,12 +124,12 @@ class Connection:
         self.give(to_failure(result) if isinstance(result, AppError) else result, is_last=True)
 
     def lent(self) -> None:
-        """Tell that the root is lent."""
-        self.give(RootLent())
+        """Tell that the roots are lent."""
+        self.give(RootsLent())
 
     def returned(self, error: AppError | None) -> None:
-        """Tell that the root is not lent any more, or why it can't be; then the connection ends as well."""
-        self.give(RootReturned() if error is None else to_failure(error), is_last=True)
+        """Tell that the roots are not lent any more, or why they can't be; then the connection ends as well."""
+        self.give(RootsReturned() if error is None else to_failure(error), is_last=True)
 
     def give(self, answer: Answer, *, is_last: bool = False) -> None:
         """Queue an answer. Nothing is queued after the last answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -30,7 +30,7 @@ class Ticket:
 
     Args:
         cancel: asks the job to stop; a job that has not started ends with ``interrupted``.
-        find_ahead: returns the jobs before it, running ones first; empty once any part of it has started.
+        find_ahead: returns the jobs before what has not started of it, running ones first.
     """
 
     cancel: Cancel
@@ -41,7 +41,7 @@ Done = Callable[[Summary | AppError], None]
 """Called with the result of a job, or the error that prevented it."""
 
 Returned = Callable[[AppError | None], None]
-"""Is called when a root is not lent any more, with what made lending it impossible."""
+"""Is called when roots are not lent any more, with what made lending them impossible."""
 
 LENT_PHASE = "left to a command"
 """The phase that the state shows of a root while it is lent to a command."""
@@ -173,16 +173,16 @@ class Handler(Protocol):
             AppError: the request is impossible; ``done`` is not called.
         """
 
-    def lend(self, path: bytes, lent: Callable[[], None], returned: Returned) -> Ticket:
+    def lend(self, paths: Sequence[bytes], lent: Callable[[], None], returned: Returned) -> Ticket:
         """
-        Leave what lies at a path to a command, which works there by itself, as soon as it is its turn.
+        Leave what lies at paths to a command, which works there by itself, as soon as it is its turn on all disks.
 
         Nothing else is worked on there until the ticket is cancelled.
 
         Args:
-            path: a real one.
-            lent: called once from any thread when the path is lent; never blocks.
-            returned: called once, from any thread, when it is not lent any more, or can't be.
+            paths: real ones; at least one.
+            lent: called once from any thread when all are lent; never blocks.
+            returned: called once, from any thread, when they are not lent any more, or can't be.
         """
 
     def act(self, act: Act, answered: Answered) -> Ticket | None:

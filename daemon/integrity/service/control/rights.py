@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from integrity.errors import ConfigError
 from integrity.service.control.requests import Act, AskPicture
-from integrity.service.control.wire import AskAhead, AskCovered, AskState, LendRoot, StopJob, Submit
+from integrity.service.control.wire import AskAhead, AskCovered, AskState, LendRoots, StopJob, Submit
 
 if TYPE_CHECKING:
     from integrity.service.control.wire import Question
@@ -30,7 +30,7 @@ class Role(Enum):
     GROUP = "another user who may open the socket"
 
 
-_COMMANDS = frozenset({Submit, LendRoot, StopJob, AskState, AskCovered, AskAhead})
+_COMMANDS = frozenset({Submit, LendRoots, StopJob, AskState, AskCovered, AskAhead})
 
 MAY_ASK: Mapping[Role, frozenset[type[Question]]] = {
     Role.TRUSTED: _COMMANDS | {Act, AskPicture},

@@ -55,7 +55,7 @@ from integrity.service.control.wire import (
     Hello,
     JobAccepted,
     JobsAhead,
-    LendRoot,
+    LendRoots,
     Question,
     StopJob,
     Submit,
@@ -271,7 +271,7 @@ class ControlServer(DaemonThread):
                 connection.write(began)
         user.answered(connection)
         now = self._monotonic()
-        user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoot | Act | AskPicture))
+        user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoots | Act | AskPicture))
 
     @contextmanager
     def _guarding(self, connection: Connection) -> Iterator[None]:
@@ -291,7 +291,7 @@ class ControlServer(DaemonThread):
 
     def _answer(self, user: User, connection: Connection, question: Question) -> None:
         self._require_right(user, connection, question)
-        if isinstance(question, Submit | LendRoot | Act | AskPicture):
+        if isinstance(question, Submit | LendRoots | Act | AskPicture):
             self._submit(user, connection, question)
         elif isinstance(question, AskState):
             connection.give(self._handler.state())
@@ -315,7 +315,7 @@ class ControlServer(DaemonThread):
         if connection.stop_job():
             _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
 
-    def _submit(self, user: User, connection: Connection, question: Submit | LendRoot | Act | AskPicture) -> None:
+    def _submit(self, user: User, connection: Connection, question: Submit | LendRoots | Act | AskPicture) -> None:
         """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
         if connection.has_job:
             raise ConfigError("one job at a time on one connection")
@@ -324,7 +324,7 @@ class ControlServer(DaemonThread):
         except CatalogLocked:
             self._refusals.note(user.uid, connection.peer.pid, "a request: too many")
             raise
-        connection.is_borrower = isinstance(question, LendRoot)
+        connection.is_borrower = isinstance(question, LendRoots)
         connection.begin_job()
         if isinstance(question, Act):
             begin = partial(self._begin_act, connection, question, end)
@@ -361,12 +361,12 @@ class ControlServer(DaemonThread):
             connection.follow_job(None)
 
     def _begin_request(
-        self, connection: Connection, question: Submit | LendRoot, may_add: bool, end: Callable[[], None]
+        self, connection: Connection, question: Submit | LendRoots, may_add: bool, end: Callable[[], None]
     ) -> None:
         ticket = None
         try:
             with self._guarding(connection):
-                if isinstance(question, LendRoot):
+                if isinstance(question, LendRoots):
                     ticket = self._begin_lending(connection, question, may_add, end)
                 else:
                     ticket = self._begin_job(connection, question, may_add, end)
@@ -374,7 +374,7 @@ class ControlServer(DaemonThread):
         finally:
             if ticket is None:
                 end()
-            is_awaited = isinstance(question, LendRoot) or question.waits
+            is_awaited = isinstance(question, LendRoots) or question.waits
             connection.follow_job(ticket if is_awaited else None)
 
     def _begin_job(self, connection: Connection, question: Submit, may_add: bool, end: Callable[[], None]) -> Ticket:
@@ -392,15 +392,15 @@ class ControlServer(DaemonThread):
         return self._handler.submit(request, report, ended)
 
     def _begin_lending(
-        self, connection: Connection, question: LendRoot, may_add: bool, end: Callable[[], None]
+        self, connection: Connection, question: LendRoots, may_add: bool, end: Callable[[], None]
     ) -> Ticket:
         def returned(error: AppError | None) -> None:
             end()
             connection.returned(error)
 
-        (path,) = self._admit((question.path,), may_add=may_add)
-        _log.info("control.lend pid=%d uid=%d gid=%d", connection.peer.pid, connection.peer.uid, connection.peer.gid)
-        return self._handler.lend(path, connection.lent, returned)
+        paths, peer = self._admit(question.paths, may_add=may_add), connection.peer
+        _log.info("control.lend paths=%d pid=%d uid=%d gid=%d", len(paths), peer.pid, peer.uid, peer.gid)
+        return self._handler.lend(paths, connection.lent, returned)
 
     def _admit(self, paths: Sequence[bytes], *, may_add: bool) -> tuple[bytes, ...]:
         """

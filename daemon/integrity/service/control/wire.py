@@ -1,7 +1,7 @@
 """
 Encode and decode the messages of the control socket: one JSON object per line, in both directions.
 
-    line     {"v":1,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE and the fields are those of a record below
+    line     {"v":3,"type":TYPE,FIELD:VALUE,...} LF     ASCII; TYPE and the fields are those of a record below
     bytes    base64 (RFC 4648 section 4, padded): paths are not text (R10)
     words    of an enumeration: as stored
     tuples   arrays
@@ -35,7 +35,7 @@ from integrity.model import Finding, Job
 from integrity.service.control.requests import Act, ActDone, ActVerb, AskPicture, JobRequest, RepairPlanned
 from integrity.service.states import DaemonState, JobAhead
 
-VERSION = 2
+VERSION = 3
 REQUEST_LIMIT = 1 << 20
 """Largest line to the server, in bytes: more than the paths of any command line need."""
 ANSWER_LIMIT = 64 << 20
@@ -88,20 +88,21 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
-class LendRoot:
+class LendRoots:
     """
-    Ask that the service leaves the root of this path to the client, which works there by itself.
+    Ask that the service leaves the roots of these paths to the client, which works there by itself.
 
-    Answered with JobAccepted, RootLent when its turn has come, and RootReturned at the end. The service works on
+    All of a command's paths are asked for together: a command that asked for one after another would wait for itself.
+    Answered with JobAccepted, RootsLent when its turn has come, and RootsReturned at the end. The service works on
     nothing else there until the client sends StopJob, or the connection ends.
     """
 
-    path: bytes
+    paths: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopJob:
-    """Ask that the job of this connection ends; a root that was lent to it is returned."""
+    """Ask that the job of this connection ends; what was lent to it is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +132,13 @@ class JobAccepted:
 
 
 @dataclass(frozen=True, slots=True)
-class RootLent:
-    """The root is the client's from now on."""
+class RootsLent:
+    """The roots are the client's from now on."""
 
 
 @dataclass(frozen=True, slots=True)
-class RootReturned:
-    """The root is the service's again; before RootLent: it was not lent, for the service ends. The last answer."""
+class RootsReturned:
+    """The roots are the service's again; before RootsLent: they were not lent, as the service ends. The last answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +161,14 @@ class Failure:
     message: str
 
 
-Question = Submit | LendRoot | StopJob | AskState | AskCovered | AskAhead | Act | AskPicture
+Question = Submit | LendRoots | StopJob | AskState | AskCovered | AskAhead | Act | AskPicture
 Answer = (
     Hello
     | Covered
     | JobAccepted
     | JobsAhead
-    | RootLent
-    | RootReturned
+    | RootsLent
+    | RootsReturned
     | Progress
     | Finding
     | Note
@@ -181,7 +182,7 @@ Answer = (
 
 _QUESTIONS: dict[str, type[Question]] = {
     "submit": Submit,
-    "lend": LendRoot,
+    "lend": LendRoots,
     "stop": StopJob,
     "state": AskState,
     "covers": AskCovered,
@@ -194,8 +195,8 @@ _ANSWERS: dict[str, type[Answer]] = {
     "covered": Covered,
     "accepted": JobAccepted,
     "ahead": JobsAhead,
-    "lent": RootLent,
-    "returned": RootReturned,
+    "lent": RootsLent,
+    "returned": RootsReturned,
     "progress": Progress,
     "finding": Finding,
     "note": Note,
@@ -245,12 +246,12 @@ def decode_question(line: bytes) -> Question:
     assert isinstance(message, Question)
     if isinstance(message, Submit):
         check(message.request)
-    if isinstance(message, LendRoot):
-        _check_paths((message.path,))
-    if isinstance(message, AskCovered):
+    if isinstance(message, LendRoots | AskCovered):
         _check_paths(message.paths)
     if isinstance(message, Act):
         check_act(message)
+    if isinstance(message, LendRoots) and not message.paths:
+        raise WireError("paths: none")
     if isinstance(message, AskPicture) and not 0 < message.finding <= _LARGEST:
         raise WireError("finding: not the number of one")
     return message
