@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.alerts.channels import ChannelError, send_test
+from integrity.alerts.channels import ChannelError, make_channels, send_test
 from integrity.alerts.delivery import back_off_s
 from integrity.alerts.heartbeat import HEARTBEAT, Heartbeat
 from integrity.alerts.smtp import SmtpChannel
@@ -316,6 +316,64 @@ def test_nothing_is_lost_while_the_server_is_down(box: CatalogBox) -> None:
         teller.tick(after=HOUR_S)
         assert ["[integrity] nas: 1 damaged file in photos"] == subjects(sink)
     assert states(box)["mail:me@example.org"].failing_since is None
+
+
+def test_mail_that_is_no_longer_true_does_not_leave(box: CatalogBox) -> None:
+    """Nothing of it: no mail, and no all-clear for what nobody was told of. A part: the rest, written anew."""
+    port = free_port()
+    teller = Teller(box, mail_config(port))
+    alone = teller.find(b"a")
+    teller.tick(after=GROUP_S)
+    teller.resolve(alone.id)
+    with SmtpSink(port=port) as sink:
+        teller.tick(after=HOUR_S)
+        assert [] == subjects(sink)
+    first, _ = teller.find(b"b"), teller.find(b"c")
+    teller.tick(after=GROUP_S)
+    teller.resolve(first.id)
+    with SmtpSink(port=port) as sink:
+        teller.tick(after=HOUR_S)
+        assert ["[integrity] nas: 1 damaged file in photos"] == subjects(sink)
+        assert "/srv/photos/c" in sink.received[0].text
+
+
+def test_change_that_was_never_told_is_told_although_another_part_of_its_mail_is_over(box: CatalogBox) -> None:
+    """It was told once before it changed, so its end is told as well."""
+    port = free_port()
+    teller = Teller(box, mail_config(port))
+    with SmtpSink(port=port) as sink:
+        changed = teller.find(b"a", blocks=(1,))
+        teller.tick(after=GROUP_S)
+    other = teller.find(b"b")
+    teller.find(b"a", blocks=(1, 2))
+    teller.tick(after=GROUP_S)
+    teller.resolve(other.id)
+    with SmtpSink(port=port) as sink:
+        teller.tick(after=HOUR_S)
+        assert ["[integrity] nas: 1 damaged file in photos"] == subjects(sink)
+        assert "bytes 1,048,576 to 2,097,151, 2,097,152 to 3,145,727" in sink.received[0].text
+        teller.resolve(changed.id)
+        teller.tick(after=GROUP_S)
+    assert "all clear: 1 finding resolved" in subjects(sink)[-1]
+
+
+@pytest.mark.parametrize("are_all_over", [True, False])
+def test_channel_that_works_again_sends_what_is_still_true(box: CatalogBox, *, are_all_over: bool) -> None:
+    """What another channel has told already is left as it was, as long as a part of it is true."""
+    port = free_port()
+    with SmtpSink() as good:
+        works = make_channels(mail_config(good.port, "good@example.org"), hostname=HOST)
+        fails = make_channels(mail_config(port, "bad@example.org"), hostname=HOST)
+        teller = Teller(box, mail_config(port), channels=[*works, *fails])
+        found = [teller.find(b"a"), teller.find(b"b")]
+        teller.tick(after=GROUP_S)
+        assert 1 == len(good.received)
+        teller.resolve(*[one.id for one in found[: 2 if are_all_over else 1]])
+        with SmtpSink(port=port) as sink:
+            teller.tick(after=HOUR_S)
+            told = subjects(sink)
+    assert (["all clear" in subject for subject in told] == [True]) is are_all_over, told
+    assert are_all_over or any("2 damaged files" in subject for subject in told)
 
 
 def box_due_times(box: CatalogBox) -> list[int]:

@@ -5,6 +5,8 @@ I1  A message is sent only if it is in the catalog. It is retried until the chan
 I2  A message that a channel accepted is not sent through it again, unless the process dies between the channel's answer
     and our commit. It is then sent again with the same Message-ID.
 I3  A failing channel does not delay other channels, and a failing message does not delay other messages.
+I4  A message is sent only while it is true: one about a finding that was resolved meanwhile is withdrawn, and the
+    rest of it is written anew.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from integrity.alerts.channels import Channel
 from integrity.alerts.compose import Composer
 from integrity.alerts.heartbeat import HEARTBEAT
 from integrity.alerts.incidents import AlertPlanner
-from integrity.catalog import outbox
-from integrity.catalog.connection import Catalog
-from integrity.catalog.outbox import LONGEST_WAIT_S, DueDelivery
+from integrity.catalog import notified, outbox
+from integrity.catalog.connection import Catalog, Connection
+from integrity.catalog.outbox import ABOUT_OPEN_FINDINGS, LONGEST_WAIT_S, AlertKind, DueDelivery
 from integrity.config import Config
 from integrity.errors import ChannelError
 
@@ -78,6 +80,7 @@ class AlertDelivery:
         """
         self._set_up()
         self._write_down()
+        self._withdraw_outdated()
         due_at = self._planner.queue_due(self._now())
         for channel in self._channels:
             self._send_due(channel)
@@ -95,6 +98,19 @@ class AlertDelivery:
         with self._catalog.transaction() as c:
             outbox.set_channels(c, self._names, self._watched, self._now())
         self._is_set_up = True
+
+    def _withdraw_outdated(self) -> None:
+        """Delete unsent messages that are no longer true; what is left to say in them becomes due again (I4)."""
+        for name in self._names:
+            with self._catalog.read() as c:
+                outdated = [one for one in outbox.find_due(c, name, self._now()) if _is_outdated(c, one)]
+            for delivery in outdated:
+                with self._catalog.transaction() as c:
+                    was_seen = outbox.has_been_sent(c, delivery.alert_id)
+                    outbox.withdraw(c, delivery.alert_id)
+                    if delivery.message.kind is AlertKind.INCIDENT and not was_seen:
+                        notified.unmark_notified(c, delivery.message.incidents, delivery.message.created_at)
+                _log.info("alert withdrawn kind=%s: resolved before it was sent", delivery.message.kind.value)
 
     def _send_due(self, channel: Channel) -> None:
         """Send due messages through a channel until it fails. The rest is retried in the next round (I3)."""
@@ -132,6 +148,15 @@ class AlertDelivery:
                 next_try_at=now + wait_s,
                 now=now,
             )
+
+
+def _is_outdated(c: Connection, delivery: DueDelivery) -> bool:
+    """Return whether a message is no longer true; where a channel has sent it already, only if nothing of it is."""
+    message = delivery.message
+    if message.kind not in ABOUT_OPEN_FINDINGS:
+        return False
+    resolved = notified.count_resolved(c, message.incidents)
+    return resolved == len(message.incidents) or (resolved > 0 and not outbox.has_been_sent(c, delivery.alert_id))
 
 
 def back_off_s(attempts: int) -> int:

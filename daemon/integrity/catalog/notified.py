@@ -112,6 +112,24 @@ def mark_notified(c: sa.Connection, ids: Collection[FindingId], now: int) -> Non
     _mark(c, ids, now, swallowed_by=None)
 
 
+def count_resolved(c: sa.Connection, ids: Collection[int]) -> int:
+    """Count the findings that are resolved, or were deleted with their root."""
+    query = sa.select(sa.func.count()).where(finding.c.id.in_(ids), UNRESOLVED)
+    return len(ids) - int(c.execute(query).scalar_one())
+
+
+def unmark_notified(c: sa.Connection, ids: Collection[int], since: int) -> None:
+    """
+    Record that a message of ``since`` about findings never reached the user.
+
+    Those that an earlier message told of need a notification again, as changed ones; others as new ones.
+    """
+    incidents = sa.select(INCIDENT).where(finding.c.id.in_(ids))
+    mine = told.c.finding_id.in_(incidents)
+    c.execute(sa.delete(told).where(mine, told.c.first_told_at >= since))
+    c.execute(sa.update(told).where(mine).values(certainty=""))
+
+
 def summarize(c: sa.Connection, now: int) -> NotifiedSummary:
     """Summarize the notified incidents."""
     is_over = finding.c.id.is_(None)

@@ -46,6 +46,9 @@ class AlertKind(StrEnum):
 REPLACEABLE = frozenset({AlertKind.REMINDER, AlertKind.ALIVE})
 """Kinds of which a newer message replaces an unsent one, because it says the same."""
 
+ABOUT_OPEN_FINDINGS = frozenset({AlertKind.INCIDENT, AlertKind.REMINDER})
+"""Kinds that are no longer true once a finding in them is resolved."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -155,6 +158,20 @@ def find_sent(c: sa.Connection, limit: int) -> list[ListedMessage]:
     return [
         ListedMessage(*row) for row in c.execute(query.order_by(alert.c.id.desc(), delivery.c.channel).limit(limit))
     ]
+
+
+def has_been_sent(c: sa.Connection, alert_id: int) -> bool:
+    """Return whether a channel accepted a message."""
+    query = sa.select(delivery.c.alert_id).where(delivery.c.alert_id == alert_id, delivery.c.sent_at.is_not(None))
+    return c.execute(query.limit(1)).first() is not None
+
+
+def withdraw(c: sa.Connection, alert_id: int) -> None:
+    """Delete the pending deliveries of a message, and the message itself if no channel accepted it."""
+    is_sent = has_been_sent(c, alert_id)
+    c.execute(sa.delete(delivery).where(delivery.c.alert_id == alert_id, delivery.c.sent_at.is_(None)))
+    if not is_sent:
+        c.execute(sa.delete(alert).where(alert.c.id == alert_id))
 
 
 def mark_sent(c: sa.Connection, alert_id: int, name: str, now: int) -> None:

@@ -16,6 +16,7 @@ import re
 import stat
 import struct
 import uuid
+from collections.abc import Iterable
 from typing import BinaryIO, NamedTuple
 
 from integrity.errors import AppError
@@ -99,13 +100,18 @@ def find_mounts() -> list[Mount]:
 
 
 def mount_of(path: bytes) -> Mount:
+    """Return the mount that an absolute, real path lies on."""
+    return mount_among(find_mounts(), path)
+
+
+def mount_among(mounts: Iterable[Mount], path: bytes) -> Mount:
     """
-    Return the mount that an absolute, real path lies on.
+    Return the one of all mounts that an absolute, real path lies on.
 
     If several are mounted at one place, the last one is visible.
     """
     best: Mount | None = None
-    for mount in find_mounts():
+    for mount in mounts:
         point = mount.mount_point.rstrip(b"/")
         is_above = path == point or path.startswith(point + b"/") or not point
         if is_above and (best is None or len(mount.mount_point) >= len(best.mount_point)):

@@ -101,13 +101,35 @@ def open_guarded(root: RootRecord, recorded: RecordedNames = _NONE) -> Guarded:
     try:
         root_fd = open_root(root.path)
     except OSError as error:
-        never = "" if root.was_seen else "is configured, but was never there, and "
-        raise RootSuspended(f"{show_path(root.path)} {never}can't be opened: {error.strerror}") from error
+        raise RootSuspended(f"{show_path(root.path)}{_explain_unopened(root, error)}") from error
     try:
         return Guarded(root_fd, _check(root, root_fd, recorded))
     except BaseException:
         os.close(root_fd)
         raise
+
+
+def _explain_unopened(root: RootRecord, error: OSError) -> str:
+    if not root.was_seen:
+        return f" is configured, but was never there, and can't be opened: {error.strerror}"
+    if error.errno in GONE and not _is_disk_there(root):
+        return ": its disk is not mounted"
+    return f" can't be opened: {error.strerror}"
+
+
+def _is_disk_there(root: RootRecord) -> bool:
+    """Return whether the folder that is left above a root is on the root's file system, or can't be asked."""
+    folder = os.path.dirname(root.path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    try:
+        fd = open_root(folder)
+    except OSError:
+        return True
+    try:
+        return recognise(root.identity.fs_id, identify(fd, folder).names) is not None
+    finally:
+        os.close(fd)
 
 
 def _check(root: RootRecord, root_fd: int, recorded: RecordedNames) -> RootIdentity:
@@ -119,7 +141,9 @@ def _check(root: RootRecord, root_fd: int, recorded: RecordedNames) -> RootIdent
     if fs_id is None and recorded.some and is_same_pool_type(known.fs_id, seen.names):
         fs_id, least = seen.fs_id, 1  # its members changed: the names decide
     if fs_id is None:
-        raise RootSuspended(f"{name}: {explain_unrecognised(known.fs_id, seen.names)}")
+        is_mounted = seen.mount_point != b"/"
+        why = explain_unrecognised(known.fs_id, seen.names) if is_mounted else "its disk is not mounted"
+        raise RootSuspended(f"{name}: {why}")
     if not may_be_same_folder(known.folder_inode, seen.folder_inode):
         raise RootSuspended(f"{name} is not the recorded folder: another one replaced it")
     if root.file_count > root.missing_count:

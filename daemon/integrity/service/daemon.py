@@ -218,6 +218,7 @@ class Daemon:
             self._find_roots(catalog)
             with catalog.transaction() as connection:
                 runs.ensure_boot(connection, read_boot_uuid(), int(self._service.clock()))
+        self._mounts.take_remounted([root.path for root in self._roots])
         self._alerts.start()
         self._reports.start()
         self._shards.start()
@@ -267,6 +268,7 @@ class Daemon:
                 self._look(root, names)
         if self._mounts.has_changed():
             self._timetable.mounts_changed()
+            self._scan_remounted()
         self._dispatcher.make_room()
         self._trimmer.trim(is_busy=bool(self._dispatcher.busy()))
         self._report_stuck()
@@ -283,6 +285,13 @@ class Daemon:
                 self._timetable.verify_new(root)
 
         self._dispatcher.scan(root, reason, ended)
+
+    def _scan_remounted(self) -> None:
+        """Look at once whether a disk is still, or again, the recorded one: mails and ``status`` say what is so now."""
+        changed = frozenset(self._mounts.take_remounted([root.path for root in self._roots]))
+        for root in self._roots:
+            if root.path in changed:
+                self._scan(root, "its disk was mounted or unmounted")
 
     def _scan_unwatched(self, root: MonitoredRoot) -> None:
         self._scan(root, "what happened while nobody watched")

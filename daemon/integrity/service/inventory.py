@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +20,7 @@ from integrity.copies.opening import open_copy
 from integrity.errors import AppError, RootSuspended, show_path
 from integrity.files.block_devices import DISKS_FOLDER, Device, find_device, is_asleep, temperature
 from integrity.files.capability import find_capability
-from integrity.files.mounts import get_block_device, mount_of
+from integrity.files.mounts import Mount, find_mounts, get_block_device, mount_among, mount_of
 from integrity.files.open_beneath import open_root
 from integrity.model import RootId, RootState
 from integrity.service.control.requests import covers
@@ -137,14 +137,28 @@ class MountWatch:
         self._fd = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLPRI)
+        self._mounts_of: dict[bytes, frozenset[Mount]] = {}
 
     def has_changed(self) -> bool:
         """Return whether the mounts have changed since the last call."""
         return bool(self._poll.poll(0))
 
+    def take_remounted(self, roots: Iterable[bytes]) -> list[bytes]:
+        """Return the roots that lie on, or contain, other mounts than at the last call; new ones as well."""
+        mounts = find_mounts()
+        found = {root: frozenset([mount_among(mounts, root), *_find_beneath(mounts, root)]) for root in roots}
+        changed = [root for root, known in found.items() if self._mounts_of.get(root) != known]
+        self._mounts_of = found
+        return changed
+
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self._fd)
+
+
+def _find_beneath(mounts: Iterable[Mount], path: bytes) -> Iterator[Mount]:
+    folder = path.rstrip(b"/") + b"/"
+    return (mount for mount in mounts if mount.mount_point.startswith(folder))
 
 
 _PATIENCE_S = 2.0
