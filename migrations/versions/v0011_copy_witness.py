@@ -17,7 +17,7 @@ depends_on = None
 
 _INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _BEFORE = "copy_id file_id version vote* compared_at read_at stated"  # "*" marks text
-_NUMBERS = "found_at found_mtime_ns found_ctime_ns found_inode"
+_NUMBERS = "found_size_bytes found_at found_mtime_ns found_ctime_ns found_inode"
 _COPY = "id root_id prefix name* url* identity* has_bytes created_at listed_at"
 
 

@@ -30,6 +30,7 @@ from integrity.verdict import CopyVote
 _FOUND_NAMES = (
     "found_version",
     "found_digest",
+    "found_size_bytes",
     "found_at",
     "found_mtime_ns",
     "found_ctime_ns",
@@ -76,6 +77,7 @@ class CopyFound(NamedTuple):
     Attributes:
         version: of the baseline that it had; None if it had other content.
         digest: XXH3-128 of that other content.
+        size_bytes: of that other content.
         found_at: when.
         mtime_ns: the time that the copy had then; None if it keeps none, or if it is not known.
         ctime_ns: its ctime then; None where that can't be trusted.
@@ -85,6 +87,7 @@ class CopyFound(NamedTuple):
 
     version: int | None
     digest: bytes | None
+    size_bytes: int | None
     found_at: int
     mtime_ns: int | None
     ctime_ns: int | None
@@ -317,9 +320,7 @@ def _to_state(row: sa.Row[Any]) -> CopyState:
         row.state_compared_at,
         row.state_read_at,
         row.state_stated,
-        None
-        if row.state_found_version is None
-        else CopyFound(*(getattr(row, f"state_{name}") for name in _FOUND_NAMES)),
+        None if row.state_found_at is None else CopyFound(*(getattr(row, f"state_{name}") for name in _FOUND_NAMES)),
     )
 
 

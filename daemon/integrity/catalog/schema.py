@@ -567,6 +567,7 @@ copy_file = sa.Table(
     ),
     _int("found_version", "version of the baseline that the copy had when this file of it was first read", null=True),
     _blob("found_digest", "XXH3-128 of what it had, if that was no recorded version", length=16, null=True),
+    _int("found_size_bytes", "the size of that; null: it was a recorded version", null=True),
     _int("found_at", "when; null: never", null=True),
     _int("found_mtime_ns", "the time that the copy had then; null: it keeps none, or older than 0011", null=True),
     _int("found_ctime_ns", "its ctime; null: the copy's file system has none to be trusted", null=True),

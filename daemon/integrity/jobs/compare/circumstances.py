@@ -132,7 +132,8 @@ def _is_other_content(
     """Return whether a copy is known to have other content than when it was found, of the size that it had then."""
     if found.version is None:
         now = find_digest(answer)
-        return None not in (now, found.digest) and now != found.digest
+        is_other = None not in (now, found.digest) and now != found.digest
+        return is_other and (found.size_bytes == answer.size_bytes or found.ctime_ns is not None)
     sizes = {one.version: one.size_bytes for one in former if one.file_id == record.id and any(one.digests)}
     size_bytes = (sizes | {record.version: record.witness.size_bytes}).get(found.version)
     return size_bytes is not None and (size_bytes == answer.size_bytes or found.ctime_ns is not None)
@@ -149,7 +150,7 @@ def remember_content(answer: CopyAnswer, times: CopyTimes, found: CopyFound | No
     digest = find_digest(answer)
     if is_same_file or times.mtime_ns is None or digest is None or answer.level is not Level.READ:
         return found
-    return CopyFound(None, digest, now, *times)
+    return CopyFound(None, digest, answer.size_bytes, now, *times)
 
 
 def has_beginning(run: RootRun, record: FileRecord, answer: CopyAnswer) -> bool:

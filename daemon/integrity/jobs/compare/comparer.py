@@ -503,7 +503,16 @@ class Comparer:
             version = record.version
             learn(record.witness.mtime_ns, mtime)
             found = new_found(
-                (version, None, now, mtime, ctime if has_ctime else None, inode if has_inodes else None, spell(path))
+                (
+                    version,
+                    None,
+                    None,
+                    now,
+                    mtime,
+                    ctime if has_ctime else None,
+                    inode if has_inodes else None,
+                    spell(path),
+                )
             )
             read_at = now if level is Level.READ else row.read_at
             self._states.append(new_state((record.id, version, CopyVote.SAME, now, read_at, None, found)))
@@ -537,9 +546,9 @@ class Comparer:
         stated = digest_stated(row.listed) if answer.is_proven and row.listed is not None else None
         found = None
         if answer.vote is CopyVote.SAME:
-            found = CopyFound(record.version, None, now, *times, self._listing.find_spelling(record.path))
+            found = CopyFound(record.version, None, None, now, *times, self._listing.find_spelling(record.path))
         elif answer.found_as is not None:
-            found = CopyFound(record.version, None, now, None, None, None, answer.found_as)
+            found = CopyFound(record.version, None, None, now, None, None, None, answer.found_as)
         return CopyState(record.id, record.version, answer.vote, now, read_at, stated, found)
 
     def _verify(self, record: FileRecord, reading: Reading) -> None:
