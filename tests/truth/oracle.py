@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from support.cli import JsonObject
 from support.results import all_names
-from truth.habits import SECOND_NS, describe, get_question
+from truth.habits import HOUR_NS, NEVER, SECOND_NS, describe, get_question
 from truth.lives import Life
 from truth.places import Place
 from truth.worlds import World
@@ -105,6 +105,9 @@ class Judge:
             found.setdefault(life.name, []).append(each)
         for each in said:
             known = self._world.find_life(str(each["path"]))
+            is_gone = known is not None and self._world.root.see(known.name) is None
+            if is_gone and each["kind"] == "missing":
+                continue  # deleted before the root was moved: nobody can know that it was meant
             if each["type"] == "finding" and (known is None or each["kind"] not in _KINDS):
                 some = known or next(iter(self._world.lives.values()))
                 self.add_error("O2", some, f"all can be read: {_show(each)}")
@@ -151,12 +154,18 @@ class Judge:
                 self.add_error("O1", life, f"all sides are good: a note {note['kind']}: {note['message']}")
 
     def _is_kept_time(self, life: Life) -> bool:
-        """Say whether other bytes were read of the file under this time: to name both causes is right then."""
-        now = self._world.root.see(life.name)
-        readings = self._world.root.readings.get(life.name, ())
+        """
+        Say whether other bytes were read of the file under this time: to name both causes is right then.
+
+        Where all times moved by an hour, what was restored since may have the time that was recorded before.
+        """
+        root = self._world.root
+        now, apart_ns = root.see(life.name), (0, HOUR_NS) if root.habit.shifts_in != NEVER else (0,)
         return any(
-            now and each.content != now.content and abs(each.mtime_ns - now.mtime_ns) < 2 * SECOND_NS
-            for each in readings
+            now
+            and each.content != now.content
+            and any(abs(abs(each.mtime_ns - now.mtime_ns) - apart) < 2 * SECOND_NS for apart in apart_ns)
+            for each in root.readings.get(life.name, ())
         )
 
     def _judge_root(self, life: Life, findings: Sequence[JsonObject], *, scrubbed: bool, is_last: bool) -> None:

@@ -260,7 +260,7 @@ class CopyArbiter:
     def _decide(
         self, connection: Connection, disagreement: Disagreement, recheck: FileRecheck, others: Mapping[FileId, bytes]
     ) -> list[CopyState]:
-        """Decide one disagreement and return the state to save; none if the file changed or its copy may be behind."""
+        """Decide one disagreement and return the state to save; none if the file changed."""
         run, record = self._run, disagreement.record
         if record.id in self._check.moved or not recheck.is_still(record):
             run.counts.add(Tally.UNSTABLE)
@@ -298,19 +298,23 @@ class CopyArbiter:
             and self._may_be_behind(connection, disagreement, recheck, written, circumstances, former)
         ):
             self._record_behind(connection, recheck)
-            return []
+            return [] if vote is CopyVote.MISSING else self._find_states(disagreement)
         run.counts.add(_TALLIES[arbitration.outcome])
         self._evidence.add_files([record])
         if _TALLIES[arbitration.outcome] in _EXAMINED:
             self._evidence.add_copies(disagreement.answer.level)
         self._count(arbitration.outcome, stand)
         self._record(connection, disagreement, recheck, stand, arbitration)
+        return self._find_states(disagreement)
+
+    def _find_states(self, disagreement: Disagreement) -> list[CopyState]:
+        """Return the state to save, with what the copy has as a witness for later."""
         state = disagreement.state
         if state is None:
             return []
         if state.found is None:
             times, found = disagreement.times, disagreement.found
-            state = state._replace(found=remember_content(disagreement.answer, times, found, run.now()))
+            state = state._replace(found=remember_content(disagreement.answer, times, found, self._run.now()))
         return [state]
 
     def _may_be_behind(
