@@ -313,8 +313,8 @@ class CopyArbiter:
         if state is None:
             return []
         if state.found is None:
-            times, found = disagreement.times, disagreement.found
-            state = state._replace(found=remember_content(disagreement.answer, times, found, self._run.now()))
+            answer, times, found = disagreement.answer, disagreement.times, disagreement.found
+            state = state._replace(found=remember_content(answer, times, found, self._habit, self._run.now()))
         return [state]
 
     def _may_be_behind(

@@ -84,7 +84,7 @@ def find_circumstances(
     same = [one for one in former if is_older([one], answer.size_bytes, answer.stated)]
     return CopyCircumstances(
         time=time,
-        past=_find_past(record, answer, times, found, former),
+        past=_find_past(record, answer, times, found, former, habit),
         has_ctime=has_ctime,
         rewrites_in_place=rewrites_in_place,
         is_beginning=is_beginning,
@@ -114,6 +114,7 @@ def _find_past(
     times: CopyTimes,
     found: CopyFound | None,
     former: Sequence[HistoryRecord],
+    habit: CopyHabit,
 ) -> CopyPast:
     """Tell what was read earlier at the copy's place, under the size and time that it has now."""
     was_renamed = found is not None and found.found_as is not None and found.mtime_ns is None
@@ -121,9 +122,15 @@ def _find_past(
         return CopyPast.UNKNOWN
     if found.mtime_ns is None or times.mtime_ns is None:
         return CopyPast.TOUCHED
-    if found.mtime_ns != times.mtime_ns:
+    if not _has_kept_time(found, times, habit):
         return CopyPast.UNKNOWN  # it was written since
     return CopyPast.UNTOUCHED if found.ctime_ns == times.ctime_ns else CopyPast.TOUCHED
+
+
+def _has_kept_time(found: CopyFound, times: CopyTimes, habit: CopyHabit) -> bool:
+    """Return whether a copy has the time that it had when it was found, but for a clock of its disk that was set."""
+    now_ns = times.mtime_ns
+    return found.mtime_ns == now_ns or (now_ns is not None and found.mtime_ns == habit.take_off_shift(now_ns))
 
 
 def _is_other_content(
@@ -144,11 +151,14 @@ def find_digest(answer: CopyAnswer) -> bytes | None:
     return next((one.value for one in answer.stated if one.kind is Kind.XXH3_128), None)
 
 
-def remember_content(answer: CopyAnswer, times: CopyTimes, found: CopyFound | None, now: int) -> CopyFound | None:
+def remember_content(
+    answer: CopyAnswer, times: CopyTimes, found: CopyFound | None, habit: CopyHabit, now: int
+) -> CopyFound | None:
     """Return the witness to keep: the one there is while the copy is the same file, or else what was read of it now."""
-    is_same_file = found is not None and (found.mtime_ns, found.inode) == (times.mtime_ns, times.inode)
     digest = find_digest(answer)
-    if is_same_file or times.mtime_ns is None or digest is None or answer.level is not Level.READ:
+    if found is not None and found.inode == times.inode and _has_kept_time(found, times, habit):
+        return found._replace(mtime_ns=times.mtime_ns)
+    if times.mtime_ns is None or digest is None or answer.level is not Level.READ:
         return found
     return CopyFound(None, digest, answer.size_bytes, now, *times)
 
