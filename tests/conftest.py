@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from support.loopfs import LoopFS
 from support.machine import need_programs, need_root
 from support.planted import age, plant
 from support.preload import Shims
+from support.privileges import as_nobody
 from support.reading import opened_root
 from support.smtpsink import SmtpSink
 
@@ -132,6 +134,17 @@ def buffers(request: pytest.FixtureRequest) -> Iterator[Buffers]:
 def copy(root: Path, tmp_path: Path) -> Path:
     """Copy ``root`` as a backup does, with its times."""
     return back_up(root, tmp_path / "copy")
+
+
+@pytest.fixture
+def nobodys_box() -> Iterator[Box]:
+    """Give a home that is nobody's in particular, in a folder where everybody may make another."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        box = Box(Path(folder) / "box")
+        with as_nobody():
+            box.home.mkdir()
+        yield box
 
 
 @pytest.fixture

@@ -13,8 +13,15 @@ import pytest
 
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog
+from integrity.config.places import default_catalog_path
+from integrity.service.systemd.manager import find_stopped_unit
+from integrity.views.service import ask_service, describe_service
 from support.cli import Box
+from support.comparing import back_up
 from support.daemons import SmallDaemon
+from support.planted import plant_path
+from support.privileges import as_nobody
+from support.repairs import damage
 from support.running import Running
 from support.waiting import wait_until
 
@@ -51,7 +58,7 @@ def test_without_service_it_says_so(integrity: Box, root: Path) -> None:
     os.symlink(integrity.home / "run" / "control.sock", f"{integrity.catalog}.control")
     service = integrity.get_object("service", "status")
 
-    assert "Service: none runs for this catalog\nNext runs: none by themselves; to have a service do it:" in text
+    assert "Service: no service runs for this catalog: nothing is checked by itself.\n  - " in text
     assert "watched" not in text
     assert (False, None, None, []) == tuple(service[name] for name in ("is_running", "trouble", "pid", "watch"))
 
@@ -120,8 +127,8 @@ def test_service_that_hangs_is_not_waited_for(integrity: Box, root: Path) -> Non
         service = integrity.get_object("service", "status")
         running.signal(signal.SIGCONT)
 
-    assert f"Service: the service (process {running.pid}) does not answer" in text
-    assert "none by themselves" not in text
+    assert f"Service: the service can't be asked: the service (process {running.pid}) does not answer" in text
+    assert "no service runs" not in text
     assert "10 files" in text
     assert took_s < 10
     assert nagios.startswith("INTEGRITY OK")
@@ -184,3 +191,41 @@ def test_shared_trees_lead_to_the_hub(integrity: Box, root: Path, tmp_path: Path
     for refused in (["status", tree], ["findings", "--path", tree / "a"]):
         error = integrity.run(*refused, expect=2).stderr
         assert f"lies in the shared tree archive, whose state and findings are on the hub: {page}" in error
+
+
+def test_verdict_comes_first(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """In words, with where the files can be repaired from; one cause has one line."""
+    integrity.run("scrub", root, expect=0)
+    (good,) = integrity.run("status", expect=0).stdout.splitlines()[:1]
+    assert "All 10 files (100 B) were verified within 30 days." == good
+    copy = back_up(root, tmp_path / "copy")
+    integrity.run("compare", root, "--with", copy, expect=0)
+    for number, words in ((1, "it can be"), (2, "both can be"), (3, "all 3 can be")):
+        damage(plant_path(root, number), 3)
+        integrity.run("scrub", root, expect=1)
+        (bad,) = integrity.run("status", expect=1).stdout.splitlines()[:1]
+        assert f"; {words} repaired from {copy}." in bad, bad
+    root.rename(tmp_path / "elsewhere")
+    integrity.run("scan", root, expect=3)
+    gone = integrity.run("status", expect=1).stdout
+    assert 1 == gone.count("suspended:")
+    assert "problem" not in gone
+
+
+@pytest.mark.root
+def test_service_that_is_installed_and_stopped_is_to_be_started(
+    nobodys_box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody who has set it up is told to do that again."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(nobodys_box.home))
+    with as_nobody():
+        catalog = default_catalog_path()
+        assert find_stopped_unit(catalog) is None
+        unit = nobodys_box.home / "systemd/user/integrity.service"
+        unit.parent.mkdir(parents=True)
+        unit.touch()
+        assert find_stopped_unit(catalog + b".another") is None
+        live = ask_service(None, catalog, 1.0)
+    (first, command) = describe_service(live)
+    assert "Service: the service is installed, but stopped: nothing is checked by itself." == first
+    assert "  - systemctl --user start integrity" == command

@@ -30,7 +30,7 @@ from integrity.paths import path_fields
 from integrity.service.control.client import GREETING_S, DaemonClient, find_daemon_of, greet
 from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import SYSTEM_SOCKET, find_linked_socket
-from integrity.views.service import ServiceView
+from integrity.views.service import ServiceView, ask_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,10 +217,7 @@ def find_service(session: Session) -> ServiceView:
     """Ask the service of this catalog what it is doing, if there is one; it is not waited for long."""
     try:
         daemon = find_daemon(session, (), patience_s=_STATUS_PATIENCE_S)
-        if daemon is None:
-            return ServiceView(None)
-        with daemon:
-            return ServiceView(daemon.ask_state(_STATUS_PATIENCE_S))
+        return ask_service(daemon, os.path.realpath(session.catalog_path), _STATUS_PATIENCE_S)
     except CatalogError as error:
         return ServiceView(None, str(error))
 

@@ -26,6 +26,7 @@ from integrity.views.copies import copy_object, describe_copy
 from integrity.views.objects import JsonObject
 from integrity.views.reports import describe_hub, hub_object
 from integrity.views.roots import AHEAD, describe_root, root_object
+from integrity.views.sentence import describe_sentence, sum_up_status
 from integrity.views.service import ServiceView, describe_service, service_object
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
     output = session.output
     code = _find_code(found, live)
     show = output.say if code is ExitCode.OK else output.tell
+    for line in describe_sentence(sum_up_status(found, live), output):
+        show(line)
     for one in found.roots:
         for line in describe_root(one, live, output):
             show(line)

@@ -57,7 +57,7 @@ def _serve(session: Session, passwords: PasswordStore) -> int:
     url = settings.public_url.rstrip("/") or f"{scheme}://{settings.listen}"
 
     def ready() -> None:
-        site.collect_in_background()
+        site.begin_collecting()
         Notifier().ready()
         session.output.say(f"The page is at {url}/")
         print_link(passwords, url, session.output)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.alerts.status import AlertStatus, find_alert_status
+from integrity.alerts.wording import sort_by_gravity
 from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
@@ -22,13 +23,14 @@ from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target, is_inside
-from integrity.kinds import COVERAGE_PROBLEMS
-from integrity.model import FindingKind, Job, RootId, RootState
+from integrity.model import Finding, FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
 
 _RUNS_SEARCHED = 200
+_MOST_WORST = 500
+"""Up to this many open findings are asked for copies to repair from, while somebody waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,6 @@ class RootStatus:
         return bool(self.coverage.overdue_files) and self.root.state is RootState.ACTIVE
 
     @property
-    def gaps(self) -> Counter[FindingKind]:
-        """The open findings about what could not be covered."""
-        return Counter({kind: count for kind, count in self.open_kinds.items() if kind in COVERAGE_PROBLEMS})
-
-    @property
     def kinds(self) -> set[FindingKind]:
         """All problems, including overdue verification and a suspension that no run has reported yet."""
         found = set(self.open_kinds)
@@ -93,6 +90,7 @@ class Status:
         lost_copies: names of configured copies whose original lies in no root.
         alerts: pending alerts, and the state of each channel.
         at: when the status was collected, seconds UTC.
+        worst: the open findings, the gravest first; empty if there are very many.
         hub: how reports to the hub fare; None if none is configured.
         builtin_excludes: the built-in list, as gitignore patterns.
     """
@@ -103,6 +101,7 @@ class Status:
     lost_copies: tuple[str, ...]
     alerts: AlertStatus
     at: int
+    worst: tuple[Finding, ...] = ()
     hub: HubStatus | None = None
     builtin_excludes: tuple[str, ...] = BUILTIN
 
@@ -160,10 +159,13 @@ def find_status(
         roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now, shown) for root in wanted)
         alerts = find_alert_status(connection, config, now)
         hub = find_hub_status(connection, config)
+        found = findings.page_incidents(connection, before=None, limit=_MOST_WORST + 1)
+    known_paths = {root.path for root in wanted}
+    worst = sort_by_gravity(one for one in found if one.root in known_paths) if len(found) <= _MOST_WORST else ()
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.own_roots if root.path not in paths_known and not paths]
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
-    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now, hub)
+    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub)
 
 
 def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:

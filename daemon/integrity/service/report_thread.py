@@ -13,16 +13,14 @@ import random
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from integrity.catalog import findings, report_queue
+from integrity.catalog import report_queue
 from integrity.config import Config, Hub
 from integrity.errors import AppError, HubError, ReadInterrupted
 from integrity.files.excludes import BUILTIN, Excludes
 from integrity.jobs.status import RootStatus, Status, find_status
-from integrity.model import FindingKind
 from integrity.reporting.client import HubClient
 from integrity.reporting.messages import ReportWords
 from integrity.reporting.protocol import STREAM_BYTES
@@ -50,7 +48,7 @@ _STATUS_PAUSE = 20
 class BoxWords(ReportWords, Protocol):
     """Writes what is reported to a hub."""
 
-    def sum_up(self, status: Status, open_kinds: Counter[FindingKind], state: DaemonState) -> tuple[str, str]:
+    def sum_up(self, status: Status, state: DaemonState) -> tuple[str, str]:
         """Return the sentence that says how everything is, and how bad it is: ok, problem or gap."""
 
 
@@ -268,11 +266,7 @@ class _FactsReader:
         return self._facts
 
     def _write(self, status: Status) -> BoxFacts:
-        open_kinds = Counter[FindingKind]()
-        with self._catalog.read() as c:
-            for (_, kind, _), number in findings.count_incidents(c).items():
-                open_kinds[kind] += number
-        sentence, state = self._words.sum_up(status, open_kinds, self._state())
+        sentence, state = self._words.sum_up(status, self._state())
         return BoxFacts(self._hostname, sentence, state, tuple(self._describe(one) for one in status.roots))
 
     def _describe(self, one: RootStatus) -> RootFacts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from integrity.catalog.runs import RunRecord
     from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import Status
-    from integrity.model import Finding, FindingKind
+    from integrity.model import Finding
     from integrity.service.states import DaemonState
 
 _STATES = {Gravity.GOOD: "ok", Gravity.WARNING: "gap", Gravity.PROBLEM: "problem"}
@@ -60,9 +59,9 @@ class HubWords:
             "outcome": done.outcome,
         }
 
-    def sum_up(self, status: Status, open_kinds: Counter[FindingKind], state: DaemonState) -> tuple[str, str]:
+    def sum_up(self, status: Status, state: DaemonState) -> tuple[str, str]:
         """Return the sentence that says how everything is, and how bad it is."""
-        sentence = sum_up_status(status, open_kinds, ServiceView(state))
+        sentence = sum_up_status(status, ServiceView(state))
         return sentence.text, _STATES[sentence.gravity]
 
 

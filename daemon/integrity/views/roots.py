@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.config import format_duration, format_size, spell_duration
+from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import RootState
@@ -99,8 +99,8 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
         yield f"  {styler.style(one.root.state.value, 'yellow')}: {reason}"
     yield f"  verified   {_describe_coverage(one, styler)}"
     yield from describe_promise(one, styler)
-    for line in _describe_gaps(one):
-        yield f"  problem    {line}"
+    for line in _list_notes(one):
+        yield f"  note       {line}"
     if one.last_scan is not None and 0 < one.last_scan.counts.skipped < one.last_scan.counts.known:
         names = count(one.last_scan.counts.skipped, "name")
         yield f"  skipped    {names} in the last scan: links, special files, other mounts, and excluded files"
@@ -118,11 +118,11 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
 
 
 def _describe_coverage(one: RootStatus, styler: Styler) -> str:
-    covered, promise = one.coverage, spell_duration(one.settings.verify_every_s)
+    covered, promise = one.coverage, format_duration(one.settings.verify_every_s)
     if not covered.files:
         return "no files recorded yet"
     if covered.oldest_at is None or one.due_at is None:
-        return "none: see the problems below"
+        return "none: see what is open below"
     if one.is_overdue:
         size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
         estimate = "" if one.overdue_read_s is None else f"; reading them takes about {_about(one.overdue_read_s)}"
@@ -132,6 +132,8 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
     elif covered.overdue_files:
         overdue = f"{count(covered.overdue_files, 'file')} not verified in the last {promise}"
         text = f"{overdue}: the folder is {one.root.state.value}"
+    elif not covered.verified_files:
+        return f"none of {count(covered.files, 'file')} yet; that is due until {local_time(one.due_at)}"
     else:
         age = format_duration(max(0, round(time.time()) - covered.oldest_at))
         text = f"{_describe_verified(one, promise)} (oldest: {age} ago); next check due {local_time(one.due_at)}"
@@ -142,10 +144,8 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
 
 
 def _describe_verified(one: RootStatus, promise: str) -> str:
-    """Say how many files were verified in time, or that none was read again yet."""
+    """Say how many files were verified in time."""
     verified, files = one.coverage.verified_files, one.coverage.files
-    if not verified:
-        return "none yet"
     which = "all files" if verified == files else f"{verified:,} of {count(files, 'file')}"
     return f"{which} within the last {promise}"
 
@@ -154,23 +154,15 @@ def _about(seconds: float) -> str:
     return format_duration(max(60.0, round(seconds / 60) * 60))
 
 
-def _describe_gaps(one: RootStatus) -> Iterator[str]:
-    """Say what could not be covered, or not for certain, and why."""
+def _list_notes(one: RootStatus) -> Iterator[str]:
+    """Say what is known less well than it seems; problems are findings, and are counted in a line of their own."""
     covered, scan = one.coverage, one.last_scan
-    if one.root.state is RootState.SUSPENDED:
-        yield "nothing can be verified while the folder is suspended"
-    if one.gaps:
-        yield f"could not be checked: {describe_kinds(one.gaps)}"
-    if covered.uncovered_files:
-        size = f"{count(covered.uncovered_files, 'file')} ({format_size(covered.uncovered_bytes)})"
-        yield f"{size} damaged or uncertain: see {program.command('findings')}"
     if covered.cache_possible_files:
         size = f"{count(covered.cache_possible_files, 'file')} ({format_size(covered.cache_possible_bytes)})"
         yield f"{size} possibly read from the cache, not from the disk"
     if covered.suspects:
-        yield f"{count(covered.suspects, 'file')} with a touched inode will be verified early"
-    if scan is not None and covered.files and scan.counts.known == scan.counts.skipped:
-        yield "the last scan found no files: the disk or folder was not there"
+        were = "1 file was" if covered.suspects == 1 else f"{covered.suspects:,} files were"
+        yield f"{were} replaced or touched; {'it is' if covered.suspects == 1 else 'they are'} verified next"
     if scan is not None and scan.counts.unstable:
         yield f"{count(scan.counts.unstable, 'file')} changed during the last scan"
 

@@ -1,4 +1,4 @@
-"""The one sentence that says how everything is, for the head of a page."""
+"""The one sentence that says how everything is: the first line of ``status`` and of the page, the state for a hub."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.config import format_duration, format_size, spell_duration
-from integrity.errors import show_path
-from integrity.kinds import INTEGRITY_PROBLEMS
+from integrity.alerts.wording import find_source
+from integrity.config import format_duration, format_size
+from integrity.errors import printable, show_path
+from integrity.kinds import INTEGRITY_PROBLEMS, REPAIRABLE
 from integrity.model import FindingKind, RootState
+from integrity.views.service import ServiceView, find_idleness
 from integrity.views.text import count, describe_kinds, local_time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import RootStatus, Status
-    from integrity.views.service import ServiceView
+    from integrity.model import Finding
+    from integrity.views.text import Styler
 
 
 _SAID_OTHERWISE = {FindingKind.ROOT_SUSPENDED, FindingKind.OVERDUE}
@@ -39,15 +44,9 @@ class Sentence(NamedTuple):
     more: tuple[str, ...] = ()
 
 
-def sum_up_status(status: Status, open_kinds: Counter[FindingKind], live: ServiceView) -> Sentence:
-    """
-    Return the sentence for all roots and copies; what is worst stands first.
-
-    Args:
-        status: may be some minutes old.
-        open_kinds: open findings by kind, as of now.
-        live: what the service does now.
-    """
+def sum_up_status(status: Status, live: ServiceView) -> Sentence:
+    """Return the sentence for all roots and copies; what is worst stands first."""
+    open_kinds = status.open_kinds
     damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
     doubts = [text for one in status.roots for text in _find_doubts(one)]
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
@@ -56,7 +55,7 @@ def sum_up_status(status: Status, open_kinds: Counter[FindingKind], live: Servic
     silence = _find_silence(status.hub, status.at)
     doubts += [] if silence is None else [silence]
     if damage:
-        return Sentence(Gravity.PROBLEM, f"Found: {describe_kinds(damage)}.", tuple(doubts))
+        return Sentence(Gravity.PROBLEM, f"{describe_kinds(damage)}{_describe_repair(status.worst)}.", tuple(doubts))
     if not status.roots:
         return Sentence(
             Gravity.WARNING, "No folder is watched yet.", (f"Record one with: {program.command('scan FOLDER')}",)
@@ -66,10 +65,34 @@ def sum_up_status(status: Status, open_kinds: Counter[FindingKind], live: Servic
     return Sentence(Gravity.GOOD, _praise(status))
 
 
+_COLORS = {Gravity.GOOD: "green", Gravity.WARNING: "yellow", Gravity.PROBLEM: "red"}
+
+
+def describe_sentence(sentence: Sentence, styler: Styler) -> Iterator[str]:
+    """Write how everything is as the first lines of an output."""
+    yield styler.style(sentence.text, _COLORS[sentence.gravity])
+    for line in sentence.more:
+        yield f"  {line}"
+    yield ""
+
+
+def _describe_repair(worst: Sequence[Finding]) -> str:
+    """Say which files can be repaired; empty if there is nothing to repair, or too much to say."""
+    bad = [one for one in worst if one.kind in REPAIRABLE and one.path is not None]
+    good = [one for one in bad if find_source([one]) is not None]
+    if not bad:
+        return ""
+    if not good:
+        return "; no good copy is known yet"
+    source = find_source(good)
+    which = {1: "it", 2: "both"}.get(len(bad), f"all {len(bad):,}") if len(good) == len(bad) else f"{len(good):,}"
+    return f"; {which} can be repaired from {'backups' if source is None else printable(source)}"
+
+
 def _praise(status: Status) -> str:
     files = sum(one.coverage.files for one in status.roots)
     size = format_size(sum(one.coverage.bytes for one in status.roots))
-    promise = spell_duration(max(one.settings.verify_every_s for one in status.roots))
+    promise = format_duration(max(one.settings.verify_every_s for one in status.roots))
     if not files:
         return "No files are recorded yet."
     if files == 1:
@@ -80,11 +103,13 @@ def _praise(status: Status) -> str:
 def _find_doubts(one: RootStatus) -> list[str]:
     """Say what of a root is not known to be intact, and why."""
     covered, place = one.coverage, show_path(one.root.path)
-    if one.root.state is not RootState.ACTIVE:
-        return [f"{place} is {one.root.state.value}: {one.root.state_reason or 'nothing there is checked'}."]
+    if one.root.state is RootState.PAUSED:
+        return [f"{place} is paused: nothing there is being checked."]
+    if one.root.state is RootState.SUSPENDED:
+        return [f"{one.root.state_reason or place}. Nothing there is being checked."]
     if one.is_overdue:
         size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
-        return [f"{size} in {place} not verified within {spell_duration(one.settings.verify_every_s)}."]
+        return [f"{size} in {place} not verified within {format_duration(one.settings.verify_every_s)}."]
     if covered.never_verified_files:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
         return [f"{size} in {place} not read again since recorded; that is due until {_due(one)}."]
@@ -102,12 +127,10 @@ def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:
 
 
 def _find_trouble(live: ServiceView) -> list[str]:
-    """Say why the service does not watch; a page is of little use without it."""
+    """Say why the service does not check; where none is installed, nobody expects it to."""
     if live.stop_reason:
         return [f"The service can't record what it finds: {live.stop_reason}."]
-    if live.trouble is not None:
-        return [f"The service can't be asked: {live.trouble}."]
-    return [] if live.state is not None else ["The service does not run, so nothing is checked by itself."]
+    return [find_idleness(live)[0]] if live.trouble is not None or live.stopped is not None else []
 
 
 def _find_silence(hub: HubStatus | None, now: int) -> str | None:

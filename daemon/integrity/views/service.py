@@ -10,11 +10,14 @@ from integrity import __version__, program
 from integrity.config import format_size
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
+from integrity.service.systemd.manager import find_stopped_unit
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.text import count, local_time
 
 if TYPE_CHECKING:
+    from integrity.service.control.client import DaemonClient
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
+    from integrity.service.systemd.manager import StoppedUnit
 
 
 _SHOWN = 5
@@ -28,10 +31,12 @@ class ServiceView:
     Args:
         state: as it tells it; None if there is none, or it can't be asked.
         trouble: why it can't be asked; None if there is none to ask.
+        stopped: its unit, if there is none to ask although one is installed.
     """
 
     state: DaemonState | None
     trouble: str | None = None
+    stopped: StoppedUnit | None = None
 
     @property
     def may_run(self) -> bool:
@@ -44,17 +49,41 @@ class ServiceView:
         return "" if self.state is None else printable(self.state.trouble)
 
 
+def find_idleness(live: ServiceView) -> tuple[str, tuple[str, ...]]:
+    """Return why no service can be asked, as a sentence, and the commands that change it; empty if one can be asked."""
+    if live.trouble is not None:
+        return f"The service can't be asked: {printable(live.trouble)}.", ()
+    if live.stopped is not None:
+        why = "it failed" if live.stopped.failed else "stopped"
+        return f"The service is installed, but {why}: nothing is checked by itself.", live.stopped.commands
+    if live.state is not None:
+        return "", ()
+    return "No service runs for this catalog: nothing is checked by itself.", (program.command("setup"),)
+
+
+def ask_service(daemon: DaemonClient | None, catalog: bytes, patience_s: float) -> ServiceView:
+    """
+    Ask a daemon, if there is one, what it is doing.
+
+    Raises:
+        CatalogError: it does not answer.
+    """
+    if daemon is None:
+        return ServiceView(None, stopped=find_stopped_unit(catalog))
+    with daemon:
+        return ServiceView(daemon.ask_state(patience_s))
+
+
 def describe_service(live: ServiceView) -> Iterator[str]:
     """Say whether the service runs, what it does, what waits for it, and what comes next."""
     state = live.state
-    if live.trouble is not None:
-        yield f"Service: {printable(live.trouble)}"
-        yield "Next runs: not known, for the service does not tell"
-        return
     if state is None:
-        yield "Service: none runs for this catalog"
-        yield f"Next runs: none by themselves; to have a service do it:  {program.command('setup')}"
-        yield f"  or let cron run every night:  {program.command('scrub --due')}"
+        why, commands = find_idleness(live)
+        yield f"Service: {why[:1].lower()}{why[1:]}"
+        for command in commands:
+            yield f"  - {command}"
+        if live.trouble is None and live.stopped is None:
+            yield f"  or let cron run every night:  {program.command('scrub --due')}"
         return
     other = "" if state.version == __version__ else f"; this command is version {__version__}: restart the service"
     yield (

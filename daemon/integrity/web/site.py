@@ -2,19 +2,20 @@
 What all pages share: the configuration, the catalog, and the state of the service.
 
 I1  The catalog is opened read-only, anew for each request, in the thread that answers it.
-I2  The status of all roots takes a second per million files. It is collected in the background and shown with its age.
+I2  All that one page says of the catalog is from one status. Collecting it takes a second per million files: a page
+    that would wait for long shows the former one, with its time.
 I3  The process waits for its threads when it ends: one that is killed inside SQLite aborts the interpreter.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from integrity.catalog.connection import Catalog
 from integrity.catalog.row_seals import ALL_BUT_FILES
@@ -24,7 +25,7 @@ from integrity.jobs.status import Status, find_status
 from integrity.service.control.client import find_daemon_of
 from integrity.service.schedule.clock import local_zone, parse_windows
 from integrity.service.startup import MemoryTrimmer
-from integrity.views.service import ServiceView
+from integrity.views.service import ServiceView, ask_service
 from integrity.web.rendering import Renderer
 
 _log = logging.getLogger(__name__)
@@ -38,7 +39,11 @@ _PLACES = (
     ("/settings", "Settings"),
 )
 _LIVE_S = 2.0
-_STATUS_S = 30.0
+_STATUS_S = 2.0
+_STATUS_PAUSE = 10
+"""Collecting takes at most one part in so many of the time."""
+
+_STATUS_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 1.0
 _BUSY_TIMEOUT_S = 2.0
 
@@ -50,13 +55,6 @@ def _identify(path: bytes) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return seen.st_ino, seen.st_size, seen.st_mtime_ns
-
-
-class KnownStatus(NamedTuple):
-    """The status of everything, and when it was collected: seconds UTC."""
-
-    status: Status
-    at: int
 
 
 class Site(Renderer):
@@ -74,9 +72,9 @@ class Site(Renderer):
         self._catalog_option = catalog_path
         self._lock = threading.Lock()
         self._live: tuple[float, ServiceView] | None = None
-        self._status: KnownStatus | None = None
-        self._is_collecting = False
-        self._collected_at = -_STATUS_S
+        self._status: Status | None = None
+        self._collecting: threading.Thread | None = None
+        self._fresh_until = -math.inf
         self._config_state = _identify(self.config_place)
         self.config = load_config(config_path)
         self._trimmer = MemoryTrimmer()
@@ -130,41 +128,37 @@ class Site(Renderer):
     def _ask_service(self) -> ServiceView:
         try:
             daemon = find_daemon_of(self.catalog_path, patience_s=_SERVICE_PATIENCE_S)
-            if daemon is None:
-                return ServiceView(None)
-            with daemon:
-                return ServiceView(daemon.ask_state(_SERVICE_PATIENCE_S))
+            return ask_service(daemon, self.catalog_path, _SERVICE_PATIENCE_S)
         except CatalogError as error:
             return ServiceView(None, str(error))
 
-    def find_status(self) -> KnownStatus:
+    def find_status(self) -> Status:
         """
-        Return the status of everything; one that is older than half a minute is collected anew in the background.
+        Return the status of everything, as of now if that can be had within a second.
 
         Raises:
             AppError: it was never collected, and can't be.
         """
-        known = self._status
-        if known is None:
-            return self._collect()
-        if time.monotonic() - self._collected_at > _STATUS_S:
-            self.collect_in_background()
-        return known
+        collecting = self.begin_collecting()
+        if collecting is not None:
+            collecting.join(None if self._status is None else _STATUS_PATIENCE_S)
+        return self._status or self._collect()
 
-    def collect_in_background(self) -> None:
-        """Collect the status anew, unless that is being done."""
+    def begin_collecting(self) -> threading.Thread | None:
+        """Collect the status in the background unless it is fresh; return the thread that does."""
         with self._lock:
-            starts = not self._is_collecting
-            self._is_collecting = True
-        if starts:
-            threading.Thread(target=self._collect_quietly, name="status").start()
+            if self._collecting is None and time.monotonic() > self._fresh_until:
+                self._collecting = threading.Thread(target=self._collect_quietly, name="status")
+                self._collecting.start()
+            return self._collecting
 
-    def _collect(self) -> KnownStatus:
+    def _collect(self) -> Status:
         self._reload_config()
-        windows = parse_windows(self.config.schedule.scrub, local_zone())
+        windows, began_at = parse_windows(self.config.schedule.scrub, local_zone()), time.monotonic()
         with self.open_catalog() as catalog:
-            found = KnownStatus(find_status(catalog, self.config, [], windows=windows), int(time.time()))
-        self._status, self._collected_at = found, time.monotonic()
+            found = find_status(catalog, self.config, [], windows=windows)
+        took_s = time.monotonic() - began_at
+        self._status, self._fresh_until = found, time.monotonic() + max(_STATUS_S, _STATUS_PAUSE * took_s)
         self._trimmer.job_ended()
         self._trimmer.trim(is_busy=False)
         return found
@@ -186,11 +180,11 @@ class Site(Renderer):
             self._collect()
         except AppError as error:
             _log.warning("the status could not be collected: %s", error)
-            self._collected_at = time.monotonic()
+            self._fresh_until = time.monotonic() + _STATUS_S
         finally:
-            self._is_collecting = False
+            self._collecting = None
 
     def forget_status(self) -> None:
         """Have the status collected anew with the next request: something was just decided."""
-        self._collected_at = -_STATUS_S
+        self._fresh_until = -math.inf
         self._live = None

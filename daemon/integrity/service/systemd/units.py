@@ -248,6 +248,14 @@ def find_packaged(root: bytes = b"/") -> bytes | None:
     return path if os.path.lexists(path) else None
 
 
+def has_unit(scope: Scope) -> bool:
+    """Return whether the unit of the service is installed, by whomever."""
+    if scope is Scope.SYSTEM and find_packaged() is not None:
+        return True
+    folder = b"/etc" if scope is Scope.SYSTEM else find_user_folder("XDG_CONFIG_HOME", b".config")
+    return os.path.lexists(folder + b"/systemd/" + scope.value.encode() + b"/integrity.service")
+
+
 def _say_how_to_repair() -> str:
     return f"so the service can't be allowed to repair there; repair as root, with: {program.command('repair FILE')}"
 

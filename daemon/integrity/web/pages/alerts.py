@@ -33,15 +33,15 @@ class AlertPages:
 
     def show(self, request: Request) -> Response:
         """Show who is told, and the last messages."""
-        known, live = self._site.find_status(), self._site.find_live()
+        status, live = self._site.find_status(), self._site.find_live()
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             sent = find_sent(connection, _SHOWN)
-        alerts = known.status.alerts
+        alerts = status.alerts
         return self._site.render(
             request,
             "alerts.html",
             title="Alerts",
-            read_at=known.at,
+            read_at=status.at,
             lines=list(describe_alerts(alerts, live, self._site.config_place)),
             channels=alerts.channels,
             sent=sent,

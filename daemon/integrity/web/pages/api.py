@@ -98,10 +98,9 @@ class Api:
 
     def show_status(self, _: Request) -> JsonObject:
         """Return what ``integrity --json status`` prints, in one object."""
-        known, live = self._site.find_status(), self._site.find_live()
-        found = known.status
+        found, live = self._site.find_status(), self._site.find_live()
         return {
-            "at": iso_time(known.at),
+            "at": iso_time(found.at),
             "roots": [{"id": one.root.id, **root_object(one)} for one in found.roots],
             "copies": [copy_object(one, live) for one in found.copies],
             "channels": [channel_object(one) for one in found.alerts.channels],

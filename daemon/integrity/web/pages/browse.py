@@ -85,10 +85,10 @@ class BrowsePages:
 
     def show_roots(self, request: Request) -> Response:
         """Show all roots; the only one is shown itself."""
-        known = self._site.find_status()
-        if len(known.status.roots) == 1:
-            return RedirectResponse(f"/browse/{known.status.roots[0].root.id}", 307)
-        return self._site.render(request, "roots.html", title="Files", read_at=known.at, roots=known.status.roots)
+        status = self._site.find_status()
+        if len(status.roots) == 1:
+            return RedirectResponse(f"/browse/{status.roots[0].root.id}", 307)
+        return self._site.render(request, "roots.html", title="Files", read_at=status.at, roots=status.roots)
 
     def show_place(self, request: Request) -> Response:
         """Show a folder or a file."""

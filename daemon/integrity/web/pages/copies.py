@@ -42,11 +42,11 @@ class CopyPages:
 
     def show(self, request: Request) -> Response:
         """Show all copies."""
-        known, live = self._site.find_status(), self._site.find_live()
+        status, live = self._site.find_status(), self._site.find_live()
         rows = [
             CopyRow(one, describe_comparisons(one, PLAIN), describe_level(one), find_wait(live, one.name))
-            for one in known.status.copies
+            for one in status.copies
         ]
         return self._site.render(
-            request, "copies.html", title="Backup copies", read_at=known.at, rows=rows, lost=known.status.lost_copies
+            request, "copies.html", title="Backup copies", read_at=status.at, rows=rows, lost=status.lost_copies
         )

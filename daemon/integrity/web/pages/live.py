@@ -10,6 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
+from integrity.views.service import find_idleness
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
@@ -46,7 +48,7 @@ class LivePages:
         template, said = self._site.templates.get_template("now.html"), ""
         while self._sessions.holds(session):
             live = await run_in_threadpool(self._site.find_live)
-            text = template.render(live=live)
+            text = template.render(live=live, idleness=find_idleness(live))
             if text != said:
                 said = text
                 yield ServerSentEvent(text, event="state")

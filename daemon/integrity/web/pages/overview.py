@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.alerts.wording import say_how_bad, sort_by_gravity
 from integrity.catalog.coverage import Age
-from integrity.catalog.findings import count_incidents, page_incidents
 from integrity.config import format_duration, format_size
-from integrity.model import FindingKind, Policy
+from integrity.model import Policy
 from integrity.views.reports import describe_hub
 from integrity.views.roots import describe_root_run, forecast
-from integrity.views.sentence import Gravity, sum_up_status
+from integrity.views.sentence import sum_up_status
+from integrity.views.service import find_idleness
 from integrity.views.text import PLAIN, count
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.web.query import read_at
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from integrity.jobs.compare.deadline import CopyStatus
     from integrity.jobs.status import RootStatus, Status
     from integrity.web.site import Site
-
-_JUDGED = 500
-"""Up to this many findings are asked for good copies, while somebody waits for the page."""
 
 _CLASSES = {Age.UNCOVERED: "problem"}
 
@@ -65,25 +60,17 @@ class Overview:
 
     def show(self, request: Request) -> Response:
         """Show the page."""
-        known, live = self._site.find_status(), self._site.find_live()
-        files = sum(one.coverage.files for one in known.status.roots)
-        with self._site.open_catalog() as catalog, catalog.read() as connection:
-            open_kinds = Counter[FindingKind]()
-            for (_, kind, _), number in count_incidents(connection).items():
-                open_kinds[kind] += number
-            found = page_incidents(connection, before=None, limit=_JUDGED + 1)
-        sentence = sum_up_status(known.status, open_kinds, live)
-        if sentence.gravity is Gravity.PROBLEM and len(found) <= _JUDGED:
-            sentence = sentence._replace(more=(say_how_bad(sort_by_gravity(found), files), *sentence.more))
+        status, live = self._site.find_status(), self._site.find_live()
         return self._site.render(
             request,
             "overview.html",
             title="Overview",
-            read_at=known.at,
-            sentence=sentence,
-            cards=[make_card(one, known.status) for one in known.status.roots],
+            read_at=status.at,
+            sentence=sum_up_status(status, live),
+            cards=[make_card(one, status) for one in status.roots],
             live=live,
-            hub=list(describe_hub(known.status.hub, live)),
+            idleness=find_idleness(live),
+            hub=list(describe_hub(status.hub, live)),
             policies=_POLICIES,
         )
 
