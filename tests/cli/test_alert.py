@@ -6,6 +6,7 @@ from pathlib import Path
 
 from support.cli import Box
 from support.smtpsink import SmtpSink, free_port
+from support.stored import query
 
 
 def mail_toml(port: int, to: str = "me@example.org") -> str:
@@ -43,6 +44,20 @@ def test_channel_that_fails_is_named_with_its_reason(integrity: Box) -> None:
     assert {"type": "alert", "schema": 1, "channel": "mail:me@example.org", "sent": True, "error": None} == good
     assert ("heartbeat", False) == (bad["channel"], bad["sent"])
     assert "refused" in str(bad["error"])
+
+
+def test_results_are_recorded_where_a_catalog_is(integrity: Box, tmp_path: Path) -> None:
+    """The page shows when each channel was last proven to work; a failure does not take that away."""
+    (tmp_path / "photos").mkdir()
+    for command in ("true", "false"):
+        integrity.configure(f'[alerts]\ncommand = ["{command}"]\n')
+        integrity.run("scan", tmp_path / "photos", expect=0)
+        integrity.run("alert", "test", expect=0 if command == "true" else 3)
+        ((name, is_proven, is_failing),) = query(
+            integrity, "SELECT name, good_at IS NOT NULL, failing_since IS NOT NULL FROM channel"
+        )
+
+        assert ("command", 1, int(command == "false")) == (name, is_proven, is_failing)
 
 
 def test_no_catalog_is_needed_or_made(integrity: Box) -> None:
