@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 from tests.web.conftest import Watched
 
+from integrity.model import Finding, FindingId, FindingKind, FindingState, Job
+from integrity.web.pages.actions import find_check
 from support.bitrot import rot
 from support.service import Service
 from support.stored import query
@@ -95,6 +97,22 @@ def test_file_that_was_restored_by_hand_is_checked_again(page: WebPage, watched:
     assert 200 == owner.send("check", id=number).status
     wait_until(lambda: find_state(watched, number) == "resolved", "the finding to end")
     assert 404 == owner.send("check", id=99).status
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "copy", "job"),
+    [
+        (FindingKind.ROT, b"a.jpg", None, Job.SCRUB),
+        (FindingKind.ROOT_SUSPENDED, None, None, Job.SCAN),
+        (FindingKind.COPY_DIFFERS, b"a.jpg", "nightly", None),
+        (FindingKind.MASS_CHANGE, None, None, None),
+    ],
+)
+def test_what_can_be_checked_alone(kind: FindingKind, path: bytes | None, copy: str | None, job: Job | None) -> None:
+    """A file is read again, and a folder is looked for; a copy is compared as a whole, a decision is waited for."""
+    finding = Finding(FindingId(1), kind, FindingState.OPEN, b"/srv/photos", path, "message", 0, 0, copy=copy)
+
+    assert job == find_check(finding)
 
 
 @pytest.mark.parametrize(("command", "status"), [("true", 200), ("false", 409)])
@@ -240,7 +258,7 @@ def test_without_actions_there_are_none(watched: Watched) -> None:
     with WebPage(watched.box, watched.toml) as page:
         owner = Owner(page)
         assert "/actions/" not in owner.client.get("/").text + owner.client.get("/findings/1").text
-        assert "Decide on this page instead" in owner.client.get("/findings/1").text
+        assert "Allow buttons on this page" in owner.client.get("/findings/1").text
         refused = owner.send("ack", id=1)
         assert 403 == refused.status
         assert "actions = true" in refused.text

@@ -86,6 +86,16 @@ def test_manual_is_on_the_page(lasting_page: WebPage) -> None:
     assert 303 == lasting_page.client().get("/manual/rot").status
 
 
+def test_list_shows_what_it_was_asked_for(lasting_page: WebPage) -> None:
+    """The choice is unfolded and has what was chosen; without one it is folded."""
+    visitor = lasting_page.visitor()
+    text = visitor.get("/findings?copy=nightly").text
+
+    assert "<details open><summary>Choose which" in text
+    assert '<option value="nightly" selected>' in text
+    assert "<details><summary>Choose which" in visitor.get("/findings").text
+
+
 def test_settings_show_first_what_differs(lasting_page: WebPage, lasting: Watched) -> None:
     """What the file sets, root by root; the defaults follow, folded."""
     changed, _, defaults = html.unescape(lasting_page.visitor().get("/settings").text).partition("<h2>Defaults</h2>")

@@ -215,8 +215,20 @@ def note_failure(c: sa.Connection, name: str, error: str, *, is_permanent: bool,
 
 
 def note_tests(c: sa.Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
-    """Record which channels took a test message; ``results``: the name of each with its error, or None."""
+    """
+    Record which of the service's channels took a test message.
+
+    Others are skipped: a test can be made with another configuration, and nothing would remove what it left.
+
+    Args:
+        c: in a transaction.
+        results: the name of each channel with its error, or None.
+        now: seconds UTC.
+    """
+    known = set(c.execute(sa.select(channel.c.name)).scalars())
     for name, error in results:
+        if name not in known:
+            continue
         if error is None:
             note_success(c, name, now)
         else:
