@@ -27,6 +27,7 @@ _WEB = (
     "python_multipart",
     "sse_starlette",
     "prometheus_client",
+    "markdown_it",
 )
 _HUB = ("psycopg", "procrastinate", "zstandard")
 _PREFIX = "file://"

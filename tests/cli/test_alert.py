@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.cli import Box
+from support.service import Service
 from support.smtpsink import SmtpSink, free_port
+from support.stored import query
+from support.waiting import wait_until
 
 
 def mail_toml(port: int, to: str = "me@example.org") -> str:
@@ -43,6 +46,23 @@ def test_channel_that_fails_is_named_with_its_reason(integrity: Box) -> None:
     assert {"type": "alert", "schema": 1, "channel": "mail:me@example.org", "sent": True, "error": None} == good
     assert ("heartbeat", False) == (bad["channel"], bad["sent"])
     assert "refused" in str(bad["error"])
+
+
+def test_results_are_recorded_for_channels_of_the_service(integrity: Box, tmp_path: Path) -> None:
+    """The page shows when each was last proven to work; a failure does not take that away."""
+    (tmp_path / "photos").mkdir()
+    integrity.configure('[alerts]\ncommand = ["true"]\n')
+    integrity.run("scan", tmp_path / "photos", expect=0)
+    integrity.run("alert", "test", expect=0)
+    assert [] == query(integrity, "SELECT name FROM channel")
+    with Service(integrity):
+        wait_until(lambda: query(integrity, "SELECT name FROM channel"), "the service to note its channels")
+    for command, is_failing in (("true", 0), ("false", 1)):
+        integrity.configure(f'[alerts]\ncommand = ["{command}"]\n')
+        integrity.run("alert", "test", expect=3 * is_failing)
+
+        found = query(integrity, "SELECT name, good_at IS NOT NULL, failing_since IS NOT NULL FROM channel")
+        assert [("command", 1, is_failing)] == found
 
 
 def test_no_catalog_is_needed_or_made(integrity: Box) -> None:

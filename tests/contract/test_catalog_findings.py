@@ -7,7 +7,7 @@ import pytest
 from integrity.catalog import findings
 from integrity.catalog.findings import NewFinding
 from integrity.errors import ConfigError
-from integrity.model import Certainty, FileId, Finding, FindingId, FindingKind, FindingState
+from integrity.model import Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId
 from support.catalogs import NOW, CatalogBox
 
 
@@ -63,6 +63,23 @@ def test_finding_keeps_all_that_was_said(box: CatalogBox) -> None:
         confirmed_reads=2,
         opened_by=box.run_id,
     )
+
+
+def test_spans_are_incidents_that_were_open_since(box: CatalogBox) -> None:
+    """Counted by kind and times; what ended before is left out, what is open is not, however old it is."""
+    ended, _ = say(box, b"old", now=NOW - 900)
+    for path in (b"a", b"b"):
+        say(box, path, now=NOW - 800)
+    lasting, _ = say(box, None, FindingKind.OVERDUE, now=NOW - 700)
+    with box.catalog.transaction() as c:
+        findings.resolve_ids(c, [ended.id], resolution="gone", now=NOW - 600)
+        findings.resolve_ids(c, [lasting.id], resolution="done", now=NOW - 400)
+    with box.catalog.read() as c:
+        found = findings.find_incident_spans(c, NOW - 500, box.root.id)
+        of_another = findings.find_incident_spans(c, NOW - 500, RootId(99))
+
+    assert [(FindingKind.ROT, NOW - 800, None, 2), (FindingKind.OVERDUE, NOW - 700, NOW - 400, 1)] == found
+    assert [] == of_another
 
 
 def test_same_thing_is_said_once(box: CatalogBox) -> None:

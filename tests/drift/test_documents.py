@@ -12,6 +12,7 @@ import pytest
 from integrity import __version__
 from integrity.catalog import schema
 from support.generated import DOCUMENTS
+from support.readme_picture import PICTURE, read_version
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "daemon/integrity"
@@ -58,6 +59,11 @@ def test_version_has_its_changes() -> None:
 
     assert __version__ == versions[0]
     assert all(tag == f"v{__version__}" for tag in tags)
+
+
+def test_picture_of_the_readme_shows_this_version() -> None:
+    """It is made anew by ``support.readme_picture``, which says how; look at it before it is committed."""
+    assert __version__ == read_version(PICTURE)
 
 
 def test_readme_is_short() -> None:

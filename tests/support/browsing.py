@@ -14,7 +14,15 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from support.machine import need_programs
 from support.webpage import PASSWORD
 
-WIDTHS = (360, 1440)
+WIDTHS = (360, 390, 1440)
+_NARROW = 400
+_SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, select, summary, input:not([type=hidden])")]
+  .filter(one => one.checkVisibility() && !one.closest("svg, .skip"))
+  .filter(one => one.tagName !== "A" || one.parentElement.textContent.trim() === one.textContent.trim())
+  .filter(one => one.getBoundingClientRect().height < 44)
+  .map(one => one.outerHTML.slice(0, 120))"""
+"""What a finger misses: lower than 44 px, and no link in a sentence."""
+
 Scheme = Literal["light", "dark"]
 
 
@@ -101,13 +109,19 @@ def shoot(tab: Page, folder: Path, name: str) -> list[str]:
 
 
 def find_barriers(tab: Page, name: str) -> list[str]:
-    """Say whether a page is wider than the window, and what axe finds serious."""
+    """Say whether a page is wider than the window, what a finger misses on a phone, and what axe finds serious."""
+    is_narrow = tab.evaluate("innerWidth") < _NARROW
+    small = [f"{name}: too small to touch: {one}" for one in tab.evaluate(_SMALL_TARGETS)] if is_narrow else []
     is_wide = tab.evaluate("document.documentElement.scrollWidth > innerWidth")
-    return [f"{name}: wider than the window"] * is_wide + [
-        f"{name}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
-        for one in Axe().run(tab).response["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
+    return (
+        small
+        + [f"{name}: wider than the window"] * is_wide
+        + [
+            f"{name}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
+            for one in Axe().run(tab).response["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+    )
 
 
 def follow_with_keyboard(tab: Page, selector: str) -> None:

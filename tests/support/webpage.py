@@ -37,8 +37,8 @@ class Reply(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The body as text."""
-        return self.body.decode()
+        """The body as text, without the marks where a line may break and where not."""
+        return re.sub(r"<wbr>|</?bdi>", "", self.body.decode())
 
     @property
     def object(self) -> Any:

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from integrity.web.drawings import (
     BlockState,
+    DayRecord,
     layout_bar,
     layout_bars,
     layout_blocks,
-    layout_calendar,
+    layout_timeline,
     layout_tree_map,
 )
 
+CLASSES = ("problem", "overdue", "never")
 SIZES = st.lists(st.integers(1, 1 << 50), min_size=1, max_size=60).map(lambda sizes: sorted(sizes, reverse=True))
 
 
@@ -69,22 +71,24 @@ def test_tree_map_fills_its_rectangle(sizes: list[int]) -> None:
             assert across < 1e-3 or down < 1e-3
 
 
-@given(
-    st.dates(date(2000, 1, 1), date(2100, 1, 1)),
-    st.integers(1, 60),
-    st.dictionaries(st.integers(0, 500), st.integers(0, 1 << 50)),
-)
-def test_calendar_ends_today_and_shows_gaps(last: date, weeks: int, amounts: dict[int, int]) -> None:
-    """Days without have level 0, all others more, and more bytes never a lower level."""
-    by_day = {last - timedelta(days=back): amount for back, amount in amounts.items()}
-    days = layout_calendar(by_day, last, weeks)
+@given(st.lists(st.tuples(st.integers(0, 1 << 50), st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=90))
+def test_timeline_shows_each_day_in_its_lanes(values: list[tuple[int, int, int, bool]]) -> None:
+    """A bar for what was verified, higher for more; a mark for findings, and one for a disk that was away."""
+    days = [
+        DayRecord(date(2026, 1, 1) + timedelta(days=number), verified, problems, gaps, 0, is_away)
+        for number, (verified, problems, gaps, is_away) in enumerate(values)
+    ]
+    drawing = layout_timeline(days)
+    verified = [one for one in drawing.bars if one.css_class in ("day", "nothing")]
+    of_days = {css_class: [one.day for one in drawing.bars if one.css_class == css_class] for css_class in CLASSES}
 
-    assert (last, weeks - 1) == (days[-1].day, days[-1].week)
-    assert 0 == days[0].weekday
-    assert all(day.weekday == day.day.weekday() and 0 <= day.week < weeks for day in days)
-    assert all((day.level == 0) == (by_day.get(day.day, 0) == 0) for day in days)
-    ordered = sorted(days, key=lambda day: day.amount)
-    assert all(one.level <= other.level <= 4 for one, other in pairwise(ordered))
+    assert days == [one.day for one in verified]
+    assert [one for one in days if one.problems] == of_days["problem"]
+    assert [one for one in days if one.gaps and not one.problems] == of_days["overdue"]
+    assert [one for one in days if one.is_away] == of_days["never"]
+    assert all(one.x + 10 <= drawing.width and 0 <= one.y <= drawing.height - one.height for one in drawing.bars)
+    ordered = sorted(verified, key=lambda one: one.day.verified_bytes)
+    assert all(one.height <= other.height for one, other in pairwise(ordered))
 
 
 @given(st.lists(st.tuples(st.integers(), st.floats(0, 1e12)), max_size=60))

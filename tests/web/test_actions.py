@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 from collections.abc import Iterator
 
 import pytest
 from tests.web.conftest import Watched
 
+from integrity.model import Finding, FindingId, FindingKind, FindingState, Job
+from integrity.web.pages.actions import find_check
 from support.bitrot import rot
 from support.service import Service
 from support.stored import query
+from support.waiting import wait_until
 from support.webpage import PASSWORD, Reply, WebClient, WebPage
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -79,6 +83,51 @@ def test_root_is_paused_resumed_and_scrubbed(page: WebPage, watched: Watched) ->
     assert 200 == owner.send("scrub", root=1).status
     for root in ("9", "x", ""):
         assert 404 == owner.send("pause", root=root).status
+
+
+def test_file_that_was_restored_by_hand_is_checked_again(page: WebPage, watched: Watched) -> None:
+    """Its finding ends without a command line; a finding that is not there can't be checked."""
+    owner, number = Owner(page), find_number(watched)
+    file = watched.folder / "2019" / "b.jpg"
+    assert "Check it again now" in owner.client.get(f"/findings/{number}").text
+    times = file.stat()
+    file.write_bytes((watched.folder / "2019" / "a.jpg").read_bytes())  # they were planted with the same content
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    assert 200 == owner.send("check", id=number).status
+    wait_until(lambda: find_state(watched, number) == "resolved", "the finding to end")
+    assert 404 == owner.send("check", id=99).status
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "copy", "job"),
+    [
+        (FindingKind.ROT, b"a.jpg", None, Job.SCRUB),
+        (FindingKind.ROOT_SUSPENDED, None, None, Job.SCAN),
+        (FindingKind.COPY_DIFFERS, b"a.jpg", "nightly", None),
+        (FindingKind.MASS_CHANGE, None, None, None),
+    ],
+)
+def test_what_can_be_checked_alone(kind: FindingKind, path: bytes | None, copy: str | None, job: Job | None) -> None:
+    """A file is read again, and a folder is looked for; a copy is compared as a whole, a decision is waited for."""
+    finding = Finding(FindingId(1), kind, FindingState.OPEN, b"/srv/photos", path, "message", 0, 0, copy=copy)
+
+    assert job == find_check(finding)
+
+
+@pytest.mark.parametrize(("command", "status"), [("true", 200), ("false", 409)])
+def test_channel_is_proven_by_a_test(watched: Watched, command: str, status: int) -> None:
+    """The page shows when each channel last worked, and of one that fails since when and why."""
+    toml = f'{watched.toml}[alerts]\ncommand = ["{command}"]\n'
+    with WebPage(watched.box, toml, web="actions = true") as served, Service(watched.box):
+        owner = Owner(served)
+        wait_until(lambda: "never: send a test" in owner.client.get("/alerts").text, "the channel to be known")
+        assert status == owner.send("test-alert").status
+        text = owner.client.get("/alerts").text
+
+    works = '<span class="is-good">works</span>'
+    assert (works in text, "never: send a test" in text) == ((True, False) if status == 200 else (False, True))
+    assert (status == 409) == ("fails since" in text)
 
 
 def test_damaged_file_is_mended(page: WebPage, watched: Watched) -> None:
@@ -209,6 +258,7 @@ def test_without_actions_there_are_none(watched: Watched) -> None:
     with WebPage(watched.box, watched.toml) as page:
         owner = Owner(page)
         assert "/actions/" not in owner.client.get("/").text + owner.client.get("/findings/1").text
+        assert "Allow buttons on this page" in owner.client.get("/findings/1").text
         refused = owner.send("ack", id=1)
         assert 403 == refused.status
         assert "actions = true" in refused.text

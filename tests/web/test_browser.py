@@ -40,6 +40,8 @@ PLACES = {
     "alerts": "/alerts",
     "history": "/history",
     "settings": "/settings",
+    "manual": "/manual",
+    "manual-page": "/manual/rot",
 }
 
 
@@ -65,12 +67,42 @@ def test_reading_needs_no_script(browser: Browser, page: WebPage) -> None:
     for place in PLACES.values():
         tab.goto(page.url + place)
         assert tab.inner_text("main").strip()
+        expect(tab.locator("button.copy:visible")).to_have_count(0)
+    tab.set_viewport_size({"width": 390, "height": 800})
+    tab.click("text=Menu")
+    tab.click("details.menu >> text=Copies")
+    expect(tab.locator("h1")).to_have_text("Backup copies")
     tab.goto(page.url)
     expect(tab.locator("h1")).to_contain_text("2 damaged files")
     tab.goto(f"{page.url}/findings")
+    tab.click("text=Choose which")
     tab.select_option("select[name=state]", "all")
     tab.click("form.filters button")
     expect(tab).to_have_url(f"{page.url}/findings?kind=&root=&state=all")
+
+
+def test_command_is_copied_whole(browser: Browser, page: WebPage, watched: Watched) -> None:
+    """With the button beside it: what the clipboard has can be typed, and the button says so."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    tab = context.new_page()
+    log_in(tab, page.url)
+    tab.goto(f"{page.url}/browse/1/2019/b.jpg")
+    tab.locator("button.copy").last.click()
+
+    expect(tab.locator("button.copy").last).to_have_text("Copied")
+    copied = tab.evaluate("navigator.clipboard.readText()")
+    assert f"{watched.box.program} explain {watched.folder}/2019/b.jpg" == copied
+
+
+def test_command_is_copied_without_a_secure_connection(browser: Browser, page: WebPage) -> None:
+    """Browsers give their clipboard to pages by HTTPS only: behind a proxy without it the old way is used."""
+    tab = browser.new_page()
+    tab.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    log_in(tab, page.url)
+    tab.goto(f"{page.url}/findings/1")
+    tab.locator("button.copy").first.click()
+
+    expect(tab.locator("button.copy").first).to_have_text("Copied")
 
 
 def test_keyboard_is_enough(browser: Browser, page: WebPage) -> None:
@@ -104,7 +136,7 @@ def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
     """The button works, and the back button shows nothing."""
     tab = browser.new_page()
     log_in(tab, page.url)
-    tab.click("header button")
+    tab.click("header .wide button")
     tab.wait_for_url(f"{page.url}/login")
     tab.goto(f"{page.url}/findings")
 
@@ -167,7 +199,8 @@ def test_first_visit_and_errors_have_no_barriers(browser: Browser, watched: Watc
         watched.box.catalog.rename(tmp_path / "away")
         tab.goto(f"{page.url}/findings")
         problems += shoot(tab, folder, "no-catalog")
-        tab.click("header button")
+        tab.click("details.menu summary")
+        tab.click("details.menu button")
         tab.fill("#password", "a guess")
         tab.click("main button")
         problems += shoot(tab, folder, "wrong-password")

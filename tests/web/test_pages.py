@@ -12,6 +12,8 @@ from urllib.parse import quote
 import pytest
 from tests.web.conftest import BROKEN, SCRIPT, Watched
 
+from integrity.model import FindingKind
+from integrity.web.filters import break_at_folders
 from integrity.web.pages.api import Api
 from integrity.web.site import Site
 from support.asked import make_noting_request
@@ -25,7 +27,7 @@ PLACES = ["/", "/findings", "/findings?state=all", "/findings/1", "/findings/2",
 
 
 def find_links(text: str) -> set[str]:
-    return {html.unescape(link) for link in re.findall(r'href="(/[^"]*)"', text)}
+    return {html.unescape(link) for link in re.findall(r'href="(/[^"#]*)', text)}
 
 
 def test_every_page_answers_and_every_link_leads_somewhere(lasting_page: WebPage) -> None:
@@ -69,7 +71,71 @@ def test_finding_shows_blocks_evidence_and_what_to_do(lasting_page: WebPage, las
     record = lasting.box.get_object("file", "explain", lasting.folder / "2019" / "b.jpg")
     assert record["digests"]["md5"] in text
     assert "copy nightly" in text
-    assert f"{lasting.box.program} manual rot" in text
+    assert 'href="/manual/rot">What this means</a>' in text
+
+
+def test_manual_is_on_the_page(lasting_page: WebPage) -> None:
+    """The page of each kind of finding, without what only tests and the site's generator read."""
+    visitor = lasting_page.visitor()
+    listed, text = visitor.get("/manual").text, html.unescape(visitor.get("/manual/rot").text)
+
+    assert {f"/manual/{kind}" for kind in FindingKind} <= find_links(listed)
+    assert '<h1 id="damaged-bit-rot">DAMAGED (bit rot)</h1>' in text
+    assert '<a href="/manual/copies#what-shows-in-the-bytes">' in text
+    assert "generated:" not in text
+    assert 404 == visitor.get("/manual/index").status
+    assert 303 == lasting_page.client().get("/manual/rot").status
+
+
+def test_list_shows_what_it_was_asked_for(lasting_page: WebPage) -> None:
+    """The choice is unfolded and has what was chosen; without one it is folded."""
+    visitor = lasting_page.visitor()
+    text = visitor.get("/findings?copy=nightly").text
+
+    assert "<details open><summary>Choose which" in text
+    assert '<option value="nightly" selected>' in text
+    assert "<details><summary>Choose which" in visitor.get("/findings").text
+
+
+def test_settings_show_first_what_differs(lasting_page: WebPage, lasting: Watched) -> None:
+    """What the file sets, root by root; the defaults follow, folded."""
+    changed, _, defaults = html.unescape(lasting_page.visitor().get("/settings").text).partition("<h2>Defaults</h2>")
+
+    assert f'[[root]] "{lasting.folder}"' in changed
+    assert '"archive"' in changed
+    assert "verify_every" not in changed
+    assert "<summary>[schedule]: " in defaults
+
+
+def test_lines_break_between_folders(lasting_page: WebPage, lasting: Watched) -> None:
+    """A path may be broken behind each of its slashes; a name with hyphens is kept together."""
+    body, name = lasting_page.visitor().get("/findings").body.decode(), lasting.folder.parts[2]
+
+    assert "-" in name
+    assert f"/tmp/<wbr><bdi>{name}/</bdi><wbr>mnt/<wbr>photos/<wbr>2019/<wbr>b.jpg" in body
+
+
+def test_runs_show_the_last_days(lasting_page: WebPage) -> None:
+    """What was verified and found today, in words, as a drawing and as a table."""
+    text = html.unescape(lasting_page.visitor().get("/runs").text)
+
+    assert "In the last 90 days files were verified on 1 day, 2 findings opened. Last verified today." in text
+    assert 1 == len(re.findall(r'<rect class="day" x=', text))
+    assert 1 == len(re.findall(r'<rect class="problem" x=', text))
+    assert '<td class="number is-bad" data-label="Problems found">2</td>' in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("integrity repair '/srv/my photos/a.jpg' --from x",
+         "integrity repair &#39;/srv/<wbr>my photos/<wbr>a.jpg&#39; <bdi>--from</bdi> x"),
+        ("https://nas/a-b/<c>", "https://nas/<wbr><bdi>a-b/</bdi><wbr>&lt;c&gt;"),
+    ],
+)  # fmt: skip
+def test_marks_stand_where_a_line_may_break(text: str, expected: str) -> None:
+    """Not behind the slash that begins a path, nor behind a hyphen; all else is text."""
+    assert expected == break_at_folders(text)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -18,9 +18,10 @@ from integrity.web.passwords import PasswordStore
 from support.cli import Box
 from support.webpage import PASSWORD, WebClient, WebPage
 
-OPEN = ["/login", "/healthz", "/static/style.css", "/static/live.js", "/static/icon.svg"]
-CLOSED = ["/", "/findings", "/findings/1", "/browse", "/browse/1", "/runs", "/copies", "/alerts", "/settings", "/live",
-          "/nothing"]  # fmt: skip
+OPEN = ["/login", "/healthz", "/static/style.css", "/static/live.js", "/static/copy.js",
+        "/static/icon.svg"]  # fmt: skip
+CLOSED = ["/", "/findings", "/findings/1", "/browse", "/browse/1", "/runs", "/copies", "/alerts", "/settings",
+          "/manual", "/manual/rot", "/live", "/nothing"]  # fmt: skip
 
 
 @pytest.fixture

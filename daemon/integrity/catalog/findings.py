@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -256,6 +256,28 @@ def count_incidents(c: sa.Connection, root_id: RootId | None = None) -> dict[tup
     if root_id is not None:
         query = query.where(finding.c.root_id == root_id)
     return {(row[0], read_word(FindingKind, row[1]), row[2]): int(row[3]) for row in c.execute(query)}
+
+
+class IncidentSpan(NamedTuple):
+    """Incidents of a kind that opened, and were resolved, at the same times: seconds UTC; None: they are open."""
+
+    kind: FindingKind
+    opened_at: int
+    resolved_at: int | None
+    number: int
+
+
+def find_incident_spans(c: sa.Connection, since: int, root_id: RootId | None = None) -> list[IncidentSpan]:
+    """Return the incidents that were open at any time since a time, by kind and times, in the order of opening."""
+    key = (finding.c.kind, finding.c.opened_at, finding.c.resolved_at)
+    was_open = sa.or_(UNRESOLVED, finding.c.resolved_at >= since)
+    query = sa.select(*key, sa.func.count()).where(finding.c.id == INCIDENT, was_open).group_by(*key)
+    if root_id is not None:
+        query = query.where(finding.c.root_id == root_id)
+    rows = c.execute(query.order_by(finding.c.opened_at, finding.c.kind))
+    return [
+        IncidentSpan(read_word(FindingKind, kind), opened, resolved, number) for kind, opened, resolved, number in rows
+    ]
 
 
 def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:

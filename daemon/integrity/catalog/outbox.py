@@ -10,7 +10,7 @@ I3  A message that no channel accepted survives the removal of its channels: it 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -229,6 +229,27 @@ def note_failure(c: sa.Connection, name: str, error: str, *, is_permanent: bool,
     since = sa.func.coalesce(channel.c.failing_since, now)
     values = {"failing_since": since, "failed_at": now, "is_permanent": int(is_permanent), "last_error": error}
     c.execute(sa.update(channel).where(channel.c.name == name).values(**values))
+
+
+def note_tests(c: sa.Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
+    """
+    Record which of the service's channels took a test message.
+
+    Others are skipped: a test can be made with another configuration, and nothing would remove what it left.
+
+    Args:
+        c: in a transaction.
+        results: the name of each channel with its error, or None.
+        now: seconds UTC.
+    """
+    known = set(c.execute(sa.select(channel.c.name)).scalars())
+    for name, error in results:
+        if name not in known:
+            continue
+        if error is None:
+            note_success(c, name, now)
+        else:
+            note_failure(c, name, error, is_permanent=False, now=now)
 
 
 def channel_states(c: sa.Connection) -> list[ChannelState]:

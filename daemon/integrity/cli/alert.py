@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
 from integrity.cli.session import Session
-from integrity.errors import ConfigError, printable
+from integrity.errors import CatalogError, CatalogMissing, ConfigError, printable
 
 
 @click.group(
@@ -27,6 +30,8 @@ def test(session: Session) -> int:
     """
     Send a test alert through every channel, and report the results.
 
+    The page for browsers shows when each channel last worked, tests included.
+
     Exits with 0 if all channels took it, 2 if none is configured, 3 if one failed.
     """
     from integrity.alerts.channels import describe_no_channels, send_test
@@ -38,4 +43,18 @@ def test(session: Session) -> int:
         words = "sent" if error is None else f"FAILED: {printable(error)}"
         (session.output.say if error is None else session.output.tell)(f"{printable(name)}: {words}")
         session.output.give("alert", {"channel": name, "sent": error is None, "error": error})
+    _note(session, results)
     return ExitCode.OK if all(error is None for _, error in results) else ExitCode.INCOMPLETE
+
+
+def _note(session: Session, results: Sequence[tuple[str, str | None]]) -> None:
+    """Record the results in the catalog; before there is one, a test needs none."""
+    from integrity.catalog.outbox import note_tests
+
+    try:
+        with session.open_catalog(writes=True, parities=()) as catalog, catalog.transaction() as connection:
+            note_tests(connection, results, int(time.time()))
+    except CatalogMissing:
+        return
+    except (CatalogError, ConfigError) as error:
+        session.output.say(f"the results were not recorded for the page: {error}")

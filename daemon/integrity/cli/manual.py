@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from importlib import resources
-from importlib.resources.abc import Traversable
 
 import click
 
@@ -16,8 +14,7 @@ from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
-
-_PACKAGE = "integrity.docs"
+from integrity.views.manual import find_manual_pages, read_title
 
 
 @click.command(
@@ -41,7 +38,7 @@ def manual(context: click.Context, topics: tuple[str, ...], man_pages: bytes | N
     if man_pages is not None:
         _write_man_pages(context, man_pages)
         return ExitCode.OK
-    pages = _find_pages()
+    pages = find_manual_pages()
     unknown = [topic for topic in topics if topic not in pages]
     if unknown:
         raise ConfigError(
@@ -51,28 +48,13 @@ def manual(context: click.Context, topics: tuple[str, ...], man_pages: bytes | N
     if not topics:
         width = max(map(len, pages))
         for name, page in pages.items():
-            session.output.tell(f"{name:<{width}}  {_read_title(page)}")
+            session.output.tell(f"{name:<{width}}  {read_title(page)}")
     for topic in topics:
         text = pages[topic].read_text(encoding="utf-8")
         session.output.give("page", {"topic": topic, "text": text})
         for line in _to_plain_text(text):
             session.output.tell(line)
     return ExitCode.OK
-
-
-def _find_pages() -> dict[str, Traversable]:
-    """Return the pages by their names, guides first, then kinds of findings."""
-    top = resources.files(_PACKAGE)
-    pages = [*top.iterdir(), *top.joinpath("findings").iterdir()]
-    return {
-        page.name.removesuffix(".md"): page
-        for page in sorted(pages, key=lambda page: (str(page).split("/")[-2:-1], page.name))
-        if page.name.endswith(".md") and page.name != "index.md"
-    }
-
-
-def _read_title(page: Traversable) -> str:
-    return next(line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("# "))[2:]
 
 
 def _to_plain_text(text: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from integrity import program
 from integrity.alerts.channels import describe_no_channels, send_test
 from integrity.catalog.actions import Action, record_action
+from integrity.catalog.outbox import note_tests
 from integrity.errors import AppError, ConfigError, RootSuspended, printable, show_path
 from integrity.jobs import runner
 from integrity.jobs.admin.accept import (
@@ -209,8 +210,10 @@ def _test_alert(context: Context, act: Act) -> ActDone:
     if not results:
         raise ConfigError(describe_no_channels())
     said = "; ".join(f"{name}: {'sent' if error is None else f'FAILED: {error}'}" for name, error in results)
+    now = context.now()
     with context.catalog.transaction() as connection:
-        record_action(connection, Action(act.actor, ActionVerb.TEST_ALERT, said), context.now())
+        note_tests(connection, results, now)
+        record_action(connection, Action(act.actor, ActionVerb.TEST_ALERT, said), now)
     if any(error is not None for _, error in results):
         raise AppError(f"a test alert could not be sent: {printable(said)}")
     return ActDone(f"test alert: {printable(said)}")

@@ -15,6 +15,7 @@ from integrity.web.pages.browse import BrowsePages
 from integrity.web.pages.copies import CopyPages
 from integrity.web.pages.findings import FindingPages
 from integrity.web.pages.live import LivePages
+from integrity.web.pages.manual import ManualPages
 from integrity.web.pages.monitoring import Monitoring
 from integrity.web.pages.overview import Overview
 from integrity.web.pages.pictures import PicturePages
@@ -65,6 +66,7 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
         CopyPages(site),
         AlertPages(site),
         SettingsPage(site),
+        ManualPages(site),
         Monitoring(site),
         LivePages(site, sessions),
         Api(site),

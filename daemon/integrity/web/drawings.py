@@ -1,5 +1,5 @@
 """
-Geometry of the drawings: bars of age, maps of blocks, calendars, tree maps.
+Geometry of the drawings: bars of age, maps of blocks, timelines, tree maps.
 
 Computes positions and classes; the templates write the SVG, the style sheet has the colors. A drawing has a bounded
 number of shapes, whatever it shows.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ _SMALLEST_SHARE = 0.004
 """A part of a bar is at least this wide, so that 1 damaged file of 1,000,000 is seen."""
 
 _MOST_CELLS = 2048
-_LEVELS = 4
 
 
 class BarPart(NamedTuple):
@@ -150,39 +149,61 @@ def _blocks_per_cell(count: int) -> int:
     return max(1, -(-count // _MOST_CELLS))
 
 
-class CalendarDay(NamedTuple):
-    """A day of a calendar: amount, level 0 (nothing) to 4, week (column) and weekday (row, Monday is 0)."""
+class DayRecord(NamedTuple):
+    """A day: bytes verified; problems and other findings that opened, findings resolved; whether a disk was away."""
 
     day: date
-    amount: int
-    level: int
-    week: int
-    weekday: int
+    verified_bytes: int
+    problems: int
+    gaps: int
+    resolved: int
+    is_away: bool
+
+    @property
+    def has_any(self) -> bool:
+        """Whether anything is known of it."""
+        return any(self[1:])
 
 
-def layout_calendar(amounts: Mapping[date, int], last: date, weeks: int) -> list[CalendarDay]:
-    """
-    Lay out the days of some weeks, the last of which contains ``last``.
+class TimelineBar(NamedTuple):
+    """What a lane of a timeline shows of a day: class of the style sheet, and place in units of the drawing."""
 
-    Args:
-        amounts: by day; days without an entry have none.
-        last: the last day shown.
-        weeks: number of columns.
-    """
-    first = last - timedelta(days=last.weekday() + 7 * (weeks - 1))
-    most = max((amount for day, amount in amounts.items() if first <= day <= last), default=0)
-    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
-    return [
-        CalendarDay(day, amounts.get(day, 0), _level(amounts.get(day, 0), most), number // 7, day.weekday())
-        for number, day in enumerate(days)
-    ]
+    day: DayRecord
+    css_class: str
+    x: int
+    y: float
+    height: float
 
 
-def _level(amount: int, most: int) -> int:
-    """Return the level of an amount: each level is a quarter of the way to the largest, by logarithm."""
-    if amount <= 0:
-        return 0
-    return max(1, math.ceil(_LEVELS * math.log2(1 + amount) / math.log2(1 + most)))
+class Timeline(NamedTuple):
+    """Days side by side, and the size of the drawing in its units."""
+
+    bars: list[TimelineBar]
+    width: int
+    height: int
+
+
+_DAY_WIDTH = 10
+_VERIFIED_HEIGHT = 60.0
+_LANE_HEIGHT = 14.0
+_FOUND_Y, _AWAY_Y = 66.0, 84.0
+
+
+def layout_timeline(days: Sequence[DayRecord]) -> Timeline:
+    """Lay out days side by side in three lanes: bytes verified, by logarithm; what was found; when a disk was away."""
+    most = max((one.verified_bytes for one in days), default=0)
+    bars = []
+    for number, one in enumerate(days):
+        x, height = number * _DAY_WIDTH, 2.0
+        if one.verified_bytes:
+            height = round(max(8.0, _VERIFIED_HEIGHT * math.log2(1 + one.verified_bytes) / math.log2(1 + most)), 1)
+        is_read = "day" if one.verified_bytes else "nothing"
+        bars.append(TimelineBar(one, is_read, x, round(_VERIFIED_HEIGHT - height, 1), height))
+        if one.problems or one.gaps:
+            bars.append(TimelineBar(one, "problem" if one.problems else "overdue", x, _FOUND_Y, _LANE_HEIGHT))
+        if one.is_away:
+            bars.append(TimelineBar(one, "never", x, _AWAY_Y, _LANE_HEIGHT))
+    return Timeline(bars, len(days) * _DAY_WIDTH, round(_AWAY_Y + _LANE_HEIGHT))
 
 
 class RatePoint(NamedTuple):

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
+
+from markupsafe import Markup, escape
 
 from integrity import program
 from integrity.alerts.wording import title
 from integrity.catalog.actions import Action
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.kinds import INTEGRITY_PROBLEMS, KINDS
-from integrity.model import ActionVerb, Finding
+from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS
+from integrity.model import ActionVerb, Finding, FindingKind
 from integrity.paths import absolute, shell_path
 from integrity.views.objects import iso_time
 from integrity.views.text import count, local_time
@@ -75,6 +77,33 @@ def split_facts(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
     return facts
 
 
+def split_commands(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a printed line: words, and the command of this program that they advise, if any."""
+    program_words = program.command()
+    for part in line.split(";  "):
+        words, is_found, rest = part.partition(f":  {program_words}")
+        yield words, f"{program_words}{rest}" if is_found else ""
+
+
+_FOLDER_ENDS = re.compile(r"(?<=[^\s/'\"=:(]/)")
+
+
+def break_at_folders(text: str) -> Markup:
+    """Let lines break at spaces and behind each folder of a path, not in the middle of a name or option."""
+    words = (Markup("<wbr>").join(map(_keep_together, _FOLDER_ENDS.split(word))) for word in text.split(" "))
+    return Markup(" ").join(words)
+
+
+def _keep_together(name: str) -> Markup:
+    """Mark a name with hyphens, behind which browsers would break it."""
+    return Markup("<bdi>{}</bdi>").format(name) if "-" in name else escape(name)
+
+
+def sort_kinds(counter: Mapping[FindingKind, int]) -> list[tuple[FindingKind, int]]:
+    """Return the kinds of findings with their numbers, the gravest first."""
+    return sorted(counter.items(), key=lambda item: GRAVITY[item[0]])
+
+
 def begin_sentence(words: str) -> str:
     """Begin with a capital letter."""
     return words[:1].upper() + words[1:]
@@ -96,11 +125,14 @@ _DECISIONS = {
 FILTERS: dict[str, Callable[..., Any]] = {
     "action_place": place_of_action,
     "ago": ago,
+    "breaks": break_at_folders,
     "below": lambda name, folder: os.path.join(folder, name),
+    "commands": split_commands,
     "count": count,
     "decision": _DECISIONS.__getitem__,
     "duration": format_duration,
     "facts": split_facts,
+    "gravest_first": sort_kinds,
     "gravity": gravity_of,
     "headline": lambda kind: KINDS[kind].headline,
     "iso": iso_time,

@@ -30,6 +30,7 @@ from integrity.web.rendering import Renderer
 
 _log = logging.getLogger(__name__)
 _PLACES = (
+    ("/", "Overview"),
     ("/findings", "Findings"),
     ("/browse", "Files"),
     ("/runs", "Runs"),
@@ -37,6 +38,7 @@ _PLACES = (
     ("/alerts", "Alerts"),
     ("/history", "History"),
     ("/settings", "Settings"),
+    ("/manual", "Manual"),
 )
 _LIVE_S = 2.0
 _STATUS_S = 2.0
@@ -78,6 +80,7 @@ class Site(Renderer):
         self._config_state = _identify(self.config_place)
         self.config = load_config(config_path)
         self._trimmer = MemoryTrimmer()
+        self.templates.globals["config_place"] = self.config_place
 
     @property
     def has_actions(self) -> bool:

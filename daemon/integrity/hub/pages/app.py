@@ -17,6 +17,7 @@ from integrity.hub.pages.trees import TreePages
 from integrity.web.endpoint import find_hosts
 from integrity.web.frame import Troubles, put_together
 from integrity.web.pages.access import Access
+from integrity.web.pages.manual import ManualPages
 from integrity.web.passwords import LoginThrottle
 from integrity.web.security import GuardAdvice, Sessions
 
@@ -56,6 +57,7 @@ def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, 
         TreePages(site),
         HubFindingPages(site),
         AuditPages(site),
+        ManualPages(site),
         HubMonitoring(site),
         HubApi(site),
     )

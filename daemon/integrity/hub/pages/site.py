@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from integrity.hub.database import HubDatabase
 
 _PLACES = (
+    ("/", "Overview"),
     ("/boxes", "Boxes"),
     ("/sets", "Replica sets"),
     ("/trees", "Shared trees"),
     ("/findings", "Findings"),
     ("/audit", "Audit log"),
+    ("/manual", "Manual"),
 )
 
 HEALTH_WORDS = {

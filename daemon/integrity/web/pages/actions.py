@@ -25,7 +25,7 @@ from integrity.catalog.findings import get_findings
 from integrity.catalog.roots import find_roots
 from integrity.errors import AppError, CatalogError, printable
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.model import Actor, FindingId, Job
+from integrity.model import Actor, Finding, FindingId, FindingKind, Job
 from integrity.paths import absolute
 from integrity.service.control.client import DaemonClient, find_daemon_of
 from integrity.service.control.requests import Act, ActDone, ActVerb, JobRequest, RepairPlanned
@@ -53,6 +53,13 @@ Ask = Callable[[DaemonClient], str]
 """Asks the service for something, and returns what came of it."""
 
 
+def find_check(finding: Finding) -> Job | None:
+    """Return the job that checks again what a finding is about; None if none does for it alone."""
+    if finding.kind is FindingKind.ROOT_SUSPENDED:
+        return Job.SCAN
+    return Job.SCRUB if finding.path and not finding.copy else None
+
+
 class ActionPages:
     """
     The forms by which the owner decides.
@@ -77,6 +84,7 @@ class ActionPages:
             "pause": self.pause,
             "resume": self.resume,
             "scrub": self.scrub,
+            "check": self.check,
             "test-alert": self.test_alert,
             "accept": self.accept,
             "plan": self.plan,
@@ -125,6 +133,21 @@ class ActionPages:
             return "The scrub is queued. The overview shows how far it is."
 
         return await self._ask(request, ask, "/")
+
+    async def check(self, request: Request) -> Response:
+        """Check again what a finding is about, as soon as it is its turn."""
+        number = self._read_id(await self._read(request))
+        finding = await self._find_finding(number)
+        job = find_check(finding)
+        if job is None:
+            raise HTTPException(404)
+        path = absolute(finding.root, finding.path) if job is Job.SCRUB else finding.root
+
+        def ask(daemon: DaemonClient) -> str:
+            daemon.queue(JobRequest(job, (path,), scan=ScanOptions(), scrub=ScrubOptions()))
+            return "It is checked as soon as it is its turn. If all is well with it, this finding ends by itself."
+
+        return await self._ask(request, ask, f"/findings/{number}")
 
     async def test_alert(self, request: Request) -> Response:
         """Send a test message through every channel."""
@@ -212,18 +235,22 @@ class ActionPages:
             raise HTTPException(404)
         return path
 
+    async def _find_finding(self, number: FindingId) -> Finding:
+        def find() -> list[Finding]:
+            with self._site.open_catalog() as catalog, catalog.read() as connection:
+                return get_findings(connection, [number])
+
+        found = await run_in_threadpool(find)
+        if not found:
+            raise HTTPException(404)
+        return found[0]
+
     async def _find_path(self, number: FindingId) -> bytes:
         """Return the absolute path of the file that a finding is about."""
-
-        def find() -> bytes | None:
-            with self._site.open_catalog() as catalog, catalog.read() as connection:
-                found = get_findings(connection, [number])
-            return absolute(found[0].root, found[0].path) if found and found[0].path else None
-
-        path = await run_in_threadpool(find)
-        if path is None:
+        finding = await self._find_finding(number)
+        if not finding.path:
             raise HTTPException(404)
-        return path
+        return absolute(finding.root, finding.path)
 
     async def _check_password(self, request: Request, form: FormData) -> Response | None:
         """Return the answer to a form without the right password; guesses of others do not make its session wait."""

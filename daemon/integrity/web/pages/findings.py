@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
@@ -9,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.alerts.wording import damage, next_steps, other_names, read_on
+from integrity.alerts.wording import damage, next_steps, other_names, sort_by_gravity
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
 from integrity.jobs.admin.accept import identify_seen
@@ -23,6 +24,7 @@ from integrity.views.objects import digest_fields
 from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.filters import quote_path
+from integrity.web.pages.actions import find_check
 from integrity.web.query import read_at, read_number, read_word
 
 if TYPE_CHECKING:
@@ -55,11 +57,12 @@ class FindingPages:
     def show_list(self, request: Request) -> Response:
         """Show a page of the list, as its filters say."""
         kind, root = read_word(request, "kind", FindingKind), read_number(request, "root")
+        before = read_number(request, "before")
         copy, shows_all = request.query_params.get("copy") or None, request.query_params.get("state") == "all"
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             found = page_incidents(
                 connection,
-                before=None if (before := read_number(request, "before")) is None else FindingId(before),
+                before=None if before is None else FindingId(before),
                 limit=_PAGE + 1,
                 root_id=None if root is None else RootId(root),
                 kind=kind,
@@ -67,18 +70,23 @@ class FindingPages:
                 include_resolved=shows_all,
             )
             counts, roots = count_incidents(connection), find_roots(connection)
-        shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
+        asked = {key: text for key, text in request.query_params.items() if key != "before"}
+        more = f"?{urlencode(asked | {'before': str(found[_PAGE - 1].id)})}" if len(found) > _PAGE else ""
+        totals = Counter[FindingKind]()
+        for (_, one, _), number in counts.items():
+            totals[one] += number
         return self._site.render(
             request,
             "findings.html",
             title="Findings",
-            findings=shown,
-            total=sum(counts.values()),
-            kinds=sorted({key[1] for key in counts} | ({kind} if kind else set()), key=GRAVITY.__getitem__),
+            findings=sort_by_gravity(found[:_PAGE]),
+            total=totals.total(),
+            totals=totals,
+            kinds=sorted({*totals} | ({kind} if kind else set()), key=GRAVITY.__getitem__),
             copies=sorted({key[2] for key in counts if key[2]} | ({copy} if copy else set())),
             roots=roots,
-            asked={"kind": kind, "root": root, "copy": copy, "all": shows_all},
-            more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
+            asked={"kind": kind, "root": root, "copy": copy, "all": shows_all, "before": before},
+            more=more,
             query=f"?{urlencode(asked)}" if asked else "",
         )
 
@@ -101,8 +109,8 @@ class FindingPages:
             damage=damage(finding),
             names=other_names(finding),
             steps=next_steps(finding),
+            is_checkable=find_check(finding) is not None,
             is_repairable=story is not None and not finding.copy and finding.kind in REPAIRABLE,
-            read_on=read_on([finding.kind]),
             story=story,
             seen="" if story is None else identify_seen(story.record, story.candidate),
             file_url=file_url(finding, story),

@@ -1,10 +1,8 @@
-"""The list of runs with the calendar of verified bytes, and one run with its counts."""
+"""The list of runs with a timeline of what they verified and found, and one run with its counts."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -13,22 +11,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from integrity.catalog.roots import find_roots
-from integrity.catalog.runs import RunRecord, find_reads, get_run, page_runs
+from integrity.catalog.runs import RunRecord, get_run, page_runs
 from integrity.model import Job, RootId, RunId
-from integrity.views.text import count
-from integrity.web.drawings import layout_bars, layout_calendar
+from integrity.web.drawings import layout_bars, layout_timeline
 from integrity.web.query import read_at, read_number, read_word
+from integrity.web.timeline import describe_gap, describe_timeline, read_timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from starlette.requests import Request
 
-    from integrity.catalog.runs import ReadAt
     from integrity.web.site import Site
 
 _PAGE = 100
-_WEEKS = 53
 _RATES = 60
 _TALLIES = ("verified", "new", "changed", "not_due", "skipped", "unstable", "unreadable", "missing", "damaged")
 
@@ -47,7 +43,7 @@ class RunPages:
         )
 
     def show_list(self, request: Request) -> Response:
-        """Show the calendar and a page of the list."""
+        """Show the last 90 days and a page of the list."""
         job, root, before = read_word(request, "job", Job), read_number(request, "root"), read_number(request, "before")
         root_id = None if root is None else RootId(root)
         with self._site.open_catalog() as catalog, catalog.read() as connection:
@@ -58,8 +54,7 @@ class RunPages:
                 root_id=root_id,
                 job=job,
             )
-            since = int(time.time()) - _WEEKS * 7 * 86400
-            reads = find_reads(connection, Job.SCRUB, since, root_id)
+            days = read_timeline(connection, int(time.time()), root_id)
             scrubs = page_runs(connection, before=None, limit=_RATES, root_id=root_id, job=Job.SCRUB)
             roots = find_roots(connection)
         rates = [(one.started_at, rate) for one in reversed(scrubs) if (rate := find_rate(one))]
@@ -72,9 +67,9 @@ class RunPages:
             roots=roots,
             paths={one.id: one.path for one in roots},
             asked={"job": job, "root": root},
-            calendar=layout_calendar(sum_by_day(reads), date.today(), _WEEKS),
-            weeks=_WEEKS,
-            gap=describe_gap(sum_by_day(reads), date.today()),
+            days=days,
+            timeline=layout_timeline(days),
+            said=f"{describe_timeline(days)} {describe_gap(days)}".rstrip(),
             rates=layout_bars(rates),
             fastest=max((rate for _, rate in rates), default=0.0),
             more=f"?{urlencode(asked | {'before': str(shown[-1].id)})}" if len(found) > _PAGE else "",
@@ -104,19 +99,3 @@ class RunPages:
 def find_rate(run: RunRecord) -> float:
     """Return the bytes that a run read in a second; 0 if that says nothing."""
     return run.counts.bytes_read / run.duration_s if run.duration_s and run.duration_s >= 1 else 0.0
-
-
-def sum_by_day(reads: Iterable[ReadAt]) -> dict[date, int]:
-    """Add up what was read on each day, in the owner's time zone."""
-    days: dict[date, int] = defaultdict(int)
-    for one in reads:
-        days[datetime.fromtimestamp(one.finished_at, UTC).astimezone().date()] += one.bytes_read
-    return days
-
-
-def describe_gap(days: dict[date, int], last: date) -> str:
-    """Say when something was last verified."""
-    gap = next((back for back in range(_WEEKS * 7) if days.get(last - timedelta(days=back))), None)
-    if gap is None:
-        return "Nothing was verified in the last year."
-    return "Verified today." if not gap else f"Last verified {count(gap, 'day')} ago."

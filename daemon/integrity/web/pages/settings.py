@@ -15,7 +15,23 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from integrity.config.sample import Setting
     from integrity.web.site import Site
+
+    Section = tuple[str, list[Setting]]
+
+
+def _select(sections: Sequence[Section], *, is_default: bool) -> list[Section]:
+    """Return the headings with those of their keys that have, or do not have, their default."""
+    chosen = [
+        # The first key of a root or copy is its path or name.
+        (
+            f"{heading} {keys[0].value}" if heading.startswith("[[") else heading,
+            [one for one in keys if one.is_default is is_default],
+        )
+        for heading, keys in sections
+    ]
+    return [section for section in chosen if section[1]]
 
 
 class SettingsPage:
@@ -29,11 +45,13 @@ class SettingsPage:
         return (read_at("/settings", self.show),)
 
     def show(self, request: Request) -> Response:
-        """Show every key."""
+        """Show every key: first what the file sets to something else than the default."""
+        sections = list_settings(self._site.config)
         return self._site.render(
             request,
             "settings.html",
             title="Settings",
             place=self._site.config_place,
-            sections=list_settings(self._site.config),
+            changed=_select(sections, is_default=False),
+            defaults=_select(sections, is_default=True),
         )

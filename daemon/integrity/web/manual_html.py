@@ -1,0 +1,70 @@
+"""
+Write a page of the manual as HTML.
+
+I1  Markup of a page that is not Markdown is shown as text: nothing in it runs or loads anything.
+I2  A link leads to a page of the manual or to another site. One to a file that only the sources have becomes text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from urllib.parse import urldefrag
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+_FOR_OTHERS = re.compile(r"<!--.*?-->\n?|^```\{toctree\}.*?^```\n", re.DOTALL | re.MULTILINE)
+"""What only tests and the generator of the site read."""
+
+_INDEX = "index"
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def write_manual_page(text: str, names: Collection[str]) -> Markup:
+    """
+    Return a page as HTML.
+
+    Args:
+        text: in Markdown.
+        names: of all pages; links to them become links below ``/manual``.
+    """
+    tokens = _MARKDOWN.parse(_FOR_OTHERS.sub("", text))
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.type == "heading_open" and following is not None:
+            token.attrSet("id", _find_anchor(following.content))
+        if token.children:
+            token.children = _point_links(token.children, names)
+    html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
+    html = html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+    # Markup is safe by I1: the renderer escapes all text.
+    return Markup(html.replace("<pre>", '<pre tabindex="0">'))  # noqa: S704
+
+
+def _find_anchor(heading: str) -> str:
+    """Return the id of a heading, as the site of the manual and code forges make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _point_links(tokens: Sequence[Token], names: Collection[str]) -> list[Token]:
+    """Return the tokens of a line with links that lead somewhere here (I2)."""
+    pointed, is_text = [], False
+    for token in tokens:
+        if token.type == "link_open":
+            place = _find_place(str(token.attrGet("href")), names)
+            is_text = place is None
+            token.attrSet("href", place or "")
+        if not (is_text and token.type in ("link_open", "link_close")):
+            pointed.append(token)
+    return pointed
+
+
+def _find_place(link: str, names: Collection[str]) -> str | None:
+    """Return where a link leads on this page; None if to nothing that is served."""
+    if "://" in link or link.startswith("#"):
+        return link
+    target, anchor = urldefrag(link)
+    name = target.rpartition("/")[2].removesuffix(".md")
+    place = "/manual" if name == _INDEX else f"/manual/{name}" if name in names and target.endswith(".md") else None
+    return place and (f"{place}#{anchor}" if anchor and name != _INDEX else place)
