@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -419,3 +420,23 @@ def test_copy_without_ctimes_whose_unrecorded_content_changed(
         compare(integrity, root, "--with", copy, expect=1)
         rewrite(copy / NAME, os.urandom(size_bytes))
         assert {kind: {NAME}} == said(compare(integrity, root, "--with", copy, expect=1), root)
+
+
+def test_advice_follows_a_file_and_its_root(root: Path, copy: Path, integrity: Box) -> None:
+    """The command names the place where the file is now, whatever it was called when the damage was found."""
+
+    def listed() -> Completed:
+        return integrity.run("--json", "findings")
+
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=0)
+    change(root / NAME)
+    integrity.run("scrub", root, expect=1)
+    renamed = (root / NAME).rename(root / "new name.jpg")
+    integrity.run("scan", root)
+    assert [f"integrity repair '{renamed}' --from {copy}"] == steps(listed(), "silent_rewrite")
+    moved = root.rename(root.with_name("moved here"))
+    integrity.run("root", "rebind", root, moved)
+    (command,) = steps(listed(), "silent_rewrite")
+    assert f"integrity repair '{moved / renamed.name}' --from {copy}" == command
+    integrity.run(*shlex.split(command)[1:], "--apply", expect=0)

@@ -10,6 +10,7 @@ finding is an incident by itself. Users are notified of incidents.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from integrity.catalog.schema import file, finding, root
 from integrity.errors import ConfigError
 from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
 from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
+from integrity.paths import absolute, shell_path
 
 RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # must match the text of the partial index
 UNRESOLVED = finding.c.state != RESOLVED
@@ -31,6 +33,10 @@ INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
 
 DAMAGE = ("certainty", "blocks", "ranges")
 """Columns that describe the damage and its certainty."""
+
+_PLACE = "\x1a"
+"""Stands in a stored command for the path that its finding is about, which may be moved, alone or with its root. No
+quoted word has it."""
 
 _SAME = ("kind", "copy", *DAMAGE)
 _SHARED = ("incident", "state", "muted_until")
@@ -107,6 +113,7 @@ _HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_C
 _KEY = ("root_id", "kind", "path", "copy")
 _OPENED_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), UNRESOLVED)
 _QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
+_ROOT_PATH = sa.select(root.c.path).where(root.c.id == sa.bindparam("root_id"))
 _BY_ID = _QUERY.where(finding.c.id == sa.bindparam("finding_id"))
 
 
@@ -139,6 +146,9 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
         The stored finding, and whether it is new.
     """
     values = {**_values(new), "updated_at": now, "run_id": run_id}
+    if new.command is not None:
+        root_path = c.execute(_ROOT_PATH, {"root_id": new.root_id}).scalar_one()
+        values["command"] = _store_command(new.command, root_path, new.path)
     old = c.execute(_OPENED_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
     if new.kind in INODE_FINDINGS and new.file_id is not None and new.copy is None:
         values |= find_incident(c, new.file_id, values, None if old is None else old.id)
@@ -454,7 +464,12 @@ def put_findings_aside(c: sa.Connection, file_id: FileId, path: bytes) -> None:
 def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str | None, command: str | None) -> None:
     """Store the recommended step of findings when it differs from the default of their kind; None: the default."""
     for chunk in chunked(ids):
-        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), UNRESOLVED).values(step=step, command=command))
+        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), UNRESOLVED).values(step=step, command=None))
+        if command is None:
+            continue
+        for one in get_findings(c, chunk):
+            stored = _store_command(command, one.root, one.path)
+            c.execute(sa.update(finding).where(finding.c.id == one.id, UNRESOLVED).values(command=stored))
 
 
 def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolution: str, now: int) -> list[Finding]:
@@ -510,6 +525,11 @@ def _values(new: NewFinding) -> dict[str, Any]:
     }
 
 
+def _store_command(command: str, root_path: bytes, path: bytes | None) -> str:
+    word = re.escape(shell_path(absolute(root_path, path)))
+    return re.sub(rf"(?<!\S){word}(?!\S)", _PLACE, command)
+
+
 def _to_finding(row: sa.Row[Any]) -> Finding:
     return Finding(
         id=row.id,
@@ -530,7 +550,7 @@ def _to_finding(row: sa.Row[Any]) -> Finding:
         muted_until=row.muted_until,
         copy=row.copy or None,
         step=row.step,
-        command=row.command,
+        command=row.command and row.command.replace(_PLACE, shell_path(absolute(row.root_path, row.path))),
         opened_by=None if row.opened_by is None else RunId(row.opened_by),
         incident=None if row.incident is None else FindingId(row.incident),
     )

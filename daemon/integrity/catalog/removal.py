@@ -16,7 +16,7 @@ from integrity.catalog.folders import ensure_folder
 from integrity.catalog.history import add_history
 from integrity.catalog.roots import RootRecord, adjust_tally
 from integrity.catalog.rows import FileRecord, load_records, require_current, split_path
-from integrity.catalog.schema import file, history
+from integrity.catalog.schema import copy, copy_file, file, history
 from integrity.catalog.seal import Sealer
 from integrity.model import BaselineReason, FileId, FolderId, Witness
 
@@ -44,6 +44,14 @@ _PLACE = CompiledStatement(
 _FOLLOW = CompiledStatement(
     sa.update(history).where(history.c.file_id == sa.bindparam("at_id")).values(path=sa.bindparam("new_path")),
     "new_path",
+    "at_id",
+)
+_KEEP_NAME_IN_COPIES = CompiledStatement(
+    sa.update(copy_file)
+    .where(copy_file.c.copy_id.in_(sa.select(copy.c.id)), copy_file.c.file_id == sa.bindparam("at_id"))
+    .where(copy_file.c.found_at.is_not(None), copy_file.c.found_as.is_(None))
+    .values(found_as=sa.bindparam("old_path")),
+    "old_path",
     "at_id",
 )
 
@@ -201,6 +209,7 @@ def _place(c: sa.Connection, sealer: Sealer, root: RootRecord, places: Sequence[
     _PLACE.run_many(c, values)
     adjust_tally(c, root.id, 0, seals)
     _FOLLOW.run_many(c, ((path, old.id) for old, _, path, _ in places))
+    _KEEP_NAME_IN_COPIES.run_many(c, ((old.path, old.id) for old, *_ in places))
     paths = {old.id: path for old, _, path, _ in places}
     for file_id in find_with_findings(c, paths):
         move_findings(c, file_id, root.id, paths[file_id], now)
