@@ -13,6 +13,7 @@ from integrity.catalog.coverage import Age
 from integrity.catalog.findings import count_incidents, page_incidents
 from integrity.config import format_duration, format_size
 from integrity.model import FindingKind, Policy
+from integrity.views.disks import describe_devices
 from integrity.views.reports import describe_hub
 from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import Gravity, sum_up_status
@@ -51,6 +52,7 @@ class RootCard(NamedTuple):
     last_scan: str
     last_scrub: str
     copies: tuple[CopyStatus, ...]
+    devices: tuple[str, ...]
 
 
 class Overview:
@@ -97,6 +99,7 @@ def make_card(one: RootStatus, status: Status) -> RootCard:
         describe_root_run(one.last_scan),
         describe_root_run(one.last_scrub),
         tuple(copy for copy in status.copies if copy.root.id == one.root.id),
+        tuple(describe_devices(one.devices, status.at, PLAIN)),
     )
 
 
