@@ -26,8 +26,8 @@ SOCKET = "/run/integrity-smart.sock"
 _ASLEEP_CODE = 129
 """What smartctl is to exit with for a sleeping disk. By itself it never does: bit 0, wrong usage, excludes bit 7."""
 
-_OPTIONS = ("--json", "-n", f"standby,{_ASLEEP_CODE}", "-i", "-H", "-A", "-l", "error")
-"""Identity, assessment, attributes, and for SCSI the counters of errors; nothing that reads much or tests."""
+SMARTCTL_OPTIONS = ("--json", "-n", f"standby,{_ASLEEP_CODE}", "-i", "-H", "-A", "-l", "error")
+"""Identity, assessment, attributes, and the error counters of SCSI; nothing that reads much. The unit has the same."""
 
 _NO_PROGRAM_CODE = 127  # of a shell, and so of the unit
 _BRIDGE_TYPE = "sat"
@@ -90,8 +90,9 @@ def _run(disk: str, device_type: str) -> Answer | DeviceTrouble:
     if program is None:
         return DeviceTrouble.NO_PROGRAM
     options = ("-d", device_type) if device_type else ()
+    argv = (program, *SMARTCTL_OPTIONS, *options, f"/dev/{disk.replace('!', '/')}")
     try:
-        return ask_program((program, *_OPTIONS, *options, f"/dev/{disk.replace('!', '/')}")) or DeviceTrouble.NO_ANSWER
+        return ask_program(argv) or DeviceTrouble.NO_ANSWER
     except OSError:
         return DeviceTrouble.NO_PROGRAM
 
