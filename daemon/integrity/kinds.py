@@ -87,6 +87,7 @@ class KindEntry:
         is_of_inode: all names of one file share it, and people are told once.
         closes_gate: a backup made now would miss something, or could carry damage that was not looked for.
         stops_reading: no more is read from the device; a run that reads all of the root without an error ends it.
+        is_forewarning: nothing is damaged, and nothing was left unchecked: there is time to act.
         leaves_doubt: the content may be right or wrong; ``status`` counts such files as "not sure".
         may_hold_damage: what stands in the file may be damaged, so accepting a whole folder leaves the file out.
         ended_by_good_reading: the recorded content, read from the disk, ends it.
@@ -113,6 +114,7 @@ class KindEntry:
     is_of_inode: bool = False
     closes_gate: bool = False
     stops_reading: bool = False
+    is_forewarning: bool = False
     leaves_doubt: bool = False
     may_hold_damage: bool = False
     ended_by_good_reading: bool = False
@@ -209,6 +211,7 @@ TABLE = (
         how_bad="No file is known to be damaged by it yet: there is time to act.",
         phrase=Phrase("disk warning", "disk warnings"),
         is_urgent=True,
+        is_forewarning=True,
         ended_by_rebind=True,
         steps=(NextStep("after you moved the files to another disk", "integrity root rebind {root} NEW"),),
     ),
@@ -507,6 +510,7 @@ CONTENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.freezes_base
 URGENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_urgent)
 INODE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_of_inode)
 STOPPED_READING = frozenset(entry.kind for entry in TABLE if entry.stops_reading)
+FOREWARNINGS = frozenset(entry.kind for entry in TABLE if entry.is_forewarning)
 GATE_GAPS = frozenset(entry.kind for entry in TABLE if entry.closes_gate)
 DOUBTS = frozenset(entry.kind for entry in TABLE if entry.leaves_doubt)
 POSSIBLE_DAMAGE = frozenset(entry.kind for entry in TABLE if entry.may_hold_damage)

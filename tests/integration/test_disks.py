@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from integrity.catalog.connection import Catalog
+from integrity.catalog.disk_reports import replace_reports
 from integrity.config import Config, parse_config
+from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
 from integrity.files.block_devices import find_device
 from integrity.jobs.context import Context
 from integrity.jobs.disks import DiskCheck
 from integrity.service.device_queue import LogReport
+from support.alerting import Teller, mail_config
 from support.bitrot import rot
+from support.catalogs import CatalogBox
 from support.cli import Box, JsonObject
 from support.clock import Clock
 from support.loopfs import LoopFS
@@ -23,6 +27,7 @@ from support.service import Service
 from support.smartctl import ASLEEP, FakeSmartctl, ata
 from support.smtpsink import SmtpSink
 from support.waiting import wait_until
+from support.webpage import WebPage
 
 pytestmark = pytest.mark.root
 
@@ -198,7 +203,19 @@ def test_virtual_disk_is_not_mentioned(checked: Checked) -> None:
     assert [] == checked.open
 
 
-def test_status_page_and_metrics_show_what_the_disk_reports(checked: Checked) -> None:
+def test_page_shows_what_the_disk_reports(checked: Checked) -> None:
+    """Beside the folder, and in the sentence at the head: nothing is damaged, and nothing was left unchecked."""
+    checked.smartctl.show(checked.disk, ata(a197=8))
+    checked.check()
+    with WebPage(checked.box, "") as page:
+        text = html.unescape(page.visitor().get("/").text)
+
+    assert "serial WD-TEST0001): 8 pending sectors, 34 °C (read 2025-11-24" in text
+    assert "No file is known to be damaged by it yet: 1 disk warning." in text
+    assert "could be checked" not in text
+
+
+def test_status_and_metrics_show_what_the_disk_reports(checked: Checked) -> None:
     """The same values everywhere."""
     checked.smartctl.show(checked.disk, ata(a197=8))
     checked.check()
@@ -206,6 +223,7 @@ def test_status_page_and_metrics_show_what_the_disk_reports(checked: Checked) ->
     (device,) = checked.box.get_object("root", "status")["devices"]  # type: ignore[attr-defined,misc]
     metrics = checked.box.run("status", "--prometheus", expect=0).stdout
 
+    assert "could not be checked" not in text
     name = f"disk {checked.disk} (WDC WD40EFRX-68N32N0, serial WD-TEST0001)"
     assert f"  disks      {name}: 8 pending sectors, 34 °C (read 2025-11-24" in text
     assert (8, ["8 pending sectors"], 34) == (
@@ -218,11 +236,17 @@ def test_status_page_and_metrics_show_what_the_disk_reports(checked: Checked) ->
     assert 'quantity="pending_sectors"' in metrics
 
 
-@pytest.fixture
-def sink() -> Iterator[SmtpSink]:
-    """A mail server."""
-    with SmtpSink() as server:
-        yield server
+def test_disk_that_does_not_answer_holds_nothing_up(checked: Checked, tmp_path: Path) -> None:
+    """Files are verified and the service ends in time while the program that asks the disk hangs."""
+    os.mkfifo(tmp_path / "never")
+    checked.smartctl.replace(f"#!/bin/sh\necho \"$*\" >>'{tmp_path}/bin/calls'\nexec cat '{tmp_path}/never'\n")
+    with Service(checked.box, env=checked.smartctl.environment) as service:
+        service.wait_begun()
+        wait_until(lambda: bool(checked.smartctl.calls), "the call", timeout_s=LATE_S)
+        checked.box.run("scrub", checked.folder, expect=0)
+        service.stop()
+    assert "stopped although" not in service.log
+    os.close(os.open(tmp_path / "never", os.O_RDWR))  # ends the program
 
 
 @pytest.mark.parametrize(
@@ -250,3 +274,24 @@ def test_mail_about_damage_says_what_the_disk_reports(
     text = " ".join(next(one.text for one in sink.received if "a.jpg" in one.text).split())
 
     assert f"The disk {checked.disk} (WDC WD40EFRX-68N32N0, serial WD-TEST0001) {sentence}" in text
+
+
+def test_reminder_of_damage_says_what_the_disk_reports(box: CatalogBox, sink: SmtpSink) -> None:
+    """As last read; disks that report nothing, and arrays that are well, are not mentioned."""
+    counts = {Quantity.PENDING: Count(8)}
+    reports = [
+        DeviceReport("sda", DeviceKind.DISK, "WDC WD40", NOW, NOW, is_healthy=True, counts=counts),
+        DeviceReport("md0", DeviceKind.MD, "raid1", NOW, NOW),
+        DeviceReport("vda", DeviceKind.DISK, "", NOW, trouble=DeviceTrouble.UNSUPPORTED),
+    ]
+    with box.catalog.transaction() as connection:
+        replace_reports(connection, box.root, reports)
+    teller = Teller(box, mail_config(sink.port))
+    teller.find(b"a.jpg")
+    teller.tick(after=HOUR_S)
+    teller.tick(after=DAY_S)
+    texts = [" ".join(one.text.split()) for one in sink.received]
+
+    assert 2 == len(texts)
+    assert all("The disk sda (WDC WD40) reports 8 pending sectors: copy what you need" in text for text in texts)
+    assert not [text for text in texts if "md0" in text or "vda" in text]

@@ -23,6 +23,7 @@ from integrity.disks.arrays import read_arrays
 from integrity.disks.report import DeviceKind, DeviceReport, DeviceTrouble, follow
 from integrity.disks.signs import DeviceSign, Remedy, describe_signs, find_remedy, find_signs
 from integrity.disks.smart import read_smart
+from integrity.errors import ReadInterrupted
 from integrity.files.block_devices import find_disks_of, find_stack, is_asleep
 from integrity.files.capability import find_fs_names
 from integrity.files.mounts import get_mount, mount_of
@@ -67,7 +68,15 @@ class DiskCheck:
         self._tried_at: dict[RootId, int] = {}
 
     def run(self, context: Context) -> bool:
-        """Check the roots whose disks are due; return whether a finding was opened or resolved."""
+        """
+        Check the roots whose disks are due.
+
+        Returns:
+            Whether a finding was opened or resolved.
+
+        Raises:
+            ReadInterrupted: the context asks to stop while a disk is asked.
+        """
         read_now: dict[str, DeviceReport] = {}
         with context.catalog.read() as connection:
             roots = [root for root in find_roots(connection) if root.state is RootState.ACTIVE]
@@ -81,7 +90,7 @@ class DiskCheck:
         if not self._is_root_due(root.id, before.values(), damaged_at, now):
             return False
         self._tried_at[root.id] = now
-        below = self._probe(root, now)
+        below = self._probe(context, root)
         if below is None:
             return False
         reports = []
@@ -91,7 +100,7 @@ class DiskCheck:
         for disk in below.disks if context.config.disks.smart else ():
             known = before.get((DeviceKind.DISK, disk))
             if _is_due(known, damaged_at, now):
-                known = self._read_disk(disk, known, read_now, now)
+                known = self._read_disk(context, disk, known, read_now)
             reports += [] if known is None else [known]
         is_unchanged = before == {_key(report): report for report in reports}
         return not is_unchanged and _record(context, root, before, reports)
@@ -103,24 +112,32 @@ class DiskCheck:
         return not known or any(_is_due(report, damaged_at, now) for report in known)
 
     def _read_disk(
-        self, disk: str, known: DeviceReport | None, read_now: dict[str, DeviceReport], now: int
+        self, context: Context, disk: str, known: DeviceReport | None, read_now: dict[str, DeviceReport]
     ) -> DeviceReport | None:
         """Read a disk, once for all of its roots; return its former report if it sleeps."""
         if disk not in read_now:
-            sleeping = DeviceReport(disk, DeviceKind.DISK, "", now, trouble=DeviceTrouble.ASLEEP)
-            read_now[disk] = sleeping if is_asleep(disk) else self._read(disk, now)
+            call = BackgroundCall("smart", lambda: self._ask(disk, context.now()))
+            read_now[disk] = call.result(context.stop.is_set)
         report = read_now[disk]
         return known if report.trouble is DeviceTrouble.ASLEEP else follow(known, report)
 
-    def _probe(self, root: RootRecord, now: int) -> _Below | None:
+    def _ask(self, disk: str, now: int) -> DeviceReport:
+        if is_asleep(disk):
+            return DeviceReport(disk, DeviceKind.DISK, "", now, trouble=DeviceTrouble.ASLEEP)
+        return self._read(disk, now)
+
+    def _probe(self, context: Context, root: RootRecord) -> _Below | None:
         """Find what lies below a root; None if it is absent, or does not answer."""
         if root.id not in self._probes:
-            self._probes[root.id] = BackgroundCall("disks", lambda: _look_below(root, now))
-        probe = self._probes[root.id]
-        if not probe.wait(_PATIENCE_S):
+            self._probes[root.id] = BackgroundCall("disks", lambda: _look_below(root, context.now()))
+        probe, deadline = self._probes[root.id], context.monotonic() + _PATIENCE_S
+        try:
+            return probe.result(lambda: context.stop.is_set() or context.monotonic() > deadline)
+        except ReadInterrupted:
             return None
-        del self._probes[root.id]
-        return probe.result()
+        finally:
+            if probe.is_over:
+                del self._probes[root.id]
 
 
 def _look_below(root: RootRecord, now: int) -> _Below | None:

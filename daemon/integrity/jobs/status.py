@@ -24,7 +24,7 @@ from integrity.jobs.lock import LockHolder, find_holder
 from integrity.jobs.scrub.plan import OpenTimes, Plan, make_plan
 from integrity.jobs.scrub.promise import find_facts, measure_rate
 from integrity.jobs.targets import find_target, is_inside
-from integrity.kinds import COVERAGE_PROBLEMS
+from integrity.kinds import COVERAGE_PROBLEMS, FOREWARNINGS
 from integrity.model import FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class RootStatus:
     @property
     def gaps(self) -> Counter[FindingKind]:
         """The open findings about what could not be covered."""
-        return Counter({kind: count for kind, count in self.open_kinds.items() if kind in COVERAGE_PROBLEMS})
+        kinds = COVERAGE_PROBLEMS - FOREWARNINGS
+        return Counter({kind: count for kind, count in self.open_kinds.items() if kind in kinds})
 
     @property
     def kinds(self) -> set[FindingKind]:

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from integrity.errors import AppError
+from integrity.errors import AppError, ReadInterrupted
 from integrity.jobs.context import Context
 from integrity.jobs.disks import DiskCheck
+from integrity.jobs.report import Stop
 from integrity.service.device_queue import LogReport
 from integrity.threads import RoundThread
 
@@ -41,6 +42,12 @@ class DiskThread(RoundThread):
         self._check = DiskCheck()
         self._ended = threading.Condition()
         self._begun_rounds = self._ended_rounds = 0
+        self._stop = Stop()
+
+    def end(self) -> None:
+        """Ask the thread to end; it waits for no disk any more."""
+        self._stop.set()
+        super().end()
 
     def refresh(self, timeout_s: float) -> None:
         """Check what is due, and wait for that, but not longer than ``timeout_s``. Any thread may call this."""
@@ -55,6 +62,8 @@ class DiskThread(RoundThread):
             self._begun_rounds += 1
         try:
             self._work()
+        except ReadInterrupted:
+            _log.info("disks_not_checked: the service ends")
         except AppError as error:
             _log.error("disks_not_checked: %s", error)
         finally:
@@ -66,6 +75,6 @@ class DiskThread(RoundThread):
     def _work(self) -> None:
         service = self._service
         with service.open_catalog() as catalog:
-            context = Context(catalog, service.config(), LogReport(), clock=service.clock)
+            context = Context(catalog, service.config(), LogReport(), stop=self._stop, clock=service.clock)
             if self._check.run(context):
                 self._has_news()
