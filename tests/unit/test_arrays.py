@@ -89,10 +89,13 @@ def test_btrfs_counts_errors_and_missing_devices(tmp_path: Path) -> None:
     assert expected == signs(follow(before, now))
 
 
-@pytest.mark.parametrize(("finished", "expected"), [("1", NOW - 60), ("0", None)])
-def test_last_scrub_of_btrfs_is_the_last_complete_one(finished: str, expected: int | None, tmp_path: Path) -> None:
-    """One that was canceled has not compared everything."""
-    lines = [f"{UUID}:{number}|csum_errors:0|t_start:{NOW - 60}|finished:{finished}" for number in (1, 2)]
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [("canceled:0|finished:1", NOW - 60), ("canceled:0|finished:0", None), ("canceled:1|finished:1", None)],
+)
+def test_last_scrub_of_btrfs_is_the_last_complete_one(end: str, expected: int | None, tmp_path: Path) -> None:
+    """One that runs, was interrupted or was canceled has not compared everything."""
+    lines = [f"{UUID}:{number}|csum_errors:0|t_start:{NOW - 60}|t_resumed:0|duration:9|{end}" for number in (1, 2)]
     make_files(tmp_path / "status", **{f"scrub.status.{UUID}": "\n".join(["scrub status:1", *lines])})
     folder = str(tmp_path / "status")
 
@@ -104,27 +107,41 @@ def test_zfs_tells_its_state_without_a_program(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PATH", str(tmp_path))
     make_files(tmp_path / "tank", state="DEGRADED")
 
-    assert ["the state DEGRADED"] == signs(read_zfs("tank", NOW, folder=str(tmp_path)))
+    assert ["the state DEGRADED"] == signs(read_zfs("tank", NOW, folder=str(tmp_path)).report)
 
 
 def test_zpool_tells_errors_and_the_last_scrub(tmp_path: Path) -> None:
     """OpenZFS 2.3 and later."""
     make_files(tmp_path / "tank", state="ONLINE")
     scan = {"function": "SCRUB", "state": "FINISHED", "start_time": NOW - 900, "end_time": NOW - 60, "errors": 0}
-    pool = {"name": "tank", "state": "ONLINE", "scan_stats": scan, "error_count": "2"}
-    report = parse_zpool(json.dumps({"pools": {"tank": pool}}), read_zfs("tank", NOW, folder=str(tmp_path)))
+    leaves = {
+        "ata-X": {
+            "vdev_type": "disk",
+            "state": "ONLINE",
+            "path": "/dev/sda1",
+            "checksum_errors": 3,
+            "read_errors": "1",
+        },
+        "ata-Y": {"vdev_type": "disk", "state": "FAULTED", "path": "/dev/disk/by-id/ata-Y-part1"},
+    }
+    mirror = {"mirror-0": {"vdev_type": "mirror", "state": "ONLINE", "vdevs": leaves}}
+    vdevs = {"tank": {"vdev_type": "root", "state": "ONLINE", "vdevs": mirror}}
+    pool = {"name": "tank", "state": "ONLINE", "vdevs": vdevs, "scan_stats": scan, "error_count": "2"}
+    reading = parse_zpool(json.dumps({"pools": {"tank": pool}}), read_zfs("tank", NOW, folder=str(tmp_path)).report)
 
-    assert ["2 data errors"] == signs(report)
-    assert NOW - 60 == report.scrubbed_at
+    assert ["1 missing device", "2 data errors"] == signs(reading.report)
+    assert 4 == reading.report.counts[Quantity.DEVICE_ERRORS].value
+    assert NOW - 60 == reading.report.scrubbed_at
+    assert ("/dev/sda1", "/dev/disk/by-id/ata-Y-part1") == reading.members
 
 
 @pytest.mark.parametrize("text", ["", "unrecognized option '--json'", "[]", '{"pools": {"tank": 3}}'])
 def test_zpool_that_can_not_tell_changes_nothing(text: str, tmp_path: Path) -> None:
     """What the kernel said holds."""
     make_files(tmp_path / "tank", state="ONLINE")
-    report = read_zfs("tank", NOW, folder=str(tmp_path))
+    report = read_zfs("tank", NOW, folder=str(tmp_path)).report
 
-    assert report == parse_zpool(text, report)
+    assert report == parse_zpool(text, report).report
 
 
 @pytest.fixture
@@ -175,8 +192,8 @@ def look_at(point: bytes, now: int) -> tuple[DeviceReport, set[str]]:
     with opened_root(point) as fd:
         mount = get_mount(fd)
         stack = find_stack(fd, mount)
-        (report,) = read_arrays(fd, mount, stack, now)
-        return report, find_disks_of(stack)
+        (reading,) = read_arrays(fd, mount, stack, now)
+        return reading.report, find_disks_of(stack)
 
 
 def overwrite(image: Path, old: bytes) -> None:

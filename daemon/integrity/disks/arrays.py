@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from integrity.disks.json_values import get_number, get_text, get_value, parse_object
 from integrity.disks.programs import ask_program
@@ -22,10 +23,18 @@ BTRFS_STATUS_FOLDER = "/var/lib/btrfs"
 """Where `btrfs scrub` keeps when it ran, readable for root and for the service."""
 
 _ZFS_FOLDER = "/proc/spl/kstat/zfs"
+_VDEV_ERRORS = ("read_errors", "write_errors", "checksum_errors")
 _STARTED = re.compile(r"\|t_start:(\d+)")
 
 
-def read_arrays(fd: int, mount: Mount, stack: Sequence[str], now: int) -> list[DeviceReport]:
+class ArrayReading(NamedTuple):
+    """What an array reports, and the device nodes of its members, where sysfs does not show them."""
+
+    report: DeviceReport
+    members: tuple[str, ...] = ()
+
+
+def read_arrays(fd: int, mount: Mount, stack: Sequence[str], now: int) -> list[ArrayReading]:
     """
     Read the state of each array below a file system.
 
@@ -34,9 +43,9 @@ def read_arrays(fd: int, mount: Mount, stack: Sequence[str], now: int) -> list[D
         stack: the sysfs folders of all block devices below it.
         now: seconds UTC.
     """
-    found = [read_md(node, now) for node in stack if os.path.isdir(f"{node}/md")]
+    found = [ArrayReading(read_md(node, now)) for node in stack if os.path.isdir(f"{node}/md")]
     if mount.fs_type == "btrfs" and (value := find_uuid(fd, mount)) is not None:
-        found.append(read_btrfs(f"/sys/fs/btrfs/{value}", os.fsdecode(mount.mount_point), now))
+        found.append(ArrayReading(read_btrfs(f"/sys/fs/btrfs/{value}", os.fsdecode(mount.mount_point), now)))
     if mount.fs_type == "zfs":
         found.append(read_zfs(mount.source.partition("/")[0], now))
     return found
@@ -87,8 +96,8 @@ def read_btrfs(node: str, mount_point: str, now: int, *, status_folder: str = BT
     )
 
 
-def read_zfs(pool: str, now: int, *, folder: str = _ZFS_FOLDER) -> DeviceReport:
-    """Read the state of a ZFS pool from the kernel, and its errors and last scrub from `zpool`, if it can tell."""
+def read_zfs(pool: str, now: int, *, folder: str = _ZFS_FOLDER) -> ArrayReading:
+    """Read the state of a ZFS pool from the kernel, and its errors, members and last scrub from `zpool`, if it can."""
     state = read_attribute(f"{folder}/{pool}/state") or ""
     report = DeviceReport(
         pool,
@@ -102,7 +111,7 @@ def read_zfs(pool: str, now: int, *, folder: str = _ZFS_FOLDER) -> DeviceReport:
     )
     program = shutil.which("zpool")
     answer = None if program is None else _ask_zpool(program, pool)
-    return report if answer is None else parse_zpool(answer, report)
+    return ArrayReading(report) if answer is None else parse_zpool(answer, report)
 
 
 def _ask_zpool(program: str, pool: str) -> str | None:
@@ -113,25 +122,40 @@ def _ask_zpool(program: str, pool: str) -> str | None:
     return None if answer is None else answer.text
 
 
-def parse_zpool(text: str, report: DeviceReport) -> DeviceReport:
+def parse_zpool(text: str, report: DeviceReport) -> ArrayReading:
     """Add what `zpool status --json --json-int` prints to the report of a pool."""
     pool = get_value(parse_object(text), "pools", report.name)
     state = get_text(pool, "state")
     if not state:
-        return report
-    errors, scan = get_number(pool, "error_count"), get_value(pool, "scan_stats")
+        return ArrayReading(report)
+    scan, leaves = get_value(pool, "scan_stats"), list(_find_leaves(get_value(pool, "vdevs")))
     is_scrub = get_text(scan, "function") == "SCRUB" and get_text(scan, "state") == "FINISHED"
-    return DeviceReport(
+    report = DeviceReport(
         report.name,
         DeviceKind.ZFS,
         report.label,
         tried_at=report.tried_at,
         read_at=report.tried_at,
         is_healthy=state == "ONLINE",
-        counts={} if errors is None else {Quantity.DATA_ERRORS: Count(errors)},
+        counts={
+            Quantity.DATA_ERRORS: Count(get_number(pool, "error_count") or 0),
+            Quantity.MISSING_DEVICES: Count(sum(get_text(leaf, "state") != "ONLINE" for leaf in leaves)),
+            Quantity.DEVICE_ERRORS: Count(sum(get_number(leaf, name) or 0 for leaf in leaves for name in _VDEV_ERRORS)),
+        },
         scrubbed_at=get_number(scan, "end_time") if is_scrub else None,
         state=state.lower(),
     )
+    return ArrayReading(report, tuple(filter(None, (get_text(leaf, "path") for leaf in leaves))))
+
+
+def _find_leaves(vdevs: object) -> Iterator[object]:
+    """Yield the devices of a pool: the pool may be "ONLINE" while one of them is "FAULTED" and a spare stands in."""
+    for vdev in vdevs.values() if isinstance(vdevs, dict) else ():
+        inner = get_value(vdev, "vdevs")
+        if inner is None:
+            yield vdev
+        else:
+            yield from _find_leaves(inner)
 
 
 def _read_number(path: str) -> int | None:
@@ -148,12 +172,12 @@ def _read_error_stats(path: str) -> Iterator[int]:
 
 
 def _read_scrub_time(path: str) -> int | None:
-    """Return when the last complete scrub began: the device that began last, if all have finished."""
+    """Return when the last scrub began, if it compared everything: a canceled one has "finished", too."""
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             lines = [line for line in file.read().splitlines() if "|" in line]
     except OSError:
         return None  # never scrubbed, or not for us to read
     times = [int(found[1]) for line in lines if (found := _STARTED.search(line))]
-    has_finished = lines and all("|finished:1" in line for line in lines)
-    return max(times) if has_finished and times else None
+    is_complete = all("|canceled:0|finished:1" in line for line in lines)
+    return max(times) if is_complete and times else None

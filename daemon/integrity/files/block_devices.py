@@ -18,6 +18,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +67,16 @@ def find_device(root_fd: int) -> Device:
 def find_stack(root_fd: int, mount: Mount) -> list[str]:
     """Return the sysfs folders of all block devices below a file system: partitions, arrays, encryption, disks."""
     return list(dict.fromkeys(node for top in find_nodes(root_fd, mount) for node in _walk_down(top)))
+
+
+def find_stack_of(device: str) -> list[str]:
+    """Return the sysfs folders of a block device, given by its node in /dev, and of all below it; empty if absent."""
+    try:
+        status = os.stat(device)
+    except OSError:
+        return []
+    node = _get_node(status.st_rdev) if stat.S_ISBLK(status.st_mode) else None
+    return [] if node is None else list(dict.fromkeys(_walk_down(node)))
 
 
 def find_disks_of(stack: Iterable[str]) -> set[str]:

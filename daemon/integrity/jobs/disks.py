@@ -24,7 +24,7 @@ from integrity.disks.report import DeviceKind, DeviceReport, DeviceTrouble, foll
 from integrity.disks.signs import DeviceSign, Remedy, describe_signs, find_remedy, find_signs
 from integrity.disks.smart import read_smart
 from integrity.errors import ReadInterrupted
-from integrity.files.block_devices import find_disks_of, find_stack, is_asleep
+from integrity.files.block_devices import find_disks_of, find_stack, find_stack_of, is_asleep
 from integrity.files.capability import find_fs_names
 from integrity.files.mounts import get_mount, mount_of
 from integrity.files.open_beneath import open_root
@@ -151,8 +151,10 @@ def _look_below(root: RootRecord, now: int) -> _Below | None:
         if root.was_seen and not is_same_disk(root.identity.fs_id, find_fs_names(fd, mount)):
             return None
         stack = find_stack(fd, mount)
-        disks = sorted(os.path.basename(disk) for disk in find_disks_of(stack))
-        return _Below(tuple(disks), tuple(read_arrays(fd, mount, stack, now)))
+        arrays = read_arrays(fd, mount, stack, now)
+        members = [node for array in arrays for device in array.members for node in find_stack_of(device)]
+        disks = sorted({os.path.basename(disk) for disk in find_disks_of([*stack, *members])})
+        return _Below(tuple(disks), tuple(array.report for array in arrays))
     except OSError:
         return None
     finally:
