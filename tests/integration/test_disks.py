@@ -189,7 +189,7 @@ def test_smart_can_be_turned_off(checked: Checked) -> None:
     """Nothing is asked then, and what was known is forgotten."""
     checked.smartctl.show(checked.disk, ata(a197=8))
     checked.check()
-    checked.check(after_s=DAY_S, config="[disks]\nsmart = false\n")
+    checked.check(after_s=1, config="[disks]\nsmart = false\n")
 
     assert 1 == len(checked.smartctl.calls)
     assert [] == checked.open

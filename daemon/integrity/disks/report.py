@@ -46,7 +46,7 @@ class DeviceTrouble(StrEnum):
     TOO_OLD = "too_old"  # smartctl before 7.0
     DENIED = "denied"
     NO_ANSWER = "no_answer"
-    ASLEEP = "asleep"
+    ASLEEP = "asleep"  # never stored: its former report stays
     UNSUPPORTED = "unsupported"  # a virtual disk, or a bridge that passes nothing on
 
 
@@ -95,7 +95,7 @@ class DeviceReport:
     @property
     def is_silent(self) -> bool:
         """Return whether the device never reported anything, and nobody can help that."""
-        return self.read_at is None and self.trouble in (DeviceTrouble.UNSUPPORTED, DeviceTrouble.ASLEEP)
+        return self.read_at is None and self.trouble is DeviceTrouble.UNSUPPORTED
 
 
 def follow(before: DeviceReport | None, now: DeviceReport) -> DeviceReport:

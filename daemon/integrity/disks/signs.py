@@ -96,7 +96,6 @@ _TROUBLES = {
     DeviceTrouble.TOO_OLD: "smartctl is older than 7.0 and has no --json: upgrade the package smartmontools",
     DeviceTrouble.DENIED: "only root may ask it; the service of the system may, after:  {install}",
     DeviceTrouble.NO_ANSWER: "it did not answer: check its cable and `dmesg`",
-    DeviceTrouble.ASLEEP: "it sleeps, and was not woken",
     DeviceTrouble.UNSUPPORTED: "it reports no values any more",
 }
 

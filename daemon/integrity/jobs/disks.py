@@ -87,7 +87,8 @@ class DiskCheck:
         with context.catalog.read() as connection:
             before = {_key(report): report for report in find_reports(connection, root)}
             damaged_at = _find_damage_time(connection, root.id)
-        if not self._is_root_due(root.id, before.values(), damaged_at, now):
+        is_turned_off = not context.config.disks.smart and any(kind is DeviceKind.DISK for kind, _ in before)
+        if not is_turned_off and not self._is_root_due(root.id, before.values(), damaged_at, now):
             return False
         self._tried_at[root.id] = now
         below = self._probe(context, root)

@@ -339,6 +339,7 @@ class Daemon:
             return
         if self._roots != before:
             self._watch.set_roots(self._roots)
+            self._disks.call()
 
     def _find_roots(self, catalog: Catalog) -> None:
         follow_config(catalog, frozenset(root.path for root in self._config.own_roots))
