@@ -86,6 +86,8 @@ class KindEntry:
         is_urgent: the first mail about this kind is sent at once, whatever the limits: somebody should act now.
         is_of_inode: all names of one file share it, and people are told once.
         closes_gate: a backup made now would miss something, or could carry damage that was not looked for.
+        stops_reading: no more is read from the device; a run that reads all of the root without an error ends it.
+        is_forewarning: nothing is damaged, and nothing was left unchecked: there is time to act.
         leaves_doubt: the content may be right or wrong; ``status`` counts such files as "not sure".
         may_hold_damage: what stands in the file may be damaged, so accepting a whole folder leaves the file out.
         ended_by_good_reading: the recorded content, read from the disk, ends it.
@@ -111,6 +113,8 @@ class KindEntry:
     is_urgent: bool = False
     is_of_inode: bool = False
     closes_gate: bool = False
+    stops_reading: bool = False
+    is_forewarning: bool = False
     leaves_doubt: bool = False
     may_hold_damage: bool = False
     ended_by_good_reading: bool = False
@@ -195,8 +199,21 @@ TABLE = (
         phrase=Phrase("disk failing", "disks failing"),
         is_urgent=True,
         closes_gate=True,
+        stops_reading=True,
         ended_by_rebind=True,
         steps=(_LOOK_AT_DISK, NextStep("after replacing the disk", "integrity root rebind {root} NEW")),
+    ),
+    KindEntry(
+        kind=FindingKind.DISK_WARNING,
+        weight=Weight.GAP,
+        subject=Subject.DEVICE,
+        headline="Disk or array reports a problem",
+        how_bad="No file is known to be damaged by it yet: there is time to act.",
+        phrase=Phrase("disk warning", "disk warnings"),
+        is_urgent=True,
+        is_forewarning=True,
+        ended_by_rebind=True,
+        steps=(NextStep("after you moved the files to another disk", "integrity root rebind {root} NEW"),),
     ),
     KindEntry(
         kind=FindingKind.UNREADABLE,
@@ -318,6 +335,7 @@ TABLE = (
         phrase=Phrase("disk hanging", "disks hanging"),
         is_urgent=True,
         closes_gate=True,
+        stops_reading=True,
         ended_by_rebind=True,
         steps=(NextStep("check the cables and `dmesg`, then continue", "integrity scrub {root}"),),
     ),
@@ -491,10 +509,14 @@ COVERAGE_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is W
 CONTENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.freezes_baseline)
 URGENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_urgent)
 INODE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_of_inode)
-DEVICE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.subject is Subject.DEVICE)
+STOPPED_READING = frozenset(entry.kind for entry in TABLE if entry.stops_reading)
+FOREWARNINGS = frozenset(entry.kind for entry in TABLE if entry.is_forewarning)
 GATE_GAPS = frozenset(entry.kind for entry in TABLE if entry.closes_gate)
 DOUBTS = frozenset(entry.kind for entry in TABLE if entry.leaves_doubt)
 POSSIBLE_DAMAGE = frozenset(entry.kind for entry in TABLE if entry.may_hold_damage)
+HARDWARE_MATTERS = POSSIBLE_DAMAGE & (CONTENT_FINDINGS | frozenset({FindingKind.TRANSIENT}))
+"""Disk, cable or memory may be the cause, so people are told what the disk reports."""
+
 ENDED_BY_GOOD_READING = frozenset(entry.kind for entry in TABLE if entry.ended_by_good_reading)
 ENDED_BY_REPAIR = frozenset(entry.kind for entry in TABLE if entry.ended_by_repair)
 ENDED_BY_REBIND = frozenset(entry.kind for entry in TABLE if entry.ended_by_rebind)

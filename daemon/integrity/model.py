@@ -69,6 +69,7 @@ class FindingKind(StrEnum):
     WATCH_BLIND = "watch_blind"
     DEVICE_FAILING = "device_failing"
     DEVICE_STALLED = "device_stalled"
+    DISK_WARNING = "disk_warning"  # a disk or an array reports that it begins to fail
     COPY_MISSING = "copy_missing"
     COPY_DIFFERS = "copy_differs"
     COPY_CONFLICT = "copy_conflict"  # file and copy differ, and which is right is not known

@@ -18,6 +18,7 @@ from support.privileges import as_nobody, run_as_nobody
 UNIT = "etc/systemd/system/integrity.service"
 SYSUSERS = "etc/sysusers.d/integrity.conf"
 TMPFILES = "etc/tmpfiles.d/integrity.conf"
+SMART = {"etc/systemd/system/integrity-smart.socket", "etc/systemd/system/integrity-smart@.service"}
 PAGE = "etc/systemd/system/integrity-web.service"
 PAGE_SYSUSERS = "etc/sysusers.d/integrity-web.conf"
 PROGRAM = Path(sys.executable).with_name("integrity")
@@ -54,7 +55,7 @@ def get_versions(folder: Path) -> dict[str, tuple[int, int]]:
     return {name: ((folder / name).stat().st_ino, (folder / name).stat().st_ctime_ns) for name in find_files(folder)}
 
 
-def test_install_writes_three_files(integrity: Box, system: Path) -> None:
+def test_install_writes_the_units_and_what_they_need(integrity: Box, system: Path) -> None:
     """The unit, its user and its folders, readable by all whatever the umask, with the program's own path."""
     before = os.umask(0o077)
     try:
@@ -62,13 +63,13 @@ def test_install_writes_three_files(integrity: Box, system: Path) -> None:
     finally:
         os.umask(before)
 
-    assert {UNIT, SYSUSERS, TMPFILES} == find_files(system)
+    assert {UNIT, SYSUSERS, TMPFILES, *SMART} == find_files(system)
     assert all(0o644 == stat.S_IMODE((system / name).stat().st_mode) for name in find_files(system))
     assert f"\nExecStart={PROGRAM} daemon\n" in (system / UNIT).read_text()
     assert "\nUser=integrity\n" in (system / UNIT).read_text()
     assert "@" not in (system / UNIT).read_text().replace("@system-service", "").replace("@privileged @resources", "")
     assert "\nu integrity " in (system / SYSUSERS).read_text()
-    assert 3 == done.stdout.count(": written")
+    assert 5 == done.stdout.count(": written")
 
 
 def test_installing_again_changes_nothing(integrity: Box, system: Path) -> None:
@@ -77,7 +78,7 @@ def test_installing_again_changes_nothing(integrity: Box, system: Path) -> None:
     before = get_versions(system)
     actions = [one["action"] for one in integrity.json("service", "install", "--root", system, expect=0)]
 
-    assert ["unchanged"] * 3 == actions
+    assert ["unchanged"] * 5 == actions
     assert before == get_versions(system)
 
 
@@ -94,7 +95,7 @@ def test_older_version_is_replaced(integrity: Box, system: Path) -> None:
     integrity.run("service", "install", "--root", system, expect=0)
 
     assert current == unit.read_text()
-    assert {UNIT, SYSUSERS, TMPFILES} == find_files(system)
+    assert {UNIT, SYSUSERS, TMPFILES, *SMART} == find_files(system)
 
 
 @pytest.mark.parametrize("name", [UNIT, SYSUSERS, TMPFILES])
@@ -162,10 +163,10 @@ def test_uninstall_removes_what_install_wrote(integrity: Box, system: Path) -> N
 def test_page_is_installed_only_if_asked_for(integrity: Box, system: Path) -> None:
     """With --web two more files are written, with the program's own path; installing without it leaves them alone."""
     integrity.run("service", "install", "--root", system, expect=0)
-    assert {UNIT, SYSUSERS, TMPFILES} == find_files(system)
+    assert {UNIT, SYSUSERS, TMPFILES, *SMART} == find_files(system)
 
     integrity.run("service", "install", "--web", "--root", system, expect=0)
-    assert {UNIT, SYSUSERS, TMPFILES, PAGE, PAGE_SYSUSERS} == find_files(system)
+    assert {UNIT, SYSUSERS, TMPFILES, *SMART, PAGE, PAGE_SYSUSERS} == find_files(system)
     assert f"ExecStart={PROGRAM} web\n" in (system / PAGE).read_text()
     assert "# Rather add a drop-in: systemctl edit integrity-web\n" in (system / PAGE).read_text()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from integrity.disks.smart import SMARTCTL_OPTIONS
 from integrity.errors import ConfigError
 from integrity.service.systemd.units import Scope, find_dangers, make_units, require_reachable
 from support.loopfs import LoopFS
@@ -61,6 +62,7 @@ def make_program(folder: Path) -> Path:
     [
         (Scope.SYSTEM, "--system", "integrity.service"),
         (Scope.SYSTEM, "--system", "integrity-hub.service"),
+        (Scope.SYSTEM, "--system", "integrity-smart@.service"),
         (Scope.USER, "--user", "integrity.service"),
     ],
 )
@@ -119,7 +121,13 @@ def test_folder_that_no_unit_can_name_is_refused(name: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "highest"), [("integrity.service", 2.0), ("integrity-web.service", 1.5), ("integrity-hub.service", 1.5)]
+    ("name", "highest"),
+    [
+        ("integrity.service", 2.0),
+        ("integrity-web.service", 1.5),
+        ("integrity-hub.service", 1.5),
+        ("integrity-smart@.service", 2.0),
+    ],
 )
 def test_exposure_is_small(tmp_path: Path, program: Path, name: str, highest: float) -> None:
     """By the measure of systemd-analyze."""
@@ -127,7 +135,7 @@ def test_exposure_is_small(tmp_path: Path, program: Path, name: str, highest: fl
     done = analyze("security", "--offline=true", f"--threshold={highest * 10:.0f}", "--no-pager", unit, home=tmp_path)
 
     assert 0 == done.returncode, done.stdout
-    level = re.search(rf"Overall exposure level for {name}: ([\d.]+)", done.stdout)
+    level = re.search(rf"Overall exposure level for {name.replace('@', '@.*')}: ([\d.]+)", done.stdout)
     assert level is not None
     assert float(level[1]) <= highest
 
@@ -230,7 +238,7 @@ def test_installed_service_has_its_user_and_folders(box: SystemdBox) -> None:
     assert "750 root:integrity\n" == box.run("stat", "--format=%a %U:%G", "/etc/integrity")
     assert "loaded" == box.show("integrity.service", "LoadState")
     assert "inactive" == box.show("integrity.service", "ActiveState")
-    assert 3 == box.run(PROGRAM, "service", "install").count(": unchanged")
+    assert 5 == box.run(PROGRAM, "service", "install").count(": unchanged")
     run_as_service(box, f"{PROGRAM} scan /srv/data")
     box.run("systemctl", "enable", "integrity.service")
     removed = box.run(PROGRAM, "service", "uninstall")
@@ -278,7 +286,7 @@ def test_root_without_a_running_systemd_is_told_what_to_do(box: SystemdBox) -> N
     hiding = 'mount -t tmpfs tmpfs /run/systemd && exec "$@"'
     said = box.run("unshare", "--mount", "sh", "-c", hiding, "sh", PROGRAM, "service", "install", "--now")
 
-    assert 3 == said.count(": written")
+    assert 5 == said.count(": written")
     assert "systemd does not run here" in said
     for command in ("systemd-sysusers /etc/sysusers.d/integrity.conf", "systemctl enable integrity.service"):
         assert f"\n  {command}\n" in said
@@ -316,6 +324,56 @@ def test_sandbox_lets_nothing_else_be_written(box: SystemdBox) -> None:
     run_as_service(box, "/bin/sh /srv/script")
 
     assert not [path for path in others.split() if (box.root / path.lstrip("/")).exists()]
+
+
+_SMARTCTL = """#!/bin/sh
+for last; do :; done
+head -c 1 "$last" >/dev/null || exit 3
+true >"$last" && exit 4
+ls /srv/data /var/lib/integrity >/dev/null 2>&1 && exit 5
+echo '{"smart_status": {"passed": true}, "model_name": "'"$(sed -n 's/^CapBnd:.//p' /proc/self/status) $*"'"}'
+exit 8
+"""
+_ASK = "from integrity.disks.smart import read_smart; print(read_smart({disk!r}, 1))"
+
+
+def ask_disk(box: SystemdBox, disk: str) -> str:
+    """Read SMART values as the service does, and return what it makes of them."""
+    box.put("/srv/ask.py", _ASK.format(disk=disk))
+    log = run_as_service(box, f"{sys.executable} /srv/ask.py").splitlines()
+    return next(line for line in log if line.startswith("DeviceReport"))
+
+
+@pytest.mark.root
+def test_service_has_smart_values_read_without_a_right_to_open_disks(box: SystemdBox) -> None:
+    """A unit runs smartctl for it, on a disk that it may only read, with the two capabilities of such commands."""
+    box.run("mknod", "/dev/sda", "b", "7", "0")
+    box.put("/usr/local/sbin/smartctl", _SMARTCTL)
+    box.run("chmod", "755", "/usr/local/sbin/smartctl")
+    answer = ask_disk(box, "sda")
+
+    assert "is_healthy=True" in answer, box.log("integrity-smart@*")
+    capabilities = 1 << 17 | 1 << 21  # CAP_SYS_RAWIO, CAP_SYS_ADMIN: linux/capability.h
+    assert f"label='{capabilities:016x} {' '.join(SMARTCTL_OPTIONS)} /dev/sda'" in answer
+
+
+@pytest.mark.root
+def test_missing_smartctl_is_said_by_its_unit(box: SystemdBox) -> None:
+    """What the service then says names the package; a name that is none of a disk is refused."""
+    box.run("systemctl", "start", "integrity-smart.socket")
+    reading = 'from integrity.disks.smart import SOCKET, _ask_unit; print(_ask_unit({!r}, "", SOCKET))'
+    answers = [box.run(sys.executable, "-c", reading.format(name)) for name in ("sda", "../etc/shadow", "-h", "")]
+
+    assert "code=127" in answers[0]
+    assert ["no_answer\n"] * 3 == answers[1:]
+
+
+@pytest.mark.root
+def test_nobody_but_the_service_may_ask_for_smart_values(box: SystemdBox) -> None:
+    """The socket is its user's."""
+    box.run("systemctl", "start", "integrity-smart.socket")
+
+    assert "600 integrity:integrity\n" == box.run("stat", "--format=%a %U:%G", "/run/integrity-smart.sock")
 
 
 @pytest.mark.root

@@ -50,6 +50,7 @@ DOCUMENTED_KEYS = [
     "pace.pressure",
     "pace.wake",
     "pace.max_temperature",
+    "disks.smart",
     "mail.to",
     "mail.from",
     "mail.transport",
@@ -237,6 +238,7 @@ def test_documented_defaults_hold() -> None:
     )
     assert MailTransport.AUTO is config.mail.transport
     assert b"" == config.seal_key_file
+    assert config.disks.smart
 
 
 def test_root_inherits_the_defaults_and_overrides_single_keys() -> None:

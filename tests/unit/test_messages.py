@@ -12,6 +12,7 @@ import ast
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import integrity
@@ -21,6 +22,8 @@ from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import ChannelState, Message
 from integrity.catalog.runs import Interruption
 from integrity.config.sample import sample
+from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
+from integrity.disks.signs import Remedy, describe_for_damage, describe_trouble
 from integrity.errors import Leased
 from integrity.files.mirrors import Mirror
 from integrity.jobs import messages
@@ -283,6 +286,8 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "lost_storage", messages.mass_change(0, 700, 4_200, 0, messages.lost_storage(24 << 40, 20 << 40))
     yield "unshown", messages.unshown(1)
     yield "unshown, several", messages.unshown(4)
+    yield "about_device", messages.about_device("sda", Remedy.REPLACE.value)
+    yield from (("disks", text) for text in write_disks())
     yield "device_failing", messages.device_failing(100)
     yield "many_more", messages.many_more(FindingKind.COPY_MISSING, 4_000, COPY)
     yield "unreachable", messages.unreachable("Connection refused", 0)
@@ -297,6 +302,20 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "gone_silent", messages.gone_silent("Transport endpoint is not connected")
     yield "renamed_in_copy", messages.renamed_in_copy(b"2018/a.jpg", COPY)
     yield "copy_transient", messages.copy_transient(COPY)
+
+
+def write_disks() -> Iterator[str]:
+    """Write what is told of each value that a disk or an array reports, then why one could not be read."""
+    at = 1_700_000_000
+    for kind, name, label in ((DeviceKind.DISK, "sda", "WDC WD40EFRX, serial WD-1"), (DeviceKind.ZFS, "tank", "")):
+        failed = DeviceReport(name, kind, label, at, at, is_healthy=False, state="degraded")
+        yield from describe_for_damage([failed], at)
+    for quantity in Quantity:
+        count = Count(8, 5, at)
+        disk = DeviceReport("sda", DeviceKind.DISK, "WDC WD40EFRX, serial WD-1", at, at, counts={quantity: count})
+        yield from describe_for_damage([disk], at)
+    for trouble in sorted(set(DeviceTrouble) - {DeviceTrouble.ASLEEP}):
+        yield describe_trouble(replace(disk, trouble=trouble))
 
 
 def write_byte_patterns() -> Iterator[str]:

@@ -231,26 +231,38 @@ class Composer:
     page_url: str = ""
     make_token: Callable[[], str] = lambda: uuid.uuid4().hex
 
-    def incident(self, news: Sequence[PendingIncident], now: int, *, files: int = 0) -> Message:
-        """Return the message about new and changed findings. ``files``: number of recorded files."""
+    def incident(
+        self, news: Sequence[PendingIncident], now: int, *, files: int = 0, disks: Sequence[str] = ()
+    ) -> Message:
+        """
+        Return the message about new and changed findings.
+
+        Args:
+            news: at least one.
+            now: seconds UTC.
+            files: number of recorded files.
+            disks: what the disks below damaged files report, a sentence each.
+        """
         by_id = {one.finding.id: one for one in news}
         findings = sort_by_gravity(one.finding for one in news)
         section = list_findings("", findings, lambda finding: describe_pending(by_id[finding.id]))
-        opening = _open(findings, files, is_known=False)
+        opening = _open(findings, files, is_known=False, disks=disks)
         if self.is_drill:
             section = Section("", tuple(MailEntry(title(one), details=(printable(one.message),)) for one in findings))
             opening = [*_DRILL, f"Time: {utc_time(now)}"]
         subject = "1 damaged test file" if self.is_drill else sum_up(findings)
         return self._compose(AlertKind.INCIDENT, subject, [section], findings, now, opening)
 
-    def digest(self, still: Sequence[Finding], over: Sequence[Finding], now: int, *, files: int = 0) -> Message:
-        """Return the reminder of open findings and the list of those resolved since the last one."""
+    def digest(
+        self, still: Sequence[Finding], over: Sequence[Finding], now: int, *, files: int = 0, disks: Sequence[str] = ()
+    ) -> Message:
+        """Return the reminder of open findings and the list of those resolved since the last one; see ``incident``."""
         findings = sort_by_gravity(still)
         sections = [list_findings("Still open", findings, describe), _list_over(over)]
         parts = [f"still {sum_up(findings)}"] if findings else []
         parts += [f"{len(over):,} resolved"] if over else []
         kind = AlertKind.DIGEST if over else AlertKind.REMINDER
-        opening = _open(findings, files, is_known=True, over=over)
+        opening = _open(findings, files, is_known=True, over=over, disks=disks)
         return self._compose(kind, "; ".join(parts), sections, [*findings, *over], now, opening)
 
     def all_clear(self, over: Sequence[Finding], number: int, now: int) -> Message:
@@ -318,7 +330,9 @@ class Composer:
         return Layout(self.hostname, self.page_url).write(draft, self.make_token(), now)
 
 
-def _open(findings: Sequence[Finding], files: int, *, is_known: bool, over: Sequence[Finding] = ()) -> list[str]:
+def _open(
+    findings: Sequence[Finding], files: int, *, is_known: bool, over: Sequence[Finding] = (), disks: Sequence[str]
+) -> list[str]:
     """Return the first lines of a message: what happened, how bad it is, what to do, when, and what to know first."""
     lines = [
         say_what(findings, is_known=is_known),
@@ -326,15 +340,16 @@ def _open(findings: Sequence[Finding], files: int, *, is_known: bool, over: Sequ
         say_what_to_do(findings),
         f"Found: {utc_time(min(finding.opened_at for finding in findings))}",
     ]
-    return lines + _list_hints([*findings, *over], lines)
+    return lines + _list_hints([*findings, *over], lines, disks)
 
 
-def _list_hints(findings: Sequence[Finding], lines: Sequence[str]) -> list[str]:
-    """Return what to know before the advice is followed. ``lines``: the opening so far."""
+def _list_hints(findings: Sequence[Finding], lines: Sequence[str], disks: Sequence[str] = ()) -> list[str]:
+    """Return what to know before the advice is followed. ``lines``: the opening so far; ``disks``: what they report."""
     commands = [*lines, *(finding.command or "" for finding in findings if finding.resolution is None)]
     repairs = ("integrity repair ", program.command("repair "))
     hints = [_PLAN_ONLY] if any(repair in command for command in commands for repair in repairs) else []
-    hints += [_CHECK_HARDWARE] if any(finding.kind in _ROTTEN for finding in findings) else []
+    rot = [_CHECK_HARDWARE] if any(finding.kind in _ROTTEN for finding in findings) else []
+    hints += disks or rot
     kinds = [finding.kind for finding in findings if finding.resolution is None]
     return hints + ([f"More about this:  {read_on(kinds)}"] if kinds else [])
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Sequence
 
 from integrity.alerts.compose import Alive, Composer
+from integrity.alerts.disk_words import describe_disks
 from integrity.alerts.status import WaitReason, find_pending
 from integrity.catalog import notified, outbox
 from integrity.catalog.connection import Catalog, Connection
@@ -102,7 +103,9 @@ class AlertPlanner:
 
     def _queue_incident(self, c: Connection, now: int) -> None:
         news = notified.find_pending_incidents(c, now)
-        outbox.queue(c, self._composer.incident(news, now, files=count_all_files(c)), self._channels)
+        disks = describe_disks(c, [one.finding for one in news], now)
+        message = self._composer.incident(news, now, files=count_all_files(c), disks=disks)
+        outbox.queue(c, message, self._channels)
         notified.mark_notified(c, [one.finding.id for one in news], now)
 
     def _is_all_clear(self, c: Connection, now: int) -> bool:
@@ -126,7 +129,8 @@ class AlertPlanner:
 
     def _queue_digest(self, c: Connection, now: int) -> None:
         still, over = notified.find_remindable(c, now), notified.find_over(c)
-        message = self._composer.digest(still, over, now, files=count_all_files(c))
+        disks = describe_disks(c, still, now)
+        message = self._composer.digest(still, over, now, files=count_all_files(c), disks=disks)
         outbox.queue(c, message, self._channels)
         notified.drop_over(c)
 

@@ -297,7 +297,8 @@ def remove_root(c: sa.Connection, root_id: RootId) -> None:
     follow_history(c)
     drop_imports(c, root_id)
     key = schema.meta.c.key
-    c.execute(sa.delete(schema.meta).where(sa.or_(key == f"report/{root_id}", key.startswith(f"space/{root_id}/"))))
+    others = (key.startswith(f"{name}/{root_id}/") for name in ("space", "disk"))
+    c.execute(sa.delete(schema.meta).where(sa.or_(key == f"report/{root_id}", *others)))
     c.execute(sa.delete(root).where(root.c.id == root_id))
 
 

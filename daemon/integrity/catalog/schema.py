@@ -112,7 +112,8 @@ meta = sa.Table(
     metadata,
     _text(
         "key",
-        "uuid, created_at, next_file_id, seal_check, last_backup_at, days_run; import/..., report/..., space/...",
+        "uuid, created_at, next_file_id, seal_check, last_backup_at, days_run;"
+        " import/..., report/..., space/..., disk/...",
     ),
     _text("value", "its value as text"),
     _seal(),

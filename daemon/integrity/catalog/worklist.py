@@ -29,7 +29,7 @@ from integrity.catalog.rows import (
 )
 from integrity.catalog.schema import file, finding, folder, run
 from integrity.catalog.seal import Sealer
-from integrity.kinds import DEVICE_FINDINGS
+from integrity.kinds import STOPPED_READING
 from integrity.model import FindingKind, RootId
 
 _DAY_S = 86400
@@ -51,7 +51,7 @@ _PAGE = CompiledStatement(
 )
 _ANY_SIZE = (1 << 63) - 1
 
-_DEVICE_KINDS = sorted(kind.value for kind in DEVICE_FINDINGS)
+_STOPPED_KINDS = sorted(kind.value for kind in STOPPED_READING)
 _UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # must match the text of the partial index
 _IS_UNREADABLE = sa.and_(
     file.c.is_frozen == 1,  # true for each unreadable file; avoids a search for findings of the others
@@ -199,7 +199,7 @@ def _due_unreadable(order: WorkOrder) -> sa.Select[tuple[int]] | None:
 def _left_alone_at(c: sa.Connection, root_id: RootId) -> int | None:
     """Return when the last run started that stopped because of a failing device; None: no such finding is open."""
     query = sa.select(sa.func.max(run.c.started_at)).join(finding, finding.c.run_id == run.c.id)
-    is_device = finding.c.root_id == root_id, finding.c.kind.in_(_DEVICE_KINDS), _UNRESOLVED
+    is_device = finding.c.root_id == root_id, finding.c.kind.in_(_STOPPED_KINDS), _UNRESOLVED
     return c.execute(query.where(*is_device)).scalar()
 
 

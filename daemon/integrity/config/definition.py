@@ -237,6 +237,16 @@ class PaceConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disks:
+    """``[disks]``: what disks report of themselves."""
+
+    smart: Flag = field(
+        default=True,
+        metadata=about("read each disk's SMART values once a day, by smartctl (package smartmontools); wakes none"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
     """``[mail]``: sender, recipients, and the mail server."""
 
@@ -399,6 +409,7 @@ class Config:
     copies: tuple[ConfiguredCopy, ...] = field(default=(), metadata=about("a backup copy; none by default", key="copy"))
     schedule: Schedule = field(default=Schedule(), metadata=about("service only"))
     pace: PaceConfig = field(default=PaceConfig(), metadata=about("how fast the service reads; commands have --rate"))
+    disks: Disks = field(default=Disks(), metadata=about("what the disks report of themselves"))
     mail: Mail = field(default=Mail(), metadata=about("off while `to` is empty"))
     alerts: Alerts = field(default=Alerts(), metadata=about("which alerts are sent, and how often"))
     web: Web = field(default=Web(), metadata=about("the page, `integrity web`; needs the extra [web]"))

@@ -18,8 +18,9 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from glob import escape as glob_escape
 from glob import glob
@@ -55,12 +56,32 @@ def find_device(root_fd: int) -> Device:
     """
     mount = get_mount(root_fd)
     nodes = set(find_nodes(root_fd, mount))
-    disks = set().union(*(_find_disks(node) for node in nodes))
+    disks = find_disks_of(node for top in nodes for node in _walk_down(top))
     if not disks:
         return Device(False, mount.source, f"fs:{find_uuid(root_fd, mount) or f'{mount.fs_type}:{mount.source}'}")
     name = "+".join(sorted(os.path.basename(disk) for disk in disks))
     layers = tuple(sorted({os.path.basename(node) for node in nodes | disks}))
     return Device(any(_is_rotational(disk) for disk in disks), name, f"disk:{name}", layers)
+
+
+def find_stack(root_fd: int, mount: Mount) -> list[str]:
+    """Return the sysfs folders of all block devices below a file system: partitions, arrays, encryption, disks."""
+    return list(dict.fromkeys(node for top in find_nodes(root_fd, mount) for node in _walk_down(top)))
+
+
+def find_stack_of(device: str) -> list[str]:
+    """Return the sysfs folders of a block device, given by its node in /dev, and of all below it; empty if absent."""
+    try:
+        status = os.stat(device)
+    except OSError:
+        return []
+    node = _get_node(status.st_rdev) if stat.S_ISBLK(status.st_mode) else None
+    return [] if node is None else list(dict.fromkeys(_walk_down(node)))
+
+
+def find_disks_of(stack: Iterable[str]) -> set[str]:
+    """Return the physical disks among block devices: those with nothing below."""
+    return {node for node in stack if not _find_below(node)}
 
 
 def physical_position(fd: int) -> int | None:
@@ -136,10 +157,17 @@ def _get_node(device: int) -> str | None:
     return os.path.realpath(node) if os.path.isdir(node) else None
 
 
-def _find_disks(node: str) -> set[str]:
-    """Find the physical disks behind a block device in sysfs."""
+def _walk_down(node: str) -> Iterator[str]:
+    """Yield a block device in sysfs and all that it lies on."""
+    yield node
+    for lower in _find_below(node):
+        yield from _walk_down(lower)
+
+
+def _find_below(node: str) -> list[str]:
+    """Return the block devices that a block device lies on; none for a physical disk."""
     if os.path.exists(f"{node}/partition"):
-        return _find_disks(os.path.dirname(node))
+        return [os.path.dirname(node)]
     below = [os.path.realpath(f"{node}/slaves/{name}") for name in list_attributes(f"{node}/slaves")]
     backing = read_attribute(f"{node}/loop/backing_file")
     if backing is not None:
@@ -148,9 +176,7 @@ def _find_disks(node: str) -> set[str]:
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             lower = None  # deleted, or in another namespace: use the loop device itself
         below += [] if lower is None else [lower]
-    if not below:
-        return {node}
-    return set().union(*(_find_disks(lower) for lower in below))
+    return below
 
 
 def _is_rotational(node: str) -> bool:

@@ -357,7 +357,14 @@ def device_failing(errors: int) -> str:
     return f"{errors:,} read errors: the disk is left alone, so that it lasts until its files are saved."
 
 
+def about_device(name: str, remedy: str) -> str:
+    """Return what to do about a disk or an array, before the command that prints all of its values."""
+    return f"{name}: {remedy}; all that it reports"
+
+
 DEVICE_STALLED = "A read did not return: the disk does not respond."
+DISKS_WELL = "the disks report no problem any more"
+DISK_WORSE = "more is reported now: see the newer finding"
 VERIFIED_IN_TIME = "everything is verified in time again"
 
 # Backup copies

@@ -12,10 +12,12 @@ from integrity.alerts.status import AlertStatus, find_alert_status
 from integrity.alerts.wording import sort_by_gravity
 from integrity.catalog import findings
 from integrity.catalog.coverage import Coverage, coverage
+from integrity.catalog.disk_reports import find_reports
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.config import Config, RootSettings
+from integrity.disks.report import DeviceReport
 from integrity.files.excludes import BUILTIN
 from integrity.jobs.compare.deadline import CopyStatus, find_copy_status
 from integrity.jobs.hub_status import HubStatus, find_hub_status
@@ -48,6 +50,7 @@ class RootStatus:
         overdue_read_s: how long reading the overdue files takes at the rate of the last scrubs; None if unknown.
         plan: what ``verify_every`` requires of the windows; None if no service has scrubbed yet.
         windows: the scrub windows of the service, as configured.
+        devices: what its disks and arrays last reported.
     """
 
     root: RootRecord
@@ -61,6 +64,7 @@ class RootStatus:
     overdue_read_s: float | None
     plan: Plan | None = None
     windows: str = ""
+    devices: tuple[DeviceReport, ...] = ()
 
     @property
     def is_overdue(self) -> bool:
@@ -204,6 +208,7 @@ def _find_root_status(
         overdue_read_s=_estimate(covered.overdue_bytes, runs),
         plan=plan,
         windows=config.schedule.scrub,
+        devices=tuple(find_reports(connection, root)),
     )
 
 

@@ -17,6 +17,7 @@ from integrity.alerts.compose import Composer
 from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.status import HOW_TO_TELL, NOBODY, find_recipients
 from integrity.catalog.connection import Catalog
+from integrity.catalog.notified import pending_since
 from integrity.errors import AppError, ChannelError
 from integrity.threads import RoundThread
 
@@ -85,6 +86,8 @@ class CatalogFailureAlert:
 
 
 LONGEST_WAIT_S = 60.0
+_DISKS_S = 30.0
+"""Limit for reading the disks before a mail: what one of them does not answer by then, the mail does without."""
 
 
 class AlertThread(RoundThread):
@@ -95,16 +98,25 @@ class AlertThread(RoundThread):
         service: opens the catalog, for this thread alone, and returns the current configuration.
         beat: called each round and before each send, for the watchdog.
         trouble: returns the catalog's current error, or an empty text.
+        read_disks: reads what the disks report, if that is due, within so many seconds.
         hostname: of this machine, for mails.
     """
 
     def __init__(
-        self, service: ServiceContext, beat: Callable[[], None], trouble: Callable[[], str], *, hostname: str
+        self,
+        service: ServiceContext,
+        beat: Callable[[], None],
+        trouble: Callable[[], str],
+        read_disks: Callable[[float], None],
+        *,
+        hostname: str,
     ) -> None:
         super().__init__("alerts")
         self._service = service
         self._beat = beat
         self._trouble = trouble
+        self._read_disks = read_disks
+        self._read_for: int | None = None  # when the finding was noticed before whose mail the disks were read
         self._failure_alert = CatalogFailureAlert(hostname, service.clock)
         self._hostname = hostname
         self._catalog: Catalog | None = None
@@ -118,11 +130,22 @@ class AlertThread(RoundThread):
             self._failure_alert.look(
                 self._trouble(), lambda: make_channels(self._service.config(), hostname=self._hostname)
             )
-            return min(self._find_delivery().tick(), LONGEST_WAIT_S)
+            delivery = self._find_delivery()
+            self._read_disks_once()
+            return min(delivery.tick(), LONGEST_WAIT_S)
         except AppError as error:
             _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
             self._finish()  # another file may have its place
             return LONGEST_WAIT_S
+
+    def _read_disks_once(self) -> None:
+        """Read the disks before a mail about new findings, so that it can say what they report."""
+        assert self._catalog is not None
+        with self._catalog.read() as connection:
+            noticed_at = pending_since(connection, int(self._service.clock()))
+        if noticed_at is not None and noticed_at != self._read_for:
+            self._read_disks(_DISKS_S)
+        self._read_for = noticed_at
 
     def _finish(self) -> None:
         if self._catalog is not None:

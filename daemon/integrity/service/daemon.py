@@ -44,6 +44,7 @@ from integrity.service.control.requests import (
 )
 from integrity.service.control.server import ControlServer
 from integrity.service.dirty_paths import DirtyPaths
+from integrity.service.disk_thread import DiskThread
 from integrity.service.dispatch import Dispatcher, ServiceContext
 from integrity.service.inventory import (
     MonitoredCopy,
@@ -129,8 +130,13 @@ class Daemon:
         self._dirty_paths = DirtyPaths(self._settle_s)
         self._dispatcher = Dispatcher(self._service, self._work_ended)
         self._acts = ActRunner(self._service, self._dispatcher, write_plan, self._acted)
+        self._disks = DiskThread(self._service, self._has_news)
         self._alerts = AlertThread(
-            self._service, lambda: self._watchdog.beat("alerts"), lambda: self._trouble, hostname=hostname
+            self._service,
+            lambda: self._watchdog.beat("alerts"),
+            lambda: self._trouble,
+            self._disks.refresh,
+            hostname=hostname,
         )
         self._reports = ReportThread(self._service, words, self.state, hostname=hostname)
         self._shards = ShardThread(self._service, write_finding)
@@ -222,6 +228,7 @@ class Daemon:
         self._alerts.start()
         self._reports.start()
         self._shards.start()
+        self._disks.start()
         self._timetable.start()
         self._notifier.ready()
         _log.info(
@@ -239,12 +246,14 @@ class Daemon:
         self._alerts.end()
         self._reports.end()
         self._shards.end()
+        self._disks.end()
         hanging = self._dispatcher.join(deadline)
         for name, thread in (
             ("watch", self._watch),
             ("alerts", self._alerts),
             ("reports", self._reports),
             ("shards", self._shards),
+            ("disks", self._disks),
         ):
             if not thread.join(max(0.1, deadline - self._service.monotonic())):
                 hanging.append(name)
@@ -339,6 +348,7 @@ class Daemon:
             return
         if self._roots != before:
             self._watch.set_roots(self._roots)
+            self._disks.call()
 
     def _find_roots(self, catalog: Catalog) -> None:
         follow_config(catalog, frozenset(root.path for root in self._config.own_roots))
@@ -382,6 +392,7 @@ class Daemon:
             self._watch.set_roots(self._roots)
             self._has_news()
             self._shards.call()
+            self._disks.call()
             _log.info("reloaded roots=%d", len(self._roots))
         except AppError as error:
             _log.error("reload_refused, the former configuration stays: %s", error)

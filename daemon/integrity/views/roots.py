@@ -12,6 +12,7 @@ from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import RootState
 from integrity.paths import path_fields
+from integrity.views.disks import describe_devices, device_object
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.service import ServiceView, describe_watch
 from integrity.views.text import count, describe_kinds, local_time
@@ -111,6 +112,8 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
     yield f"  last scrub {describe_root_run(one.last_scrub)}"
     if one.working is not None:
         yield f"  now        a {one.working.job} is running (process {one.working.pid})"
+    for number, line in enumerate(describe_devices(one.devices, round(time.time()), styler)):
+        yield f"  {'' if number else 'disks':<10} {line}"
     yield from describe_watch(live, one.root.path)
     excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
     yield f"  excluded   {', '.join(printable(text) for text in excluded) or 'nothing'}"
@@ -209,6 +212,7 @@ def root_object(one: RootStatus) -> JsonObject:
         "last_scrub": run_object(one.last_scrub),
         "exclude": list(one.settings.exclude),
         "builtin_excludes": one.settings.builtin_excludes,
+        "devices": [device_object(report, round(time.time())) for report in one.devices],
     }
 
 

@@ -10,7 +10,7 @@ from integrity import program
 from integrity.alerts.wording import find_source
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.kinds import INTEGRITY_PROBLEMS, REPAIRABLE
+from integrity.kinds import FOREWARNINGS, INTEGRITY_PROBLEMS, REPAIRABLE
 from integrity.model import FindingKind, RootState
 from integrity.views.service import ServiceView, find_idleness
 from integrity.views.text import count, describe_kinds, local_time
@@ -121,9 +121,11 @@ def _due(one: RootStatus) -> str:
 
 
 def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:
-    said = INTEGRITY_PROBLEMS | _SAID_OTHERWISE
+    said = INTEGRITY_PROBLEMS | FOREWARNINGS | _SAID_OTHERWISE
     gaps = Counter({kind: number for kind, number in open_kinds.items() if kind not in said})
-    return [f"Not everything could be checked: {describe_kinds(gaps)}."] if gaps else []
+    lines = [f"Not everything could be checked: {describe_kinds(gaps)}."] if gaps else []
+    warnings = Counter({kind: number for kind, number in open_kinds.items() if kind in FOREWARNINGS})
+    return lines + ([f"Act before files are lost: {describe_kinds(warnings)}."] if warnings else [])
 
 
 def _find_trouble(live: ServiceView) -> list[str]:

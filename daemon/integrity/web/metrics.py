@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from integrity import __version__
 from integrity.catalog.own_files import SQLITE_SUFFIXES
 from integrity.catalog.runs import find_last_runs, sum_read
+from integrity.disks.signs import find_signs
 from integrity.errors import show_path
 from integrity.model import RootState
 from integrity.views.reports import find_complete_at
@@ -56,6 +57,7 @@ class _Collector:
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
         yield from _collect_roots(self._status.roots)
+        yield from _collect_devices(self._status)
         yield from self._collect_runs()
         yield from _collect_copies(self._status)
         failing = gauge("alert_channel_failing", "1 while alerts can't be sent by this channel.", "channel")
@@ -134,6 +136,28 @@ def _collect_roots(roots: Iterable[RootStatus]) -> Iterator[Metric]:
         for kind, number in sorted(one.open_kinds.items()):
             findings.add_metric([path, kind.value], number)
     yield from (files, size, verified, oldest, kept, overdue, active, findings)
+
+
+def _collect_devices(status: Status) -> Iterator[Metric]:
+    labels = "root", "kind", "device"
+    warning = gauge("device_warning", "1 while this disk or array reports signs of failure.", *labels)
+    counts = gauge("device_count", "What this disk or array counts, as it last said.", *labels, "quantity")
+    heat = gauge("device_temperature_celsius", "Temperature when this disk was last read.", *labels)
+    read = gauge("device_read_timestamp_seconds", "When this disk or array was last read.", *labels)
+    scrubbed = gauge("device_scrub_timestamp_seconds", "When this array last compared all of its data.", *labels)
+    for path, report in ((show_path(one.root.path), report) for one in status.roots for report in one.devices):
+        if report.read_at is None:
+            continue
+        here = [path, report.kind.value, report.name]
+        warning.add_metric(here, bool(find_signs(report, status.at)))
+        read.add_metric(here, report.read_at)
+        for quantity, count in sorted(report.counts.items()):
+            counts.add_metric([*here, quantity.value], count.value)
+        if report.temperature_c is not None:
+            heat.add_metric(here, report.temperature_c)
+        if report.scrubbed_at is not None:
+            scrubbed.add_metric(here, report.scrubbed_at)
+    yield from (warning, counts, heat, read, scrubbed)
 
 
 def _collect_copies(status: Status) -> Iterator[Metric]:

@@ -39,7 +39,7 @@ from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.apply_changes import apply_changes, discard_staged
 from integrity.jobs.scan.scanner import TRIES, Scanner
 from integrity.jobs.targets import is_inside
-from integrity.kinds import DEVICE_FINDINGS
+from integrity.kinds import STOPPED_READING
 from integrity.model import FileId, FindingKind, SkipReason, Tally
 
 if TYPE_CHECKING:
@@ -437,12 +437,12 @@ class Scrubber:
         """Resolve device findings once the whole root was read without an error."""
         run = self._run
         is_whole = self._options.is_everything and run.is_whole and not self._limit.is_set()
-        if not is_whole or run.budget.errors or run.kinds_met & DEVICE_FINDINGS:
+        if not is_whole or run.budget.errors or run.kinds_met & STOPPED_READING:
             return
         resolution = "the whole folder was read without an error"
         with run.writing() as connection:
             ended = findings.resolve_findings(
-                connection, root_id=run.root.id, kinds=DEVICE_FINDINGS, resolution=resolution, now=run.now()
+                connection, root_id=run.root.id, kinds=STOPPED_READING, resolution=resolution, now=run.now()
             )
         run.note_resolved(ended)
 

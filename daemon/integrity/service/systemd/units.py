@@ -204,6 +204,8 @@ def make_units(
             "integrity.service": b"/etc/systemd/system/integrity.service",
             "integrity.sysusers.conf": b"/etc/sysusers.d/integrity.conf",
             "integrity.tmpfiles.conf": b"/etc/tmpfiles.d/integrity.conf",
+            "integrity-smart.socket": b"/etc/systemd/system/integrity-smart.socket",
+            "integrity-smart@.service": b"/etc/systemd/system/integrity-smart@.service",
         },
         Scope.USER: {
             "integrity-user.service": find_user_folder("XDG_CONFIG_HOME", b".config")
@@ -385,9 +387,9 @@ def _remove_if_empty(folder: bytes) -> None:
 
 
 def find_names(units: Sequence[UnitFile]) -> list[str]:
-    """Return the names of the units among some files."""
+    """Return the names of the units to start among some files; these start sockets, which start templates."""
     names = (os.fsdecode(os.path.basename(unit.path)) for unit in units)
-    return [name for name in names if name.endswith(".service")]
+    return [name for name in names if name.endswith(".service") and not name.endswith("@.service")]
 
 
 def find_drop_ins(units: Sequence[UnitFile]) -> list[bytes]:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from integrity.catalog.coverage import Age
 from integrity.config import format_duration, format_size
 from integrity.model import Policy
+from integrity.views.disks import describe_devices
 from integrity.views.reports import describe_hub
 from integrity.views.roots import describe_root_run, forecast
 from integrity.views.sentence import sum_up_status
@@ -46,6 +47,7 @@ class RootCard(NamedTuple):
     last_scan: str
     last_scrub: str
     copies: tuple[CopyStatus, ...]
+    devices: tuple[str, ...]
 
 
 class Overview:
@@ -84,6 +86,7 @@ def make_card(one: RootStatus, status: Status) -> RootCard:
         describe_root_run(one.last_scan),
         describe_root_run(one.last_scrub),
         tuple(copy for copy in status.copies if copy.root.id == one.root.id),
+        tuple(describe_devices(one.devices, status.at, PLAIN)),
     )
 
 

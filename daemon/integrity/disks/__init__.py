@@ -1,0 +1,1 @@
+"""What disks and arrays report of themselves: SMART, md, btrfs, ZFS."""
