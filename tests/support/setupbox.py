@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from support import AnyPath
-from support.cli import Box, make_command
+from support.cli import Box, Completed, complete, make_command
 from support.dialog import ENTER, Dialog
 
 DAY_S = 86_400
@@ -86,6 +87,16 @@ class SetupBox:
         """Start setup on a terminal."""
         return Dialog(self.command("setup", *options), env=self.environment)
 
+    def run(self, *options: AnyPath, expect: int = 0, is_json: bool = False) -> Completed:
+        """Run setup without a terminal."""
+        words = ["--json", "setup", *options] if is_json else ["setup", *options]
+        done = subprocess.run(
+            self.command(*words), env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        found = complete(done.returncode, done.stdout, done.stderr, is_json=is_json)
+        assert expect == found.code, f"{found.stdout}{found.stderr}"
+        return found
+
     def read(self) -> str:
         """Return what is set in the configuration that was written, without comments."""
         lines = (line.split("  ")[0] for line in self.config.read_text(encoding="utf-8").splitlines())
@@ -94,6 +105,18 @@ class SetupBox:
     def list_files(self) -> list[str]:
         """List everything below the home, to see what was left there."""
         return sorted(str(path) for path in self.box.home.rglob("*"))
+
+
+def answer(dialog: Dialog, question: str, text: str = "") -> str:
+    """Answer a question, and return what was shown before the place to type."""
+    shown = dialog.wait_for(question) + dialog.wait_for(PROMPT)
+    dialog.type(text + ENTER)
+    return shown
+
+
+def answer_secret(dialog: Dialog, text: str) -> None:
+    dialog.wait_for("(not shown) > ")
+    dialog.type(text + ENTER)
 
 
 def press_enter(dialog: Dialog, times: int) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.service.systemd.manager import SystemdStep
     from integrity.service.systemd.units import Scope, UnitChange
+
+_GROUP = "integrity"
 
 _user = click.option("--user", "is_user", is_flag=True, help="Your own service instead of the system's.")
 _root = click.option(
@@ -118,6 +123,7 @@ def install(
         return ExitCode.OK
     manager.take(steps)
     if not is_user:
+        _share_config()
         _require_writable(writes)
     manager.take(starting if now else [])
     if now:
@@ -282,6 +288,17 @@ def _require_writable(folders: list[bytes]) -> None:
             f" another user than the service's, `integrity`; choose a folder of its own, make it: {way}; then run this"
             " again"
         )
+
+
+def _share_config() -> None:
+    """Let the group of the service read a configuration that root's group may read, as the page has to."""
+    from integrity.config import default_config_path
+
+    place = default_config_path()
+    with suppress(KeyError, OSError):
+        seen = os.stat(place)
+        if seen.st_gid == 0 and seen.st_mode & stat.S_IRGRP:
+            os.chown(place, -1, grp.getgrnam(_GROUP).gr_gid)
 
 
 def _find_what_the_page_reads() -> list[bytes]:

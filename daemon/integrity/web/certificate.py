@@ -68,7 +68,7 @@ def ensure_certificate(folder: bytes, hosts: Collection[str], now: datetime | No
     Return the certificate of a page; make it if there is none, or none that fits.
 
     Args:
-        folder: of the page's state; must exist.
+        folder: of the page's state; made with mode 0700 if it is missing.
         hosts: names under which browsers ask for the page; IPv6 addresses in brackets.
         now: None for the clock's.
 

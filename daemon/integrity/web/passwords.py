@@ -53,7 +53,7 @@ class PasswordStore:
     The password of the page.
 
     Args:
-        folder: of the state file; created with mode 0700 if it is missing.
+        folder: of the state file; made with mode 0700 when a password is set.
         monotonic: seconds.
     """
 
@@ -152,7 +152,6 @@ class PasswordStore:
 
     def _load(self) -> Secrets:
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
             with open(self._path, "rb") as file:
                 stored = json.load(file)
             return Secrets(str(stored["password_hash"]), str(stored["session_key"]))
