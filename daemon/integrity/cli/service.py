@@ -272,8 +272,9 @@ def _load_config() -> Config:
 def _find_catalog_folders() -> list[bytes]:
     """Return the real folders of the catalog and of its backups."""
     config = _load_config()
-    folders = [os.path.dirname(os.path.realpath(config.catalog)), os.path.realpath(config.catalog_backup.folder or b"")]
-    return list(dict.fromkeys(folders if config.catalog_backup.folder else folders[:1]))
+    backups = config.catalog_backup.folder
+    folders = [os.path.dirname(os.path.realpath(config.catalog)), *([os.path.realpath(backups)] if backups else [])]
+    return list(dict.fromkeys(folders))
 
 
 def _require_writable(folders: list[bytes]) -> None:
