@@ -140,6 +140,7 @@ def normalize(text: str) -> str:
     """Replace what differs from run to run: times, rates, and the numbers of loop devices."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-25 01:00", text)
     text = re.sub(r"at [\d.,]+ [KMG]iB/s \(measured\)", "at 180 MiB/s (measured)", text)
+    text = re.sub(r"&& (rm -r \S+|\S+ -m pip uninstall integrity-nas)", "&& rm -r /opt/integrity", text)
     text = text.replace("  now               the first scrub", "  2026-11-25 01:00  the first scrub")  # in the window
     return re.sub(r"\bloop\d+", "loop0", text)
 

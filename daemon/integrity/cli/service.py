@@ -18,6 +18,7 @@ from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.extras import require_hub, require_web
+from integrity.installation import describe_removal
 from integrity.paths import path_fields, shell_path
 
 if TYPE_CHECKING:
@@ -188,6 +189,8 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
         if os.path.lexists(place):
             session.output.say(f"kept: {show_path(place)}")
             session.output.give("unit", path_fields("path", place) | {"action": "kept"})
+    if root_folder is None:
+        session.output.say(f"to remove the program, too:  {describe_removal()}")
     return ExitCode.OK
 
 

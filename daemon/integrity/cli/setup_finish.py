@@ -27,6 +27,7 @@ from integrity.config import Config, default_catalog_path, default_config_path, 
 from integrity.config.sample import write_config
 from integrity.errors import AppError, ConfigError, show_path
 from integrity.files.new_file import find_obstacle, write_new_file
+from integrity.installation import describe_removal
 from integrity.paths import path_fields, shell_path
 from integrity.service.systemd import manager, units
 from integrity.service.systemd.units import Scope, UnitState
@@ -384,7 +385,8 @@ class _Setup:
         say(f"Records:            {show_path(config.catalog)}; a backup of them is made every day")
         say(f"Log:                journalctl {user}-u integrity")
         say(f"To stop it:         systemctl {user}disable --now integrity")
-        say(f"To remove it:       {program.command(f'service uninstall {user}'.strip())}    (records stay)")
+        uninstall = program.command(f"service uninstall {user}".strip())
+        say(f"To remove it:       {describe_removal(uninstall)}    (records stay)")
 
     def _tell_cron(self, result: SetupResult) -> None:
         """Say how to do without a service."""
@@ -408,6 +410,7 @@ class _Setup:
             say(f"  0 3 * * 0  {job} -q compare {shell_path(copy.of)} --with {copy.name}")
         say(f"How it does:  {program.command('status')}")
         say(f"To stop it:   remove these lines; your records stay in {show_path(config.catalog)}")
+        say(f"To remove it: {describe_removal()}")
 
 
 def _blame(result: SetupResult, problem: str) -> SetupResult:
