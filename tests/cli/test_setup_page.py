@@ -18,7 +18,7 @@ import pytest
 from support.cli import make_command
 from support.dialog import CTRL_C
 from support.loopfs import LoopFS
-from support.setupbox import SetupBox, answer, answer_secret, fill, press_enter
+from support.setupbox import PROMPT, SetupBox, answer, answer_secret, fill, press_enter
 from support.waiting import wait_until
 from support.webpage import PASSWORD, find_port
 
@@ -66,12 +66,12 @@ def test_page_in_the_network(machine: SetupBox) -> None:
         shown = answer(dialog, "page for browsers?", "lan")
         answer(dialog, "What may be done on the page?", "repair")
         answer(dialog, "type look or decide", "decide")
+        answer(dialog, "Write it?")
         answer_secret(dialog, "short")
         answer_secret(dialog, PASSWORD)
         answer_secret(dialog, "another one")
         answer_secret(dialog, PASSWORD)
         answer_secret(dialog, PASSWORD)
-        answer(dialog, "Write it?")
         assert 0 == dialog.finish(), dialog.text
 
     address = re.search(r"lan: at https://([\d.]+):8431/", " ".join(shown.split()))
@@ -105,9 +105,9 @@ def test_page_on_this_machine_only(machine: SetupBox) -> None:
         press_enter(dialog, BEFORE_PAGE)
         answer(dialog, "page for browsers?", "local")
         answer(dialog, "What may be done on the page?")
-        answer_secret(dialog, PASSWORD)
-        answer_secret(dialog, PASSWORD)
         assert "page      http://127.0.0.1:8431/  (on this machine only; it only shows)" in answer(dialog, "Write it?")
+        answer_secret(dialog, PASSWORD)
+        answer_secret(dialog, PASSWORD)
         assert 0 == dialog.finish(), dialog.text
 
     assert re.search(r"\nFrom elsewhere:     ssh -L 8431:127.0.0.1:8431 \w+@\S+ ", dialog.text)
@@ -117,24 +117,35 @@ def test_page_on_this_machine_only(machine: SetupBox) -> None:
     assert "Its certificate" not in dialog.text
 
 
-def test_interruption_at_the_questions_about_the_page_changes_nothing(machine: SetupBox) -> None:
+def test_interruption_at_the_question_about_actions_changes_nothing(machine: SetupBox) -> None:
     """Not even the folder of its password is made."""
     before = machine.list_files()
-    for last in ("What may be done on the page?", "Password of the page", "The same again"):
-        with machine.talk("--no-test") as dialog:
-            press_enter(dialog, BEFORE_PAGE)
-            answer(dialog, "page for browsers?", "lan")
-            if last != "What may be done on the page?":
-                answer(dialog, "What may be done on the page?")
-            if last == "The same again":
-                answer_secret(dialog, PASSWORD)
-            dialog.wait_for(last)
-            dialog.wait_for(" > ")
-            dialog.type(CTRL_C)
-            assert 130 == dialog.finish(), dialog.text
+    with machine.talk("--no-test") as dialog:
+        press_enter(dialog, BEFORE_PAGE)
+        answer(dialog, "page for browsers?", "lan")
+        dialog.wait_for("What may be done on the page?")
+        dialog.wait_for(PROMPT)
+        dialog.type(CTRL_C)
+        assert 130 == dialog.finish(), dialog.text
 
-        assert before == machine.list_files()
-        assert dialog.text.endswith("integrity: interrupted; nothing was changed\n")
+    assert before == machine.list_files()
+    assert dialog.text.endswith("integrity: interrupted; nothing was changed\n")
+
+
+def test_interruption_at_the_password_says_what_is_there(machine: SetupBox) -> None:
+    """The configuration is; a page without a password can be opened by nobody but with the link that it prints."""
+    with machine.talk("--no-test") as dialog:
+        press_enter(dialog, BEFORE_PAGE)
+        answer(dialog, "page for browsers?", "local")
+        answer(dialog, "What may be done on the page?")
+        answer(dialog, "Write it?")
+        answer_secret(dialog, PASSWORD)
+        dialog.wait_for("The same again")
+        dialog.type(CTRL_C)
+        assert 130 == dialog.finish(), dialog.text
+
+    assert dialog.text.endswith(f"integrity: interrupted; written: {machine.config}\n")
+    assert not list(machine.box.home.rglob("password.json"))
 
 
 def test_page_is_chosen_by_options(machine: SetupBox) -> None:

@@ -237,9 +237,9 @@ def test_page_and_push_are_set_up(box: SystemdBox) -> None:
         answer(dialog, "Did the message arrive on your phone?", "yes")
         answer(dialog, "page for browsers? none, local, or lan", "lan")
         answer(dialog, "What may be done on the page? look, decide or repair", "repair")
-        answer_secret(dialog, PASSWORD)
-        answer_secret(dialog, PASSWORD)
         answer(dialog, "Write it, and install and start the service?")
+        answer_secret(dialog, PASSWORD)
+        answer_secret(dialog, PASSWORD)
         assert 0 == dialog.finish(), dialog.text + box.log("integrity-web.service")
 
     assert "the service has sent a test message, too" in dialog.text

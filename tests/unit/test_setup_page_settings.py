@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from integrity.config import Web
-from integrity.jobs.setup.page_settings import PageChoice, PagePowers, PageReach, find_reach, make_page_settings
+from integrity.errors import ConfigError
+from integrity.jobs.setup.page_settings import (
+    PageChoice,
+    PagePowers,
+    PageReach,
+    find_reach,
+    make_page_settings,
+    require_free_port,
+)
 
 ADDRESS = "192.168.1.10"
 LAN = Web(listen="0.0.0.0:8431", self_signed=True, public_url=f"https://{ADDRESS}:8431")
@@ -47,6 +57,15 @@ def test_powers_become_actions() -> None:
     expected = {PagePowers.LOOK: (False, False), PagePowers.DECIDE: (True, False), PagePowers.REPAIR: (True, True)}
     assert expected == found
     assert not PageChoice(PageReach.NONE, PagePowers.REPAIR).repairs
+
+
+def test_port_of_another_program_is_refused() -> None:
+    """One that is free is not."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} can't be used: Address already in use; stop the program"):
+            require_free_port(Web(listen=f"0.0.0.0:{port}"))
+    require_free_port(Web(listen=f"127.0.0.1:{port}"))
 
 
 def test_present_reach_is_the_default() -> None:

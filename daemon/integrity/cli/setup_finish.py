@@ -21,7 +21,7 @@ from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
 from integrity.cli.setup_alerts import AlertQuestions
 from integrity.cli.setup_flow import GivenAnswers, SetupQuestions, SetupResult
-from integrity.cli.setup_page import PageQuestions, tell_page
+from integrity.cli.setup_page import PageQuestions, finish_page
 from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
 from integrity.config.sample import write_config
@@ -80,13 +80,14 @@ class _Setup:
         self._plan = self._make_plan(installs=installs)
         self._written: list[bytes] = []
         self._install_options: list[str] = []
+        self._is_started = False
 
     def describe_changes(self) -> str:
         """Say what was changed so far, and how to go on."""
         if not self._written:
             return "nothing was changed"
         done = f"written: {', '.join(map(show_path, self._written))}"
-        if self._has_config or self._plan.why_not:
+        if self._has_config or self._plan.why_not or self._is_started:
             return done
         return f"{done}; to go on: {self._install_command}"
 
@@ -295,8 +296,9 @@ class _Setup:
         tell(
             f"  {program.find_program()} --config {other} config check && mv {place} {place}.old && mv {other} {place}"
         )
-        user = self._user_option
-        tell(f"  systemctl {user}reload integrity        # or, if no service runs: {self._install_command}")
+        # A reload does not start a page, and does not let a service repair.
+        reload = f"systemctl {self._user_option}reload integrity        # or, if no service runs: "
+        tell(f"  {'' if self._install_options else reload}{self._install_command}")
 
     def _save(self, place: bytes, text: str, *, password: str = "") -> None:
         is_system = self._plan.scope is Scope.SYSTEM
@@ -336,6 +338,7 @@ class _Setup:
             )
         except AppError as error:
             raise AppError(f"{error}\n{self.describe_changes()}") from error
+        self._is_started = True
 
     def _let_service_send(self, result: SetupResult) -> SetupResult:
         """Have the service send a test message, too: it has another user, other rights, and a sandbox."""
@@ -367,7 +370,7 @@ class _Setup:
             self._tell_service(result)
         if result.page.choice.is_wanted:
             say()
-            tell_page(self._output, result.page, is_running=self._is_systems)
+            finish_page(self._output, self._asker, result.page, is_running=self._is_systems)
         if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
             say()
             say("If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the")

@@ -1,5 +1,5 @@
 """
-Ask whether there is to be a page for browsers, and what it may do; set its password once it runs.
+Ask whether there is to be a page for browsers, and what it may do; once it runs, ask for its password.
 
 Part of the questions of ``integrity setup``. Nothing is proposed that opens a port or lets a browser change something.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import socket
-from getpass import getuser
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity import program
 from integrity.cli.page_access import PAGE_UNIT, find_state_folder, open_passwords
 from integrity.cli.setup_questions import Asker, parse_choice, wrap
 from integrity.config import Config, Web
 from integrity.errors import ConfigError
 from integrity.extras import require_web
+from integrity.jobs.setup.mail_ways import find_user_name
 from integrity.jobs.setup.page_settings import (
     PageChoice,
     PagePowers,
@@ -23,6 +24,7 @@ from integrity.jobs.setup.page_settings import (
     find_lan_address,
     find_reach,
     make_page_settings,
+    require_free_port,
 )
 from integrity.views import setup_page as views
 
@@ -39,11 +41,10 @@ class GivenPage(NamedTuple):
 
 
 class PageAnswer(NamedTuple):
-    """What was decided, the settings for it, and the password to set; empty: none."""
+    """What was decided, and the settings for it."""
 
     choice: PageChoice
     web: Web
-    password: str = ""
 
 
 class PageQuestions:
@@ -72,9 +73,7 @@ class PageQuestions:
         """
         address = find_lan_address()
         choice = self._ask_choice(address)
-        web = make_page_settings(self._base.web, choice, address)
-        password = self._ask_password() if choice.is_wanted and self._asker.asks else ""
-        return PageAnswer(choice, web, password)
+        return PageAnswer(choice, make_page_settings(self._base.web, choice, address))
 
     def _ask_choice(self, address: str) -> PageChoice:
         reach = self._ask_reach(address)
@@ -89,6 +88,8 @@ class PageQuestions:
             reach = PageReach(parse_choice(*PageReach)(text))
             if reach is not PageReach.NONE:
                 require_web()
+                if not (self._is_users or self._installed.has_page):
+                    require_free_port(self._base.web)
             if reach is PageReach.LAN:
                 self._require_network(address)
             return reach
@@ -121,37 +122,20 @@ class PageQuestions:
         explanation = [views.POWERS_EXPLAINED[one] for one in choices]
         return self._asker.ask(question, default, parse, explanation)
 
-    def _ask_password(self) -> str:
-        """Ask for the password of the page, unless it has one; it is stored when the page runs."""
-        from integrity.web.passwords import SHORTEST_PASSWORD
-
-        if open_passwords(PAGE_UNIT).is_set:
-            return ""
-        while True:
-            question = f"Password of the page, {SHORTEST_PASSWORD} characters or more (not shown)"
-            password = self._asker.ask_secret(question)
-            if len(password) < SHORTEST_PASSWORD:
-                self._output.tell(wrap(f"   it needs at least {SHORTEST_PASSWORD} characters"))
-            elif password == self._asker.ask_secret("The same again (not shown)"):
-                return password
-            else:
-                self._output.tell(wrap("   these were not the same"))
-
 
 def find_login() -> str:
     """Return USER@HOST, as somebody on another machine has to give it to ssh."""
-    user = os.environ.get("SUDO_USER") or getuser()
+    user = os.environ.get("SUDO_USER") or find_user_name()
     return f"{user}@{socket.gethostname()}"
 
 
-def tell_page(output: Output, answer: PageAnswer, *, is_running: bool) -> None:
-    """Set the password of a page, and say how to reach it."""
-    from integrity import program
+def finish_page(output: Output, asker: Asker, answer: PageAnswer, *, is_running: bool) -> None:
+    """Ask for the password of a page that has none, and say how to reach the page."""
     from integrity.web.certificate import find_certificate
 
     passwords = open_passwords(PAGE_UNIT)
-    if answer.password:
-        passwords.set_password(answer.password)
+    if asker.asks and not passwords.is_set:
+        passwords.set_password(_ask_password(output, asker))
     own = find_certificate(find_state_folder(PAGE_UNIT)) if answer.web.self_signed and is_running else None
     facts = views.PageFacts(
         answer.web,
@@ -164,3 +148,17 @@ def tell_page(output: Output, answer: PageAnswer, *, is_running: bool) -> None:
     )
     for line in views.describe_page_access(facts):
         output.say(wrap(line))
+
+
+def _ask_password(output: Output, asker: Asker) -> str:
+    from integrity.web.passwords import SHORTEST_PASSWORD
+
+    question = f"Choose the password of the page, {SHORTEST_PASSWORD} characters or more (not shown)"
+    while True:
+        password = asker.ask_secret(question)
+        if len(password) < SHORTEST_PASSWORD:
+            output.tell(wrap(f"   it needs at least {SHORTEST_PASSWORD} characters"))
+        elif password == asker.ask_secret("The same again (not shown)"):
+            return password
+        else:
+            output.tell(wrap("   these were not the same"))

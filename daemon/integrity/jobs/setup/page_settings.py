@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from integrity.config import Web
+from integrity.errors import ConfigError
 
 _SOME_ADDRESS = ("192.0.2.1", 9)
 """Of TEST-NET-1 (RFC 5737): the kernel chooses a route to it, and no packet is sent."""
@@ -60,6 +61,25 @@ def find_lan_address() -> str:
             return ""
         address = str(probe.getsockname()[0])
     return "" if ipaddress.ip_address(address).is_loopback else address
+
+
+def require_free_port(settings: Web) -> None:
+    """
+    Refuse a port that another program has.
+
+    Raises:
+        ConfigError: with what to do.
+    """
+    port = settings.listen.rpartition(":")[2]
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that just ended are no obstacle
+        try:
+            tried.bind(("127.0.0.1", int(port)))
+        except OSError as error:
+            raise ConfigError(
+                f"port {port} can't be used: {error.strerror}; stop the program that has it, or choose none, and set"
+                " another port in [web] listen later"
+            ) from error
 
 
 def find_reach(settings: Web, *, is_installed: bool) -> PageReach:
