@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
 from integrity.errors import ConfigError
+from integrity.installation import DISTRIBUTION, Installation, find_installation
 
-DISTRIBUTION = "integrity-nas"
 _WEB = (
     "starlette",
     "uvicorn",
@@ -59,15 +59,18 @@ def _require(names: tuple[str, ...], what: str, extra: str) -> None:
 
 
 def how_to_install(extra: str) -> str:
-    """Return a clause that says how to install the packages of an extra, with the command if pip can do it."""
-    if find_spec("pip") is None:
+    """Return a clause that says how to install the packages of an extra, with the command if there is one."""
+    is_uv = find_installation() is Installation.UV
+    if find_spec("pip") is None and not is_uv:
         return (
             "this installation has no pip, as that of a Debian package or a container image, and was made without them:"
             f" install integrity into a virtual environment of its own, with its extra `{extra}`"
         )
     checkout, is_editable = _find_checkout()
     source = shlex.quote(f"{checkout or DISTRIBUTION}[{extra}]")
-    return f"install them: {shlex.quote(sys.executable)} -m pip install {'-e ' if is_editable else ''}{source}"
+    python = shlex.quote(sys.executable)
+    pip = f"uv pip install --python {python}" if is_uv else f"{python} -m pip install"
+    return f"install them: {pip} {'-e ' if is_editable else ''}{source}"
 
 
 def _find_checkout() -> tuple[str | None, bool]:

@@ -81,3 +81,12 @@ def test_config_check_finds_what_alerts_could_not_be_sent_with(integrity: Box, t
 
     assert "'no address' is not an address" in done.stderr
     assert f"can't read the mail password in {tmp_path}/missing: No such file" in done.stderr
+
+
+def test_token_in_a_url_that_can_not_be_used_is_shown_nowhere(integrity: Box) -> None:
+    """Not by the library for it either, which logs whole URLs."""
+    integrity.configure('[alerts]\napprise = ["s3cret-topic"]\n')
+    told = integrity.run("config", "check", expect=2).stderr + integrity.run("alert", "test", expect=None).stderr
+
+    assert "can't be used" in told
+    assert "s3cret" not in told

@@ -209,7 +209,25 @@ def test_sample_and_shown_config_can_be_used(integrity: Box, tmp_path: Path) -> 
     sample = integrity.run("config", "sample", expect=0).stdout
     (tmp_path / "sample.toml").write_text(sample)
     integrity.run("--config", tmp_path / "sample.toml", "config", "check", expect=0)
-    shown = integrity.run("--config", tmp_path / "sample.toml", "config", "show", expect=0).stdout
+    shown = integrity.run("--config", tmp_path / "sample.toml", "config", "show", "--all", expect=0).stdout
     (tmp_path / "shown.toml").write_text(shown)
 
-    assert shown == integrity.run("--config", tmp_path / "shown.toml", "config", "show", expect=0).stdout
+    assert shown == integrity.run("--config", tmp_path / "shown.toml", "config", "show", "--all", expect=0).stdout
+
+
+def test_what_was_chosen_is_shown_and_the_rest_on_request(integrity: Box) -> None:
+    """What is printed means the same as the file; of what has its default, one line says how to see it."""
+    chosen = (
+        '[defaults]\nverify_every = "45d"\n\n[[root]]\npath = "/srv/a"\npolicy = "archive"\n\n'
+        '[[copy]]\nname = "b"\nof = "/srv/a"\nurl = "/mnt/b"\n\n[mail]\nto = ["me@example.org"]\n'
+    )
+    integrity.configure(f'{chosen}port = 25\n[alerts]\napprise = ["ntfy://s3cret"]\n')
+    shown = integrity.run("config", "show", expect=0).stdout
+    everything = integrity.json("config", "show", expect=0)
+
+    end = (
+        '\n[alerts]\napprise = ["ntfy://(hidden)"]\n\n# What is not here has its default: integrity config show --all\n'
+    )
+    assert 'catalog = "' not in shown
+    assert chosen + end == shown
+    assert 'shard_visit = "30m"' in str(everything[0]["toml"])

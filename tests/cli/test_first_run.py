@@ -62,11 +62,11 @@ def test_own_catalog_in_a_home_folder_is_no_alarm(home: Path) -> None:
 def test_scan_and_scrub_go_on_after_an_unreadable_file(home: Path) -> None:
     """The README's block in sh: the scan's exit code does not keep the scrub from running."""
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    block = readme[readme.index("pip install . &&") :].partition("```")[0].partition("&&")[2]
+    block = readme.partition("/usr/local/bin/ && ")[2].partition("```")[0]
     environment = make_environment(home) | {"FOLDER": str(home)}
     del environment["INTEGRITY_CATALOG"]
     done = subprocess.run(
-        ["sh", "-c", block.replace("~/.integrity/bin/", "")],
+        ["sh", "-c", block],
         env=environment,
         user=NOBODY,
         group=NOBODY,

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from support import AnyPath
-from support.cli import Box, Completed, complete
-from support.dialog import CTRL_C, CTRL_D, ENTER, Dialog
+from support.cli import Box
+from support.dialog import CTRL_C, CTRL_D, Dialog
 from support.loopfs import LoopFS
-from support.setupbox import PROMPT, SetupBox, fill, fill_disks, press_enter
+from support.setupbox import PROMPT, SetupBox, answer, answer_secret, fill, fill_disks, press_enter
 from support.smtpsink import Rules, SmtpSink
 
-QUESTIONS = ["folders", "archives", "backups", "verified?", "Within", "server", "Write it?"]
+QUESTIONS = ["folders", "archives", "backups", "verified?", "Within", "server", "phone", "page", "Write it?"]
 INTERRUPTED = 130
 
 pytestmark = pytest.mark.root
@@ -39,30 +39,12 @@ def lone(ext4: LoopFS, tmp_path: Path) -> SetupBox:
     return SetupBox(tmp_path / "home", {"/srv/data": ext4.folder / "data"})
 
 
-def run(machine: SetupBox, *options: AnyPath, expect: int = 0, is_json: bool = False) -> Completed:
-    """Run setup without a terminal."""
-    words = ["--json", "setup", *options] if is_json else ["setup", *options]
-    done = subprocess.run(
-        machine.command(*words), env=machine.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    found = complete(done.returncode, done.stdout, done.stderr, is_json=is_json)
-    assert expect == found.code, f"{found.stdout}{found.stderr}"
-    return found
-
-
-def answer(dialog: Dialog, question: str, text: str = "") -> str:
-    """Answer a question, and return what was shown before the place to type."""
-    shown = dialog.wait_for(question) + dialog.wait_for(PROMPT)
-    dialog.type(text + ENTER)
-    return shown
-
-
 def test_without_a_terminal_it_asks_nothing(machine: SetupBox) -> None:
     """Nobody could answer: it says what to give, and does nothing."""
     before = machine.list_files()
 
-    assert "there is none; to take the default answers, give --yes" in run(machine, expect=2).stderr
-    assert "setup --json asks nothing: give --yes" in run(machine, expect=2, is_json=True).stderr
+    assert "there is none; to take the default answers, give --yes" in machine.run(expect=2).stderr
+    assert "setup --json asks nothing: give --yes" in machine.run(expect=2, is_json=True).stderr
     assert before == machine.list_files()
 
 
@@ -106,6 +88,9 @@ def test_answers_other_than_the_defaults(machine: SetupBox) -> None:
         answer(dialog, "must be a duration", "0s")
         answer(dialog, "must be at least 1 s long", "60d")
         answer(dialog, "server", "none")
+        answer(dialog, "phone", "none")
+        answer(dialog, "page", "everywhere")
+        answer(dialog, "type none or local or lan", "none")
         answer(dialog, "Write it?", "show")
         answer(dialog, "Write it?", "y")
         assert 0 == dialog.finish(), dialog.text
@@ -160,7 +145,7 @@ def test_end_during_the_test_changes_nothing(end: str, machine: SetupBox) -> Non
     """The test file goes with the test."""
     before = machine.list_files()
     with machine.talk() as dialog:
-        press_enter(dialog, len(QUESTIONS) - 1)
+        press_enter(dialog, 6)  # up to the server of mails
         dialog.wait_for("Testing")
         leave(dialog, end)
         code = dialog.finish()
@@ -189,6 +174,8 @@ def test_mail_is_tested_and_asked_about(lone: SetupBox) -> None:
         answer_secret(dialog, "s3cret word")
         answer(dialog, "Where should mails go?", "other@example.org")
         answer(dialog, "Did the mail arrive?", "yes")
+        answer(dialog, "phone")
+        answer(dialog, "page")
         answer(dialog, "Write it?")
         assert 0 == dialog.finish(), dialog.text
         lone.box.run("alert", "test", env={"INTEGRITY_CONFIG": str(lone.config)}, expect=0)
@@ -202,16 +189,10 @@ def test_mail_is_tested_and_asked_about(lone: SetupBox) -> None:
     assert "s3cret" not in dialog.text + lone.config.read_text()
 
 
-def answer_secret(dialog: Dialog, text: str) -> None:
-    dialog.wait_for("(not shown) > ")
-    dialog.type(text + ENTER)
-
-
 def test_yes_takes_defaults_and_options(machine: SetupBox) -> None:
     """Without a terminal everything can be said by options; with --json it is told as objects."""
     with SmtpSink() as sink:
-        done = run(
-            machine,
+        done = machine.run(
             *("--yes", "--root", "/srv/data", "--archive", "/srv/data", "--copy", "/srv/data", "ssh://nas/b"),
             *("--window", "02:00-03:00", "--verify-every", "45d"),
             *("--mail-server", f"smtp://127.0.0.1:{sink.port}", "--mail-to", "me@example.org"),
@@ -245,7 +226,7 @@ def test_yes_that_is_quiet_says_nothing(machine: SetupBox) -> None:
     """As long as nothing is wrong."""
     machine.environment["INTEGRITY_QUIET"] = "1"
 
-    assert "" == run(machine, "--yes", "--no-test").stdout
+    assert "" == machine.run("--yes", "--no-test").stdout
 
 
 def test_mail_that_can_not_be_sent_is_told(lone: SetupBox) -> None:
@@ -253,7 +234,7 @@ def test_mail_that_can_not_be_sent_is_told(lone: SetupBox) -> None:
     with SmtpSink() as sink:
         sink.rules = Rules(rcpt={"*": "550 nobody here"})
         options = ("--mail-server", f"smtp://127.0.0.1:{sink.port}", "--mail-to", "me@example.org")
-        done = run(lone, "--yes", *options, expect=3)
+        done = lone.run("--yes", *options, expect=3)
 
     assert "no mail could be sent: mail:me@example.org" in done.stderr
     assert 'to = ["me@example.org"]' in lone.read().splitlines()
@@ -268,13 +249,15 @@ def test_mail_that_can_not_be_sent_is_told(lone: SetupBox) -> None:
         (["--copy", "/srv/data", "ftp://x"], "the place of a backup must be"),
         (["--window", "never"], "--window: must be"),
         (["--mail-server", "mail.example.org"], "a mail server is written as"),
+        (["--push", "phone"], "apprise knows no service with such a URL"),
+        (["--page-actions", "decide"], "there is no page; add --page local, or --page lan"),
     ],
 )
 def test_option_that_can_not_be_used(options: list[str], complaint: str, lone: SetupBox) -> None:
     """It is refused with the reason, and nothing was done."""
     before = lone.list_files()
 
-    assert complaint in run(lone, "--yes", "--no-test", *options, expect=2).stderr
+    assert complaint in lone.run("--yes", "--no-test", *options, expect=2).stderr
     assert before == lone.list_files()
 
 
@@ -286,7 +269,7 @@ def test_existing_configuration_is_shown_the_difference(machine: SetupBox) -> No
     with machine.talk("--no-test") as dialog:
         shown = answer(dialog, "folders", "1, 2")
         assert "exists and will not be replaced" in " ".join(shown.split())
-        press_enter(dialog, 5)
+        press_enter(dialog, 7)
         shown = answer(dialog, "Save it as")
         assert 0 == dialog.finish(), dialog.text
 
@@ -302,9 +285,9 @@ def test_existing_configuration_is_shown_the_difference(machine: SetupBox) -> No
 
 def test_second_run_finds_nothing_to_change(machine: SetupBox) -> None:
     """The same answers give the same configuration."""
-    run(machine, "--yes", "--no-test")
+    machine.run("--yes", "--no-test")
     before = machine.config.read_text()
-    done = run(machine, "--yes", "--no-test")
+    done = machine.run("--yes", "--no-test")
 
     assert "says all of this already" in done.stdout
     assert before == machine.config.read_text()
@@ -315,7 +298,7 @@ def test_other_configuration_without_questions(machine: SetupBox) -> None:
     machine.config.parent.mkdir()
     machine.config.write_text('[[root]]\npath = "/srv/photos"\n')
     before = machine.list_files()
-    done = run(machine, "--yes", "--no-test", "--root", "/srv/data", expect=3)
+    done = machine.run("--yes", "--no-test", "--root", "/srv/data", expect=3)
 
     assert '\n+path = "/srv/data"' in done.stdout
     assert "Nothing was changed." in done.stdout
@@ -323,7 +306,7 @@ def test_other_configuration_without_questions(machine: SetupBox) -> None:
     assert "config check\n" in done.stdout
     assert before == machine.list_files()
     machine.config.rename(f"{machine.config}.old")
-    run(machine, "--yes", "--no-test", "--root", "/srv/data")
+    machine.run("--yes", "--no-test", "--root", "/srv/data")
 
 
 def test_no_disk_is_found(ext4: LoopFS, tmp_path: Path) -> None:
@@ -332,11 +315,11 @@ def test_no_disk_is_found(ext4: LoopFS, tmp_path: Path) -> None:
     machine = SetupBox(tmp_path / "home", {})
     folder = str(tmp_path / "mine")
     os.mkdir(folder)
-    assert "at least one folder must be watched; name one: --root FOLDER" in run(machine, "--yes", expect=2).stderr
+    assert "at least one folder must be watched; name one: --root FOLDER" in machine.run("--yes", expect=2).stderr
     with machine.talk("--no-test") as dialog:
         answer(dialog, "No disks or folders with data were found.")
         answer(dialog, "at least one folder must be watched", folder)
-        press_enter(dialog, 5)
+        press_enter(dialog, 7)
         assert 0 == dialog.finish(), dialog.text
 
     assert f'path = "{folder}"' in machine.read().splitlines()
@@ -350,7 +333,7 @@ def test_odd_names(ext4: LoopFS, tmp_path: Path) -> None:
         fill(ext4.folder / str(number), 5, "odt", age_days=number)
         disks[b"/srv/" + name] = ext4.folder / str(number)
     machine = SetupBox(tmp_path / "home", disks)
-    done = run(machine, "--yes", "--no-test")
+    done = machine.run("--yes", "--no-test")
 
     config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
     assert sorted("/srv/" + name.decode() for name in names[:3]) == sorted(root["path"] for root in config["root"])
@@ -364,7 +347,7 @@ def test_backup_disk_in_a_watched_folder(ext4: LoopFS, tmp_path: Path) -> None:
     fill_disks(data, ext4.folder / "photos", old)
     (data / "backup").mkdir()
     machine = SetupBox(tmp_path / "home", {"/srv/data": data, "/srv/data/backup": old})
-    run(machine, "--yes", "--no-test")
+    machine.run("--yes", "--no-test")
 
     config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
     assert [{"path": "/srv/data", "policy": "mutable"}] == config["root"]
@@ -381,7 +364,7 @@ def test_two_hundred_mounts(ext4: LoopFS, tmp_path: Path) -> None:
         (ext4.folder / f"other{number}").mkdir()
         disks[f"/mnt/other{number}"] = ext4.folder / f"other{number}"
     machine = SetupBox(tmp_path / "home", disks)
-    done = run(machine, "--yes", "--no-test")
+    done = machine.run("--yes", "--no-test")
 
     assert "again" not in done.stdout
     assert "31 more with less data are not listed" in done.stdout
@@ -424,7 +407,7 @@ def test_user_without_root(home: Path, ext4: LoopFS, tmp_path: Path) -> None:
     """The home folder is watched, without its caches; disks of others are listed, but not proposed."""
     with talk_as_nobody(home, tmp_path, ext4.folder / "data", os.environ["PATH"]) as dialog:
         shown = answer(dialog, "folders")
-        press_enter(dialog, 5)
+        press_enter(dialog, 7)
         assert 0 == dialog.finish(), dialog.text
 
     assert "  2  /srv/data" in shown
@@ -446,7 +429,7 @@ def test_user_with_a_service_of_his_own(home: Path, ext4: LoopFS, tmp_path: Path
     program.chmod(0o755)
     path = f"/home/me/bin:{os.environ['PATH']}"
     with talk_as_nobody(home, tmp_path, ext4.folder / "data", path) as dialog:
-        press_enter(dialog, 6)
+        press_enter(dialog, 8)
         assert 0 == dialog.finish(), dialog.text
 
     told = [f"--user {words}" for words in ("daemon-reload", "enable integrity.service", "restart integrity.service")]
@@ -461,7 +444,7 @@ def test_folders_recorded_before_are_the_default(lone: SetupBox) -> None:
     command = lone.command("scan", "/srv/data/part1")
     environment = lone.environment | {"INTEGRITY_CONFIG": str(lone.box.configure(""))}
     subprocess.run(command, env=environment, check=True, capture_output=True)
-    run(lone, "--yes", "--no-test")
+    lone.run("--yes", "--no-test")
 
     config = tomllib.loads(lone.config.read_text(encoding="utf-8"))
     assert ["/srv/data/part1"] == [root["path"] for root in config["root"]]
@@ -471,8 +454,8 @@ def test_configured_disk_that_is_absent_stays(machine: SetupBox) -> None:
     """A removable disk is not forgotten; without a terminal, the exit code tells that there is a difference."""
     machine.config.parent.mkdir()
     machine.config.write_text('[[root]]\npath = "/mnt/usb"\npresence = "sometimes"\n[[root]]\npath = "/srv/data"\n')
-    done = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3)
-    (config,) = run(machine, "--yes", "--no-test", "--verify-every", "40d", expect=3, is_json=True).of_type("config")
+    done = machine.run("--yes", "--no-test", "--verify-every", "40d", expect=3)
+    (config,) = machine.run("--yes", "--no-test", "--verify-every", "40d", expect=3, is_json=True).of_type("config")
 
     proposed = tomllib.loads(str(config["toml"]))
     assert [("/srv/data", "always"), ("/mnt/usb", "sometimes")] == [
@@ -489,7 +472,7 @@ def test_folder_without_files_is_not_proposed(ext4: LoopFS, tmp_path: Path) -> N
     for name in ("photos", "docs"):
         (pool / name).mkdir(parents=True)
     machine = SetupBox(tmp_path / "home", {"/srv/pool": pool, "/srv/pool/photos": photos, "/srv/pool/docs": docs})
-    done = run(machine, "--yes", "--no-test")
+    done = machine.run("--yes", "--no-test")
 
     config = tomllib.loads(machine.config.read_text(encoding="utf-8"))
     assert {("/srv/pool/photos", "archive"), ("/srv/pool/docs", "mutable")} == {
@@ -511,5 +494,8 @@ def test_help_names_every_answer(integrity: Box) -> None:
         "--verify-every",
         "--mail-to",
         "--mail-server",
+        "--push",
+        "--page",
+        "--page-actions",
     ):
         assert option in text

@@ -317,3 +317,29 @@ def test_color_only_when_wanted(integrity: Box) -> None:
 
     assert "\x1b" not in integrity.run("scan", folder, expect=0).stdout
     assert "\x1b" in integrity.run("--color", "always", "scan", folder, expect=0).stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("scan", "."),
+        ("compare", "/", "--with", "./copy"),
+        ("explain", "file"),
+        ("sum", "--audit", "-k", "list", "."),
+        ("catalog", "export", "--output", "list", "/"),
+        ("--config", "other.toml", "config", "show"),
+        ("--catalog", "other.db", "status"),
+        ("service", "install", "--root", "."),
+        ("setup", "--yes", "--no-test", "--root", "."),
+    ],
+)
+def test_current_folder_that_was_removed(words: tuple[str, ...], integrity: Box, tmp_path: Path) -> None:
+    """What needs it says so, and what to do; the rest works."""
+    script = 'mkdir "$0" && cd "$0" && rmdir "$0" && exec "$@"'
+    command = ["sh", "-c", script, tmp_path / "gone", *make_command(*words)]
+    done = subprocess.run(command, env=integrity.environment, capture_output=True, check=False, text=True)
+    rest = ["sh", "-c", script, tmp_path / "gone", *make_command("service", "show")]
+
+    said = "the current folder is gone (No such file or directory); go to another one"
+    assert (2, True) == (done.returncode, said in done.stderr), done.stderr
+    subprocess.run(rest, env=integrity.environment, capture_output=True, check=True)

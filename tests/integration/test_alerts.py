@@ -7,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from support.catalogs import DAY_S, NOW, CatalogBox
 from support.smtpsink import Received, Rules, SilentServer, SmtpSink, free_port, make_certificate
 from support.sshbox import CountingProxy, LineRules
 from support.waiting import wait_until
+from support.websink import WebSink
 
 GROUP_S = 120
 HOUR_S = 3600
@@ -564,54 +563,14 @@ def test_password_comes_from_the_systemd_credential(tmp_path: Path, monkeypatch:
 # Other channels
 
 
-class Requests:
-    """A web server that writes down what it is asked, and answers as it is told."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str, bytes]] = []
-        self.status = 200
-        requests = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._answer()
-
-            def do_POST(self) -> None:
-                self._answer()
-
-            def _answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                requests.asked.append((self.command, self.path, body))
-                self.send_response(requests.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.address = f"127.0.0.1:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
-
-    def __enter__(self) -> Requests:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
 @pytest.fixture
-def web() -> Iterator[Requests]:
+def web() -> Iterator[WebSink]:
     """Give a web server."""
-    with Requests() as server:
+    with WebSink() as server:
         yield server
 
 
-def test_heartbeat_pings_start_success_and_failure(box: CatalogBox, web: Requests) -> None:
+def test_heartbeat_pings_start_success_and_failure(box: CatalogBox, web: WebSink) -> None:
     """The suffix stands behind the path, before a query."""
     heartbeat = Heartbeat(f"http://{web.address}/abc?x=1", box.catalog)
     heartbeat.started()
@@ -622,7 +581,7 @@ def test_heartbeat_pings_start_success_and_failure(box: CatalogBox, web: Request
     assert states(box)[HEARTBEAT].good_at is not None
 
 
-def test_failing_heartbeat_is_told_and_stops_nothing(box: CatalogBox, sink: SmtpSink, web: Requests) -> None:
+def test_failing_heartbeat_is_told_and_stops_nothing(box: CatalogBox, sink: SmtpSink, web: WebSink) -> None:
     """A wrong address is told by mail at once, without showing it, for it is as good as a password."""
     url = f"http://{web.address}/secret"
     teller = Teller(box, mail_config(sink.port, alerts=Alerts(heartbeat_url=url)))
@@ -681,7 +640,7 @@ def test_command_that_fails_is_tried_again(box: CatalogBox, tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # apprise's own import, on Python 3.11 and 3.12
-def test_apprise_posts_subject_and_text(box: CatalogBox, web: Requests) -> None:
+def test_apprise_posts_subject_and_text(box: CatalogBox, web: WebSink) -> None:
     """A service that refuses is tried again; its URL is never shown."""
     teller = Teller(box, Config(catalog=b"/c", alerts=Alerts(apprise=(f"json://:token@{web.address}/hook",))))
     teller.find(b"a")

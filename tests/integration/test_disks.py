@@ -211,7 +211,7 @@ def test_page_shows_what_the_disk_reports(checked: Checked) -> None:
         text = html.unescape(page.visitor().get("/").text)
 
     assert "serial WD-TEST0001): 8 pending sectors, 34 °C (read 2025-11-24" in text
-    assert "No file is known to be damaged by it yet: 1 disk warning." in text
+    assert "Act before files are lost: 1 disk warning." in text
     assert "could be checked" not in text
 
 

@@ -21,9 +21,10 @@ import pytest
 from support.cli import JsonObject
 from support.dialog import ENTER, Dialog
 from support.loopfs import LoopFS
-from support.setupbox import FILES, MISSING, PROMPT, fill_disks
+from support.setupbox import FILES, MISSING, PROMPT, answer, answer_secret, fill_disks, press_enter
 from support.systemdbox import PROGRAM, SystemdBox
 from support.waiting import wait_until
+from support.webpage import PASSWORD
 
 UNIT = "integrity.service"
 TRANSCRIPT = Path(__file__).parents[1] / "output" / "setup.txt"
@@ -47,6 +48,25 @@ def note():
             print(*mail.recipients, mail.mail["Subject"], file=file)
 with SmtpSink(port=PORT) as sink:
     open({MAILS!r}, "w").close()
+    wait_until(note, "the end", timeout_s=1e9, every_s=0.1)
+"""
+
+ADDRESS = "192.0.2.7"
+MESSAGES = "/run/messages"
+PHONE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from support.waiting import wait_until
+from support.websink import WebSink
+noted = 0
+def note():
+    global noted
+    for _, _, body in sink.asked[noted:]:
+        noted += 1
+        with open({MESSAGES!r}, "ab") as file:
+            file.write(body + b"\\n")
+with WebSink(port=2586) as sink:
+    open({MESSAGES!r}, "w").close()
     wait_until(note, "the end", timeout_s=1e9, every_s=0.1)
 """
 
@@ -120,6 +140,7 @@ def normalize(text: str) -> str:
     """Replace what differs from run to run: times, rates, and the numbers of loop devices."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-25 01:00", text)
     text = re.sub(r"at [\d.,]+ [KMG]iB/s \(measured\)", "at 180 MiB/s (measured)", text)
+    text = re.sub(r"&& (rm -r \S+|\S+ -m pip uninstall integrity-nas)", "&& rm -r /opt/integrity", text)
     text = text.replace("  now               the first scrub", "  2026-11-25 01:00  the first scrub")  # in the window
     return re.sub(r"\bloop\d+", "loop0", text)
 
@@ -134,7 +155,7 @@ def test_five_minutes_of_a_person_with_defaults(box: SystemdBox) -> None:
     words, total = (len(text.split()) for text in (dialog.text.rpartition(PROMPT)[0], dialog.text))
     print(f"{questions} questions, {words} of {total} words, {duration_s:.0f} s of the machine's time")
 
-    assert questions <= 8
+    assert questions <= 10
     assert words <= READING_MIN * WORDS_PER_MINUTE, dialog.text
     assert duration_s < MACHINE_S
     text = box.run("cat", CONFIG)
@@ -183,8 +204,9 @@ def test_service_is_set_up_without_a_terminal(box: SystemdBox) -> None:
     assert pid != box.show(UNIT, "MainPID")
     pid = box.show(UNIT, "MainPID")
     with talk(box, *options[1:], "--no-test", "--window", "01:00-06:00", "--verify-every", "30d") as dialog:
-        dialog.wait_for("Which of these are archives?")
-        dialog.type(ENTER)
+        for question in ("Which of these are archives?", "phone", "page for browsers?"):
+            dialog.wait_for(question)
+            dialog.type(ENTER)
         dialog.wait_for("Install and start the service?")
         dialog.type("no" + ENTER)
         assert 0 == dialog.finish()
@@ -194,6 +216,45 @@ def test_service_is_set_up_without_a_terminal(box: SystemdBox) -> None:
     assert "says all of this already" in again
     assert before == box.run("cat", CONFIG)
     assert read_mails(box, 1)[0].startswith("me@example.org [integrity] box: this is a drill")
+
+
+def test_page_and_push_are_set_up(box: SystemdBox) -> None:
+    """
+    In the network, with repairs: a browser that trusts the certificate logs in, and the service reaches the phone.
+
+    Only the user of the page can read the key; the dialog shows the fingerprint of the certificate.
+    """
+    box.run("ip", "address", "add", f"{ADDRESS}/24", "dev", "lo")
+    box.put("/root/phone.py", PHONE)
+    box.run("systemd-run", "--unit=phone", sys.executable, "/root/phone.py")
+    wait_until(lambda: box.run("cat", MESSAGES, expect=None) == "", "the server for phones", every_s=0.1)
+    # The program under test may lie in somebody's home, or below /tmp.
+    settings = "[Service]\nProtectHome=read-only\nPrivateTmp=no\n"
+    box.put("/etc/systemd/system/integrity-web.service.d/test.conf", settings)
+    with talk(box, "--root", "/srv/data", "--no-copies", "--mail-to", "none") as dialog:
+        press_enter(dialog, 2)
+        answer(dialog, "Should your phone get alerts, too?", "ntfy://127.0.0.1:2586/t0pic")
+        answer(dialog, "Did the message arrive on your phone?", "yes")
+        answer(dialog, "page for browsers? none, local, or lan", "lan")
+        answer(dialog, "What may be done on the page? look, decide or repair", "repair")
+        answer(dialog, "Write it, and install and start the service?")
+        answer_secret(dialog, PASSWORD)
+        answer_secret(dialog, PASSWORD)
+        assert 0 == dialog.finish(), dialog.text + box.log("integrity-web.service")
+
+    assert "the service has sent a test message, too" in dialog.text
+    assert ["t0pic", "t0pic"] == [json.loads(line)["topic"] for line in box.run("cat", MESSAGES).splitlines()]
+    assert "active" == box.show("integrity-web.service", "ActiveState")
+    certificate = "/var/lib/integrity-web/certificate.pem"
+    assert "600 integrity-web" == box.run("stat", "-c", "%a %U", certificate).strip()
+    url = f"https://{ADDRESS}:8431"
+    assert f"The page:           {url}/" in dialog.text
+    form = ("--data-urlencode", f"password={PASSWORD}", "--output", "/dev/null", "--write-out", "%{http_code}")
+    assert "303" == box.run("curl", "--silent", "--cacert", certificate, *form, f"{url}/login")
+    shown = box.run("openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", certificate).partition("=")[2]
+    assert shown.strip() in re.sub(r"\s", "", dialog.text)
+    assert "ReadWritePaths" in box.run("cat", "/etc/systemd/system/integrity.service.d/repair.conf")
+    box.run("integrity", "service", "uninstall")
 
 
 def test_interruption_of_the_installation_says_how_to_go_on(box: SystemdBox) -> None:
@@ -224,7 +285,7 @@ def test_interruption_of_the_installation_says_how_to_go_on(box: SystemdBox) -> 
 def test_what_would_fail_at_the_end_is_told_before_the_first_question(
     prepare: str, complaint: str, box: SystemdBox
 ) -> None:
-    """Nobody answers eight questions for nothing."""
+    """Nobody answers ten questions for nothing."""
     box.run("sh", "-c", prepare)
     told = box.run("integrity", "setup", "--yes", expect=2)
 

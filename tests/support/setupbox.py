@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from support import AnyPath
-from support.cli import Box, make_command
+from support.cli import Box, Completed, complete, make_command
 from support.dialog import ENTER, Dialog
 
 DAY_S = 86_400
@@ -17,8 +18,11 @@ PROMPT = "] > "
 FILES = 40
 MISSING = 4
 
-# What holds data on this machine is covered; then each disk is mounted at its place.
+# What holds data on this machine is covered; then each disk is mounted at its place. There is no mail program and no
+# mail server, whatever this machine has: no connection to the broadcast address is ever made.
 _SCRIPT = """
+[ ! -e /usr/sbin/sendmail ] || mount --bind /dev/null /usr/sbin/sendmail
+echo 255.255.255.255 localhost >"$0" && mount --bind "$0" /etc/hosts || exit 99
 for covered in /srv /home /mnt /media /data /storage /export /share /shares; do
     [ ! -d $covered ] || mount -t tmpfs -o mode=755 tmpfs $covered
 done
@@ -67,19 +71,31 @@ class SetupBox:
         self.config = home / "etc/integrity.toml"
         self.scratch = home / "scratch"
         self.scratch.mkdir()
+        self._hosts = home / "hosts"
+        self._hosts.touch()
         self.environment |= {"INTEGRITY_CONFIG": str(self.config), "TMPDIR": str(self.scratch), "TERM": "xterm"}
 
     def command(self, *options: AnyPath) -> list[AnyPath]:
         """Return the argv of setup on this machine."""
         pairs = [word for place, folder in self.disks.items() for word in (folder, place)]
         return [
-            *("unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, "sh", *pairs, "--"),
+            *("unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, self._hosts, *pairs, "--"),
             *make_command(*options),
         ]
 
     def talk(self, *options: AnyPath) -> Dialog:
         """Start setup on a terminal."""
         return Dialog(self.command("setup", *options), env=self.environment)
+
+    def run(self, *options: AnyPath, expect: int = 0, is_json: bool = False) -> Completed:
+        """Run setup without a terminal."""
+        words = ["--json", "setup", *options] if is_json else ["setup", *options]
+        done = subprocess.run(
+            self.command(*words), env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        found = complete(done.returncode, done.stdout, done.stderr, is_json=is_json)
+        assert expect == found.code, f"{found.stdout}{found.stderr}"
+        return found
 
     def read(self) -> str:
         """Return what is set in the configuration that was written, without comments."""
@@ -89,6 +105,18 @@ class SetupBox:
     def list_files(self) -> list[str]:
         """List everything below the home, to see what was left there."""
         return sorted(str(path) for path in self.box.home.rglob("*"))
+
+
+def answer(dialog: Dialog, question: str, text: str = "") -> str:
+    """Answer a question, and return what was shown before the place to type."""
+    shown = dialog.wait_for(question) + dialog.wait_for(PROMPT)
+    dialog.type(text + ENTER)
+    return shown
+
+
+def answer_secret(dialog: Dialog, text: str) -> None:
+    dialog.wait_for("(not shown) > ")
+    dialog.type(text + ENTER)
 
 
 def press_enter(dialog: Dialog, times: int) -> None:

@@ -78,6 +78,7 @@ _REMOVED = (
     *("etc/systemd", "etc/tmpfiles.d", "etc/sysusers.d", "etc/init.d", "etc/ssh", "etc/integrity", "srv"),
     *(f"var/{kind}/integrity" for kind in ("lib", "cache")),
     *(f"etc/rc{level}.d" for level in "0123456S"),
+    *("etc/aliases", "usr/sbin/sendmail"),
 )
 
 # Run as PID 1 of the box, with its root in $1; what it binds follows in threes. What is mounted here nobody else sees.

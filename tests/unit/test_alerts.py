@@ -99,6 +99,14 @@ def test_finding_about_a_copy_names_the_copy() -> None:
     assert '"copy":null' in compose(ROT).facts
 
 
+def test_copy_that_is_called_backup_is_not_named_twice() -> None:
+    """As one in /mnt/backup is, whose name setup makes."""
+    found = [replace(one, copy="backup") for one in make_missing(14)]
+
+    assert "14 photos missing from the backup" == sum_up(found)
+    assert "backup can't be read" == sum_up([replace(found[0], kind=FindingKind.COPY_UNREADABLE, path=None)])
+
+
 def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     """With their number, some examples, and what to do; damaged files are not pushed aside."""
     body = compose(*make_missing(5000), ROT).body

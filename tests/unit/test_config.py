@@ -71,6 +71,7 @@ DOCUMENTED_KEYS = [
     "web.public_url",
     "web.tls_certificate",
     "web.tls_key",
+    "web.self_signed",
     "web.trusted_proxy",
     "web.token_file",
     "web.actions",

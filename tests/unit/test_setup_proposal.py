@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, MailTls, MailTransport
+from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, MailTls, MailTransport, Web
 from integrity.config.load import parse_config
 from integrity.config.sample import write_config
 from integrity.errors import ConfigError
@@ -34,7 +34,7 @@ NO_WAY = MailWays("", has_sendmail=False, has_server=False, local_name="root", f
 
 def answer(*roots: bytes, base: Config | None = None, **others: object) -> Config:
     """Make the configuration of some answers, and make sure that it can be written and read."""
-    answers = Answers(roots, (), (), "01:00-06:00", 30 * DAY_S, Mail())
+    answers = Answers(roots, (), (), "01:00-06:00", 30 * DAY_S, Mail(), (), Web())
     config = make_config(base or Config(), replace(answers, **others))  # type: ignore[arg-type] # fields of any type
     assert config == parse_config(write_config(config).encode(), "proposal")
     return config

@@ -324,6 +324,7 @@ def test_token_opens_what_programs_read_and_nothing_else(integrity: Box) -> None
         ('listen = "[::]:8431"', "in plain text"),
         ('tls_certificate = "/etc/cert.pem"', "belong together"),
         ('tls_certificate = "/nothing/cert.pem"\ntls_key = "/nothing/key.pem"', "can't be used"),
+        ('self_signed = true\ntls_certificate = "/a"\ntls_key = "/b"', "exclude each other"),
         ('token_file = "/nothing"', "can't be read"),
         ('listen = "localhost:80"', "must be an address and a port"),
         ('trusted_proxy = "nginx"', "must be an IP address"),

@@ -17,6 +17,11 @@ from integrity.config.copy_urls import find_service, hide_address
 from integrity.errors import ChannelError
 from integrity.extras import how_to_install
 
+# apprise logs whole URLs, which hold tokens. What it says of a message is captured; the rest is for nobody.
+_LOG_OF_APPRISE = logging.getLogger("apprise")
+_LOG_OF_APPRISE.propagate = False
+_LOG_OF_APPRISE.addHandler(logging.NullHandler())
+
 _MOST_CHARS = 2000  # of the text: most of these services are read on phones
 
 

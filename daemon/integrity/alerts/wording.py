@@ -74,7 +74,8 @@ def _sum_up_copy(copy: str, findings: Sequence[Finding]) -> str:
         is_unchanged = all(ORIGINAL_UNCHANGED in finding.message for finding in findings)
         original = "original unchanged" if len(findings) == 1 else "originals unchanged"
         return f"BACKUP of {are} {how}, {original}" if is_unchanged else f"BACKUP of {are} {how} ({name})"
-    return _count_kinds(findings).replace("{copy}", name)
+    named = f"backup {name}" if name.lower() != "backup" else "backup"
+    return _count_kinds(findings).replace("backup {copy}", named)
 
 
 def _count_kinds(findings: Sequence[Finding]) -> str:

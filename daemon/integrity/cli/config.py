@@ -6,6 +6,7 @@ import os
 
 import click
 
+from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
 from integrity.cli.session import Session
@@ -51,16 +52,27 @@ def check(session: Session) -> int:
 
 @config.command(
     epilog=examples(
-        ("integrity config show", "defaults included"), ("integrity config show --config ./new.toml", "of another file")
+        ("integrity config show", "what was chosen"),
+        ("integrity config show --all", "defaults included"),
+        ("integrity config show --config ./new.toml", "of another file"),
     )
 )
+@click.option("--all", "is_all", is_flag=True, help="Also the keys that have their defaults.")
 @click.pass_obj
-def show(session: Session) -> int:
-    """Print the configuration in force, as a config file."""
-    from integrity.config.sample import show_config
+def show(session: Session, is_all: bool) -> int:
+    """
+    Print the configuration in force, as a config file: what was chosen, and with --all also the defaults.
+
+    Secrets in URLs are hidden. --json has all of it.
+    """
+    from integrity.config.sample import show_choices, show_config
 
     text = show_config(session.config)
-    session.output.tell(text.rstrip("\n"))
+    if is_all:
+        session.output.tell(text.rstrip("\n"))
+    else:
+        session.output.tell(show_choices(session.config))
+        session.output.tell(f"# What is not here has its default: {program.command('config show --all')}")
     session.output.give("config", path_fields("path", session.config_place) | {"toml": text})
     return ExitCode.OK
 

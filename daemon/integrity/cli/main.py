@@ -37,6 +37,9 @@ _WELL_OR_INCOMPLETE = (ExitCode.OK, ExitCode.INCOMPLETE)
 """What a command that met damage of the catalog may not end with: it would hide that."""
 
 
+_LOST_FOLDER = "the current folder is gone ({}); go to another one, as with `cd`, or name absolute paths"
+
+
 class CommandEntry(NamedTuple):
     """A command that is not loaded yet: its module below ``integrity.cli``, its name there, what it does."""
 
@@ -267,6 +270,8 @@ def _run(arguments: list[str], session: Session) -> int:
     except (BrokenPipeError, OutputError):
         raise
     except Exception as error:  # noqa: BLE001 - the top: a bug is one line for the user, not a page
+        if isinstance(error, OSError) and error.filename is None and _is_folder_lost():
+            return session.fail(_LOST_FOLDER.format(error.strerror), ExitCode.USAGE)
         if isinstance(error, OSError):
             close_streams()  # click prints help itself: what it could not write still waits, and fails again here
         if session.output.verbosity:
@@ -275,6 +280,15 @@ def _run(arguments: list[str], session: Session) -> int:
             traceback.print_exc()
         text = f"this is a bug in integrity: {type(error).__name__}: {error}; run again with -v to see where"
         return session.fail(text, ExitCode.INCOMPLETE)
+
+
+def _is_folder_lost() -> bool:
+    """Return whether the current folder was removed, or its mount is gone, so that no relative path leads anywhere."""
+    try:
+        os.getcwdb()
+    except OSError:
+        return True
+    return False
 
 
 def _say_usage(error: click.ClickException) -> str:

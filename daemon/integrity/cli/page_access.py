@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from integrity.cli.output import Output
     from integrity.web.passwords import PasswordStore
 
+PAGE_UNIT = "integrity-web"
 _SHORTEST_TOKEN = 16
 
 
@@ -26,7 +27,7 @@ def open_passwords(unit: str) -> PasswordStore:
     """
     from integrity.web.passwords import PasswordStore
 
-    return PasswordStore(_find_state_folder(unit))
+    return PasswordStore(find_state_folder(unit))
 
 
 def set_password(passwords: PasswordStore, output: Output) -> None:
@@ -74,7 +75,7 @@ def read_token(path: bytes, key: str) -> str:
     return token
 
 
-def _find_state_folder(unit: str) -> bytes:
+def find_state_folder(unit: str) -> bytes:
     """Return the folder of the password: the unit's, which is root's too, or one in the user's home."""
     given = os.environb.get(b"STATE_DIRECTORY")
     if given:

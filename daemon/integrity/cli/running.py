@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.session import Session
-from integrity.errors import ConfigError
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
 
 def real_path(path: bytes) -> bytes:
     """Make a PATH absolute and free of symlinks, as the catalog stores it."""
-    try:
-        return os.path.realpath(path)
-    except OSError as error:
-        raise ConfigError(f"can't tell where the current folder is: {error.strerror}; name an absolute path") from error
+    return os.path.realpath(path)
 
 
 def own_path(path: bytes) -> bytes:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -15,12 +18,15 @@ from integrity.cli.params import PATH
 from integrity.cli.session import Session
 from integrity.errors import ConfigError, show_path
 from integrity.extras import require_hub, require_web
+from integrity.installation import describe_removal
 from integrity.paths import path_fields, shell_path
 
 if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.service.systemd.manager import SystemdStep
     from integrity.service.systemd.units import Scope, UnitChange
+
+_GROUP = "integrity"
 
 _user = click.option("--user", "is_user", is_flag=True, help="Your own service instead of the system's.")
 _root = click.option(
@@ -118,6 +124,7 @@ def install(
         return ExitCode.OK
     manager.take(steps)
     if not is_user:
+        _share_config()
         _require_writable(writes)
     manager.take(starting if now else [])
     if now:
@@ -182,6 +189,8 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
         if os.path.lexists(place):
             session.output.say(f"kept: {show_path(place)}")
             session.output.give("unit", path_fields("path", place) | {"action": "kept"})
+    if root_folder is None:
+        session.output.say(f"to remove the program, too:  {describe_removal()}")
     return ExitCode.OK
 
 
@@ -266,8 +275,9 @@ def _load_config() -> Config:
 def _find_catalog_folders() -> list[bytes]:
     """Return the real folders of the catalog and of its backups."""
     config = _load_config()
-    folders = [os.path.dirname(os.path.realpath(config.catalog)), os.path.realpath(config.catalog_backup.folder or b"")]
-    return list(dict.fromkeys(folders if config.catalog_backup.folder else folders[:1]))
+    backups = config.catalog_backup.folder
+    folders = [os.path.dirname(os.path.realpath(config.catalog)), *([os.path.realpath(backups)] if backups else [])]
+    return list(dict.fromkeys(folders))
 
 
 def _require_writable(folders: list[bytes]) -> None:
@@ -282,6 +292,17 @@ def _require_writable(folders: list[bytes]) -> None:
             f" another user than the service's, `integrity`; choose a folder of its own, make it: {way}; then run this"
             " again"
         )
+
+
+def _share_config() -> None:
+    """Let the group of the service read a configuration that root's group may read, as the page has to."""
+    from integrity.config import default_config_path
+
+    place = default_config_path()
+    with suppress(KeyError, OSError):
+        seen = os.stat(place)
+        if seen.st_gid == 0 and seen.st_mode & stat.S_IRGRP:
+            os.chown(place, -1, grp.getgrnam(_GROUP).gr_gid)
 
 
 def _find_what_the_page_reads() -> list[bytes]:

@@ -46,6 +46,18 @@ from integrity.cli.session import Session
     "--mail-password-file", type=click.Path(path_type=bytes, exists=True, dir_okay=False), metavar="FILE",
     help="File with the password for the mail server.",
 )  # fmt: skip
+@click.option(
+    "--push", multiple=True, metavar="URL",
+    help="Send alerts to a phone, too: ntfy://TOPIC, pover://..., tgram://...; may be repeated. `none`: to no phone.",
+)  # fmt: skip
+@click.option(
+    "--page", type=click.Choice(["none", "local", "lan"]),
+    help="Install the page for browsers: on this machine only, or encrypted in the network.",
+)  # fmt: skip
+@click.option(
+    "--page-actions", type=click.Choice(["look", "decide", "repair"]),
+    help="What may be done on the page; repair lets the service write in the watched folders.",
+)  # fmt: skip
 @click.option("--no-test", is_flag=True, help="Don't test whether damage is found and mail is accepted.")
 @click.option("--no-service", is_flag=True, help="Don't install and start the service.")
 @click.pass_obj
@@ -61,6 +73,9 @@ def setup(
     mail_to: tuple[str, ...],
     mail_server: str | None,
     mail_password_file: bytes | None,
+    push: tuple[str, ...],
+    page: str | None,
+    page_actions: str | None,
     no_test: bool,
     no_service: bool,
 ) -> int:
@@ -70,14 +85,17 @@ def setup(
     Nothing is changed before the last question; an existing configuration is never replaced. Without a terminal give
     --yes, which takes the proposed answers where no option gives another.
     """
+    from integrity.cli.setup_alerts import GivenAlerts
     from integrity.cli.setup_finish import run_setup
     from integrity.cli.setup_flow import GivenAnswers
+    from integrity.cli.setup_page import GivenPage
     from integrity.cli.setup_questions import Asker, interrupting_signals, require_terminal
 
     if not is_yes:
         require_terminal(is_json=session.output.is_json)
+    alerts = GivenAlerts(mail_to, mail_server or "", mail_password_file or b"", push)
     given = GivenAnswers(
-        roots, archives, copies, no_copies, windows, verify_every_s, mail_to, mail_server, mail_password_file
+        roots, archives, copies, no_copies, windows, verify_every_s, alerts, GivenPage(page, page_actions)
     )
     asker = Asker(session.output, asks=not is_yes)
     with interrupting_signals():

@@ -8,24 +8,26 @@ I1  The configuration is written whole, under a free name, or not at all. If the
 from __future__ import annotations
 
 import difflib
-import grp
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from integrity import program
+from integrity.alerts.status import sends_messages
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.output import OutputError, abandon_stdout
-from integrity.cli.setup_flow import GivenAnswers, SetupQuestions, SetupResult, TestedMail
+from integrity.cli.setup_alerts import AlertQuestions
+from integrity.cli.setup_flow import GivenAnswers, SetupQuestions, SetupResult
+from integrity.cli.setup_page import PageQuestions, finish_page
 from integrity.cli.setup_questions import Asker, parse_choice, without_interruption, wrap
 from integrity.config import Config, default_catalog_path, default_config_path, load_config, parse_config
 from integrity.config.sample import write_config
 from integrity.errors import AppError, ConfigError, show_path
 from integrity.files.new_file import find_obstacle, write_new_file
+from integrity.installation import describe_removal
 from integrity.paths import path_fields, shell_path
 from integrity.service.systemd import manager, units
 from integrity.service.systemd.units import Scope, UnitState
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from integrity.cli.session import Session
 
 _PROPOSED = b".proposed"
-_GROUP = "integrity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,46 +79,73 @@ class _Setup:
         session.config = self._base  # also where --config names a file that is still to be written
         self._plan = self._make_plan(installs=installs)
         self._written: list[bytes] = []
+        self._install_options: list[str] = []
+        self._is_started = False
 
     def describe_changes(self) -> str:
         """Say what was changed so far, and how to go on."""
         if not self._written:
             return "nothing was changed"
         done = f"written: {', '.join(map(show_path, self._written))}"
-        if self._has_config or self._plan.why_not:
+        if self._has_config or self._plan.why_not or self._is_started:
             return done
-        return f"{done}; to go on: {program.command(f'service install {self._user_option}--now')}"
+        return f"{done}; to go on: {self._install_command}"
 
     @property
     def _user_option(self) -> str:
         return "--user " if self._plan.scope is Scope.USER else ""
 
+    @property
+    def _install_command(self) -> str:
+        """The command that installs what was agreed on, and starts it."""
+        user = ["--user"] if self._plan.scope is Scope.USER else []
+        return program.command("service install", *user, *self._install_options, "--now")
+
     def run(self) -> int:
         self._require_writable()
         self._introduce()
-        gains_privileges = bool(self._plan.why_not) or self._plan.scope is Scope.USER
-        questions = SetupQuestions(
-            self._session, self._asker, self._given, self._base, gains_privileges=gains_privileges, tests=self._tests
-        )
-        result = questions.run()
+        result = self._make_questions().run()
+        if self._is_systems:
+            choice = result.page.choice
+            self._install_options = ["--web"] * choice.is_wanted + ["--allow-repair"] * choice.repairs
         text = self._make_text(result)
         if self._compare(text) if self._has_config else self._write(result, text):
             self._start()
-            result = replace(result, mail=self._let_service_send(result.mail))
+            result = self._let_service_send(result)
             self._tell_next(result)
         elif self._has_config and not self._asker.asks:
             return ExitCode.INCOMPLETE
+        return self._tell_problems(result)
+
+    @property
+    def _is_systems(self) -> bool:
+        """Whether the system's service is installed."""
+        return self._plan.scope is Scope.SYSTEM and not self._plan.why_not
+
+    def _make_questions(self) -> SetupQuestions:
+        is_users = self._plan.scope is Scope.USER
+        gains_privileges = bool(self._plan.why_not) or is_users
+        output, asker, given, base = self._output, self._asker, self._given, self._base
+        alerts = AlertQuestions(output, asker, given.alerts, base, gains_privileges=gains_privileges, tests=self._tests)
+        installed = units.find_page_units() if self._is_systems else units.PageUnits()
+        page = PageQuestions(output, asker, given.page, base, installed, is_users=not self._is_systems)
+        return SetupQuestions(self._session, asker, given, base, alerts, page)
+
+    def _tell_problems(self, result: SetupResult) -> int:
+        """Say which alerts could not be sent; return the exit code."""
+        tests = program.command("alert test")
         if result.mail.problem:
-            how = f"correct [mail], then: {program.command('alert test')}"
-            self._output.warn(f"no mail could be sent: {result.mail.problem}; {how}")
-            return ExitCode.INCOMPLETE
-        return ExitCode.OK
+            self._output.warn(f"no mail could be sent: {result.mail.problem}; correct [mail], then: {tests}")
+        if result.push.problem:
+            how = f"correct `apprise` in [alerts], then: {tests}"
+            self._output.warn(f"no message to a phone could be sent: {result.push.problem}; {how}")
+        return ExitCode.INCOMPLETE if result.mail.problem or result.push.problem else ExitCode.OK
 
     def _introduce(self) -> None:
         if not self._asker.asks:
             return
         tell = self._output.tell
-        tell(wrap("This looks at your disks, asks about eight questions, and changes nothing before the last one."))
+        tell(wrap("This looks at your disks, asks about ten questions, and changes nothing before the last one."))
         tell(wrap("Enter takes the answer in [brackets]. Ctrl-C leaves everything as it is."))
         if self._has_config:
             tell(wrap(f"{show_path(self._place)} exists and will not be replaced: you will be shown the difference."))
@@ -199,7 +227,7 @@ class _Setup:
         tell = self._output.say
         tell()
         tell(f"The configuration, {show_path(self._place)}:")
-        for line in views.sum_up_config(result.config):
+        for line in views.sum_up_config(result.config, result.page.choice):
             tell(wrap(line))
         what = "Write it" if self._plan.why_not else "Write it, and install and start the service"
         if not self._agrees(f"{what}? yes, no, or show (the file)", text):
@@ -250,9 +278,7 @@ class _Setup:
         tell("\nNothing was changed. To use what is proposed, move the present configuration away and repeat this:")
         tell(f"  mv {place} {place}.old")
         tell("To keep the present one:")
-        user = self._user_option
-        is_service = not self._plan.why_not
-        tell(f"  {program.command(f'service install {user}--now' if is_service else 'config check')}")
+        tell(f"  {program.command('config check') if self._plan.why_not else self._install_command}")
 
     def _offer(self, proposed: bytes, text: str) -> None:
         """Save a proposal beside the configuration, unless one is there, and say what to do."""
@@ -270,8 +296,9 @@ class _Setup:
         tell(
             f"  {program.find_program()} --config {other} config check && mv {place} {place}.old && mv {other} {place}"
         )
-        user = self._user_option
-        tell(f"  systemctl {user}reload integrity        # or, if no service runs: {program.command('setup')}")
+        # A reload does not start a page, and does not let a service repair.
+        reload = f"systemctl {self._user_option}reload integrity        # or, if no service runs: "
+        tell(f"  {'' if self._install_options else reload}{self._install_command}")
 
     def _save(self, place: bytes, text: str, *, password: str = "") -> None:
         is_system = self._plan.scope is Scope.SYSTEM
@@ -301,16 +328,23 @@ class _Setup:
 
         is_user = self._plan.scope is Scope.USER
         try:
-            click.get_current_context().invoke(install, is_user=is_user, root_folder=None, now=True)
+            click.get_current_context().invoke(
+                install,
+                is_user=is_user,
+                root_folder=None,
+                now=True,
+                has_page="--web" in self._install_options,
+                allow_repair="--allow-repair" in self._install_options,
+            )
         except AppError as error:
             raise AppError(f"{error}\n{self.describe_changes()}") from error
-        if not is_user:
-            self._share()
+        self._is_started = True
 
-    def _let_service_send(self, tested: TestedMail) -> TestedMail:
-        """Have the service send a test mail, too: it has another user, other rights, and a sandbox."""
-        if self._plan.why_not or not self._tests or not tested.mail.to or tested.problem:
-            return tested
+    def _let_service_send(self, result: SetupResult) -> SetupResult:
+        """Have the service send a test message, too: it has another user, other rights, and a sandbox."""
+        ways = [one for one in (result.mail, result.push) if one.is_wanted]
+        if self._plan.why_not or not self._tests or not ways or any(one.problem for one in ways):
+            return result
         from integrity.jobs.actor import find_user
         from integrity.service.control.client import find_daemon_of
         from integrity.service.control.requests import Act, ActVerb
@@ -318,18 +352,14 @@ class _Setup:
         try:
             service = find_daemon_of(os.path.realpath(self._session.catalog_path))
             if service is None:
-                return replace(tested, problem="the service does not answer")
+                return _blame(result, "the service does not answer")
             with service:
                 service.act(Act(ActVerb.TEST_ALERT, find_user()))
         except AppError as error:
-            return replace(tested, problem=f"by the service: {error}")
-        self._output.say("the service has sent a test mail, too")
-        return tested
-
-    def _share(self) -> None:
-        """Let the group of the service read the configuration, as the page has to."""
-        with suppress(KeyError, OSError):
-            os.chown(self._place, -1, grp.getgrnam(_GROUP).gr_gid)
+            return _blame(result, f"by the service: {error}")
+        what = "mail" if result.mail.is_wanted else "message"
+        self._output.say(f"the service has sent a test {what}, too")
+        return result
 
     def _tell_next(self, result: SetupResult) -> None:
         say = self._output.say
@@ -338,6 +368,9 @@ class _Setup:
             self._tell_cron(result)
         else:
             self._tell_service(result)
+        if result.page.choice.is_wanted:
+            say()
+            finish_page(self._output, self._asker, result.page, is_running=self._is_systems)
         if result.mail.mail.to and self._tests and not result.mail.is_confirmed and not result.mail.problem:
             say()
             say("If the test mail does not arrive, nobody will hear of damage. Then correct [mail] in the")
@@ -355,7 +388,8 @@ class _Setup:
         say(f"Records:            {show_path(config.catalog)}; a backup of them is made every day")
         say(f"Log:                journalctl {user}-u integrity")
         say(f"To stop it:         systemctl {user}disable --now integrity")
-        say(f"To remove it:       {program.command(f'service uninstall {user}'.strip())}    (records stay)")
+        uninstall = program.command(f"service uninstall {user}".strip())
+        say(f"To remove it:       {describe_removal(uninstall)}    (records stay)")
 
     def _tell_cron(self, result: SetupResult) -> None:
         """Say how to do without a service."""
@@ -367,7 +401,7 @@ class _Setup:
         say(f"  {program.command('scan')}")
         if manager.is_running(self._plan.scope) and self._place == default_config_path():
             say("To install the service later:")
-            say(f"  {program.command(f'service install {self._user_option}--now')}")
+            say(f"  {self._install_command}")
         say(wrap("What it does, mail included, this does as well; start it at boot, by cron say (crontab -e):"))
         say(f"  @reboot  {job} daemon")
         say(wrap("Or let cron verify what is due. It mails what is printed, which is nothing while all is well:"))
@@ -379,6 +413,14 @@ class _Setup:
             say(f"  0 3 * * 0  {job} -q compare {shell_path(copy.of)} --with {copy.name}")
         say(f"How it does:  {program.command('status')}")
         say(f"To stop it:   remove these lines; your records stay in {show_path(config.catalog)}")
+        say(f"To remove it: {describe_removal()}")
+
+
+def _blame(result: SetupResult, problem: str) -> SetupResult:
+    """Note why the service could send nothing, for the way of which it matters most."""
+    if result.mail.is_wanted:
+        return replace(result, mail=replace(result.mail, problem=problem))
+    return replace(result, push=replace(result.push, problem=problem))
 
 
 def _find_next_steps(result: SetupResult) -> views.NextSteps:
@@ -393,5 +435,5 @@ def _find_next_steps(result: SetupResult) -> views.NextSteps:
         record_s=result.record_s,
         scrub_at=None if windows.is_open(now) else windows.next_opening(now),
         compare_at=compare.next_after(now) if config.copies else None,
-        alive_at=now + config.alerts.alive_every_s if config.mail.to else None,
+        alive_at=now + config.alerts.alive_every_s if sends_messages(config) else None,
     )

@@ -1,29 +1,26 @@
 """
-Ask the questions of ``integrity setup``, and test what was answered.
+Ask the questions of ``integrity setup``: which folders, which backups, when.
 
-The proposals come from ``jobs.setup``; what is done with the answers is in ``setup_finish``.
+The proposals come from ``jobs.setup``; alerts and the page have modules of their own; ``setup_finish`` does what was
+answered.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import socket
 from collections.abc import Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import click
-
-from integrity.cli.setup_questions import NONE, Asker, parse_choice, parse_names, parse_paths, spell_paths, wrap
-from integrity.cli.signals import stop_on_signals
+from integrity.cli.setup_alerts import AlertQuestions, GivenAlerts, TestedMail, TestedPush
+from integrity.cli.setup_page import GivenPage, PageAnswer, PageQuestions
+from integrity.cli.setup_questions import NONE, Asker, parse_names, parse_paths, spell_paths, wrap
 from integrity.config import Config, spell_duration
 from integrity.config.parsers import duration, parse_copy_url
 from integrity.config.times import read_windows
-from integrity.errors import AppError, CatalogError, ChannelError, ConfigError, printable, show_path
+from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.jobs.setup.look import MachineView, look_around
-from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings
 from integrity.jobs.setup.proposal import (
     Answers,
     drop_nested,
@@ -37,12 +34,7 @@ from integrity.jobs.targets import is_inside
 from integrity.views import setup as views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from integrity.cli.session import Session
-    from integrity.config import Mail
-    from integrity.service.selftest import SelfTestStep
-    from integrity.views.objects import JsonObject
 
 _DAY_S = 86_400
 
@@ -57,35 +49,18 @@ class GivenAnswers:
     has_no_copies: bool
     windows: str | None
     verify_every_s: int | None
-    mail_to: tuple[str, ...]
-    mail_server: str | None
-    mail_password_file: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class TestedMail:
-    """
-    How alerts are sent.
-
-    Args:
-        mail: the settings; ``password_file`` is empty while the password is only known here.
-        password: for the mail server; empty if there is none, or a file has it.
-        problem: why no mail could be sent; empty if that worked, or was not tried.
-        is_confirmed: the person said that the mail arrived.
-    """
-
-    mail: Mail
-    password: str = ""
-    problem: str = ""
-    is_confirmed: bool = False
+    alerts: GivenAlerts
+    page: GivenPage
 
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """The configuration that was agreed on, and how the mail test went."""
+    """The configuration that was agreed on, and how the tests of alerts went."""
 
     config: Config
     mail: TestedMail
+    push: TestedPush
+    page: PageAnswer
     size_bytes: int
     record_s: float
 
@@ -96,8 +71,8 @@ class SetupQuestions:
 
     Args:
         base: the configuration so far; the defaults if there is none.
-        gains_privileges: as in ``find_mail_ways``.
-        tests: whether to test that damage is found and mail is accepted.
+        alerts: the questions about alerts.
+        page: those about the page.
     """
 
     def __init__(
@@ -106,15 +81,12 @@ class SetupQuestions:
         asker: Asker,
         given: GivenAnswers,
         base: Config,
-        *,
-        gains_privileges: bool,
-        tests: bool,
+        alerts: AlertQuestions,
+        page: PageQuestions,
     ) -> None:
         self._session, self._output = session, session.output
         self._asker, self._given, self._base = asker, given, base
-        self._gains_privileges = gains_privileges
-        self._tests = tests
-        self._is_canary_found = False
+        self._alerts, self._page = alerts, page
         self._home = b"" if os.geteuid() == 0 else os.path.realpath(os.path.expanduser(b"~"))
 
     def run(self) -> SetupResult:
@@ -138,14 +110,24 @@ class SetupQuestions:
         windows = self._ask_windows()
         loads = view.measure(roots)
         verify_every_s = self._ask_interval(loads, windows)
-        tested = self._ask_mail()
+        mail, push, page = self._alerts.ask_mail(), self._alerts.ask_push(), self._page.ask()
         points, home = view.mount_points, self._home
         answers = Answers(
-            tuple(roots), tuple(archives), tuple(copies), windows, verify_every_s, tested.mail, home, points
+            tuple(roots),
+            tuple(archives),
+            tuple(copies),
+            windows,
+            verify_every_s,
+            mail.mail,
+            push.urls,
+            page.web,
+            home,
+            points,
         )
         config = replace(make_config(self._base, answers), catalog=self._session.catalog_path)
         total = sum(load.size_bytes for load, _ in loads)
-        return SetupResult(config, tested, total, max((load.duration_s for load, _ in loads), default=0.0))
+        record_s = max((load.duration_s for load, _ in loads), default=0.0)
+        return SetupResult(config, mail, push, page, total, record_s)
 
     def _find_configured(self) -> list[bytes]:
         """Return the folders of the configuration so far that are there now."""
@@ -315,159 +297,3 @@ class SetupQuestions:
             return proposed
         question = "Within which time should every file be verified?"
         return self._asker.ask(question, spell_duration(proposed), duration(1), lines)
-
-    def _ask_mail(self) -> TestedMail:
-        """Ask where mails go, and try it; ask again if they don't arrive."""
-        ways = find_mail_ways(self._base.mail, gains_privileges=self._gains_privileges)
-        server, to = self._given.mail_server or "", self._given.mail_to
-        while True:
-            tested = self._try_mail(self._ask_recipients(ways, server, to))
-            if not self._asker.asks or not tested.mail.to or not self._tests:
-                return tested
-            if not tested.problem:
-                answer = self._ask_arrival()
-                if answer != "no":
-                    return replace(tested, is_confirmed=answer == "yes")
-            if not self._wants_another():
-                return tested
-            server, to = "", ()  # what was given did not work
-
-    def _ask_recipients(self, ways: MailWays, server: str, to: tuple[str, ...]) -> TestedMail:
-        before = self._base.mail
-        if not ways.is_open and not server and to != (NONE,) and self._asker.asks:
-            server = self._ask_server(ways, before)
-        mail, password = make_mail_settings(before, (), server, ways), ""
-        if self._given.mail_password_file:
-            mail = replace(mail, password_file=os.path.realpath(self._given.mail_password_file))
-        elif mail.user and not mail.password_file and self._asker.asks:
-            password = self._asker.ask_secret(f"Password of {mail.user} at {mail.host} (not shown)")
-        if not to and (ways.is_open or server or before.to):
-            to = self._ask_addresses(ways, mail)
-        return TestedMail(make_mail_settings(mail, () if to == (NONE,) else to, server, ways), password)
-
-    def _ask_server(self, ways: MailWays, before: Mail) -> str:
-        def parse(text: str) -> str:
-            if text.lower() in ("", NONE, "-"):
-                return ""
-            make_mail_settings(before, (), text, ways)
-            return text
-
-        explanation = [
-            views.describe_mail_ways(ways),
-            "The server of your mail provider: submission://USER@HOST, or smtps://USER@HOST; or none.",
-        ]
-        return self._asker.ask("Through which server can mails be sent?", NONE, parse, explanation)
-
-    def _ask_addresses(self, ways: MailWays, mail: Mail) -> tuple[str, ...]:
-        from integrity.alerts.mail import address_of
-
-        def parse(text: str) -> tuple[str, ...]:
-            names = tuple(parse_names(text))
-            try:
-                for name in names:
-                    address_of(name)
-            except ChannelError as error:
-                raise ConfigError(str(error).removeprefix("[mail] ")) from error
-            return names or (NONE,)
-
-        own = mail.user if "@" in mail.user else ways.local_name if ways.is_open else NONE
-        default = ", ".join(self._base.mail.to) or own
-        explanation = [views.describe_mail_ways(ways)] if ways.is_open else []
-        explanation += ["You get mail if something is wrong, and once a month that all is well. Addresses, or none."]
-        return self._asker.ask("Where should mails go?", default, parse, explanation)
-
-    def _ask_arrival(self) -> str:
-        host = socket.gethostname().partition(".")[0]
-        explanation = [f'Its subject begins with "[integrity] {host}:". Look in the spam folder, too.']
-        return self._asker.ask(
-            "Did the mail arrive? yes, no, or later", "later", parse_choice("yes", "no", "later"), explanation
-        )
-
-    def _wants_another(self) -> bool:
-        words = "Try another address or server, or keep this one? again, or keep"
-        return self._asker.ask(words, "again", parse_choice("again", "keep")) == "again"
-
-    def _try_mail(self, tested: TestedMail) -> TestedMail:
-        """Test that damage is found, the first time, and that a mail is accepted."""
-        if not self._tests:
-            return tested
-        self._output.say()
-        self._output.say("Testing ...")
-        with _password_file(tested) as mail:
-            config = Config(mail=mail, alerts=self._base.alerts)
-            problem = self._send_again(config) if self._is_canary_found else self._test_everything(config)
-        self._is_canary_found = True
-        return replace(tested, problem=problem)
-
-    def _test_everything(self, config: Config) -> str:
-        """Run the self-test; return why no mail was accepted."""
-        from integrity.service.selftest import Stage, run_self_test
-
-        problem = ""
-        with stop_on_signals() as stop, self._without_log():
-            test = run_self_test(config, hostname=socket.gethostname(), stop=stop, needs_channel=False)
-            with closing(test) as steps:
-                for step in steps:
-                    self._tell_step(step)
-                    if not step.is_ok and step.stage is not Stage.ALERT:
-                        raise AppError(f"the self-test failed: {step.seen}; nothing was changed")
-                    problem = problem or ("" if step.is_ok else f"{step.channel}: {step.seen}")
-            if stop.is_set():
-                raise click.Abort
-        return problem
-
-    @contextmanager
-    def _without_log(self) -> Iterator[None]:
-        """Keep warnings of the log from the terminal: what they say is told in the dialog."""
-        logging.disable(logging.NOTSET if self._output.verbosity else logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(logging.NOTSET)
-
-    def _tell_step(self, step: SelfTestStep) -> None:
-        from integrity.service.selftest import Stage
-
-        output = self._output
-        fields: JsonObject = {
-            "stage": step.stage.value,
-            "is_ok": step.is_ok,
-            "seen": step.seen,
-            "channel": step.channel,
-        }
-        output.give("self_test_step", fields)
-        if step.stage is Stage.SCRUB and step.is_ok:
-            output.say(self._mark_ok("one bit of a test file was flipped, and a scrub found it"))
-        elif step.stage is Stage.ALERT and step.is_ok:
-            output.say(self._mark_ok(f"{printable(step.channel or '')} accepted a test mail"))
-        elif not step.is_ok:
-            output.tell(self._mark_failed(f"{step.channel or step.stage.value}: {step.seen}"))
-
-    def _mark_ok(self, text: str) -> str:
-        return f"   {self._output.style('ok', 'green')}      {text}"
-
-    def _mark_failed(self, text: str) -> str:
-        return wrap(f"   FAILED  {printable(text)}").replace("FAILED", self._output.style("FAILED", "red"), 1)
-
-    def _send_again(self, config: Config) -> str:
-        from integrity.alerts.channels import send_test
-
-        results = send_test(config)
-        for name, error in results:
-            accepted = self._mark_ok(f"{printable(name)} accepted a test mail")
-            self._output.say(accepted if error is None else self._mark_failed(f"{name}: {error}"))
-        return next((f"{name}: {error}" for name, error in results if error is not None), "")
-
-
-@contextmanager
-def _password_file(tested: TestedMail) -> Iterator[Mail]:
-    """Give settings with which the server can be used now; the password touches no disk."""
-    if not tested.password:
-        yield tested.mail
-        return
-    fd = os.memfd_create("integrity-password")
-    try:
-        os.write(fd, os.fsencode(tested.password))
-        yield replace(tested.mail, password_file=b"/proc/self/fd/%d" % fd)
-    finally:
-        os.close(fd)

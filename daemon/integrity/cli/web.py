@@ -8,14 +8,21 @@ import click
 
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
-from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
+from integrity.cli.page_access import (
+    PAGE_UNIT,
+    find_state_folder,
+    open_passwords,
+    print_link,
+    read_token,
+    set_password,
+)
 from integrity.cli.session import Session
 from integrity.extras import require_web
 
 if TYPE_CHECKING:
+    from integrity.cli.output import Output
+    from integrity.config import Web
     from integrity.web.passwords import PasswordStore
-
-_UNIT = "integrity-web"
 
 
 @click.command(
@@ -31,7 +38,7 @@ def web(session: Session, sets_password: bool) -> int:
     password. To run it under systemd: integrity service install --web.
     """
     require_web()
-    passwords = open_passwords(_UNIT)
+    passwords = open_passwords(PAGE_UNIT)
     if sets_password:
         set_password(passwords, session.output)
         return ExitCode.OK
@@ -50,18 +57,28 @@ def _serve(session: Session, passwords: PasswordStore) -> int:
     limit_memory_use()
     set_up_logging(session.output.verbosity)
     settings = session.config.web
-    endpoint = find_page_endpoint(settings)
-    endpoint.check_exposure()
     site = Site(session.config_path, None if session.catalog_option is None else session.catalog_path)
-    scheme = "https" if settings.tls_certificate else "http"
-    url = settings.public_url.rstrip("/") or f"{scheme}://{settings.listen}"
+    endpoint = find_page_endpoint(settings, _make_certificate(settings, site.hostname, session.output))
+    endpoint.check_exposure()
 
     def ready() -> None:
         site.begin_collecting()
         Notifier().ready()
-        session.output.say(f"The page is at {url}/")
-        print_link(passwords, url, session.output)
+        session.output.say(f"The page is at {settings.url}/")
+        print_link(passwords, settings.url, session.output)
 
     token = read_token(settings.token_file, "[web] token_file")
     serve(make_app(site, passwords, token), endpoint, ready=ready)
     return ExitCode.OK
+
+
+def _make_certificate(settings: Web, hostname: str, output: Output) -> bytes:
+    """Return the file with the certificate that the page has made for itself; empty if it is to have none."""
+    if not settings.self_signed:
+        return b""
+    from integrity.web.certificate import ensure_certificate
+    from integrity.web.endpoint import find_hosts
+
+    own = ensure_certificate(find_state_folder(PAGE_UNIT), find_hosts(settings, hostname))
+    output.say(f"Its certificate is valid until {own.ends_at:%Y-%m-%d}; SHA-256 {own.fingerprint}")
+    return own.path

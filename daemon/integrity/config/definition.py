@@ -318,6 +318,10 @@ class Web:
     )
     tls_certificate: Place = field(default=b"", metadata=about("certificate chain as PEM; empty: no TLS"))
     tls_key: Place = field(default=b"", metadata=about("private key of the certificate"))
+    self_signed: Flag = field(
+        default=False,
+        metadata=about("TLS with a certificate that the page makes and renews itself; browsers warn of it once"),
+    )
     trusted_proxy: Annotated[str, Parsed(parsers.parse_address)] = field(
         default="", metadata=about("IP address of a reverse proxy whose X-Forwarded-* headers are believed")
     )
@@ -327,6 +331,16 @@ class Web:
     actions: Flag = field(
         default=False, metadata=about("allow acknowledging, muting, scrubbing, accepting and repairing in the page")
     )
+
+    @property
+    def has_tls(self) -> bool:
+        """Return whether the page itself speaks HTTPS."""
+        return self.self_signed or bool(self.tls_certificate)
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the page, without a slash at its end."""
+        return self.public_url.rstrip("/") or f"{'https' if self.has_tls else 'http'}://{self.listen}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,21 @@ def show_config(config: Config) -> str:
     return "\n".join(lines) + "\n"
 
 
+def show_choices(config: Config) -> str:
+    """Return what differs from the defaults as a config file without comments, which means the same; no secrets."""
+    usual = Config()
+    lines = list(_choices(config, usual))
+    for each in fields(Config):
+        value, key = getattr(config, each.name), key_of(Config, each.name)
+        if isinstance(value, tuple):
+            for item in value:
+                usual_item = config.defaults if isinstance(item, RootSettings) else None
+                lines += ["", f"[[{key}]]", *_choices(item, usual_item)]
+        elif is_dataclass(value) and (chosen := list(_choices(value, getattr(usual, each.name)))):
+            lines += ["", f"[{key}]", *chosen]
+    return "\n".join(lines).strip("\n") + "\n" if lines else ""
+
+
 def write_config(config: Config) -> str:
     """
     Return the configuration as a config file for people: with comments, and with defaults that are commented out.
@@ -119,6 +134,17 @@ def _assignments(table: object, *, commented: bool) -> Iterator[str]:
         if spelled is not None:
             line = f"{key_of(kind, each.name)} = {spelled}"
             yield _with_comment(line, each) if commented else line
+
+
+def _choices(table: object, usual: object) -> Iterator[str]:
+    """Write the keys of a table whose values are not the usual ones; where it has none, not the field's default."""
+    assert is_dataclass(table)
+    kind = type(table)
+    for each in _ordered(kind):
+        value = getattr(table, each.name)
+        spelled = _spell_field(kind, each, value)
+        if spelled is not None and value != getattr(usual, each.name, each.default):
+            yield f"{key_of(kind, each.name)} = {spelled}"
 
 
 def _settings(table: object, usual: object) -> Iterator[str]:

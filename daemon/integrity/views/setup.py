@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.config import format_duration, format_size, spell_duration
+from integrity.config.copy_urls import hide_address
 from integrity.config.times import Cron, read_windows
 from integrity.errors import show_path
 from integrity.jobs.setup.workload import ASSUMED_BYTES_PER_S, can_keep, open_seconds_per_day
 from integrity.model import Policy
 from integrity.paths import path_fields
+from integrity.views.setup_page import describe_page
 from integrity.views.text import count, local_time
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from integrity.jobs.setup.backups import LikelyCopy
     from integrity.jobs.setup.data_folders import DataFolder
     from integrity.jobs.setup.mail_ways import MailWays
+    from integrity.jobs.setup.page_settings import PageChoice
     from integrity.jobs.setup.workload import Workload
     from integrity.model import Capability
     from integrity.views.objects import JsonObject
@@ -101,15 +104,29 @@ def describe_mail_ways(ways: MailWays) -> str:
     return "No mail program was found, and no mail server answers here."
 
 
-def describe_mail(mail: Mail) -> str:
-    """Say to whom mails go, and which way."""
+PUSH_EXPLANATION = (
+    "ntfy://TOPIC (the app ntfy, free; choose a topic that nobody guesses), pover://USER_KEY@APP_TOKEN (Pushover),",
+    "tgram://BOT_TOKEN/CHAT_ID (Telegram), other URLs of apprise, or none. Messages name files, and pass that service.",
+)
+
+
+def describe_push_so_far(urls: Sequence[str]) -> Iterator[str]:
+    """Say which services are configured, without their tokens."""
+    if urls:
+        yield f"So far: {', '.join(map(hide_address, urls))}; keep leaves it so."
+
+
+def describe_mail(mail: Mail, *, has_others: bool) -> str:
+    """Say to whom mails go, and which way; ``has_others``: somebody is told in another way."""
+    if not mail.to and has_others:
+        return "none"
     if not mail.to:
         return f"none: nobody will be told of damage; look yourself: {program.command('status')}"
     way = "sendmail" if mail.transport == "sendmail" else f"{mail.host}:{mail.port}"
     return f"{', '.join(mail.to)}, through {way}"
 
 
-def sum_up_config(config: Config) -> Iterator[str]:
+def sum_up_config(config: Config, page: PageChoice) -> Iterator[str]:
     """Yield what a configuration means, a line each."""
     for root in config.roots:
         policy = "  (archive: no file may change)" if root.policy is Policy.ARCHIVE else ""
@@ -119,7 +136,12 @@ def sum_up_config(config: Config) -> Iterator[str]:
         left = f"; leaves out {', '.join(copy.exclude)} on purpose" if copy.exclude else ""
         yield f"  compare   {show_path(copy.of)} with {copy.url}  (called {copy.name}{behind}{left})"
     yield f"  verify    every file within {spell_duration(config.defaults.verify_every_s)}, in {config.schedule.scrub}"
-    yield f"  mail      {describe_mail(config.mail)}"
+    has_others = bool(config.alerts.apprise or config.alerts.command)
+    yield f"  mail      {describe_mail(config.mail, has_others=has_others)}"
+    if config.alerts.apprise:
+        yield f"  push      {', '.join(map(hide_address, config.alerts.apprise))}"
+    if page.is_wanted:
+        yield f"  page      {describe_page(config.web, page)}"
 
 
 class NextSteps(NamedTuple):

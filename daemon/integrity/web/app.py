@@ -51,7 +51,7 @@ def make_app(site: Site, passwords: PasswordStore, token: str) -> ASGIApp:
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
     """
     web = site.config.web
-    is_secure = bool(web.tls_certificate) or web.public_url.startswith("https:")
+    is_secure = web.has_tls or web.public_url.startswith("https:")
     sessions = Sessions(passwords)
     throttle = LoginThrottle()
     pictures = PicturePages(site)

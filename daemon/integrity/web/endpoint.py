@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 class EndpointNames(NamedTuple):
-    """What messages call an endpoint's section, its two settings of TLS, and what callers send."""
+    """What messages call an endpoint's section, its two settings of TLS, what callers send, and how to have TLS."""
 
     section: str
     certificate: str
     key: str
     secrets: str
+    remedy: str
 
 
 class Endpoint(NamedTuple):
@@ -61,31 +62,44 @@ class Endpoint(NamedTuple):
         Raises:
             ConfigError: the address is not this machine's own, and there is neither TLS nor a proxy.
         """
-        section, certificate, key, secrets = self.names
+        section, certificate, key, secrets, remedy = self.names
         if bool(self.certificate) != bool(self.key):
             raise ConfigError(f"{section} {certificate} and {key} belong together: set both, or none")
         if not (ipaddress.ip_address(self.host).is_loopback or self.certificate or self.trusted_proxy):
             raise ConfigError(
                 f"{section} listen: {self.listen} can be reached from the network, where {secrets} would"
-                f" be sent in plain text: set {certificate} and {key}, or trusted_proxy, or listen on 127.0.0.1"
+                f" be sent in plain text: {remedy}, or set trusted_proxy, or listen on 127.0.0.1"
             )
 
 
-def find_page_endpoint(settings: Web) -> Endpoint:
-    """Return where the page of this machine is served."""
-    names = EndpointNames("[web]", "tls_certificate", "tls_key", "the password")
-    return Endpoint(names, settings.listen, settings.tls_certificate, settings.tls_key, settings.trusted_proxy)
+def find_page_endpoint(settings: Web, own_certificate: bytes = b"") -> Endpoint:
+    """
+    Return where the page of this machine is served.
+
+    Args:
+        settings: of the page.
+        own_certificate: path of the file with the certificate and key that the page has made; empty: none.
+
+    Raises:
+        ConfigError: two certificates are configured.
+    """
+    if settings.self_signed and settings.tls_certificate:
+        raise ConfigError("[web] self_signed and tls_certificate exclude each other: leave one of them out")
+    remedy = "set self_signed = true, or tls_certificate and tls_key"
+    names = EndpointNames("[web]", "tls_certificate", "tls_key", "the password", remedy)
+    certificate, key = own_certificate or settings.tls_certificate, own_certificate or settings.tls_key
+    return Endpoint(names, settings.listen, certificate, key, settings.trusted_proxy)
 
 
 def find_hub_endpoint(settings: HubServer) -> Endpoint:
     """Return where a hub is served."""
-    names = EndpointNames("[hub_server]", "certificate", "key", "the tokens of boxes")
+    names = EndpointNames("[hub_server]", "certificate", "key", "the tokens of boxes", "set certificate and key")
     return Endpoint(names, settings.listen, settings.certificate, settings.key, settings.trusted_proxy)
 
 
 def find_hosts(settings: Web | HubServer, hostname: str) -> set[str]:
     """
-    Return the names under which browsers may ask for pages, in lower case.
+    Return the names under which browsers may ask for pages, in lower case; IPv6 addresses in brackets.
 
     Args:
         settings: of the pages.
@@ -93,7 +107,8 @@ def find_hosts(settings: Web | HubServer, hostname: str) -> set[str]:
     """
     address = _split_listen(settings.listen)[0]
     hosts = {f"[{address}]" if ":" in address else address, hostname, f"{hostname}.local"}
-    if ipaddress.ip_address(address).is_loopback:
+    parsed = ipaddress.ip_address(address)
+    if parsed.is_loopback or parsed.is_unspecified:
         hosts |= {"localhost", "127.0.0.1", "[::1]"}
     if settings.public_url:
         hosts.add(urlsplit(settings.public_url).hostname or "")

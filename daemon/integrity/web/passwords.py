@@ -17,7 +17,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio.to_thread
@@ -26,6 +25,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from integrity.errors import ConfigError, show_path
 from integrity.web.addresses import find_address_group
+from integrity.web.private_file import replace_private_file
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class PasswordStore:
     The password of the page.
 
     Args:
-        folder: of the state file; created with mode 0700 if it is missing.
+        folder: of the state file; made with mode 0700 when a password is set.
         monotonic: seconds.
     """
 
@@ -152,7 +152,6 @@ class PasswordStore:
 
     def _load(self) -> Secrets:
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
             with open(self._path, "rb") as file:
                 stored = json.load(file)
             return Secrets(str(stored["password_hash"]), str(stored["session_key"]))
@@ -169,19 +168,8 @@ class PasswordStore:
 
     def _save(self, new: Secrets) -> None:
         content = json.dumps({"password_hash": new.password_hash, "session_key": new.session_key}).encode()
-        draft = self._path + b".partial"
         try:
-            with suppress(FileNotFoundError):
-                os.unlink(draft)
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:
-                if os.geteuid() == 0:  # who sets the password of a page that runs as another user
-                    owner = os.stat(self._folder)
-                    os.fchown(fd, owner.st_uid, owner.st_gid)
-                file.write(content)
-                file.flush()
-                os.fsync(fd)
-            os.replace(draft, self._path)
+            replace_private_file(self._path, content)
         except OSError as error:
             raise ConfigError(f"{show_path(self._path)}: the password can't be stored: {error.strerror}") from error
 

@@ -62,7 +62,7 @@ def find_mail_ways(mail: Mail, *, gains_privileges: bool, program: str = sendmai
         program: path of sendmail.
     """
     is_there = os.access(program, os.X_OK)
-    name = _find_user_name()
+    name = find_user_name()
     return MailWays(
         program=os.path.basename(os.path.realpath(program)) if is_there else "",
         has_sendmail=is_there and (gains_privileges or not sendmail.needs_privileges(program)),
@@ -119,7 +119,8 @@ def parse_server(url: str, before: Mail) -> Mail:
     )
 
 
-def _find_user_name() -> str:
+def find_user_name() -> str:
+    """Return the name of the user; root's where it has none."""
     try:
         return getpwuid(os.geteuid()).pw_name
     except KeyError:  # a container that runs as a number

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from integrity import program
-from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, RootSettings
+from integrity.config import Config, ConfiguredCopy, ConfiguredRoot, Mail, RootSettings, Web
 from integrity.errors import ConfigError, show_path
 from integrity.jobs.targets import is_inside
 from integrity.model import Policy
@@ -38,6 +38,8 @@ class Answers:
         windows: when files are verified.
         verify_every_s: how often.
         mail: sender, recipients, server.
+        push: URLs of the services that reach phones, in apprise's syntax.
+        web: the settings of the page.
         home: the user's home folder, whose caches are left out.
         mount_points: of all mounts.
     """
@@ -48,6 +50,8 @@ class Answers:
     windows: str
     verify_every_s: int
     mail: Mail
+    push: tuple[str, ...]
+    web: Web
     home: bytes = b""
     mount_points: tuple[bytes, ...] = ()
 
@@ -64,6 +68,8 @@ def make_config(base: Config, answers: Answers) -> Config:
         copies=copies,
         schedule=replace(base.schedule, scrub=answers.windows),
         mail=answers.mail,
+        alerts=replace(base.alerts, apprise=answers.push),
+        web=answers.web,
     )
 
 

@@ -244,6 +244,22 @@ def _place(root: bytes, place: bytes, content: bytes) -> UnitFile:
     return packaged if is_packaged else unit
 
 
+class PageUnits(NamedTuple):
+    """What of the system's page is there: it is started at boot; the service may repair files at its request."""
+
+    has_page: bool = False
+    may_repair: bool = False
+
+
+def find_page_units() -> PageUnits:
+    """Return what of the system's page is there."""
+    folder = b"/etc/systemd/system/"
+    return PageUnits(
+        os.path.islink(folder + b"multi-user.target.wants/integrity-web.service"),
+        os.path.lexists(folder + b"integrity.service.d/repair.conf"),
+    )
+
+
 def find_packaged(root: bytes = b"/") -> bytes | None:
     """Return the path of the service's unit if a package of the distribution has installed it."""
     path = os.path.join(os.path.abspath(root), _PACKAGED.lstrip(b"/") + b"systemd/system/integrity.service")
