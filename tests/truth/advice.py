@@ -77,7 +77,8 @@ class Reader:
                 root.readings[life.name] = [seen]
                 continue
             name = command.partition(" --with ")[2].partition(" ")[0]
-            self._world.copies[name].readings.pop(life.name, None)  # what it has is decided to be an older version
+            if (there := self._world.copies[name].see(life.name)) is not None:
+                self._world.rejected.add(there.content)
 
     def _quote(self, life: Life) -> str:
         return shlex.quote(str(self._world.root.folder / life.name))

@@ -7,6 +7,7 @@ the clock of the program is that of the machine, unless the world has another on
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -66,6 +67,7 @@ class World:
         lives = [Life(seed, each, self._habits, is_quiet=each % _QUIET_EVERY == 0) for each in range(files)]
         self.lives = {life.name: life for life in lives if life.is_quiet or only in (None, life.number)}
         self.copies: dict[str, Place] = {}
+        self.rejected: set[bytes] = set()  # what a person decided to be an older version
 
     def __enter__(self) -> World:
         self.root = Place(self._folder / "root", self._circumstance.root)
@@ -89,23 +91,22 @@ class World:
 
     def has_witness(self, place: Place, life: Life) -> bool:
         """
-        Say whether the program has read other bytes at a place, under the size and time that stand there now.
+        Say whether the program has first read other bytes at a place, under the size and time that stand there now.
 
         In a copy, and of what is listed in ``rewrites_in_place``, ctime must not have moved since: else a program may
         have put the time back.
         """
         now = place.see(life.name)
-        if now is None or (life.is_container and not place.habit.has_ctime):
+        if now is None or now.content in self.rejected or (life.is_container and not place.habit.has_ctime):
             return False
         if place is not self.root and any(
             each.content == now.content for each in self.root.readings.get(life.name, ())
         ):
             return False  # the file had it, too: a backup run may have copied it, under its time
         is_lenient = place is self.root and not life.is_container
-        return any(
-            each.content != now.content and each.has_stat_of(now) and (is_lenient or each.ctime_ns == now.ctime_ns)
-            for each in place.readings.get(life.name, ())
-        )
+        same_stat = (each for each in place.readings.get(life.name, ()) if each.has_stat_of(now))
+        first_ones = itertools.takewhile(lambda each: each.content != now.content, same_stat)
+        return any(is_lenient or each.ctime_ns == now.ctime_ns for each in first_ones)
 
     def live(self, phase: int) -> None:
         """Let everything of a phase happen, until the program comes."""
