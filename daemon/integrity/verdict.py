@@ -601,7 +601,7 @@ def _find_outcome(
         return ArbitrationOutcome.COPY_STALE, None
     outcome, witness = _judge_copy(circumstances)
     if stand in (FileState.DAMAGED, FileState.LOST):
-        if has_good_blocks and outcome not in _HONEST_VERSIONS:
+        if has_good_blocks and outcome is ArbitrationOutcome.COPY_DIFFERS:
             return ArbitrationOutcome.BOTH_DAMAGED, witness
         if outcome is ArbitrationOutcome.FILE_DIFFERS:  # known already, and no reason to trust the copy's other content
             return ArbitrationOutcome.COPY_CONFLICT, None
@@ -638,7 +638,6 @@ def _judge_copy(circumstances: CopyCircumstances) -> _Found:
 
 _OF_SAME = {FileState.GOOD: ArbitrationOutcome.IN_ORDER, FileState.WRITTEN: ArbitrationOutcome.COPY_STALE}
 _OF_RENAMED = {FileState.GOOD: ArbitrationOutcome.RENAMED, FileState.WRITTEN: ArbitrationOutcome.COPY_STALE}
-_HONEST_VERSIONS = frozenset({ArbitrationOutcome.COPY_NEWER, ArbitrationOutcome.COPY_STALE})
 _SILENT = {
     CopyVote.MISSING: ArbitrationOutcome.COPY_MISSING,
     CopyVote.UNREADABLE: ArbitrationOutcome.COPY_UNREADABLE,

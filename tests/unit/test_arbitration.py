@@ -273,14 +273,20 @@ def test_equality_matters_only_where_the_votes_leave_it_open():
 
 
 def test_good_blocks_matter_only_where_both_are_damaged():
-    """A file that is good, or that somebody wrote, is not mended by blocks of a copy that is something else."""
-    for judgement, vote, are_equal in product(JUDGEMENTS, CopyVote, BOOLEANS):
+    """
+    A file that is good, or that somebody wrote, is not mended by blocks of a copy that is something else.
+
+    And blocks are no witness: where the copy differs from a record that was taken of damage, it is the good one.
+    """
+    stands = [GOOD, ROT, REWRITE, EDITED, ROLLED_BACK, IN_ARCHIVE]
+    for judgement, circumstances, are_equal in product(stands, CIRCUMSTANCES, BOOLEANS):
         with_blocks, without = (
-            arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good) for good in (True, False)
+            arbitrate(judgement, CopyVote.DIFFERS, circumstances, are_equal=are_equal, has_good_blocks=good).outcome
+            for good in (True, False)
         )
         if with_blocks != without:
-            assert with_blocks.outcome is ArbitrationOutcome.BOTH_DAMAGED
-            assert without.outcome is ArbitrationOutcome.COPY_CONFLICT
+            assert with_blocks is ArbitrationOutcome.BOTH_DAMAGED
+            assert without is ArbitrationOutcome.COPY_DIFFERS
 
 
 def test_findings_speak_of_the_copy_only():
@@ -315,4 +321,5 @@ def test_every_outcome_can_happen():
         for judgement, vote, equal, good in CASES
     }
     found |= {arbitrate(GOOD, vote, one).outcome for vote in CopyVote for one in CIRCUMSTANCES}
+    found |= {arbitrate(ROT, CopyVote.DIFFERS, one, has_good_blocks=True).outcome for one in CIRCUMSTANCES}
     assert set(ArbitrationOutcome) == found
