@@ -172,10 +172,10 @@ def find_copies(c: sa.Connection, root_id: RootId | None = None) -> list[CopyRec
     return [_to_record(row) for row in c.execute(query)]
 
 
-def find_equal_times(c: sa.Connection, copy_id: CopyId, limit: int) -> list[tuple[int, int]]:
-    """Return the mtimes of files, and of their copies, of which the last comparison found the content equal."""
+def find_equal_times(c: sa.Connection, copy_id: CopyId, limit: int) -> list[tuple[FileId, int, int]]:
+    """Return files whose content the last comparison found equal, with their mtimes and those that the copies had."""
     query = (
-        sa.select(file.c.mtime_ns, copy_file.c.found_mtime_ns)
+        sa.select(file.c.id, file.c.mtime_ns, copy_file.c.found_mtime_ns)
         .join(file, file.c.id == copy_file.c.file_id)
         .where(
             copy_file.c.copy_id == copy_id,
@@ -186,7 +186,7 @@ def find_equal_times(c: sa.Connection, copy_id: CopyId, limit: int) -> list[tupl
         )
         .limit(limit)
     )
-    return [(here_ns, there_ns) for here_ns, there_ns in c.execute(query)]
+    return [(FileId(file_id), here_ns, there_ns) for file_id, here_ns, there_ns in c.execute(query)]
 
 
 def set_listed(c: sa.Connection, copy_id: CopyId, now: int) -> None:

@@ -122,15 +122,9 @@ def _find_past(
         return CopyPast.UNKNOWN
     if found.mtime_ns is None or times.mtime_ns is None:
         return CopyPast.TOUCHED
-    if not _has_kept_time(found, times, habit):
+    if not habit.is_kept_time(found.mtime_ns, times.mtime_ns):
         return CopyPast.UNKNOWN  # it was written since
     return CopyPast.UNTOUCHED if found.ctime_ns == times.ctime_ns else CopyPast.TOUCHED
-
-
-def _has_kept_time(found: CopyFound, times: CopyTimes, habit: CopyHabit) -> bool:
-    """Return whether a copy has the time that it had when it was found, but for a clock of its disk that was set."""
-    now_ns = times.mtime_ns
-    return found.mtime_ns == now_ns or (now_ns is not None and found.mtime_ns == habit.take_off_shift(now_ns))
 
 
 def _is_other_content(
@@ -156,7 +150,7 @@ def remember_content(
 ) -> CopyFound | None:
     """Return the witness to keep: the one there is while the copy is the same file, or else what was read of it now."""
     digest = find_digest(answer)
-    if found is not None and found.inode == times.inode and _has_kept_time(found, times, habit):
+    if found is not None and found.inode == times.inode and habit.is_kept_time(found.mtime_ns, times.mtime_ns):
         return found._replace(mtime_ns=times.mtime_ns)
     if times.mtime_ns is None or digest is None or answer.level is not Level.READ:
         return found

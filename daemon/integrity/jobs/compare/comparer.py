@@ -301,9 +301,11 @@ class Comparer:
         self._has_ctime = copy.folder is not None and copy.folder.has_ctime
         self._has_inodes = copy.folder is not None and copy.folder.has_stable_inodes
         self._habit = CopyHabit(keeps_times=copy.keeps_times)
-        if not run.is_whole:  # a part may have too few equal files to learn from
-            with run.catalog.read() as connection:
-                for here_ns, there_ns in copies.find_equal_times(connection, known.id, _REMEMBERED_TIMES):
+        self._times_before = dict[FileId, int]()
+        with run.catalog.read() as connection:
+            for file_id, here_ns, there_ns in copies.find_equal_times(connection, known.id, _REMEMBERED_TIMES):
+                self._times_before[file_id] = there_ns
+                if not run.is_whole:  # a part may have too few equal files to learn from
                     self._habit.add(here_ns, there_ns)
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
@@ -460,6 +462,7 @@ class Comparer:
         taken = Disagreement(record, answer, self._make_state(row, answer, times), times)
         if answer.vote is CopyVote.SAME:
             self._habit.add(record.witness.mtime_ns, times.mtime_ns)
+            self._habit.add_before(self._times_before.get(record.id), times.mtime_ns)
         if answer.vote is not CopyVote.SAME or record.path in self._arbiter.open_about_file:
             self._disagreements.append(taken)
         elif (record.is_suspect or self._options.read) and record.id not in self._evidence.read_here:
@@ -491,7 +494,7 @@ class Comparer:
         now, arbiter, learn = self._run.now(), self._arbiter, self._habit.add
         is_read, has_ctime, has_inodes = self._options.read, self._has_ctime, self._has_inodes
         about_file, about_copy = arbiter.open_about_file, arbiter.open_about_copy
-        spell = self._listing.find_spelling
+        spell, before = self._listing.find_spelling, self._times_before
         records: list[FileRecord] = []
         for row, (size, mtime, ctime, inode) in zip(rows, stamps, strict=True):
             record = row.record
@@ -502,6 +505,8 @@ class Comparer:
                 continue
             version = record.version
             learn(record.witness.mtime_ns, mtime)
+            if record.id in before:
+                self._habit.add_before(before[record.id], mtime)
             found = new_found(
                 (
                     version,

@@ -16,6 +16,7 @@ from integrity.verdict import CopyTime
 KNOWN_AFTER = 20
 """Equal files after which the habit is taken for known."""
 
+_FEWEST = 3
 _ENOUGH = 10_000  # more of them would change nothing
 _QUARTER_NS = 900 * 10**9
 _FARTHEST_NS = 26 * 3600 * 10**9  # from UTC-12 to UTC+14
@@ -35,6 +36,7 @@ class CopyHabit:
         self._keeps_times = keeps_times
         self._equal = self._kept = 0
         self._shifts: Counter[int] = Counter()
+        self._moves: Counter[int] = Counter()
 
     @property
     def is_known(self) -> bool:
@@ -75,6 +77,19 @@ class CopyHabit:
     def take_off_shift(self, copy_ns: int) -> int:
         """Return the time that a copy would have if the clock or zone of its disk had not moved."""
         return copy_ns - self._find_shift()
+
+    def add_before(self, before_ns: int | None, now_ns: int | None) -> None:
+        """Learn from the times that one copy had when the last comparison found it equal, and has now, equal again."""
+        if before_ns is not None and now_ns is not None:
+            self._moves[now_ns - before_ns] += 1
+
+    def is_kept_time(self, before_ns: int | None, now_ns: int | None) -> bool:
+        """Return whether a copy has the time that it had before, but for a clock of its disk that was set since."""
+        if before_ns is None or now_ns is None:
+            return before_ns == now_ns
+        move_ns, count = next(iter(self._moves.most_common(1)), (0, 0))
+        is_shift = count >= _FEWEST and count * 10 >= self._moves.total() * 9 and move_ns % _QUARTER_NS == 0
+        return now_ns - before_ns in (0, move_ns if is_shift else 0)
 
     def _find_shift(self) -> int:
         """Return by how much nearly all equal files moved; 0 if they did not."""
