@@ -275,6 +275,10 @@ TABLE = (
             NextStep("or restore it yourself, then scan", "integrity scan {root}"),
             NextStep("or confirm that it was deleted on purpose", "integrity accept {path} --reason WHY"),
         ),
+        together=NextStep(
+            "bring them back from a backup; if they were deleted on purpose: integrity accept FOLDER --deletions",
+            "integrity repair {folder} --from COPY",
+        ),
     ),
     KindEntry(
         kind=FindingKind.MASS_CHANGE,

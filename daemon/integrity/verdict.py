@@ -765,6 +765,8 @@ def find_step(
         return READ_FIRST
     if not has_bytes and outcome is ArbitrationOutcome.REPAIRABLE:
         return "", None
+    if stand is FileState.LOST and outcome is ArbitrationOutcome.REPAIRABLE:
+        return "bring the file back from the backup", _STEPS[outcome][1]
     if stand is FileState.CONTESTED and outcome is ArbitrationOutcome.REPAIRABLE:
         return "somebody wrote to it: if that was not meant, put the recorded bytes back", _STEPS[outcome][1]
     if stand not in (FileState.GOOD, FileState.WRITTEN) and outcome in _STEPS_WITHOUT_GOOD_FILE:

@@ -121,6 +121,35 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     assert len(body.split("\n")) < 30
 
 
+def test_files_gone_from_one_folder_are_one_entry() -> None:
+    """With the command for all of them, and the copy that has them if one is known."""
+    gone = [
+        replace(
+            ROT,
+            id=FindingId(number),
+            kind=FindingKind.MISSING,
+            path=b"Album 2/%d.mp3" % number,
+            message="The file is gone from an archive.",
+            certainty=None,
+            blocks=(),
+        )
+        for number in range(9)
+    ]
+    body = compose(*gone, ROT).body
+    assert "9 findings: MISSING  /srv/photos/Album 2\n" in body
+    assert "next:  integrity repair '/srv/photos/Album 2' --from COPY\n" in body
+    known = [replace(one, step="bring the file back", command="integrity repair FILE --from 'the nas'") for one in gone]
+    assert "next:  integrity repair '/srv/photos/Album 2' --from 'the nas'\n" in compose(*known, ROT).body
+
+
+def test_mail_about_several_files_does_not_open_with_the_command_of_one() -> None:
+    """Those about one copy open with the comparison of all; others lead to the list."""
+    missing = compose(*make_missing(2)).body
+    assert "What to do: run the backup again, then compare:  integrity compare /srv/photos --with nightly\n" in missing
+    mixed = compose(ROT, *make_missing(1)).body
+    assert "What to do: see the next step of each below; all are listed by:  integrity findings\n" in mixed
+
+
 def test_what_shows_in_the_data_separates_no_findings() -> None:
     """Damaged backups with a lost block each, in other places, say the same; a single one says where."""
     damaged = [

@@ -27,6 +27,7 @@ from integrity.alerts.layout import (
 from integrity.alerts.wording import (
     DATA_SHOWS,
     damage,
+    find_source,
     next_command,
     other_names,
     place,
@@ -45,7 +46,7 @@ from integrity.config import format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import KINDS
 from integrity.model import Finding, FindingKind
-from integrity.paths import absolute, path_fields, shell_path
+from integrity.paths import absolute, path_fields, shell_path, shell_word
 
 _MOST_SINGLE = 5
 """Up to this many similar findings about one copy are listed individually."""
@@ -156,6 +157,8 @@ def _key_of(finding: Finding, *, is_over: bool) -> SameText | None:
     text = finding.message.partition(f" {DATA_SHOWS}")[0]
     if finding.copy is None and together is not None:
         command = (together.command or "").format(folder=shell_path(absolute(finding.root, folder or None)))
+        if (source := find_source([finding])) is not None:
+            command = command.replace(" --from COPY", f" --from {shell_word(source)}")
         return SameText(*shared, text, together.words, command)
     file, root = shell_path(absolute(finding.root, finding.path)), shell_path(finding.root)
     command = finding.command or "integrity findings"

@@ -168,11 +168,23 @@ def say_what_to_do(findings: Sequence[Finding]) -> str:
     if len(findings) > 1 and source is not None and len(roots) == 1:
         repair = program.command("repair", findings[0].root, "--from", shell_word(source))
         return f"What to do: restore the damaged parts from the backup:  {repair}"
+    if len(findings) > 1:
+        return _say_what_to_do_about_several(findings)
     steps = next_steps(findings[0])
     if not steps:
         return f"What to do: read the details:  {next_command(findings[0])}"
     command = f":  {printable(steps[0].command)}" if steps[0].command else "."
     return f"What to do: {printable(steps[0].words)}{command}"
+
+
+def _say_what_to_do_about_several(findings: Sequence[Finding]) -> str:
+    first = findings[0]
+    if first.copy is not None and all(
+        (one.kind, one.copy, one.root) == (first.kind, first.copy, first.root) for one in findings
+    ):
+        comparing = program.command("compare", first.root, "--with", shell_word(first.copy))
+        return f"What to do: {KINDS[first.kind].step_of_many}:  {comparing}"
+    return f"What to do: see the next step of each below; all are listed by:  {program.command('findings')}"
 
 
 def _find_phrase(finding: Finding) -> Phrase:

@@ -140,7 +140,7 @@ def _run(
 def _find_code(summary: RepairSummary) -> ExitCode:
     if summary.is_interrupted:
         return ExitCode.INTERRUPTED
-    if summary.failed or summary.not_repairable:
+    if summary.failed or summary.not_repairable or summary.refused:
         return ExitCode.PROBLEM
     return ExitCode.INCOMPLETE if summary.incomplete or summary.is_suspended else ExitCode.OK
 
@@ -180,13 +180,15 @@ def _print_end(
     if not summary.plans and not summary.is_suspended and not summary.is_interrupted:
         output.say("nothing to repair: no file there has an open finding about its content")
         return
-    repairable = summary.plans - summary.whole - summary.failed - summary.not_repairable - summary.incomplete
+    others = summary.whole + summary.failed + summary.not_repairable + summary.refused + summary.incomplete
+    repairable = summary.plans - others
     parts = (
         (summary.repaired, "repaired"),
         (repairable - summary.repaired, "can be repaired"),
         (summary.whole, "intact"),
         (summary.failed, "FAILED"),
         (summary.not_repairable, "CAN'T be repaired"),
+        (summary.refused, "left as said above"),
         (summary.incomplete, "could not be examined"),
     )
     said = ", ".join(f"{number:,} {words}" for number, words in parts if number)

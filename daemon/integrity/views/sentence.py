@@ -86,7 +86,8 @@ def _describe_repair(worst: Sequence[Finding]) -> str:
         return "; no good copy is known yet"
     source = find_source(good)
     which = {1: "it", 2: "both"}.get(len(bad), f"all {len(bad):,}") if len(good) == len(bad) else f"{len(good):,}"
-    return f"; {which} can be repaired from {'backups' if source is None else printable(source)}"
+    verb = "restored" if all(one.kind is FindingKind.MISSING for one in good) else "repaired"
+    return f"; {which} can be {verb} from {'backups' if source is None else printable(source)}"
 
 
 def _praise(status: Status) -> str:

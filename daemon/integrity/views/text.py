@@ -11,7 +11,7 @@ from integrity import program
 from integrity.alerts.wording import damage, next_steps, other_names, read_on, title
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
-from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, Phrase
+from integrity.kinds import GRAVITY, INTEGRITY_PROBLEMS, KINDS, Phrase
 from integrity.model import Finding, FindingKind, FindingState, Job, Outcome, RunCounts, SkipReason
 from integrity.paths import absolute
 
@@ -145,10 +145,10 @@ def _state(finding: Finding) -> str:
 
 
 def describe_kinds(kinds: Counter[FindingKind]) -> str:
-    """Write how many findings there are of each kind, in words for people."""
+    """Write how many findings there are of each kind, in words for people, the gravest first."""
     phrases = Counter[Phrase]()
-    for kind, number in sorted(kinds.items()):
-        phrases[KINDS[kind].phrase] += number
+    for kind in sorted(kinds, key=GRAVITY.__getitem__):
+        phrases[KINDS[kind].phrase] += kinds[kind]
     texts = (f"{number:,} {one.one if number == 1 else one.many}" for one, number in phrases.items())
     return ", ".join(text.replace(" {copy}", "") for text in texts)
 

@@ -64,6 +64,7 @@ class RepairSummary:
     whole: int = 0
     failed: int = 0
     not_repairable: int = 0
+    refused: int = 0  # may not be touched, or only if the file itself is named
     incomplete: int = 0
     is_suspended: bool = False
     is_interrupted: bool = False
@@ -192,6 +193,8 @@ class Repairer:
             summary.failed += 1
         elif plan.outcome in (PlanOutcome.UNREACHABLE, PlanOutcome.UNREADABLE):
             summary.incomplete += 1
+        elif plan.outcome is PlanOutcome.REFUSED:
+            summary.refused += 1
         elif plan.outcome is not PlanOutcome.REPAIRABLE:
             summary.not_repairable += 1
 
