@@ -94,6 +94,8 @@ def _say_ends(entry: KindEntry) -> Iterator[str]:
         yield (
             "a comparison finds the backup right" if entry.subject is Subject.COPY else "a comparison finds both right"
         )
+    if entry.kind is FindingKind.ROOT_SUSPENDED:
+        yield "the disk is back; or when you release the folder as it is"
     if entry.ended_by_rebind:
         yield "`root rebind` has bound the folder to another disk"
 
