@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import math
 import os
 import socket
 import stat
@@ -108,18 +109,21 @@ def test_numbers_of_any_length_are_no_bug(page: WebPage) -> None:
 
 
 def test_guesses_at_the_same_moment_count_as_well(page: WebPage) -> None:
-    """Sixty at once are no more than five."""
+    """Sixty at once are no more than five, and one more after each pause of 1, 2, 4 s that a slow machine lets pass."""
     answers: list[int] = []
     guessing = [
         threading.Thread(target=lambda: answers.append(page.client().log_in("one of many guesses").status))
         for _ in range(60)
     ]
+    began = time.monotonic()
     for one in guessing:
         one.start()
     for one in guessing:
         one.join()
+    passed = int(math.log2(time.monotonic() - began + 1))
 
-    assert (5, 55) == (answers.count(403), answers.count(429))
+    assert 5 <= answers.count(403) <= 5 + passed
+    assert 60 == answers.count(403) + answers.count(429)
 
 
 def test_forms_need_the_token_of_their_session(page: WebPage) -> None:
