@@ -177,7 +177,7 @@ def describe_root_run(run: RunRecord | None) -> str:
     if run.outcome is None:
         return f"{local_time(run.started_at)}, not finished"
     took = "" if run.duration_s is None else f" in {format_duration(run.duration_s)}"
-    read = f"{count(run.counts.known, 'file')}, {format_size(run.counts.bytes_read)} read"
+    read = f"{count(run.counts.known - run.counts.skipped, 'file')}, {format_size(run.counts.bytes_read)} read"
     error = f": {printable(run.error)}" if run.error else ""
     return f"{local_time(run.started_at)}, {run.outcome.value}{took}, {read}{error}"
 

@@ -175,8 +175,10 @@ def describe_summary(summary: Summary, styler: Styler) -> Iterator[str]:
     """Write a run's end: how it ended, what became of each name, what was read, what is open."""
     counts, compared = summary.counts, summary.compared
     yield f"{summary.job.value}: {_describe_end(summary, styler)}, after {format_duration(summary.duration_s)}"
-    tallies = _tallies(summary) if compared is None else _compared_tallies(counts, compared)
-    yield f"  {count(counts.known, 'file')}{tallies}"
+    if compared is None:
+        yield f"  {count(counts.known - counts.skipped, 'file')}{_tallies(summary)}{_describe_skips(summary)}"
+    else:
+        yield f"  {count(counts.known, 'file')}{_compared_tallies(counts, compared)}"
     if compared is not None:
         yield from _describe_compared(compared)
     rate = (
@@ -256,16 +258,18 @@ _SKIPPED = {
 
 
 def _describe_skips(summary: Summary) -> str:
-    """Write what was skipped, in brackets; nothing if that is not known."""
+    """Write how many names were skipped, and what they are if that is known; nothing if there are none."""
+    if not summary.counts.skipped:
+        return ""
     numbers = dict(summary.skips)
     parts = [count(numbers[reason.value], noun) for reason, noun in _SKIPPED.items() if numbers.get(reason.value)]
     others = summary.counts.skipped - sum(numbers.get(reason.value, 0) for reason in _SKIPPED)
     parts += [count(others, "file")] if parts and others > 0 else []
-    return f" ({', '.join(parts)})" if parts else ""
+    return f"; {summary.counts.skipped:,} skipped" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _tallies(summary: Summary) -> str:
-    """Write what became of each name; a scan reads no unchanged file, and a scrub leaves files that are not due."""
+    """Write what became of each file; a scan reads no unchanged file, and a scrub leaves files that are not due."""
     counts, is_scan = summary.counts, summary.job is Job.SCAN
     is_deletion = is_scan and summary.outcome is Outcome.CLEAN
     named = (
@@ -273,7 +277,6 @@ def _tallies(summary: Summary) -> str:
         (counts.new, "new"),
         (counts.changed, "changed"),
         (counts.not_due, "unchanged" if is_scan else "not due"),
-        (counts.skipped, f"skipped{_describe_skips(summary)}"),
         (counts.unstable, "changing"),
         (counts.unreadable, "UNREADABLE"),
         (counts.missing, "deleted" if is_deletion else "gone"),
