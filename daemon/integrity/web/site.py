@@ -140,9 +140,10 @@ class Site(Renderer):
         Return the status of everything, as of now if that can be had within a second.
 
         Raises:
-            AppError: it was never collected, and can't be.
+            AppError: it was never collected, and can't be, or the catalog can't be read now.
         """
-        collecting = self.begin_collecting()
+        with self.open_catalog():  # else what is known of it would hide that it is gone
+            collecting = self.begin_collecting()
         if collecting is not None:
             collecting.join(None if self._status is None else _STATUS_PATIENCE_S)
         return self._status or self._collect()
@@ -178,7 +179,7 @@ class Site(Renderer):
             _log.warning("the configuration is left as it was: %s", error)
 
     def _collect_quietly(self) -> None:
-        """Collect the status; while that fails the former one holds, and pages that read the catalog say why."""
+        """Collect the status; while that fails the former one holds, with its time."""
         try:
             self._collect()
         except AppError as error:
