@@ -114,8 +114,8 @@ def mark_notified(c: sa.Connection, ids: Collection[FindingId], now: int) -> Non
 
 def count_resolved(c: sa.Connection, ids: Collection[int]) -> int:
     """Count the findings that are resolved, or were deleted with their root."""
-    query = sa.select(sa.func.count()).where(finding.c.id.in_(ids), UNRESOLVED)
-    return len(ids) - int(c.execute(query).scalar_one())
+    queries = (sa.select(sa.func.count()).where(finding.c.id.in_(chunk), UNRESOLVED) for chunk in chunked(ids))
+    return len(ids) - sum(int(c.execute(query).scalar_one()) for query in queries)
 
 
 def unmark_notified(c: sa.Connection, ids: Collection[int], since: int) -> None:
@@ -124,10 +124,10 @@ def unmark_notified(c: sa.Connection, ids: Collection[int], since: int) -> None:
 
     Those that an earlier message told of need a notification again, as changed ones; others as new ones.
     """
-    incidents = sa.select(INCIDENT).where(finding.c.id.in_(ids))
-    mine = told.c.finding_id.in_(incidents)
-    c.execute(sa.delete(told).where(mine, told.c.first_told_at >= since))
-    c.execute(sa.update(told).where(mine).values(certainty=""))
+    for chunk in chunked(ids):
+        mine = told.c.finding_id.in_(sa.select(INCIDENT).where(finding.c.id.in_(chunk)))
+        c.execute(sa.delete(told).where(mine, told.c.first_told_at >= since))
+        c.execute(sa.update(told).where(mine).values(certainty=""))
 
 
 def summarize(c: sa.Connection, now: int) -> NotifiedSummary:

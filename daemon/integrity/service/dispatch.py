@@ -353,7 +353,7 @@ class Dispatcher:
             work = Work(Job.COMPARE, path, Urgency.REQUEST, "asked for", lease.run, self._then(lease.take))
             lease.works.append((self._find_lane(name), work))
         with self._lending:
-            for lane, work in tuple(lease.works):
+            for lane, work in lease.works:
                 lane.give(work)
         return Ticket(lease.cancel, lambda: self._find_ahead(lease.works))
 
