@@ -450,7 +450,6 @@ class ArbitrationOutcome(StrEnum):
     IN_ORDER = "in_order"
     RENAMED = "renamed"  # the file is good, and was renamed since the backup
     REPAIRABLE = "repairable"  # the file is bad, the copy matches the record, perhaps under another name
-    BOTH_DAMAGED = "both_damaged"  # at different places: what is bad in the file is good in the copy
     COPY_DIFFERS = "copy_differs"  # the copy is bad: a witness says so
     COPY_INCOMPLETE = "copy_incomplete"  # the copy is how the file begins
     COPY_CONFLICT = "copy_conflict"  # one of them is bad or was rewritten, and nothing tells which
@@ -536,8 +535,8 @@ def arbitrate(
         circumstances: of the copy; looked at only where its content is another one.
         are_equal: the file's content and the copy's are the same; looked at only where the votes leave it open, which
             is when both differ from the catalog.
-        has_good_blocks: every block that is bad in the file is in the copy as it was recorded; looked at only where
-            both are damaged.
+        has_good_blocks: every block that is bad in the file is in the copy as it was recorded. They mend the file, but
+            are no witness: where the record was taken of damage, the copy's other blocks are the good ones.
         was_read: the judgement rests on a reading of now, and not only on what is recorded.
         has_bytes: the copy is more than a list of checksums.
     """
@@ -549,9 +548,8 @@ def arbitrate(
         *(stand, vote, circumstances),
         are_equal=are_equal,
         is_backed_up=is_backed_up,
-        has_good_blocks=has_good_blocks,
     )
-    words, command = find_step(outcome, stand, was_read=was_read, has_bytes=has_bytes)
+    words, command = find_step(outcome, stand, was_read=was_read, has_bytes=has_bytes, has_good_blocks=has_good_blocks)
     certainty = None
     if outcome is ArbitrationOutcome.COPY_DIFFERS:
         is_sure = circumstances.has_ctime or witness is not CopyWitness.EARLIER_READING
@@ -583,7 +581,6 @@ def _find_outcome(
     *,
     are_equal: bool,
     is_backed_up: bool,
-    has_good_blocks: bool,
 ) -> _Found:
     if stand is FileState.DELETED:
         return ArbitrationOutcome.IN_ORDER, None
@@ -600,11 +597,8 @@ def _find_outcome(
             return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.FILE_HISTORY
         return ArbitrationOutcome.COPY_STALE, None
     outcome, witness = _judge_copy(circumstances)
-    if stand in (FileState.DAMAGED, FileState.LOST):
-        if has_good_blocks and outcome is ArbitrationOutcome.COPY_DIFFERS:
-            return ArbitrationOutcome.BOTH_DAMAGED, witness
-        if outcome is ArbitrationOutcome.FILE_DIFFERS:  # known already, and no reason to trust the copy's other content
-            return ArbitrationOutcome.COPY_CONFLICT, None
+    if outcome is ArbitrationOutcome.FILE_DIFFERS and stand in _SPOILED:
+        return ArbitrationOutcome.COPY_CONFLICT, None  # known already, and no reason to trust the copy's other content
     return outcome, witness
 
 
@@ -644,7 +638,6 @@ _SILENT = {
     CopyVote.NOT_COMPARABLE: ArbitrationOutcome.NOT_COMPARABLE,
 }
 _COPY_FINDINGS = {
-    ArbitrationOutcome.BOTH_DAMAGED: FindingKind.COPY_DIFFERS,
     ArbitrationOutcome.COPY_DIFFERS: FindingKind.COPY_DIFFERS,
     ArbitrationOutcome.COPY_INCOMPLETE: FindingKind.COPY_DIFFERS,
     ArbitrationOutcome.COPY_CONFLICT: FindingKind.COPY_CONFLICT,
@@ -679,10 +672,6 @@ _STEPS = {
     ArbitrationOutcome.IN_ORDER: ("", None),
     ArbitrationOutcome.RENAMED: ("", None),
     ArbitrationOutcome.REPAIRABLE: ("restore the damaged part from the copy", REPAIR_FROM_COPY),
-    ArbitrationOutcome.BOTH_DAMAGED: (
-        "the copy is intact where the file is damaged: repair the file from it, then back the file up again",
-        REPAIR_FROM_COPY,
-    ),
     ArbitrationOutcome.COPY_DIFFERS: (
         "copy this one file over the damaged backup, keeping what is replaced (cp --backup=numbered -p; plain rsync"
         " skips the file: use --checksum --backup), then compare",
@@ -752,17 +741,30 @@ _OF_LIST = (
     "integrity accept {path} --with {copy} --reason WHY",
 )
 _NEEDS_BYTES = frozenset({SHOW_BOTH, COPY_IS_RIGHT})
+_SPOILED = (FileState.DAMAGED, FileState.LOST)
+_OTHER_THERE = (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_CONFLICT)
+_MEND_BY_BLOCKS = (
+    "repair the file from this copy, which is as recorded where the file is damaged; then compare",
+    REPAIR_FROM_COPY,
+)
 
 READ_FIRST = ("check that the file here is intact, then run the backup again", "integrity scrub {path}")
 """The next step for a file that may be the only copy, and was not read."""
 
 
 def find_step(
-    outcome: ArbitrationOutcome, stand: FileState = FileState.GOOD, *, was_read: bool = True, has_bytes: bool = True
+    outcome: ArbitrationOutcome,
+    stand: FileState = FileState.GOOD,
+    *,
+    was_read: bool = True,
+    has_bytes: bool = True,
+    has_good_blocks: bool = False,
 ) -> tuple[str, str | None]:
     """Return what to do next in words, and the command that does it; see ``Arbitration``."""
     if outcome is ArbitrationOutcome.COPY_MISSING and stand is FileState.GOOD and not was_read:
         return READ_FIRST
+    if has_good_blocks and has_bytes and stand in _SPOILED and outcome in _OTHER_THERE:
+        return _MEND_BY_BLOCKS
     if not has_bytes and outcome is ArbitrationOutcome.REPAIRABLE:
         return "", None
     if stand is FileState.LOST and outcome is ArbitrationOutcome.REPAIRABLE:

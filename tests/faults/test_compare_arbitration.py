@@ -292,13 +292,13 @@ def test_file_that_can_not_be_read(integrity: Box, tmp_path: Path) -> None:
             disk.bad_sector(root / name, 2 * MIB)
         integrity.run("scrub", root, expect=3)
         done = compare(integrity, root, "--with", copy, expect=1)
-        assert {"unreadable": {"one"}, "copy_differs": {"two"}} == {
+        assert {"unreadable": {"one"}, "copy_conflict": {"two"}} == {
             kind: names for kind, names in said(done, root).items() if kind != "unreadable" or "two" not in names
         } | {"unreadable": {"one"}}
         assert [f"integrity repair {root / 'one'} --from {copy}"] == [
             step for step in steps(done, "unreadable") if "one" in step
         ]
-        assert {"damaged": 2, "repairable": 1, "differing": 1} == counts(done)
+        assert {"damaged": 1, "repairable": 1, "changed": 1, "conflicting": 1} == counts(done)
 
 
 def test_file_that_can_not_be_read_for_its_vote(integrity: Box, tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_file_that_can_not_be_read_for_its_vote(integrity: Box, tmp_path: Path) 
         flip(copy / "one", MIB)
         disk.bad_sector(root / "one", 2 * MIB)
         done = compare(integrity, root, "--with", copy, expect=1)
-        assert {"unreadable": {"one"}, "copy_differs": {"one"}} == said(done, root)
+        assert {"unreadable": {"one"}, "copy_conflict": {"one"}} == said(done, root)
 
 
 def test_wrong_reading_of_the_file(integrity: Box, tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_good_manifest_verifies_the_file_as_well(root: Path, copy: Path, integri
 
 
 def test_advice_about_the_copy_after_a_repair(root: Path, copy: Path, integrity: Box) -> None:
-    """Once the file is whole again, its damaged backup is to be made anew, and nobody is told to repair from it."""
+    """Once the file is whole again, nobody is told to repair it from the other content of its backup."""
     flip(copy / NAME, 3 * MIB)
     rot(root / NAME, 5_000)
     integrity.run("scrub", root, expect=1)
@@ -433,6 +433,7 @@ def test_advice_about_the_copy_after_a_repair(root: Path, copy: Path, integrity:
 
     (finding,) = integrity.findings("findings", expect=1)
 
-    assert "copy_differs" == finding["kind"]
-    assert "integrity compare" in str(finding["next_steps"])
-    assert "integrity repair" not in str(finding["next_steps"])
+    assert "copy_conflict" == finding["kind"]
+    commands = [step["command"] for step in finding["next_steps"]]
+    assert f"integrity compare --blocks {root / NAME} --with {copy}" == commands[0]
+    assert f"integrity repair {root / NAME} --from {copy}" not in commands

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from integrity.model import BaselineReason, Capability, FindingKind, Policy
 from integrity.verdict import (
+    REPAIR_FROM_COPY,
     Arbitration,
     ArbitrationOutcome,
     Circumstances,
@@ -198,16 +200,16 @@ def test_each_row_of_the_table(votes, expected):
 def test_repair_is_proposed_only_from_a_proven_copy():
     """I6: the copy, or what is needed of it, is what was recorded, and the file's own content is nobody's intention."""
     for judgement, vote, are_equal, good_blocks in CASES:
-        outcome = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks).outcome
-        if outcome is ArbitrationOutcome.BOTH_DAMAGED:
+        arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
+        if arbitration.outcome is ArbitrationOutcome.REPAIRABLE:
+            assert vote in (CopyVote.SAME, CopyVote.RENAMED)
+            assert judgement.verdict is not Verdict.INTACT
+            assert judgement.because is None
+        elif arbitration.command == REPAIR_FROM_COPY:
             assert good_blocks
             assert vote is CopyVote.DIFFERS
             assert find_stand(judgement) in (FileState.DAMAGED, FileState.LOST)
             assert not are_equal or find_stand(judgement) is FileState.LOST
-        elif outcome is ArbitrationOutcome.REPAIRABLE:
-            assert vote in (CopyVote.SAME, CopyVote.RENAMED)
-            assert judgement.verdict is not Verdict.INTACT
-            assert judgement.because is None
         elif vote is CopyVote.SAME:
             assert judgement.because is not None or judgement.verdict in (Verdict.INTACT, Verdict.DELETED)
 
@@ -216,8 +218,7 @@ def test_damaged_file_is_never_to_be_backed_up():
     """I7: to back up is said only of files that are as recorded, or that somebody edited."""
     for judgement, vote, are_equal, good_blocks in CASES:
         arbitration = arbitrate(judgement, vote, are_equal=are_equal, has_good_blocks=good_blocks)
-        is_backup = "backup again" in arbitration.words or "up again" in arbitration.words
-        if is_backup and arbitration.outcome is not ArbitrationOutcome.BOTH_DAMAGED:  # which says to repair it first
+        if "backup again" in arbitration.words or "up again" in arbitration.words:
             assert judgement.verdict is Verdict.INTACT or judgement.because is not None
 
 
@@ -272,7 +273,7 @@ def test_equality_matters_only_where_the_votes_leave_it_open():
             assert find_stand(judgement) in (FileState.WRITTEN, FileState.DAMAGED, FileState.CONTESTED)
 
 
-def test_good_blocks_matter_only_where_both_are_damaged():
+def test_good_blocks_mend_a_damaged_file_and_accuse_nobody():
     """
     A file that is good, or that somebody wrote, is not mended by blocks of a copy that is something else.
 
@@ -280,13 +281,15 @@ def test_good_blocks_matter_only_where_both_are_damaged():
     """
     stands = [GOOD, ROT, REWRITE, EDITED, ROLLED_BACK, IN_ARCHIVE]
     for judgement, circumstances, are_equal in product(stands, CIRCUMSTANCES, BOOLEANS):
-        with_blocks, without = (
-            arbitrate(judgement, CopyVote.DIFFERS, circumstances, are_equal=are_equal, has_good_blocks=good).outcome
+        mended, other = (
+            arbitrate(judgement, CopyVote.DIFFERS, circumstances, are_equal=are_equal, has_good_blocks=good)
             for good in (True, False)
         )
-        if with_blocks != without:
-            assert with_blocks is ArbitrationOutcome.BOTH_DAMAGED
-            assert without is ArbitrationOutcome.COPY_DIFFERS
+        assert replace(mended, words=other.words, command=other.command) == other
+        if mended != other:
+            assert find_stand(judgement) is FileState.DAMAGED
+            assert other.outcome in (ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_CONFLICT)
+            assert mended.command == REPAIR_FROM_COPY
 
 
 def test_findings_speak_of_the_copy_only():
@@ -309,9 +312,8 @@ def test_commands_name_what_the_caller_fills_in():
             filled = arbitration.command.format(path="FILE", root="ROOT", copy="COPY")
             assert filled.startswith("integrity ")
             assert "{" not in filled
-            assert ("--from COPY" in filled) == (
-                arbitration.outcome in (ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.BOTH_DAMAGED)
-            )
+            is_source = "--from COPY" in filled
+            assert is_source if arbitration.outcome is ArbitrationOutcome.REPAIRABLE else not is_source or good_blocks
 
 
 def test_every_outcome_can_happen():
@@ -321,5 +323,4 @@ def test_every_outcome_can_happen():
         for judgement, vote, equal, good in CASES
     }
     found |= {arbitrate(GOOD, vote, one).outcome for vote in CopyVote for one in CIRCUMSTANCES}
-    found |= {arbitrate(ROT, CopyVote.DIFFERS, one, has_good_blocks=True).outcome for one in CIRCUMSTANCES}
     assert set(ArbitrationOutcome) == found

@@ -349,7 +349,8 @@ def _make_locked(path: bytes, owner: os.stat_result) -> int:
                 continue
             is_new = False
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # One that looks for abandoned files may lock a new one for a moment.
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if is_new else fcntl.LOCK_NB))
         except BlockingIOError as error:
             os.close(fd)
             raise CopyBeingMade(

@@ -376,7 +376,6 @@ _LEVELS = {
     None: "",
 }
 _ARBITRATIONS = {
-    ArbitrationOutcome.BOTH_DAMAGED: "The file and its backup in {copy} are damaged in different places{how}.",
     ArbitrationOutcome.COPY_MISSING: "The backup in {copy} does not contain this file.",
     ArbitrationOutcome.COPIED_DAMAGE: "The damage was copied: the backup in {copy} equals the damaged file{how}.",
 }

@@ -66,16 +66,8 @@ if TYPE_CHECKING:
 FINDINGS_AT_MOST = 1000
 
 _DECIDED_AT_ONCE = 500  # disagreements per transaction: one commit for each would take longer than reading the file
-
-
-_REPAIRABLE = frozenset({ArbitrationOutcome.REPAIRABLE, ArbitrationOutcome.BOTH_DAMAGED})
 _DIFFERING = frozenset(
-    {
-        ArbitrationOutcome.BOTH_DAMAGED,
-        ArbitrationOutcome.COPY_DIFFERS,
-        ArbitrationOutcome.COPY_INCOMPLETE,
-        ArbitrationOutcome.COPIED_DAMAGE,
-    }
+    {ArbitrationOutcome.COPY_DIFFERS, ArbitrationOutcome.COPY_INCOMPLETE, ArbitrationOutcome.COPIED_DAMAGE}
 )
 _CONFLICTING = frozenset({ArbitrationOutcome.COPY_CONFLICT, ArbitrationOutcome.FILE_DIFFERS})
 
@@ -83,7 +75,6 @@ _TALLIES = {
     ArbitrationOutcome.IN_ORDER: Tally.VERIFIED,
     ArbitrationOutcome.RENAMED: Tally.VERIFIED,
     ArbitrationOutcome.REPAIRABLE: Tally.DAMAGED,
-    ArbitrationOutcome.BOTH_DAMAGED: Tally.DAMAGED,
     ArbitrationOutcome.COPY_DIFFERS: Tally.DAMAGED,
     ArbitrationOutcome.COPY_INCOMPLETE: Tally.DAMAGED,
     ArbitrationOutcome.COPIED_DAMAGE: Tally.DAMAGED,
@@ -424,7 +415,8 @@ class CopyArbiter:
         run, record, copy = self._run, disagreement.record, self._compared.copy
         kind = arbitration.finding
         command = None if arbitration.command is None else self._make_command(record.path, arbitration.command)
-        if arbitration.outcome not in _REPAIRABLE:
+        is_mendable = arbitration.command == REPAIR_FROM_COPY
+        if not is_mendable:
             self._withdraw_advice(connection, record.path, recheck)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
             self._count_reason(disagreement.answer)
@@ -449,7 +441,7 @@ class CopyArbiter:
             self.open_about_copy.discard(record.path)
             equal = "record" if arbitration.outcome in _GOOD_COPIES else "file"
             resolution = f"the copy matches the {equal}"
-        if arbitration.words and (kind is None or arbitration.outcome in _REPAIRABLE):
+        if arbitration.words and (kind is None or is_mendable):
             self._advise(connection, record, recheck, arbitration, command)
         elif kind is None:
             for finding in recheck.own:
