@@ -338,6 +338,26 @@ def test_written_after_a_move(tmp_path: Path, integrity: Box) -> None:
     assert {"changed": 1, "not_due": 11} == tallies(integrity.run("--json", "scan", new, expect=0))
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_older_version_restored_before_a_move(tmp_path: Path, integrity: Box, *, is_whole: bool) -> None:
+    """Content that was recorded under its name is no damage, whatever time it came back with."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    edited = plant(old)[3]
+    former, time_ns = edited.read_bytes(), edited.stat().st_mtime_ns
+    integrity.run("scan", old, expect=0)
+    put(edited, os.urandom(SIZE))
+    integrity.run("scan", old, expect=0)
+    put(edited, former if is_whole else bytes([former[0] ^ 1]) + former[1:])
+    set_time(edited, time_ns + 86_400 * S)
+    shutil.copytree(old, new)
+
+    done = integrity.run("--json", "root", "rebind", old, new)
+
+    expected = (0, []) if is_whole else (1, [(*TOGETHER, "3.jpg")])
+    assert expected == (done.code, found(done))
+    assert len(notes(done, "changed")) == is_whole
+
+
 def copy_without_times(paths: list[Path]) -> None:
     """Write all files anew with their present content, as ``rsync`` without ``-t`` does."""
     for path in paths:

@@ -156,10 +156,12 @@ class Life:
         return True
 
     def rot_in(self, place: Place | None) -> bool:
-        """Damage it on the disk."""
+        """Damage it on the disk; damage that is undone by damage would be another version."""
         if place is None or self.stands_in(place) is None:
             return False
         place.rot(self.name, self.chance)
+        while (seen := place.see(self.name)) is not None and seen.content in self.honest:
+            place.rot(self.name, self.chance)
         return True
 
 

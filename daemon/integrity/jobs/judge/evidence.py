@@ -18,11 +18,12 @@ from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.root_moves import find_move
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import Interruption, find_interruption
+from integrity.hashing.digests import have_equal_digests
 from integrity.hashing.tasks import Done
 from integrity.jobs.judge.content_diff import KEEPS_BEGINNING, as_former, keeps_prefix
 from integrity.jobs.judge.inodes import as_last_seen, was_born_before
 from integrity.jobs.judge.replaced_inodes import ReplacedInodes
-from integrity.model import BaselineReason, FileId, Policy, ReadHow, Witness
+from integrity.model import BaselineReason, FileId, Policy, ReadHow, Reading, Witness
 from integrity.same_time import is_unwritten
 from integrity.verdict import (
     Circumstances,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connection import Connection
     from integrity.jobs.context import RootRun
+
+
+_BY_A_WRITE = (BaselineReason.EDITED, BaselineReason.ROLLED_BACK)
 
 
 class Evidence:
@@ -63,7 +67,7 @@ class Evidence:
     ) -> Judgement:
         """Judge a reading that differs from the record; ``elsewhere``: where else its content is recorded."""
         run, reading = self._run, done.reading
-        shift = self._compare_witness(record, reading.witness)
+        shift = self._compare_witness(connection, record, reading)
         circumstances = Circumstances(
             policy=run.settings.policy,
             is_baseline_racy=bool(record.witness.is_racy),
@@ -83,13 +87,29 @@ class Evidence:
             circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
 
-    def _compare_witness(self, record: FileRecord, seen: Witness) -> WitnessShift:
+    def _compare_witness(self, connection: Connection, record: FileRecord, reading: Reading) -> WitnessShift:
         """Compare a witness with the recorded one; a time that moved with others, or the root, shows no write."""
+        seen = reading.witness
         shift = compare_witness(self._run.capability, record.witness, seen)
         is_together = self.moved_together.get(record.id) == seen.mtime_ns
-        if self.move is not None and record.version != CANDIDATE_VERSION:
-            is_together |= self.move.is_unwritten(record, seen.mtime_ns)
+        if (
+            self.move is not None
+            and record.version != CANDIDATE_VERSION
+            and self.move.is_unwritten(record, seen.mtime_ns)
+        ):
+            # Unless it was put back before the move.
+            is_together |= not self._is_former_version(connection, record, reading)
         return replace(shift, mtime=Shift.TOGETHER) if is_together and shift.mtime is not Shift.EQUAL else shift
+
+    def _is_former_version(self, connection: Connection, record: FileRecord, reading: Reading) -> bool:
+        """Return whether a file has the content of a version that was edited later: somebody put it back."""
+        former = history.history_of(connection, self._run.root.id, record.path)
+        return any(
+            one.because in _BY_A_WRITE
+            and one.size_bytes == reading.witness.size_bytes
+            and have_equal_digests(one.digests, reading.digests)
+            for one in former
+        )
 
     def find_interruption(self, connection: Connection, record: FileRecord) -> Interruption | None:
         """Return a possible crash since a file was last found intact."""
