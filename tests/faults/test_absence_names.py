@@ -6,12 +6,13 @@ import os
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from support.cli import Box
-from support.fusemounts import exfat, make_exfat
+from support.fusemounts import fat, make_fat
 from support.loopfs import LoopFS
 from support.planted import age
 from support.programs import sh
@@ -35,15 +36,18 @@ def casefolded(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def on_exfat(folder: Path) -> Iterator[Path]:
-    """Give a folder of an exFAT, on which inodes do not last either."""
+def on_fat(folder: Path, fs_type: str = "exfat") -> Iterator[Path]:
+    """Give a folder of an exFAT or vfat, on which inodes do not last either."""
     point = folder / "mnt"
     point.mkdir()
-    with exfat(point, make_exfat(folder / "exfat.img")):
+    with fat(point, make_fat(folder / "fat.img", fs_type), fs_type):
         yield point
 
 
-@pytest.fixture(params=[casefolded, on_exfat])
+on_vfat = partial(on_fat, fs_type="vfat")
+
+
+@pytest.fixture(params=[casefolded, on_fat, on_vfat], ids=["casefolded", "exfat", "vfat"])
 def caseless(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """Give each folder in which letter case makes no name, with some files."""
     with request.param(tmp_path) as folder:

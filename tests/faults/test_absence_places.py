@@ -12,7 +12,7 @@ import pytest
 
 from support.cli import Box
 from support.comparing import back_up, compare
-from support.fusemounts import exfat, make_exfat, pool, union, view
+from support.fusemounts import FATS, fat, make_fat, pool, union, view
 from support.loopfs import LoopFS
 from support.mounts import other_disk
 from support.planted import plant
@@ -27,9 +27,9 @@ Mounted = Callable[[], AbstractContextManager[None]]
 
 def make_disk(kind: str, folder: Path, point: Path) -> Mounted:
     """Make an empty file system of a kind, and return what mounts it."""
-    if kind == "exfat":
-        image = make_exfat(folder / "exfat.img")
-        return lambda: exfat(point, image)
+    if kind in FATS:
+        image = make_fat(folder / "fat.img", kind)
+        return lambda: fat(point, image, kind)
     branches = [folder / "one", folder / "two"]
     for branch in branches:
         branch.mkdir()
@@ -49,7 +49,7 @@ def point(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["mergerfs", "mergerfs by hash", "unionfs", "bindfs", "exfat"])
+@pytest.fixture(params=["mergerfs", "mergerfs by hash", "unionfs", "bindfs", *FATS])
 def mounted(request: pytest.FixtureRequest, tmp_path: Path, point: Path) -> Mounted:
     """Give each kind of file system in turn, with the files of a root in its folder ``photos`` beside another one."""
     mount = make_disk(request.param, tmp_path, point)

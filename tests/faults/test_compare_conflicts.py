@@ -13,7 +13,7 @@ import pytest
 
 from support.cli import Box, Completed
 from support.comparing import back_up, compare, counts, said, steps
-from support.fusemounts import exfat, make_exfat
+from support.fusemounts import FATS, fat, make_fat
 from support.planted import age
 from support.results import messages
 from support.shapes import put
@@ -405,15 +405,16 @@ def _open_kinds(integrity: Box) -> list[object]:
     return [one["kind"] for one in done.findings]
 
 
-@pytest.mark.root("mkfs.exfat", "mount.exfat-fuse")
+@pytest.mark.root
+@pytest.mark.parametrize("fs_type", FATS)
 @pytest.mark.parametrize(("size_bytes", "kind"), [(4000, "copy_differs"), (4040, "copy_conflict")])
 def test_copy_without_ctimes_whose_unrecorded_content_changed(
-    root: Path, tmp_path: Path, integrity: Box, size_bytes: int, kind: str
+    root: Path, tmp_path: Path, integrity: Box, fs_type: str, size_bytes: int, kind: str
 ) -> None:
     """Damage keeps the size. Another size under the same time is the work of a program that restores times."""
     point = tmp_path / "usb"
     point.mkdir()
-    with exfat(point, make_exfat(tmp_path / "usb.img")):
+    with fat(point, make_fat(tmp_path / "usb.img", fs_type), fs_type):
         copy = back_up(root, point / "copy")
         rewrite(copy / NAME, os.urandom(4000))
         integrity.run("scan", root, expect=0)

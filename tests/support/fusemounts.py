@@ -1,4 +1,4 @@
-"""File systems by FUSE that number inodes anew at each mount, or ignore the case of names: pools, exFAT, views."""
+"""File systems that number inodes anew at each mount, or ignore the case of names: pools, FAT, views."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 from support import AnyPath
 from support.loopfs import unmount
-from support.machine import need_programs
+from support.machine import is_known, need_file_system, need_programs
 from support.programs import sh
+
+FATS = ("exfat", "vfat")
 
 
 @contextmanager
@@ -47,22 +49,28 @@ def view(point: AnyPath, source: AnyPath) -> Iterator[None]:
         unmount(point)
 
 
-def make_exfat(image: Path, *, size_bytes: int = 64 << 20) -> Path:
-    """Make an image with an empty exFAT in it."""
-    need_programs("mkfs.exfat", "mount.exfat-fuse")
+def make_fat(image: Path, fs_type: str = "exfat", *, size_bytes: int = 64 << 20) -> Path:
+    """Make an image with an empty exFAT in it, or a vfat, which takes a kernel that knows it."""
+    if fs_type != "exfat":
+        need_file_system(fs_type)
+    need_programs(f"mkfs.{fs_type}")
     with open(image, "xb") as file:
         file.truncate(size_bytes)
-    sh("mkfs.exfat", image)
+    sh(f"mkfs.{fs_type}", image)
     return image
 
 
 @contextmanager
-def exfat(point: AnyPath, image: Path) -> Iterator[None]:
-    """Mount an image from ``make_exfat`` as long as the block runs."""
-    need_programs("losetup", "mount.exfat-fuse")
+def fat(point: AnyPath, image: Path, fs_type: str = "exfat") -> Iterator[None]:
+    """Mount an image from ``make_fat`` as long as the block runs: by the kernel, or by FUSE where it has no exFAT."""
+    need_programs("losetup")
     device = sh("losetup", "--find", "--show", image).strip()
     try:
-        sh("mount.exfat-fuse", device, point)
+        if is_known(fs_type):
+            sh("mount", "-t", fs_type, "-o", "iocharset=utf8", device, point)
+        else:
+            need_programs("mount.exfat-fuse")
+            sh("mount.exfat-fuse", device, point)
         try:
             yield
         finally:

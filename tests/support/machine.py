@@ -70,7 +70,7 @@ def need_linking(compiler: str, *flags: str, package: str) -> None:
 
 def need_file_system(fs_type: str) -> None:
     """Skip the running test where the kernel does not know ``fs_type``."""
-    if not _is_known(fs_type):
+    if not is_known(fs_type):
         pytest.skip(f"this kernel has no {fs_type}")
 
 
@@ -94,7 +94,7 @@ def _find_obstacle() -> str | None:
 
 
 @functools.cache
-def _is_known(fs_type: str) -> bool:
+def is_known(fs_type: str) -> bool:
     """Look for a file system in the kernel, built in, loaded, or ready to be loaded."""
     with open("/proc/filesystems", encoding="ascii") as lines:
         if any(line.split()[-1] == fs_type for line in lines):

@@ -31,6 +31,7 @@ DEBIAN_PACKAGES = {
     "mkfs.btrfs": "btrfs-progs",
     "mkfs.exfat": "exfatprogs",
     "mkfs.ext4": "e2fsprogs",
+    "mkfs.vfat": "dosfstools",
     "mkfs.xfs": "xfsprogs",
     "mount": "mount",
     "mount.exfat-fuse": "exfat-fuse",

@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 from support.bitrot import drop_cache, get_positions, overwrite_at
+from support.fusemounts import fat, make_fat
 from support.loopfs import LoopFS, unmount
 from support.programs import sh
 from truth.habits import Convert, Habit, cut
@@ -58,25 +59,17 @@ class Place:
 
     def _open_disk(self) -> None:
         if self.habit.ignores_case:
-            self.folder = self._below = self._mount_exfat(self.home / "exfat")
+            self.folder = self._below = self.home / "exfat"
+            self.folder.mkdir()
+            image = self.home / "exfat.img"
+            image.unlink(missing_ok=True)
+            self._disk.enter_context(fat(self.folder, make_fat(image)))
             return
         self._below = self._disk.enter_context(LoopFS("ext4")).folder / "data"
         self._below.mkdir()
         self.folder = self._below if self.habit.has_ctime else self.home / "seen"
         if self.habit.is_list:
             self.folder = self.home / "list.md5"
-
-    def _mount_exfat(self, point: Path) -> Path:
-        image = self.home / "exfat.img"
-        with open(image, "wb") as file:
-            file.truncate(64 << 20)
-        sh("mkfs.exfat", image)
-        point.mkdir()
-        device = sh("losetup", "--find", "--show", image).strip()
-        self._disk.callback(sh, "losetup", "--detach", device)
-        sh("mount.exfat-fuse", device, point)
-        self._disk.callback(unmount, point)
-        return point
 
     def refresh(self) -> None:
         """Let what the program sees agree with what stands here: mount again, or write the list."""
