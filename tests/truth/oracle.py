@@ -113,14 +113,16 @@ class Judge:
                 self.add_error("O2", some, f"all can be read: {_show(each)}")
         for life in self._world.lives.values():
             about = found.get(life.name, [])
-            self._judge_notes(life, [each for each in about if each["type"] == "note"])
+            notes = [each for each in about if each["type"] == "note"]
+            self._judge_notes(life, notes)
+            is_answered = compared and not any(each["kind"] == "unstable" for each in notes)  # "compare again"
             findings = [each for each in about if each["type"] == "finding"]
             mine = [each for each in findings if not each["copy"]]
             self._judge_root(life, mine, scrubbed=scrubbed, is_last=is_last)
             accused = any(each["kind"] in _ACCUSES_FILE for each in mine)
             for name, place in self._world.find_copies(life):
                 theirs = [each for each in findings if each["copy"] == name]
-                self._judge_copy(life, place, theirs, accused=accused, compared=compared, is_last=is_last)
+                self._judge_copy(life, place, theirs, accused=accused, compared=is_answered, is_last=is_last)
 
     def judge_again(self, said: Sequence[JsonObject]) -> None:
         """Judge what is said after advice was carried out: who is good on all sides is no longer accused."""
