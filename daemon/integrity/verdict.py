@@ -592,17 +592,20 @@ def _find_outcome(
         return _OF_RENAMED.get(stand, ArbitrationOutcome.REPAIRABLE), None
     if are_equal and stand not in (FileState.GOOD, FileState.LOST):
         return ArbitrationOutcome.COPIED_DAMAGE if is_backed_up else ArbitrationOutcome.MISSED_CHANGE, None
+    may_be_rewritten = circumstances.rewrites_in_place and not circumstances.has_ctime
     if vote is CopyVote.OLDER:
+        if circumstances.past is CopyPast.UNTOUCHED and circumstances.had_recorded and not may_be_rewritten:
+            return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.EARLIER_READING  # a disk may return what it had before
         if circumstances.was_here and stand is FileState.GOOD:
             return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.FILE_HISTORY
         return ArbitrationOutcome.COPY_STALE, None
-    outcome, witness = _judge_copy(circumstances)
+    outcome, witness = _judge_copy(circumstances, may_be_rewritten=may_be_rewritten)
     if outcome is ArbitrationOutcome.FILE_DIFFERS and stand in _SPOILED:
         return ArbitrationOutcome.COPY_CONFLICT, None  # known already, and no reason to trust the copy's other content
     return outcome, witness
 
 
-def _judge_copy(circumstances: CopyCircumstances) -> _Found:
+def _judge_copy(circumstances: CopyCircumstances, *, may_be_rewritten: bool) -> _Found:
     """
     Judge a copy whose content is no version that was ever recorded.
 
@@ -610,7 +613,6 @@ def _judge_copy(circumstances: CopyCircumstances) -> _Found:
     times say which is newer and prove nothing about damage.
     """
     time, past = circumstances.time, circumstances.past
-    may_be_rewritten = circumstances.rewrites_in_place and not circumstances.has_ctime
     if past is CopyPast.UNTOUCHED and not may_be_rewritten:
         return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.EARLIER_READING
     if circumstances.contradicts_store:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from integrity.alerts.compose import gather
 from integrity.alerts.wording import damage, title
 from integrity.cli.console import ConsoleReport
 from integrity.cli.exitcodes import ExitCode, code_for_kinds, code_for_summary
@@ -127,6 +128,17 @@ def test_finding_is_one_line_in_lists() -> None:
 
     assert "/data/a\\nb\\x1b" in line
     assert line.isprintable()
+
+
+def test_findings_of_one_folder_share_a_line() -> None:
+    """A deleted album is one line, below the paths of the others; its numbers are told."""
+    album = [make_finding(FindingKind.MISSING, number, b"album/%d.jpg" % number) for number in range(20, 32)]
+
+    alone, group = lines_of_findings(list(gather([make_finding(), *album])))
+
+    assert "20-31" == group.split()[0]
+    assert group.endswith("/data/album  12 files")
+    assert alone.index("/data/") == group.index("/data/")
 
 
 def test_columns_of_a_list_are_as_wide_as_its_headlines() -> None:

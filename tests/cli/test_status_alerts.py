@@ -174,8 +174,8 @@ def test_without_a_service_nobody_will_be_told(integrity: Box, teller: Teller) -
     """Recipients are configured, and nothing runs that would send them anything."""
     text, alerts = integrity.run("status", expect=0).stdout, integrity.get_object("alerts", "status")
 
-    assert "Alerts: nobody will be told of damage: only the service sends alerts, and none runs\n" in text
-    assert "integrity service install --now" in text
+    assert "Alerts: nobody will be told of damage while the service does not run\n" in text
+    assert "  once it runs: to mail:me@example.org (none sent yet)\n" in text
     assert (["mail:me@example.org"], False) == (alerts["recipients"], alerts["is_anybody_told"])
 
 

@@ -86,6 +86,24 @@ def test_copy_that_was_found_good_and_was_not_written_since(root: Path, tmp_path
     assert f"integrity compare {root / NAME} --with {copy}" == step
 
 
+def test_copy_whose_disk_lost_a_write(root: Path, tmp_path: Path, integrity: Box) -> None:
+    """What it had before, under the time of what it had since, is damage; an older version with its own time is not."""
+    copy = _on_fuse(root, tmp_path)
+    integrity.run("scan", root, expect=0)
+    former = {name: (root / name).read_bytes() for name in NAMES[:2]}
+    times_ns = {name: (root / name).stat().st_mtime_ns for name in NAMES[:2]}
+    for name in NAMES[:2]:
+        rewrite(root / name, os.urandom(5000), times_ns[name] + DAY_NS)
+        shutil.copy2(root / name, copy / name)
+    compare(integrity, root, "--with", copy, expect=0)
+    rewrite(copy / NAMES[0], former[NAMES[0]])
+    rewrite(copy / NAMES[1], former[NAMES[1]], times_ns[NAMES[1]])
+
+    done = compare(integrity, root, "--with", copy, expect=1)
+
+    assert {"copy_differs": {NAMES[0]}, "copy_stale": {NAMES[1]}} == said(done, root)
+
+
 def _on_fuse(root: Path, tmp_path: Path) -> Path:
     """Make a copy whose file system has no ctime to be trusted."""
     below, above = tmp_path / "below", tmp_path / "above"

@@ -384,3 +384,32 @@ def test_copy_into_an_archive_that_is_completed_with_other_content(root: Path, i
 
     assert [("rolled_back", str(root / "file"))] == met(integrity.run("--json", "scan", root, expect=1))
     assert ["rolled_back"] == [one["kind"] for one in integrity.json("findings")]
+
+
+@pytest.mark.parametrize("how", ["in place", "exchanged", "touched only"])
+@pytest.mark.parametrize("was", ["rotten", "replaced"])
+def test_file_with_a_finding_that_is_put_back(ext4: LoopFS, integrity: Box, was: str, how: str) -> None:
+    """``cp -p`` and ``rsync -a`` give it its recorded size and time back: a scan reads it, and the finding ends."""
+    path = ext4.folder / "data" / "file"
+    integrity.configure(f'[[root]]\npath = "{path.parent}"\npolicy = "archive"\n')
+    content = os.urandom(9_000)
+    path.parent.mkdir()
+    put(path, content)
+    os.utime(path, ns=(PAST_NS, PAST_NS))
+    integrity.run("scan", path.parent, expect=0)
+    rot(path, 100) if was == "rotten" else put(path, os.urandom(8_000))
+    integrity.run("scrub", path.parent, expect=1)
+    if how == "touched only":
+        path.chmod(0o600)
+    else:
+        target = path if how == "in place" else path.with_name("file.new")
+        put(target, content)
+        os.utime(target, ns=(PAST_NS, PAST_NS))
+        target.rename(path)
+    done = integrity.run("--json", "scan", path.parent)
+
+    open_kinds = [one["kind"] for one in integrity.json("findings")]
+    if how == "touched only":
+        assert ["rot" if was == "rotten" else "changed"] == open_kinds
+    else:
+        assert ({"verified": 1}, []) == (tallies(done), open_kinds)

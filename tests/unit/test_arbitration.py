@@ -324,3 +324,13 @@ def test_every_outcome_can_happen():
     }
     found |= {arbitrate(GOOD, vote, one).outcome for vote in CopyVote for one in CIRCUMSTANCES}
     assert set(ArbitrationOutcome) == found
+
+
+def test_content_that_a_copy_had_before_is_damage_only_if_nobody_put_it_there():
+    """A disk may lose a write and return what it had before; whoever restores an older version moves the ctime."""
+    for circumstances, had_recorded in product(CIRCUMSTANCES, BOOLEANS):
+        known = replace(circumstances, had_recorded=had_recorded)
+        outcome = arbitrate(GOOD, CopyVote.OLDER, known).outcome
+        may_be_rewritten = known.rewrites_in_place and not known.has_ctime
+        is_lost_write = known.past is CopyPast.UNTOUCHED and had_recorded and not may_be_rewritten
+        assert (outcome is ArbitrationOutcome.COPY_DIFFERS) == is_lost_write

@@ -50,9 +50,11 @@ def findings(
     """
     List open findings, one per line.
 
-    A file with several names is listed once. Acknowledged and muted findings are still open: only the reminders
+    Many of one kind in one folder or copy share a line; with -v, or a choice of them, each has its own. A file with
+    several names is listed once. Acknowledged and muted findings are still open: only the reminders
     stop.
     """
+    from integrity.alerts.compose import gather
     from integrity.views.text import count, lines_of_findings
 
     wanted = None if place is None else own_path(place)
@@ -65,8 +67,10 @@ def findings(
         )
     found.sort(key=_ORDERS[order])
     output = session.output
-    for finding, line in zip(found, lines_of_findings(found), strict=True):
+    is_chosen = bool(everything or kinds or place or since or output.verbosity)
+    for line in lines_of_findings(found if is_chosen else list(gather(found))):
         output.tell(line)
+    for finding in found:
         output.give("finding", finding_object(finding))
     unresolved = [finding for finding in found if finding.state is not FindingState.RESOLVED]
     if unresolved:
@@ -138,7 +142,8 @@ def _tell(session: Session, changed: list[Finding]) -> ExitCode:
     """Show findings as they are now."""
     from integrity.views.text import lines_of_findings
 
-    for finding, line in zip(changed, lines_of_findings(changed), strict=True):
+    for line in lines_of_findings(changed):
         session.output.say(line)
+    for finding in changed:
         session.output.give("finding", finding_object(finding))
     return ExitCode.OK

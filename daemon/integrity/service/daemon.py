@@ -277,6 +277,7 @@ class Daemon:
                 self._look(root, names)
         if self._mounts.has_changed():
             self._timetable.mounts_changed()
+            self._watch.call()  # to watch what is mounted now
             self._scan_remounted()
         self._dispatcher.make_room()
         self._trimmer.trim(is_busy=bool(self._dispatcher.busy()))

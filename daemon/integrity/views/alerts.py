@@ -26,8 +26,8 @@ def describe_alerts(alerts: AlertStatus, live: ServiceView, config_path: bytes) 
     elif live.may_run:
         yield f"Alerts: to {_list(alerts.recipients)}; {sent}"
     else:
-        yield "Alerts: nobody will be told of damage: only the service sends alerts, and none runs"
-        yield f"  to {_list(alerts.recipients)} once it runs ({sent}):  {program.command('service install --now')}"
+        yield "Alerts: nobody will be told of damage while the service does not run"
+        yield f"  once it runs: to {_list(alerts.recipients)} ({sent})"
     if alerts.unsent and alerts.unsent_since is not None:
         yield f"  unsent     {count(alerts.unsent, 'message')}, written since {local_time(alerts.unsent_since)}"
     if alerts.findings_waiting and alerts.waiting_since is not None:

@@ -67,7 +67,7 @@ def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
     if waits is None or waits.last_compared_at is None:
         if one.is_overdue:
             return f"{styler.style('OVERDUE', 'yellow')}: never, and not{promise}"
-        return "never" if one.due_at is None else f"never; due until {local_time(one.due_at)}"
+        return "never" if one.due_at is None else f"never; due by {local_time(one.due_at)}"
     last = f"last {local_time(waits.last_compared_at)}"
     if one.is_overdue:
         late = f"{waits.overdue:,} of {count(waits.files, 'file')} not{promise}"

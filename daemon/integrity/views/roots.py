@@ -136,7 +136,7 @@ def _describe_coverage(one: RootStatus, styler: Styler) -> str:
         overdue = f"{count(covered.overdue_files, 'file')} not verified in the last {promise}"
         text = f"{overdue}: the folder is {one.root.state.value}"
     elif not covered.verified_files:
-        return f"none of {count(covered.files, 'file')} yet; that is due until {local_time(one.due_at)}"
+        return f"none of {count(covered.files, 'file')} yet; that is due by {local_time(one.due_at)}"
     else:
         age = format_duration(max(0, round(time.time()) - covered.oldest_at))
         text = f"{_describe_verified(one, promise)} (oldest: {age} ago); next check due {local_time(one.due_at)}"

@@ -113,12 +113,13 @@ def _find_doubts(one: RootStatus) -> list[str]:
         return [f"{size} in {place} not verified within {format_duration(one.settings.verify_every_s)}."]
     if covered.never_verified_files:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
-        return [f"{size} in {place} not read again since recorded; that is due until {_due(one)}."]
+        have = "has" if covered.never_verified_files == 1 else "have"
+        return [f"{size} in {place} {have} not been verified since recorded{_due(one)}."]
     return []
 
 
 def _due(one: RootStatus) -> str:
-    return "later" if one.due_at is None else local_time(one.due_at)
+    return "" if one.due_at is None else f"; that is due by {local_time(one.due_at)}"
 
 
 def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:

@@ -114,26 +114,39 @@ _WIDEST_HEADLINE = 44
 """A longer headline is not cut: its line alone leaves the column."""
 
 
-def lines_of_findings(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield findings one per line, in columns as wide as what is listed."""
-    number_width = max((len(str(finding.id)) for finding in findings), default=0)
-    width = min(max((len(title(finding)) for finding in findings), default=0), _WIDEST_HEADLINE)
-    for finding in findings:
-        yield _line_of_finding(finding, max(number_width, 5), width)
+def lines_of_findings(entries: Sequence[Finding | AlertGroup]) -> Iterator[str]:
+    """Yield findings, or groups of them, one per line, in columns as wide as what is listed."""
+    numbers = [_find_numbers(entry) for entry in entries]
+    firsts = [entry if isinstance(entry, Finding) else entry.findings[0] for entry in entries]
+    number_width = max(map(len, numbers), default=0)
+    width = min(max((len(title(finding)) for finding in firsts), default=0), _WIDEST_HEADLINE)
+    for entry, number, first in zip(entries, numbers, firsts, strict=True):
+        head = f"{number:>{max(number_width, 5)}}  {local_time(first.opened_at)}  {title(first):<{width}}"
+        rest = _describe_place(entry) if isinstance(entry, Finding) else _describe_places(entry)
+        yield "  ".join(part for part in (head, *rest) if part)
 
 
-def _line_of_finding(finding: Finding, number_width: int, headline_width: int) -> str:
-    place = damage(finding)
-    parts = [
-        f"{finding.id:>{number_width}}",
-        local_time(finding.opened_at),
-        f"{title(finding):<{headline_width}}",
-        show_path(absolute(finding.root, finding.path)),
-        f"in {printable(finding.copy)}" if finding.copy else "",
-    ]
-    state = "" if finding.state is FindingState.OPEN else f"({_state(finding)})"
-    names = f"and {count(len(finding.names), 'other name')} of the file" if finding.names else ""
-    return "  ".join(part for part in (*parts, names, place or "", state) if part)
+def _find_numbers(entry: Finding | AlertGroup) -> str:
+    """Return the number of a finding, or the first and last one of a group."""
+    if isinstance(entry, Finding):
+        return str(entry.id)
+    numbers = [finding.id for finding in entry.findings]
+    return f"{min(numbers)}-{max(numbers)}"
+
+
+def _describe_place(finding: Finding) -> Iterator[str]:
+    yield show_path(absolute(finding.root, finding.path))
+    yield f"in {printable(finding.copy)}" if finding.copy else ""
+    yield f"and {count(len(finding.names), 'other name')} of the file" if finding.names else ""
+    yield damage(finding) or ""
+    yield "" if finding.state is FindingState.OPEN else f"({_state(finding)})"
+
+
+def _describe_places(group: AlertGroup) -> Iterator[str]:
+    same = group.same
+    yield show_path(absolute(same.root, same.folder or None))
+    yield f"in {printable(same.copy)}" if same.copy else ""
+    yield count(len(group.findings), "file")
 
 
 def _state(finding: Finding) -> str:

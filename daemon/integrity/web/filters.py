@@ -41,11 +41,6 @@ def quote_path(path: bytes) -> str:
     return quote(path, safe="/")
 
 
-def place_of(finding: Finding) -> bytes:
-    """Return the absolute path that a finding is about."""
-    return absolute(finding.root, finding.path)
-
-
 def gravity_of(finding: Finding) -> str:
     """Return the class of a finding's color."""
     return "is-bad" if finding.kind in INTEGRITY_PROBLEMS else "is-warn"
@@ -141,7 +136,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": lambda number: f"{number:,}",
     "path": show_path,
     "percent": percent,
-    "place": place_of,
     "printable": printable,
     "sentence": begin_sentence,
     "shell": shell_path,

@@ -94,7 +94,7 @@ def find_circumstances(
             one.because in _UNEXPLAINED and is_same_time(one.mtime_ns, record.witness.mtime_ns) for one in same
         ),
         contradicts_store=answer.is_store_contradicted,
-        had_recorded=found is not None and found.version is not None,
+        had_recorded=found is not None and _is_recorded(record, found, former),
         had_this=found is not None and found.digest is not None and found.digest == find_digest(answer),
     )
 
@@ -135,9 +135,18 @@ def _is_other_content(
         now = find_digest(answer)
         is_other = None not in (now, found.digest) and now != found.digest
         return is_other and (found.size_bytes == answer.size_bytes or found.ctime_ns is not None)
-    sizes = {one.version: one.size_bytes for one in former if one.file_id == record.id and any(one.digests)}
+    mine = [one for one in former if one.file_id == record.id and any(one.digests)]
+    if any(one.version == found.version and is_older([one], answer.size_bytes, answer.stated) for one in mine):
+        return False
+    sizes = {one.version: one.size_bytes for one in mine}
     size_bytes = (sizes | {record.version: record.witness.size_bytes}).get(found.version)
     return size_bytes is not None and (size_bytes == answer.size_bytes or found.ctime_ns is not None)
+
+
+def _is_recorded(record: FileRecord, found: CopyFound, former: Sequence[HistoryRecord]) -> bool:
+    """Return whether what a copy had is the record, or was it before, or has become it since."""
+    contents = (record.digests.xxh3_128, *(one.digests.xxh3_128 for one in former))
+    return found.version is not None or (found.digest is not None and found.digest in contents)
 
 
 def find_digest(answer: CopyAnswer) -> bytes | None:

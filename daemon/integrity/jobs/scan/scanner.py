@@ -63,6 +63,7 @@ class Scanner:
             is_prelude=is_prelude,
         )  # fmt: skip
         self._unstable: dict[bytes, Unstable] = {}
+        self._mode = ReadMode.RECORD
 
     def run(self) -> None:
         """Scan and apply the staged changes."""
@@ -90,12 +91,24 @@ class Scanner:
         self._reread_racy()
         self._confirm()
         self._commits.write()
+        self._read_put_back()
         if not self._is_stopped():
             self._missing_files.account()
             self._compare_unshown()
             self._commits.write()
         if not self._is_prelude:
             self._judge_restored()
+
+    def _read_put_back(self) -> None:
+        """Read files with a finding that were written since, from their disk: memory may hold what was there before."""
+        if not self._tree_diff.put_back or self._is_stopped():
+            return
+        self._mode, self.assessor.account.from_disk = ReadMode.DISK, True
+        self._read(self._tree_diff.take_put_back())
+        self._retry_unstable()
+        self._confirm()
+        self._commits.write()
+        self._mode, self.assessor.account.from_disk = ReadMode.RECORD, False
 
     def _compare_unshown(self) -> None:
         """Compare the files that no listing shows but that are there."""
@@ -178,7 +191,7 @@ class Scanner:
         return {one.place for one in moves if one.record.witness.size_and_mtime == seen[one.place].stamps[:2]}
 
     def _read(self, tasks: Iterable[Work]) -> None:
-        engine = self._run.engine(ReadMode.RECORD)
+        engine = self._run.engine(self._mode)
         self._commits.read(
             engine,
             tasks,

@@ -202,6 +202,7 @@ class TreeDiff:
         self._respelled_files = RespelledFiles(run)
         self._folders_with_missing = {path.rpartition(b"/")[0] for path in assessor.account.missing_paths}
         self.suspects: dict[FileId, Sighting | None] = {}
+        self.put_back: list[FileId] = []
         self.changed = IdSet()
 
     def check_rows(self) -> None:
@@ -406,8 +407,11 @@ class TreeDiff:
             if is_touched:
                 self.changed.add(old.id)
             return None
-        if old.is_frozen and not (is_touched and self._has_new_stat(connection, old, seen)):
-            self._assessor.account.count(old.id, Tally.DAMAGED)
+        if old.is_frozen:
+            if self._has_new_stat(connection, old, seen):
+                self.put_back.append(old.id)
+            else:
+                self._assessor.account.count(old.id, Tally.DAMAGED)
             return None
         if not (is_touched or fits_budget or self._is_full):
             self._assessor.account.count(old.id, Tally.NOT_DUE)
@@ -465,6 +469,11 @@ class TreeDiff:
     def tasks_for(self, paths: Iterable[bytes]) -> Iterator[Work]:
         """Return tasks for names that were met before, with their current records."""
         return self._find_tasks(paths, self._task_for)
+
+    def take_put_back(self) -> Iterator[Work]:
+        """Return tasks for the files with an open finding to which somebody wrote since, perhaps to mend them."""
+        ids, self.put_back = self.put_back, []
+        return self._find_tasks(ids, self._task)
 
     def _find_tasks(self, items: Iterable[T], find: Callable[[Connection, T], Work | None]) -> Iterator[Work]:
         for item in items:

@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.alerts.wording import damage, next_steps, other_names, sort_by_gravity
+from integrity.alerts.compose import describe_group, gather
+from integrity.alerts.wording import damage, next_steps, other_names, place, sort_by_gravity
 from integrity.catalog.findings import count_incidents, get_findings, page_incidents
 from integrity.catalog.roots import find_roots
 from integrity.jobs.admin.accept import identify_seen
@@ -79,7 +80,8 @@ class FindingPages:
             request,
             "findings.html",
             title="Findings",
-            findings=sort_by_gravity(found[:_PAGE]),
+            entries=_list_entries(sort_by_gravity(found[:_PAGE])),
+            listed=len(found[:_PAGE]),
             total=totals.total(),
             totals=totals,
             kinds=sorted({*totals} | ({kind} if kind else set()), key=GRAVITY.__getitem__),
@@ -125,6 +127,26 @@ def file_url(finding: Finding, story: FileStory | None) -> str:
     if story is None or story.record is None or not finding.path:
         return ""
     return f"/browse/{story.root_id}/{quote_path(finding.path)}"
+
+
+class ListEntry(NamedTuple):
+    """A row of the list: a finding, or many that say the same of one folder or copy, with one command for all."""
+
+    first: Finding
+    place: str
+    findings: tuple[Finding, ...]
+    command: str
+
+
+def _list_entries(findings: list[Finding]) -> list[ListEntry]:
+    entries = []
+    for one in gather(findings):
+        if isinstance(one, Finding):
+            entries.append(ListEntry(one, place(one), (), ""))
+        else:
+            told = describe_group(one)
+            entries.append(ListEntry(one.findings[0], told.path, one.findings, told.command))
+    return entries
 
 
 class EvidenceColumn(NamedTuple):
