@@ -13,13 +13,14 @@ and CPU are not enforced; sandboxing, device rules, watchdogs, restarts and the 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -40,6 +41,9 @@ Which boot of the box it is, in a file that is mounted over the kernel's, which 
 
 A service with a procfs of its own (ProtectProc=) does not see it there, and needs a BindReadOnlyPaths= of it.
 """
+
+_CLONE_NEWNET = 0x4000_0000  # linux/sched.h
+_libc = ctypes.CDLL(None, use_errno=True)
 
 _BOOT_TIMEOUT_S = 60.0
 _RUN_TIMEOUT_S = 60.0
@@ -185,6 +189,16 @@ class SystemdBox:
         self.run("journalctl", "--sync")
         return self.run("journalctl", "--no-pager", "--output=cat", f"--unit={unit}")
 
+    @contextmanager
+    def network(self) -> Iterator[None]:
+        """Let the connections that this thread makes in the block go to the box's network, as those of a browser."""
+        with open("/proc/thread-self/ns/net", "rb") as own, open(f"/proc/{self._pid}/ns/net", "rb") as theirs:
+            _enter_network(theirs.fileno())
+            try:
+                yield
+            finally:
+                _enter_network(own.fileno())
+
     def let_in(self, place: AnyPath) -> None:
         """Open all folders above ``place`` to all users; only in the box."""
         for folder in reversed(Path(os.fsdecode(place)).parents):
@@ -295,6 +309,11 @@ class SystemdBox:
                 unmount(point)
         self._home.rmdir()
         wait_until(lambda: _remove_cgroup(self._cgroup), "the end of the processes of the box")
+
+
+def _enter_network(fd: int) -> None:
+    if _libc.setns(fd, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
 
 
 def _find_own_places() -> list[str]:
