@@ -511,6 +511,8 @@ COVERAGE_PROBLEMS = frozenset(entry.kind for entry in TABLE if entry.weight is W
 """Exit code 3: something could not be checked."""
 
 CONTENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.freezes_baseline)
+ARCHIVE_FINDINGS = frozenset({FindingKind.CHANGED, FindingKind.ROLLED_BACK})
+"""Files that somebody wrote to where nobody should: not as recorded, and not damaged."""
 URGENT_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_urgent)
 INODE_FINDINGS = frozenset(entry.kind for entry in TABLE if entry.is_of_inode)
 STOPPED_READING = frozenset(entry.kind for entry in TABLE if entry.stops_reading)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from support.bitrot import rot
 from support.cli import Box
+from support.loopfs import LoopFS
+from support.planted import plant, plant_path
 from support.shapes import put
 
 ARCHIVE = '[[root]]\npath = "{path}"\npolicy = "archive"\n'
@@ -38,8 +41,24 @@ def test_scan_does_not_call_known_damage_well(integrity: Box, damaged: Path) -> 
     said = integrity.run("scan", expect=0).stdout
 
     assert "scan: nothing new, but earlier findings are still open" in said
-    assert "1 DAMAGED" in said
+    assert "1 CHANGED in an archive" in said
     assert "all is well" not in said
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("job", ["scan", "scrub"])
+def test_what_somebody_changed_in_an_archive_is_not_called_damaged(integrity: Box, ext4: LoopFS, job: str) -> None:
+    """Each run tells the two apart, whether it reads the files or knows them."""
+    root = plant(ext4.folder / "photos", 4, size_bytes=5000)
+    integrity.configure(ARCHIVE.format(path=root))
+    integrity.run("scan", expect=0)
+    put(plant_path(root, 0), b"changed")
+    rot(plant_path(root, 1))
+    integrity.run("scrub", expect=1)
+    said = integrity.run(job).stdout
+
+    assert "4 files: " in said
+    assert "1 CHANGED in an archive, 1 DAMAGED" in said
 
 
 def test_status_does_not_take_the_files_of_an_absent_root_for_links(integrity: Box, damaged: Path) -> None:

@@ -345,6 +345,15 @@ def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
     return int(c.execute(query).scalar_one())
 
 
+def count_files(c: sa.Connection, file_ids: Collection[FileId], kinds: Collection[FindingKind]) -> int:
+    """Count those of the files that have an unresolved finding of these kinds."""
+    found = 0
+    for ids in chunked(file_ids):
+        mine = finding.c.file_id.in_(ids), finding.c.kind.in_([kind.value for kind in kinds]), UNRESOLVED
+        found += int(c.execute(sa.select(sa.func.count(finding.c.file_id.distinct())).where(*mine)).scalar_one())
+    return found
+
+
 def has_open(c: sa.Connection, root_id: RootId, kind: FindingKind) -> bool:
     """Return whether a root has an unresolved finding of this kind, not counting findings about copies."""
     mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", UNRESOLVED

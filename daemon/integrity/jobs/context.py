@@ -133,6 +133,8 @@ class RootRun:
         mirror: the mirror below the root: each read may return another copy of the data.
         root_fd: the open folder of the root; it still shows the root if something is mounted over it.
         counts: what was covered so far.
+        damaged: the files counted as damaged.
+        altered: how many of them somebody wrote to where nobody should; known when the run has ended.
         kinds_met: kinds of all findings that this run met, new or still open.
         is_incomplete: something could not be covered.
         looked_at: number of previously recorded files that a walk met or missed.
@@ -159,6 +161,8 @@ class RootRun:
     hints: tuple[bytes, ...] = ()
     pace: Pace = UNLIMITED
     counts: RunCounts = field(default_factory=RunCounts)
+    damaged: list[FileId] = field(default_factory=list)
+    altered: int = 0
     kinds_met: set[FindingKind] = field(default_factory=set)
     is_incomplete: bool = False
     looked_at: int = 0

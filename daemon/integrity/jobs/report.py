@@ -127,6 +127,7 @@ class Summary:
 
     Args:
         compared: set after a comparison.
+        altered: how many of the files counted as damaged somebody wrote to where nobody should.
         skips: reasons for skipping names that have no record (``SkipReason``), and how many names each.
     """
 
@@ -140,6 +141,7 @@ class Summary:
     is_incomplete: bool
     compared: Compared | None = None
     skips: tuple[tuple[str, int], ...] = ()
+    altered: int = 0
 
 
 class Report(Protocol):

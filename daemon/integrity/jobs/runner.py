@@ -38,7 +38,7 @@ from integrity.jobs.pace.throttle import Throttle
 from integrity.jobs.report import Compared, Note, NoteKind, Report, Stop, Summary
 from integrity.jobs.scan.scanner import Scanner
 from integrity.jobs.targets import Target, find_shared_root, find_targets, is_inside
-from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
+from integrity.kinds import ARCHIVE_FINDINGS, COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
 from integrity.model import FindingKind, Job, Outcome, RootId, RootState, RunCounts, RunId, SkipReason, Tally
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def _run_all(
     targets = find_targets(context.catalog, paths, configured, now=started_at, may_add=context.may_add_roots)
     skips = Counter[str]()
     counts, findings_open = RunCounts(), dict[RootId, int]()  # each root once, even if several parts are named
-    has_problem = is_incomplete = False
+    altered, has_problem, is_incomplete = 0, False, False
     for target in targets:
         if context.stop.is_set():
             is_incomplete = True
@@ -281,6 +281,7 @@ def _run_all(
             continue
         run = _run_one(context, target, job, pace, work, copy)
         counts += run.counts
+        altered += run.altered
         skips += Counter({reason.value: number for reason, number in run.skips.items()})
         findings_open[run.root.id] = run.counts.findings_open
         has_problem |= bool(run.kinds_met & INTEGRITY_PROBLEMS)
@@ -293,6 +294,7 @@ def _run_all(
         finished_at=context.now(),
         outcome=_outcome(context, has_problem=has_problem, is_incomplete=is_incomplete),
         counts=counts,
+        altered=altered,
         duration_s=context.monotonic() - began_at,
         has_integrity_problem=has_problem,
         is_incomplete=is_incomplete,
@@ -471,6 +473,7 @@ def _end_repairs(run: RootRun) -> None:
 def _end(run: RootRun, outcome: Outcome, error: str | None, duration_s: float) -> None:
     with run.writing() as connection:
         run.counts.findings_open = findings.count_open(connection, run.root.id)
+        run.altered = findings.count_files(connection, run.damaged, ARCHIVE_FINDINGS)
         runs.finish_run(connection, run.run_id, outcome, run.counts, now=run.now(), duration_s=duration_s, error=error)
 
 

@@ -293,7 +293,8 @@ def _tallies(summary: Summary) -> str:
         (counts.unstable, "changing"),
         (counts.unreadable, "UNREADABLE"),
         (counts.missing, "deleted" if is_deletion else "gone"),
-        (counts.damaged, "DAMAGED"),
+        (summary.altered, "CHANGED in an archive"),
+        (counts.damaged - summary.altered, "DAMAGED"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]
     moved = f" ({counts.moved:,} moved)" if counts.moved else ""

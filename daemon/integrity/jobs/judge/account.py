@@ -57,6 +57,8 @@ class Account:
         """Count a file unless it was counted before (I1)."""
         if self.counted.add(file_id):
             self._run.counts.add(tally)
+            if tally is Tally.DAMAGED:
+                self._run.damaged.append(file_id)
             if tally in self._counted_as:
                 self._counted_as[tally].add(file_id)
 

@@ -133,6 +133,7 @@ class MovedFiles:
             self._note_moved(move.former or move.record.path, move.place.path)
             if not self._is_prelude:
                 self._run.counts.add(Tally.DAMAGED if move.record.is_frozen else Tally.NOT_DUE)
+                self._run.damaged += [move.record.id] if move.record.is_frozen else []
 
     def _find_current(self, connection: Connection, waiting: list[Move]) -> list[Move]:
         """Return the moves whose records are unchanged and whose targets are free; put the others aside."""
