@@ -48,12 +48,13 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     """Return the sentence for all roots and copies; what is worst stands first."""
     open_kinds = status.open_kinds
     damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
-    doubts = [text for one in status.roots for text in _find_doubts(one)]
+    doubts = [text for one in status.roots for text in _find_gap(one)]
+    doubts += _find_trouble(live)
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
     doubts += _describe_gaps(open_kinds)
-    doubts += _find_trouble(live)
     silence = _find_silence(status.hub, status.at)
     doubts += [] if silence is None else [silence]
+    doubts += [text for one in status.roots for text in _find_unverified(one)]
     if damage:
         return Sentence(Gravity.PROBLEM, f"{describe_kinds(damage)}{_describe_repair(status.worst)}.", tuple(doubts))
     if not status.roots:
@@ -101,8 +102,8 @@ def _praise(status: Status) -> str:
     return f"All {files:,} files ({size}) were verified within {promise}."
 
 
-def _find_doubts(one: RootStatus) -> list[str]:
-    """Say what of a root is not known to be intact, and why."""
+def _find_gap(one: RootStatus) -> list[str]:
+    """Say what of a root is not being checked, or was not in time."""
     covered, place = one.coverage, show_path(one.root.path)
     if one.root.state is RootState.PAUSED:
         return [f"{place} is paused: nothing there is being checked."]
@@ -111,7 +112,13 @@ def _find_doubts(one: RootStatus) -> list[str]:
     if one.is_overdue:
         size = f"{count(covered.overdue_files, 'file')} ({format_size(covered.overdue_bytes)})"
         return [f"{size} in {place} not verified within {format_duration(one.settings.verify_every_s)}."]
-    if covered.never_verified_files:
+    return []
+
+
+def _find_unverified(one: RootStatus) -> list[str]:
+    """Say which files of a root are only recorded so far, which is as it should be until they are due."""
+    covered, place = one.coverage, show_path(one.root.path)
+    if covered.never_verified_files and one.root.state is RootState.ACTIVE and not one.is_overdue:
         size = f"{count(covered.never_verified_files, 'file')} ({format_size(covered.never_verified_bytes)})"
         have = "has" if covered.never_verified_files == 1 else "have"
         return [f"{size} in {place} {have} not been verified since recorded{_due(one)}."]
