@@ -73,8 +73,7 @@ def test_old_content_back_in_an_archive(archive: Path, integrity: Box) -> None:
     integrity.run("scan", archive, expect=1)
     put(archive / "file", data)
 
-    assert {"damaged": 1} == tallies(integrity.run("--json", "scan", archive, expect=0))
-    done = integrity.run("--json", "scrub", archive, expect=0)
+    done = integrity.run("--json", "scan", archive, expect=0)
     assert ({"verified": 1}, [str(archive / "file")]) == (tallies(done), notes(done, "resolved"))
     integrity.run("findings", expect=0)
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", archive, expect=0))

@@ -13,6 +13,7 @@ from support.machine import is_known, need_file_system, need_programs
 from support.programs import sh
 
 FATS = ("exfat", "vfat")
+_OPTIONS = {"exfat": "iocharset=utf8", "vfat": "utf8"}  # with iocharset=utf8 a vfat minds letter case
 
 
 @contextmanager
@@ -67,7 +68,7 @@ def fat(point: AnyPath, image: Path, fs_type: str = "exfat") -> Iterator[None]:
     device = sh("losetup", "--find", "--show", image).strip()
     try:
         if is_known(fs_type):
-            sh("mount", "-t", fs_type, "-o", "iocharset=utf8", device, point)
+            sh("mount", "-t", fs_type, "-o", _OPTIONS[fs_type], device, point)
         else:
             need_programs("mount.exfat-fuse")
             sh("mount.exfat-fuse", device, point)

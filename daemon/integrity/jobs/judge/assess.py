@@ -72,6 +72,7 @@ class Assessor:
         self._run = run
         self._follows_names = replaced is not None
         self.account = Account(run, from_disk=from_disk)
+        self._tells_open = from_disk
         self._evidence = Evidence(run, replaced or ReplacedInodes())
         self.failures = Failures(run, self.account, self._evidence)
         self._copies = CopiedDamage(run, self.account)
@@ -324,7 +325,7 @@ class Assessor:
         ``otherwise`` is the count to use if the finding is not about the content.
         """
         self.account.count(record.id, Tally.DAMAGED if record.is_frozen else otherwise)
-        if self.account.from_disk and self._reported.add(record.id):
+        if self._tells_open and self._reported.add(record.id):
             if record.is_frozen and otherwise is Tally.CHANGED and self._run.settings.policy is Policy.MUTABLE:
                 note = messages.newer_waits(absolute(self._run.root.path, record.path))
                 self._run.note(NoteKind.CHANGED, record.path, note)
