@@ -240,14 +240,17 @@ def next_steps(finding: Finding) -> list[NextStep]:
     own = [NextStep(finding.step, _spell(finding.command))] if finding.step else []
     if finding.copy is not None and finding.path is None:
         return own + _steps_of_copy(finding, finding.copy)  # not those of its kind: a scrub reads no copy
-    if finding.kind in _DECIDED_BY_A_PERSON and (finding.command or "").startswith(_UNDECIDABLE):
+    if finding.kind in _DECIDED_BY_A_PERSON and finding.command and not _is_decidable(finding.command):
         return own
     return own + _steps_of_kind(finding)
 
 
 _DECIDED_BY_A_PERSON = (FindingKind.COPY_CONFLICT, FindingKind.COPY_NEWER)
-_UNDECIDABLE = ("integrity explain ", "integrity accept ")
-"""Steps of one that can't be decided for the copy: the file itself comes first, or the copy is a list."""
+
+
+def _is_decidable(command: str) -> bool:
+    """Tell from what comes first whether one can decide now: else the file comes first, or the copy is a list."""
+    return command.startswith("integrity compare --blocks ") or command.endswith(" --copy-is-right")
 
 
 def _is_forbidden(finding: Finding) -> bool:
