@@ -6,6 +6,8 @@ import html
 import json
 import os
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +19,9 @@ from integrity.web.filters import break_at_folders
 from integrity.web.pages.api import Api
 from integrity.web.site import Site
 from support.asked import make_noting_request
+from support.cli import Box
 from support.service import Service
+from support.shapes import put
 from support.webpage import WebClient, WebPage
 
 pytestmark = pytest.mark.root
@@ -293,3 +297,24 @@ def test_catalog_that_can_not_be_read_gives_a_page_that_says_so(watched: Watched
         watched.box.catalog.write_bytes(kept)
         assert 200 == visitor.get("/findings").status
         assert "bug" not in page.log
+
+
+def test_files_gone_from_one_folder_are_one_row(integrity: Box, tmp_path: Path) -> None:
+    """With one command for all of them, and each of them below."""
+    album = tmp_path / "photos" / "album"
+    album.mkdir(parents=True)
+    toml = f'[[root]]\npath = "{album.parent}"\npolicy = "archive"\n'
+    integrity.configure(toml)
+    put(album.parent / "stays", b"here")
+    for number in range(9):
+        put(album / f"{number}.jpg", b"%d" % number)
+    integrity.run("scan", album.parent, expect=0)
+    shutil.rmtree(album)
+    integrity.run("scan", album.parent, expect=1)
+
+    with WebPage(integrity, toml) as page:
+        text = html.unescape(page.visitor().get("/findings").text)
+
+    assert "MISSING: 9 files" in text
+    assert 1 == len(re.findall(rf"repair {re.escape(str(album))} --from COPY", text))
+    assert 9 == len(re.findall(r'<li><a href="/findings/\d+">\d\.jpg</a>', text))

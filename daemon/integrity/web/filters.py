@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from integrity import program
-from integrity.alerts.wording import title
+from integrity.alerts.wording import place, title
 from integrity.catalog.actions import Action
 from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
@@ -136,6 +136,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": lambda number: f"{number:,}",
     "path": show_path,
     "percent": percent,
+    "place": place,
     "printable": printable,
     "sentence": begin_sentence,
     "shell": shell_path,
