@@ -89,7 +89,7 @@ def test_findings_of_the_same_moments_are_said_to_share_a_mail(integrity: Box, t
 
     assert (1, "group") == (alerts["findings_waiting"], alerts["waits_for"])
     assert iso(teller.clock.now + GROUP_S) == alerts["next_mail_at"]
-    assert "findings within 2m share a mail ([alerts] group)" in text
+    assert "findings within 2 min share a mail ([alerts] group)" in text
 
 
 @pytest.mark.usefixtures("service")

@@ -42,7 +42,8 @@ def test_copy_is_shown_with_what_was_compared(integrity: Box, root: Path, tmp_pa
     integrity.run("compare", "--with", "nightly", expect=1)
     text, copy = integrity.run("status", expect=1).stdout, ask(integrity, "nightly")
 
-    assert f"copy nightly: {tmp_path}/backup  (of {root})\n  compared   all of 10 files within 90d, the longest" in text
+    assert f"copy nightly: {tmp_path}/backup  (of {root})\n" in text
+    assert "\n  compared   all of 10 files within 90 days, the longest" in text
     assert "  level      9 match by reading the data back\n" in text
     assert 1 == text.count("  open       1 file missing from the backup:  integrity findings\n")
     assert (COUNT, COUNT, 9, 9, 0) == tuple(
@@ -68,7 +69,7 @@ def test_broken_promise_of_a_copy_is_told_by_the_exit_code(integrity: Box, root:
     rewrite(integrity, "UPDATE copy_file SET compared_at = compared_at - 91 * 86400")
     text, copy = integrity.run("status", expect=3).stdout, ask(integrity, "nightly")
 
-    assert "  compared   OVERDUE: 10 of 10 files not within 90d; last " in text
+    assert "  compared   OVERDUE: 10 of 10 files not within 90 days; last " in text
     assert (COUNT, True) == (copy["files_overdue"], copy["is_overdue"])
     assert "copy nightly overdue" in integrity.run("status", "--nagios", expect=1).stdout
 

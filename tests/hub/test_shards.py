@@ -420,7 +420,7 @@ def test_broken_promise_is_a_finding_that_says_what_would_help(hub: Hub) -> None
         (kept,) = find_findings(c)
 
     assert "Not verified in time: archive" == broken.headline
-    assert "4 of 4 shards were not verified within 30d" in broken.explanation
+    assert "4 of 4 shards were not verified within 30 days" in broken.explanation
     assert kept.resolved_at is not None
 
 
@@ -435,7 +435,7 @@ def test_too_few_workers_are_named_before_the_promise_is_broken(hub: Hub) -> Non
         (promise,) = find_promises(c, LIMITS.lease_s, int(hub.clock()), shared_tree.c.name == "archive")
 
     assert not promise.is_kept
-    assert "Will not be verified within 30d. It needs 4.0 MiB/s; one box manages 1.0 MiB/s: add 4 more" in (
+    assert "Will not be verified within 30 days. It needs 4.0 MiB/s; one box manages 1.0 MiB/s: add 4 more" in (
         promise.describe(int(hub.clock()))
     )
 
@@ -450,7 +450,7 @@ def test_verification_in_the_future_is_no_verification(hub: Hub) -> None:
         (promise,) = find_promises(c, LIMITS.lease_s, int(hub.clock()))
 
     assert not promise.is_kept
-    assert "4 of 4 shards were not verified within 30d; the times of 4 lie in the future" in (
+    assert "4 of 4 shards were not verified within 30 days; the times of 4 lie in the future" in (
         promise.describe(int(hub.clock()))
     )
 

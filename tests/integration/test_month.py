@@ -147,7 +147,7 @@ def test_windows_at_night_are_missed_and_the_finding_comes_on_its_day(machine: M
     assert list(month.found) == [30, 31]
     assert first.kind is FindingKind.OVERDUE
     assert first.message == (
-        "84 files (82.0 KiB) not verified within 30d, the oldest 1 h late; no scrub has begun in the last windows"
+        "84 files (82.0 KiB) not verified within 30 days, the oldest 1 h late; no scrub has begun in the last windows"
         " (01:00-03:00): is the machine on then, and the service running?"
     )
 

@@ -66,7 +66,7 @@ def test_copy_that_never_appears_breaks_its_promise(made: Box) -> None:
     (finding,) = made.check(after=3 * DAY_S)
 
     assert (FindingKind.OVERDUE, "nightly", None) == (finding.kind, finding.copy, finding.path)
-    assert "its file not compared with the copy nightly within 90d, the oldest 3 days late" == finding.message
+    assert "its file not compared with the copy nightly within 90 days, the oldest 3 days late" == finding.message
     assert "integrity compare /srv/photos --with nightly" == finding.command
     assert [finding.id] == [one.id for one in made.check(after=DAY_S)]
 

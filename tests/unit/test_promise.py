@@ -120,8 +120,8 @@ def test_windows_that_pass_unused_are_suspected() -> None:
     text = describe_overdue(facts, found, verify_every_s=30 * DAY_S, now=NOW)
 
     assert text == (
-        "3 files (50.0 GiB) not verified within 30d, the oldest 10 days late; no scrub has begun in the last windows"
-        " (01:00-03:00): is the machine on then, and the service running?"
+        "3 files (50.0 GiB) not verified within 30 days, the oldest 10 days late;"
+        " no scrub has begun in the last windows (01:00-03:00): is the machine on then, and the service running?"
     )
 
 

@@ -52,7 +52,7 @@ def test_backup_is_described_by_what_was_seen() -> None:
         ),
         (
             *(40 * TIB, None, "sat,sun 00:00-12:00", 30),
-            "40.0 TiB at 100 MiB/s (assumed) = 4 days; 3 h 25 min a day allowed: 34 days: NOT within 30d",
+            "40.0 TiB at 100 MiB/s (assumed) = 4 days; 3 h 25 min a day allowed: 34 days: NOT within 30 days",
         ),
         (1 * TIB, 100.0 * MIB, "0 1 * * *", 30, "1.0 TiB at 100 MiB/s (measured) = 2 h 54 min"),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.config import MAILS_PER_HOUR, spell_duration
+from integrity.config import MAILS_PER_HOUR, format_duration
 from integrity.errors import printable, show_path
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.service import ServiceView
@@ -63,7 +63,7 @@ def _explain(alerts: AlertStatus, live: ServiceView) -> str:
     next_mail = f"; next mail {local_time(alerts.pending.due_at)}"
     if alerts.pending.reason is WaitReason.LIMIT:
         return f"{next_mail}: at most {MAILS_PER_HOUR} mails about new findings are sent within an hour"
-    return f"{next_mail}: findings within {spell_duration(alerts.group_s)} share a mail ([alerts] group)"
+    return f"{next_mail}: findings within {format_duration(alerts.group_s)} share a mail ([alerts] group)"
 
 
 def alerts_object(alerts: AlertStatus, live: ServiceView) -> JsonObject:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.config import spell_duration
+from integrity.config import format_duration
 from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.paths import absolute, path_fields
@@ -63,7 +63,7 @@ def copy_object(one: CopyStatus, live: ServiceView) -> JsonObject:
 def describe_comparisons(one: CopyStatus, styler: Styler) -> str:
     """Say how much of it was compared, and when."""
     waits = one.waits
-    promise = "" if one.verify_every_s is None else f" within {spell_duration(one.verify_every_s)}"
+    promise = "" if one.verify_every_s is None else f" within {format_duration(one.verify_every_s)}"
     if waits is None or waits.last_compared_at is None:
         if one.is_overdue:
             return f"{styler.style('OVERDUE', 'yellow')}: never, and not{promise}"

@@ -85,7 +85,9 @@ def describe_workload(load: Workload, folders: Sequence[bytes], windows: str, ve
     if open_s is None or days is None:
         return words
     words += f"; {format_duration(open_s)} a day allowed: {count(days, 'day')}"
-    return words if can_keep(load, windows, verify_every_s) else f"{words}: NOT within {spell_duration(verify_every_s)}"
+    if can_keep(load, windows, verify_every_s):
+        return words
+    return f"{words}: NOT within {format_duration(verify_every_s)}"
 
 
 def describe_mail_ways(ways: MailWays) -> str:
@@ -132,10 +134,10 @@ def sum_up_config(config: Config, page: PageChoice) -> Iterator[str]:
         policy = "  (archive: no file may change)" if root.policy is Policy.ARCHIVE else ""
         yield f"  watch     {show_path(root.path)}{policy}"
     for copy in config.copies:
-        behind = f"; may be {spell_duration(copy.behind_s)} behind" if copy.behind_s else ""
+        behind = f"; may be {format_duration(copy.behind_s)} behind" if copy.behind_s else ""
         left = f"; leaves out {', '.join(copy.exclude)} on purpose" if copy.exclude else ""
         yield f"  compare   {show_path(copy.of)} with {copy.url}  (called {copy.name}{behind}{left})"
-    yield f"  verify    every file within {spell_duration(config.defaults.verify_every_s)}, in {config.schedule.scrub}"
+    yield f"  verify    every file within {format_duration(config.defaults.verify_every_s)}, in {config.schedule.scrub}"
     has_others = bool(config.alerts.apprise or config.alerts.command)
     yield f"  mail      {describe_mail(config.mail, has_others=has_others)}"
     if config.alerts.apprise:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from integrity.config import format_size, spell_duration
+from integrity.config import format_duration, format_size
 from integrity.hub.shards.schema import shard, shard_worker, shared_tree
 
 _DAY_S = 86_400
@@ -64,7 +64,7 @@ class TreePromise:
 
     def describe(self, now: int) -> str:
         """Return the state of the promise in a sentence or two."""
-        every = spell_duration(self.verify_every_s)
+        every = format_duration(self.verify_every_s)
         if not self.is_surveyed:
             return "Not surveyed yet: no worker has listed its folders."
         if self.overdue_shards:

@@ -18,7 +18,7 @@ from integrity.catalog.copies import CopyWaits, find_waits
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.roots import RootRecord, find_roots, has_root
-from integrity.config import spell_duration
+from integrity.config import format_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
 from integrity.errors import ConfigError
 from integrity.jobs import messages
@@ -126,7 +126,7 @@ def describe_overdue(facts: CopyFacts, waits: CopyWaits, now: int) -> str:
     late = f"{late_s // _DAY_S} days" if late_s >= 2 * _DAY_S else f"{max(1, late_s // 3600)} h"
     files = f"{waits.overdue:,} of {waits.files:,} files" if waits.files != 1 else "its file"
     return (
-        f"{files} not compared with the copy {facts.settings.name} within {spell_duration(promise)}, the oldest {late}"
+        f"{files} not compared with the copy {facts.settings.name} within {format_duration(promise)}, the oldest {late}"
         " late"
     )
 

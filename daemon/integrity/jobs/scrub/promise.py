@@ -16,7 +16,7 @@ from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.catalog.rows import NEVER_AT
 from integrity.catalog.runs import RunRecord, find_runs
-from integrity.config import format_size, spell_duration
+from integrity.config import format_duration, format_size
 from integrity.jobs import messages
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.scrub.plan import NOTHING, Facts, OpenTimes, Overdue, Plan, make_plan
@@ -77,7 +77,7 @@ def describe_overdue(facts: Facts, plan: Plan, *, verify_every_s: int, now: int)
     noun = "file" if facts.overdue.files == 1 else "files"
     text = f"{facts.overdue.files:,} {noun} ({format_size(facts.overdue.bytes)})"
     delay = _describe_delay(facts, verify_every_s, now)
-    text += f" not verified within {spell_duration(verify_every_s)}, the oldest {delay}"
+    text += f" not verified within {format_duration(verify_every_s)}, the oldest {delay}"
     return text + (f"; {plan.advice}" if plan.advice else "")
 
 
