@@ -25,7 +25,7 @@ from truth.worlds import PHASES, World
 
 _FILES = 60
 # By phase: whether the root is scrubbed or only scanned, and whether all copies are compared or some.
-_LOOKS = ((False, False), (False, True), (True, True), (True, True))
+LOOKS = ((False, False), (False, True), (True, True), (True, True))
 
 
 def play(seed: int, folder: Path, shims: Shims, *, files: int = _FILES, only: int | None = None) -> Result:
@@ -37,7 +37,7 @@ def play(seed: int, folder: Path, shims: Shims, *, files: int = _FILES, only: in
         result.histories = len(world.lives) if only is None else 1
         for phase in range(PHASES):
             world.live(phase)
-            scrubs, compares = _LOOKS[phase]
+            scrubs, compares = LOOKS[phase]
             said = world.look(scrubs=scrubs, compares=compares)
             _show(world, only, said)
             judge.judge(said, scrubbed=scrubs, compared=compares, is_last=phase == PHASES - 1)
