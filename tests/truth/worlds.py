@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from random import Random
 from types import TracebackType
+from typing import Self
 
 from support.cli import Box, Completed, JsonObject
 from support.preload import Shims
@@ -69,7 +70,7 @@ class World:
         self.copies: dict[str, Place] = {}
         self.rejected: set[bytes] = set()  # what a person decided to be an older version
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> Self:
         self.root = Place(self._folder / "root", self._circumstance.root)
         for life in self.lives.values():
             life.begin(self.root, self._start_ns)
