@@ -360,6 +360,7 @@ def test_service_has_smart_values_read_without_a_right_to_open_disks(box: System
 @pytest.mark.root
 def test_missing_smartctl_is_said_by_its_unit(box: SystemdBox) -> None:
     """What the service then says names the package; a name that is none of a disk is refused."""
+    box.run("rm", "-f", "/usr/sbin/smartctl")  # of the machine, which may have it
     box.run("systemctl", "start", "integrity-smart.socket")
     reading = 'from integrity.disks.smart import SOCKET, _ask_unit; print(_ask_unit({!r}, "", SOCKET))'
     answers = [box.run(sys.executable, "-c", reading.format(name)) for name in ("sda", "../etc/shadow", "-h", "")]
