@@ -6,6 +6,7 @@ Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS na
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,9 @@ from support.browsing import (
     open_browser,
     shoot,
 )
+from support.cli import Box
 from support.service import Service
+from support.shapes import put
 from support.webpage import PASSWORD, WebPage
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -205,3 +208,25 @@ def test_first_visit_and_errors_have_no_barriers(browser: Browser, watched: Watc
         tab.click("main button")
         problems += shoot(tab, folder, "wrong-password")
     assert [] == problems
+
+
+def test_many_files_of_one_folder_fit(browser: Browser, integrity: Box, tmp_path: Path) -> None:
+    """Their row is one, opens without sticking out, and has a command to copy."""
+    album = tmp_path / "photos" / "Album with a name that is longer than a phone is wide, as they are"
+    album.mkdir(parents=True)
+    toml = f'[[root]]\npath = "{album.parent}"\npolicy = "archive"\n'
+    integrity.configure(toml)
+    put(album.parent / "stays", b"here")
+    for number in range(9):
+        put(album / f"{number}.jpg", b"%d" % number)
+    integrity.run("scan", album.parent, expect=0)
+    shutil.rmtree(album)
+    integrity.run("scan", album.parent, expect=1)
+
+    with WebPage(integrity, toml) as page:
+        tab = browser.new_context().new_page()
+        log_in(tab, page.url)
+        tab.goto(f"{page.url}/findings")
+        tab.click("text=One by one")
+        expect(tab.locator("td.path li a:visible")).to_have_count(9)
+        assert [] == shoot(tab, find_screenshots(tmp_path), "many")
