@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from support.comparing import back_up
 from support.loopfs import LoopFS
 from support.machine import need_root
 from support.reading import let_age
+from support.shapes import put
 from support.webpage import WebPage
 
 SCRIPT = "<script>alert(1)<\\script>.jpg"
@@ -53,6 +55,20 @@ def watch(integrity: Box, disk: LoopFS, backups: Path) -> Watched:
     integrity.run("scrub", folder, expect=1)
     integrity.run("compare", folder, "--with", "nightly", expect=1)
     return Watched(integrity, folder, toml)
+
+
+def lose_album(integrity: Box, album: Path) -> str:
+    """Record an album in an archive, delete it, and find that; return the configuration."""
+    album.mkdir(parents=True)
+    toml = f'[[root]]\npath = "{album.parent}"\npolicy = "archive"\n'
+    integrity.configure(toml)
+    put(album.parent / "stays", b"here")
+    for number in range(9):
+        put(album / f"{number}.jpg", b"%d" % number)
+    integrity.run("scan", album.parent, expect=0)
+    shutil.rmtree(album)
+    integrity.run("scan", album.parent, expect=1)
+    return toml
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS na
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
-from tests.web.conftest import Watched
+from tests.web.conftest import Watched, lose_album
 
 from support.browsing import (
     Scheme,
@@ -26,7 +25,6 @@ from support.browsing import (
 )
 from support.cli import Box
 from support.service import Service
-from support.shapes import put
 from support.webpage import PASSWORD, WebPage
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -213,15 +211,7 @@ def test_first_visit_and_errors_have_no_barriers(browser: Browser, watched: Watc
 def test_many_files_of_one_folder_fit(browser: Browser, integrity: Box, tmp_path: Path) -> None:
     """Their row is one, opens without sticking out, and has a command to copy."""
     album = tmp_path / "photos" / "Album with a name that is longer than a phone is wide, as they are"
-    album.mkdir(parents=True)
-    toml = f'[[root]]\npath = "{album.parent}"\npolicy = "archive"\n'
-    integrity.configure(toml)
-    put(album.parent / "stays", b"here")
-    for number in range(9):
-        put(album / f"{number}.jpg", b"%d" % number)
-    integrity.run("scan", album.parent, expect=0)
-    shutil.rmtree(album)
-    integrity.run("scan", album.parent, expect=1)
+    toml = lose_album(integrity, album)
 
     with WebPage(integrity, toml) as page:
         tab = browser.new_context().new_page()

@@ -80,7 +80,7 @@ class FindingPages:
             request,
             "findings.html",
             title="Findings",
-            entries=_list_entries(sort_by_gravity(found[:_PAGE])),
+            entries=_list_entries(sort_by_gravity(found[:_PAGE]), is_grouped=not shows_all),
             listed=len(found[:_PAGE]),
             total=totals.total(),
             totals=totals,
@@ -138,9 +138,10 @@ class ListEntry(NamedTuple):
     command: str
 
 
-def _list_entries(findings: list[Finding]) -> list[ListEntry]:
+def _list_entries(findings: list[Finding], *, is_grouped: bool) -> list[ListEntry]:
+    """Make the rows; what is resolved needs no command, and is no part of what is open."""
     entries = []
-    for one in gather(findings):
+    for one in gather(findings) if is_grouped else findings:
         if isinstance(one, Finding):
             entries.append(ListEntry(one, place(one), (), ""))
         else:
