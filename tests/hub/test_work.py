@@ -118,7 +118,7 @@ def test_rolled_back_vote_is_not_run(hub_database: HubDatabase, votes: Votes) ->
     with running(work):
         wait_until(lambda: kept in votes.ended, "the vote")
 
-    assert [kept] == votes.ended
+    assert {kept} == set(votes.ended)  # until it is recorded it is missing: a full minute may queue it again
 
 
 def raise_after(_: None) -> None:
