@@ -124,7 +124,7 @@ def run_integrity(
             code, out, err = get_warm_start().run(list(args), environment, cwd, timeout)
         except TimeoutError as error:
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {error}") from None
-        return _complete(environment, code, out, err, is_json="--json" in args)
+        return complete_in(environment, code, out, err, is_json="--json" in args)
     process = subprocess.Popen(
         make_command(*args, python=python or sys.executable),
         env=environment,
@@ -140,10 +140,10 @@ def run_integrity(
             process.kill()
             out, err = process.communicate()
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {out!r} {err!r}") from None
-    return _complete(environment, process.returncode, out, err, is_json="--json" in args)
+    return complete_in(environment, process.returncode, out, err, is_json="--json" in args)
 
 
-def _complete(environment: Mapping[str, str], code: int, out: bytes, err: bytes, *, is_json: bool) -> Completed:
+def complete_in(environment: Mapping[str, str], code: int, out: bytes, err: bytes, *, is_json: bool) -> Completed:
     """Return what a user would read whose own folders the box's are: no printed command has its options."""
     for option in name_own_options(environment):
         out, err = (text.replace(os.fsencode(option), b"") for text in (out, err))

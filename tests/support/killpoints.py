@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from support import AnyPath
-from support.cli import Completed, complete
+from support.cli import Completed, complete, complete_in
 from support.programs import sh
 
 _SOURCE = Path(__file__).parent / "shims" / "killpoint.c"
@@ -70,7 +70,7 @@ def run_here(args: Sequence[AnyPath], env: Mapping[str, str]) -> Completed:
     for stream in (out, err):
         stream.flush()
     texts = [stream.buffer.getvalue() for stream in (out, err) if isinstance(stream.buffer, io.BytesIO)]
-    return complete(code, *texts, is_json="--json" in args)
+    return complete_in(env, code, *texts, is_json="--json" in args)
 
 
 def run_forked(

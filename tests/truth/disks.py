@@ -138,6 +138,10 @@ class Disk:
         """Let the file system forget a block of a file."""
         raise NotImplementedError
 
+    def remount(self) -> None:
+        """Take the disk out, and put it back."""
+        raise NotImplementedError
+
     def _read_at(self, path: Path, offset: int, size: int) -> bytes:
         return read_at(get_positions(self._below(path), offset)[0], size)
 
@@ -167,6 +171,9 @@ class Loop(Disk):
 
     def _mount(self, stack: ExitStack) -> Path:
         return stack.enter_context(self._fs).folder
+
+    def remount(self) -> None:
+        self._fs.remount()
 
     def cut(self, path: Path, size_bytes: int) -> None:
         inode = path.stat().st_ino

@@ -1,0 +1,421 @@
+"""
+Situations written down as text: what happens to a folder, step by step, and what the program must say of it.
+
+A file begins with a paragraph about its subject. Each further paragraph is a scenario: a title, and one indented line
+for each step. Names are relative to the watched folder; a copy of it may stand in ``../copy``.
+
+Directives
+    on DISK; DISK       where it is tried (``truth.disks``, or ``here``: any folder). Else: on each disk that fits.
+    with NAME in A, B   once with each value, which replaces {NAME} in the steps; several make all combinations.
+Files
+    write NAME[=LABEL][:SIZE]...    equal labels are equal contents (else each name has its own), and a longer one goes
+                                    on where a shorter one ends; 5,000 bytes, or SIZE such as 3M
+    edit NAME [at OFFSET] [quietly]     one byte becomes another, in place; quietly: the mtime is put back
+    append NAME SIZE [quietly]
+    exchange A B        two names swap in one call
+    pause               until no time is too young to be trusted
+    anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
+Damage, below the file system
+    flip NAME [at OFFSET]; zero NAME [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
+    fail NAME [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME [at OFFSET]
+Surroundings
+    [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
+                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ...
+    clock +400d             how far the program's clock is off from here on; also -2h
+    reboot                  the machine was started again
+    remount                 the disk was taken out and put back
+    meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
+The program
+    scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given
+
+In names ``{1..9}`` stands for each of these numbers.
+
+Behind ``->``, on the same line or on lines of their own below it, stands what must be said, separated by ``;``. What is
+not listed must not have been found, and the exit code is 1 with and 0 without a finding, if nothing else is said.
+    3 verified              all tallies that are not zero, as soon as one is given
+    rot a b KEY=VALUE       findings of a kind, and fields that each of them has
+    note moved b            all notes of a kind
+    KEY=VALUE               a field of the summary, or of the object that ``explain`` prints
+    "words"                 they occur in a message, a next step or an error
+    exit 3; anything        the exit code; findings don't matter here
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import itertools
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from integrity.model import FindingKind
+from support.cli import Box, Completed, JsonObject, complete_in, make_command
+from support.comparing import counts
+from support.killpoints import run_here
+from support.namespaces import with_binds
+from support.planted import age
+from support.preload import Shims
+from support.results import met, notes, tallies
+from truth.disks import DISKS, Can, Disk
+
+HERE = "here"
+_FITTING = ("ext4", "xfs", "btrfs")
+_ROTTING = ("ext4", "xfs", "btrfs nodatasum")
+_COMMANDS = frozenset(
+    {"scan", "scrub", "compare", "repair", "accept", "ack", "mute", "findings", "explain", "status", "gate"}
+    | {"forget", "root", "catalog", "sum"}
+)
+_WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
+_DAMAGE = frozenset({"flip", "zero", "cross", "fail", "cut", "lose"})
+_NEEDS = {"fail": Can.FAIL, "cut": Can.CUT, "lose": Can.LOSE}
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_DAYS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_KINDS = frozenset(kind.value for kind in FindingKind)
+_UNINTERESTING = frozenset({"schema", "root", "opened_at", "updated_at", "started_at", "finished_at", "duration_s"})
+_SIZE_BYTES = 5_000
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line, where it stands, and what must be said then; None: nothing was written down."""
+
+    line: int
+    text: str
+    expected: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A title with the values of its parameters, the steps, and the disks on which it is tried."""
+
+    title: str
+    steps: tuple[Step, ...]
+    disks: tuple[str, ...]
+
+
+def read_scenarios(path: Path) -> list[Scenario]:
+    """Read the scenarios of a file."""
+    found: list[Scenario] = []
+    numbered = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    paragraphs = [list(group) for filled, group in itertools.groupby(numbered, lambda one: bool(one[1])) if filled]
+    for (line, title), *steps in paragraphs[1:]:
+        assert steps, f"{path.name}:{line}: a scenario without steps"
+        found += _make_scenarios(title, steps)
+    return found
+
+
+def _make_scenarios(title: str, lines: Sequence[tuple[int, str]]) -> Iterator[Scenario]:
+    disks: tuple[str, ...] = ()
+    values: dict[str, list[str]] = {}
+    steps: list[Step] = []
+    for number, line in lines:
+        text, arrow, expected = line.strip().partition("-> ")
+        items = tuple(item.strip() for item in expected.split(";")) if arrow else ()
+        if not text:
+            steps[-1] = Step(steps[-1].line, steps[-1].text, steps[-1].expected + items)
+        elif text.startswith("on "):
+            disks = tuple(name.strip() for name in text.removeprefix("on ").split(";"))
+        elif match := re.fullmatch(r"with (\w+) in (.+)", text):
+            values[match[1]] = [value.strip() for value in match[2].split(",")]
+        else:
+            steps.append(Step(number, text.strip(), items))
+    for chosen in itertools.product(*values.values()):
+        names = dict(zip(values, chosen, strict=True))
+        filled = tuple(
+            Step(step.line, _fill(step.text, names), tuple(_fill(item, names) for item in step.expected))
+            for step in steps
+        )
+        yield Scenario(" ".join([title, *chosen]), filled, disks or _find_fitting(filled))
+
+
+def _fill(text: str, names: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], match[0]), text)
+
+
+def _find_fitting(steps: Sequence[Step]) -> tuple[str, ...]:
+    verbs = {step.text.split()[0] for step in steps}
+    if needs := {_NEEDS[verb] for verb in verbs & set(_NEEDS)}:
+        return tuple(name for name in DISKS if needs <= DISKS[name](False).can)
+    return _ROTTING if verbs & _DAMAGE else _FITTING
+
+
+def get_size(text: str) -> int:
+    """Return the bytes of a size such as 3M or 4096."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", text)
+    assert match, f"no size: {text}"
+    return int(match[1]) * _UNITS[match[2]]
+
+
+@dataclass
+class Stage:
+    """
+    The folder of a scenario on its disk, and the program that watches it.
+
+    Attributes:
+        root: the watched folder.
+        box: the program's home.
+        disk: what the folder lies on; None: wherever tests keep their files.
+        shims: builds what moves the program's clock.
+    """
+
+    root: Path
+    box: Box
+    disk: Disk | None
+    shims: Shims
+    _config: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _clock: dict[str, str] = field(default_factory=dict)
+    _meddling: dict[str, str] = field(default_factory=dict)
+    _boot_id: Path | None = None
+
+    def play(self, scenario: Scenario) -> None:
+        """
+        Do what a scenario says, and look at what is said.
+
+        Raises:
+            AssertionError: something else was said; with the line.
+        """
+        for step in scenario.steps:
+            try:
+                self._take(step)
+            except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+                raise AssertionError(f"line {step.line}: {step.text}\n{error}") from None
+
+    def _take(self, step: Step) -> None:
+        verb, _, rest = step.text.partition(" ")
+        if verb in _COMMANDS:
+            _Told(self.root, self._run(verb, shlex.split(rest)), step).check()
+        elif match := re.fullmatch(r"\[(\w+) ?(.*?)\] (.+)", step.text):
+            self._configure(match[1], match[2], match[3])
+        elif (method := getattr(self, f"_do_{verb}", None)) is not None:
+            method(*_expand(shlex.split(rest)))
+        else:
+            environment = {"LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]}
+            done = subprocess.run(
+                ["bash", "-ec", step.text], cwd=self.root, env=environment, capture_output=True, check=False
+            )
+            assert done.returncode == 0, done.stderr.decode(errors="replace")
+
+    def _run(self, verb: str, args: list[str]) -> Completed:
+        if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
+            args = [".", *args]
+        command = ["--json", verb, *args]
+        meddling, self._meddling = self._meddling, {}
+        if self._boot_id is not None:
+            program = with_binds({"/proc/sys/kernel/random/boot_id": self._boot_id}, *make_command(*command))
+            environment = self.box.environment | self._clock | meddling
+            done = subprocess.run(program, env=environment, cwd=self.root, capture_output=True, check=False)
+            return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json=True)
+        if environment := self._clock | meddling:
+            return self.box.run(*command, env=environment, cwd=self.root)
+        with contextlib.chdir(self.root), _kept_environment():
+            return run_here(command, self.box.environment)
+
+    def _configure(self, table: str, name: str, line: str) -> None:
+        self._config.setdefault((table, name), []).append(line)
+        self.box.configure("\n".join(itertools.starmap(self._write_table, self._config.items())))
+
+    def _write_table(self, head: tuple[str, str], lines: Sequence[str]) -> str:
+        table, name = head
+        root, there = (json.dumps(os.path.normpath(self.root / word)) for word in (".", name))
+        if table == "root":
+            return "\n".join(["[[root]]", f"path = {there}", *lines])
+        if table == "copy":
+            url = json.dumps(os.fspath(self.root.parent / name))
+            return "\n".join(["[[copy]]", f"of = {root}", f'name = "{name}"', f"url = {url}", *lines])
+        return "\n".join([f"[{table}]", *lines])
+
+    # Steps
+
+    def _do_write(self, *words: str) -> None:
+        for word in words:
+            match = re.fullmatch(r"(.+?)(?:=(\w*))?(?::(\d+[KMG]?))?", word)
+            assert match, word
+            path = self.root / match[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            size = get_size(match[3]) if match[3] else _SIZE_BYTES
+            label = match[1] if match[2] is None else match[2]
+            path.write_bytes(hashlib.shake_128(label.encode()).digest(size))
+            if self.disk is not None:
+                self.disk.made(path)
+
+    def _do_edit(self, name: str, *how: str) -> None:
+        path, offset, before = self.root / name, _get_offset(how), os.stat(self.root / name)
+        with open(path, "r+b") as stream:
+            old = os.pread(stream.fileno(), 1, offset)
+            os.pwrite(stream.fileno(), bytes([old[0] ^ 1]), offset)
+        if "quietly" in how:
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def _do_append(self, name: str, size: str, *how: str) -> None:
+        path, before = self.root / name, os.stat(self.root / name)
+        with open(path, "ab") as stream:
+            stream.write(hashlib.shake_128(b"appended").digest(get_size(size)))
+        if how == ("quietly",):
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def _do_exchange(self, one: str, other: str) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        paths = os.fsencode(self.root / one), os.fsencode(self.root / other)
+        if libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE):
+            raise OSError(ctypes.get_errno(), "renameat2")
+
+    def _do_pause(self) -> None:
+        age(*(path for path in self.root.rglob("*") if path.is_file()))
+
+    def _do_flip(self, name: str, *at: str) -> None:
+        self._get_disk().xor(self.root / name, _get_offset(at))
+
+    def _do_zero(self, name: str, *at: str) -> None:
+        self._get_disk().zero(self.root / name, _get_offset(at))
+
+    def _do_cross(self, one: str, other: str, *at: str) -> None:
+        self._get_disk().exchange(self.root / one, self.root / other, _get_offset(at))
+
+    def _do_fail(self, name: str, *at: str) -> None:
+        self._get_disk().fail(self.root / name, _get_offset(at))
+
+    def _do_cut(self, name: str, size: str) -> None:
+        self._get_disk().cut(self.root / name, get_size(size))
+
+    def _do_lose(self, name: str, *at: str) -> None:
+        self._get_disk().lose(self.root / name, _get_offset(at))
+
+    def _do_remount(self) -> None:
+        self._get_disk().remount()
+
+    def _do_clock(self, offset: str) -> None:
+        match = re.fullmatch(r"([+-])(\d+)([dhms])", offset)
+        assert match, offset
+        seconds = int(match[1] + match[2]) * _DAYS[match[3]]
+        self._clock = self.shims.clock(self.box.home / "clock", seconds)
+
+    def _do_reboot(self) -> None:
+        self._boot_id = self.box.home / "boot_id"
+        self._boot_id.write_text("5a1b0000-0000-4000-8000-00000000beef\n", encoding="ascii")
+
+    def _do_meanwhile(self, name: str, *words: str) -> None:
+        self._meddling = self.shims.meddling(name, f"cd {shlex.quote(os.fspath(self.root))} && {' '.join(words)}")
+
+    def _get_disk(self) -> Disk:
+        assert self.disk is not None, "this needs a disk that can be damaged"
+        return self.disk
+
+
+def _expand(words: Iterable[str]) -> list[str]:
+    """Put each number of a range such as {1..9} in its place."""
+    found: list[str] = []
+    for word in words:
+        match = re.search(r"\{(\d+)\.\.(\d+)\}", word)
+        numbers = range(int(match[1]), int(match[2]) + 1) if match else ()
+        found += _expand(word.replace(match[0], str(number), 1) for number in numbers) if match else [word]
+    return found
+
+
+def _get_offset(words: Sequence[str]) -> int:
+    return get_size(words[words.index("at") + 1]) if "at" in words else 0
+
+
+@contextlib.contextmanager
+def _kept_environment() -> Iterator[None]:
+    """Put the environment back: a run in this process is given another one."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+class _Told:
+    """What a command said, held against what was expected."""
+
+    def __init__(self, root: Path, done: Completed, step: Step) -> None:
+        self._root, self._done, self._step = root, done, step
+
+    def check(self) -> None:
+        """
+        Compare.
+
+        Raises:
+            AssertionError: with both, and what was said.
+        """
+        tally: dict[str, int] = {}
+        findings: set[tuple[str, str]] = set()
+        code, matters = None, True
+        for item in self._step.expected:
+            first, *rest = shlex.split(item)
+            if item.startswith('"'):
+                self._check(first in "\n".join([*_find_strings(list(self._done.objects)), self._done.stderr]), item)
+            elif first.isdigit():
+                tally[rest[0]] = int(first)
+            elif first == "exit":
+                code = int(rest[0])
+            elif first == "note":
+                noted = sorted(self._shorten(path) for path in notes(self._done, rest[0]))
+                self._compare(sorted(_expand(rest[1:])), noted, f"notes {rest[0]}")
+            elif first == "anything":
+                matters = False
+            elif first in _KINDS:
+                names = _expand(word for word in rest if "=" not in word) or ["."]
+                findings.update((first, name) for name in names)
+                self._check_fields(first, names, [word for word in rest if "=" in word])
+            else:
+                self._check_fields("", [], [first])
+        if tally:
+            is_comparison = self._done.summary["job"] == "compare"
+            self._compare(tally, counts(self._done) if is_comparison else tallies(self._done), "tallies")
+        if matters:
+            found = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
+            self._compare(sorted(findings), found, "findings")
+            self._compare(int(bool(findings)) if code is None else code, self._done.code, "exit code")
+
+    def _shorten(self, path: object) -> str:
+        return os.path.relpath(str(path), self._root)
+
+    def _check_fields(self, kind: str, names: Sequence[str], fields: Sequence[str]) -> None:
+        if kind:
+            objects = [
+                one for one in self._done.findings if one["kind"] == kind and self._shorten(one["path"]) in names
+            ]
+        else:
+            objects = [one for one in self._done.objects if one["type"] in ("summary", "file")]
+        for name, _, value in (one.partition("=") for one in fields):
+            self._check(bool(objects), f"nothing has a field {name}")
+            for one in objects:
+                self._check(name in one, f"no field {name}")
+                self._compare(value, _spell(one[name]), name)
+
+    def _compare(self, expected: object, found: object, what: str) -> None:
+        self._check(expected == found, f"{what}:\n  expected {expected}\n  found    {found}")
+
+    def _check(self, holds: bool, what: str) -> None:
+        if not holds:
+            said = "\n".join(map(self._describe, self._done.objects))
+            raise AssertionError(f"{what}\nexit {self._done.code}\n{said}\n{self._done.stderr}")
+
+    def _describe(self, one: JsonObject) -> str:
+        """Write an object for people: without what is empty, and what is of no interest here."""
+        shown = {name: value for name, value in one.items() if value and name not in _UNINTERESTING}
+        return json.dumps(shown, ensure_ascii=False).replace(f"{self._root}/", "").replace(str(self._root), ".")
+
+
+def _spell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _find_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from itertools.chain.from_iterable(map(_find_strings, value.values()))
+    elif isinstance(value, list):
+        yield from itertools.chain.from_iterable(map(_find_strings, value))
