@@ -26,9 +26,9 @@ from pathlib import Path
 
 from campaigns.facts import Facts, read_facts
 from campaigns.world import run_in_memory
-from support.cli import Box, Completed
+from support.cli import Box, Completed, run_here
 from support.crashdisk import Cache, CrashDisk, Cut
-from support.killpoints import run_forked, run_here
+from support.killpoints import run_forked
 from support.loopfs import LoopFS, unmount
 from support.planted import age
 from support.programs import sh

@@ -16,9 +16,9 @@ from types import TracebackType
 from campaigns.facts import tame_text
 from support import AnyPath
 from support.bitrot import rot
-from support.cli import Box, Completed
+from support.cli import Box, Completed, run_here
 from support.isolation import isolate
-from support.killpoints import run_forked, run_here, sleep_into_next_second
+from support.killpoints import run_forked, sleep_into_next_second
 from support.loopfs import LoopFS
 from support.planted import age
 from support.programs import sh

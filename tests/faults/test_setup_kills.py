@@ -18,10 +18,11 @@ from support.setupbox import SetupBox, fill
 _SCRIPT = """
 import json, os, shutil, sys
 sys.path.insert(0, sys.argv[1])
-from support.killpoints import run_forked, run_here
+from support.cli import run_here
+from support.killpoints import run_forked
 folder, root = sys.argv[2:]
 command = ["setup", "--yes", "--no-test", "--root", root, "--no-copies", "--mail-server", "smtp://127.0.0.1:1"]
-run_here([*command, "--mail-to", "none"], os.environ)
+run_here([*command, "--mail-to", "none"], dict(os.environ))
 number, was_killed, outcomes = 0, True, {}
 while was_killed:
     number += 1

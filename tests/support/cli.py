@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import logging
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import integrity
+from integrity import program
+from integrity.cli import main
 from integrity.paths import shell_word
 from support import AnyPath
 from support.warmstart import get_warm_start
@@ -19,6 +27,7 @@ JsonObject = dict[str, object]
 """One line of ``--json`` output."""
 
 _TIMEOUT_S = 60.0
+_MAIN = str(Path(integrity.__file__).with_name("__main__.py"))
 # Of the test's own environment only what Python and the C library need, and the pauses: nothing of XDG_*, HOME, LC_*.
 _INHERITED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "INTEGRITY_PAUSES")
 REAL_PAUSES = {"INTEGRITY_PAUSES": ""}
@@ -120,6 +129,8 @@ def run_integrity(
     if catalog is not None:
         environment["INTEGRITY_CATALOG"] = os.fsdecode(catalog)
     if not env and python is None and os.geteuid() == os.getuid():
+        if threading.current_thread() is threading.main_thread():
+            return run_here(args, environment, cwd=cwd)
         try:
             code, out, err = get_warm_start().run(list(args), environment, cwd, timeout)
         except TimeoutError as error:
@@ -143,6 +154,53 @@ def run_integrity(
     return complete_in(environment, process.returncode, out, err, is_json="--json" in args)
 
 
+def run_here(args: Sequence[AnyPath], environment: Mapping[str, str], *, cwd: AnyPath | None = None) -> Completed:
+    """
+    Run one command in this process, which takes a third of the time: what a process has is put back afterwards.
+
+    Args:
+        args: of the program.
+        environment: all of it.
+        cwd: its working folder.
+    """
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape")
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape")
+    with ExitStack() as stack:
+        stack.enter_context(_own_process_state(environment))
+        stack.enter_context(contextlib.chdir(cwd or os.curdir))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(err))
+        code = main([os.fsdecode(arg) for arg in args])
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue())
+    return complete_in(environment, code, *texts, is_json="--json" in args)
+
+
+@contextmanager
+def _own_process_state(environment: Mapping[str, str]) -> Iterator[None]:
+    """Give the program what it sets, and finds set, in a process of its own: the environment, logging, its own name."""
+    before, argv, stdin, log = dict(os.environ), sys.argv, sys.stdin, logging.getLogger()
+    handlers, level = log.handlers[:], log.level
+    with open(os.devnull, encoding="utf-8") as nothing:
+        os.environ.clear()
+        os.environ.update(environment)
+        log.handlers.clear()
+        sys.argv, sys.stdin = [_MAIN], nothing
+        program.find_program.cache_clear()
+        try:
+            yield
+        finally:
+            program.repeat_options(tuple)
+            program.find_program.cache_clear()
+            sys.argv, sys.stdin = argv, stdin
+            log.handlers[:] = handlers
+            log.setLevel(level)
+            os.environ.clear()
+            os.environ.update(before)
+
+
 def complete_in(environment: Mapping[str, str], code: int, out: bytes, err: bytes, *, is_json: bool) -> Completed:
     """Return what a user would read whose own folders the box's are: no printed command has its options."""
     for option in name_own_options(environment):
@@ -152,7 +210,8 @@ def complete_in(environment: Mapping[str, str], code: int, out: bytes, err: byte
 
 def name_own_options(environment: Mapping[str, str]) -> list[str]:
     """Return the options by which printed commands name the configuration and the catalog of an environment."""
-    return [f" --{name} {shell_word(environment[f'INTEGRITY_{name.upper()}'])}" for name in ("config", "catalog")]
+    names = {name: f"INTEGRITY_{name.upper()}" for name in ("config", "catalog")}
+    return [f" --{name} {shell_word(environment[own])}" for name, own in names.items() if own in environment]
 
 
 def complete(code: int, out: bytes, err: bytes, *, is_json: bool) -> Completed:

@@ -7,11 +7,9 @@ should have run each command once (``run_here``). The kill is exact: see ``shims
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import gc
-import io
 import mmap
 import os
 import platform
@@ -28,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from support import AnyPath
-from support.cli import Completed, complete, complete_in
+from support.cli import Completed, complete
 from support.programs import sh
 
 _SOURCE = Path(__file__).parent / "shims" / "killpoint.c"
@@ -56,21 +54,6 @@ class Killed(NamedTuple):
 def is_possible() -> bool:
     """Say whether this machine's calls can be caught."""
     return platform.machine() == "x86_64"
-
-
-def run_here(args: Sequence[AnyPath], env: Mapping[str, str]) -> Completed:
-    """Run one command in this process, which warms it for forks."""
-    from integrity.cli import main
-
-    os.environ.update(env)
-    out = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape")
-    err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape")
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([os.fsdecode(arg) for arg in args])
-    for stream in (out, err):
-        stream.flush()
-    texts = [stream.buffer.getvalue() for stream in (out, err) if isinstance(stream.buffer, io.BytesIO)]
-    return complete_in(env, code, *texts, is_json="--json" in args)
 
 
 def run_forked(

@@ -42,7 +42,6 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 import itertools
@@ -59,7 +58,6 @@ from typing import Any
 from integrity.model import FindingKind
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
 from support.comparing import counts
-from support.killpoints import run_here
 from support.namespaces import with_binds
 from support.planted import age
 from support.preload import Shims
@@ -214,10 +212,7 @@ class Stage:
             environment = self.box.environment | self._clock | meddling
             done = subprocess.run(program, env=environment, cwd=self.root, capture_output=True, check=False)
             return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json=True)
-        if environment := self._clock | meddling:
-            return self.box.run(*command, env=environment, cwd=self.root)
-        with contextlib.chdir(self.root), _kept_environment():
-            return run_here(command, self.box.environment)
+        return self.box.run(*command, env=self._clock | meddling, cwd=self.root)
 
     def _configure(self, table: str, name: str, line: str) -> None:
         self._config.setdefault((table, name), []).append(line)
@@ -322,17 +317,6 @@ def _expand(words: Iterable[str]) -> list[str]:
 
 def _get_offset(words: Sequence[str]) -> int:
     return get_size(words[words.index("at") + 1]) if "at" in words else 0
-
-
-@contextlib.contextmanager
-def _kept_environment() -> Iterator[None]:
-    """Put the environment back: a run in this process is given another one."""
-    before = dict(os.environ)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 class _Told:

@@ -8,6 +8,7 @@ with the other end of the socket. Further arguments are modules of the tests tha
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
@@ -17,6 +18,7 @@ import runpy
 import select
 import socket
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -96,6 +98,24 @@ def become(run: dict[str, Any], out: int, err: int) -> None:
     sys.argv[1:] = run["args"]
 
 
+def run_program() -> int:
+    """Run the program as the interpreter does, and return its exit code."""
+    try:
+        runpy.run_module("integrity", run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    return 0
+
+
+def leave_with(code: int) -> None:
+    """End as an interpreter does, but without taking apart what a fork shares with the others: it would be copied."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     main()
-    runpy.run_module("integrity", run_name="__main__", alter_sys=True)
+    leave_with(run_program())
