@@ -13,11 +13,13 @@ Files
     edit NAME [at OFFSET] [quietly]     one byte becomes another, in place; quietly: the mtime is put back
     append NAME SIZE [quietly]
     exchange A B        two names swap in one call
+    backup COPY...      copies of the folder with their own bytes on the disk, and all times
     pause               until no time is too young to be trusted
     anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
 Damage, below the file system
     flip NAME [at OFFSET]; zero NAME [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
     fail NAME [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME [at OFFSET]
+    heal                    all sectors can be read again
 Surroundings
     [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
                             [copy NAME]: a copy in ../NAME; [defaults], [pace] ...
@@ -29,6 +31,7 @@ Surroundings
 The program
     scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given
     text [-q] COMMAND           as people see it, without ``--json``
+    A word with * stands for the names that match, as for a shell.
 
 In names ``{1..9}`` stands for each of these numbers.
 
@@ -51,6 +54,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import glob
 import hashlib
 import itertools
 import json
@@ -65,12 +69,13 @@ from typing import Any
 
 from integrity.model import FindingKind
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
-from support.comparing import counts
+from support.comparing import check_sum, counts
 from support.flips import damage_rows
 from support.killpoints import run_here
 from support.namespaces import with_binds
 from support.planted import age
 from support.preload import Shims
+from support.programs import sh
 from support.results import met, notes, tallies
 from truth.disks import DISKS, Can, Disk
 
@@ -127,7 +132,7 @@ def _make_scenarios(title: str, lines: Sequence[tuple[int, str]]) -> Iterator[Sc
     steps: list[Step] = []
     for number, line in lines:
         text, arrow, expected = line.strip().partition("-> ")
-        items = tuple(item.strip() for item in expected.split(";")) if arrow else ()
+        items = tuple(item.strip() for item in re.findall(r'(?:"[^"]*"|[^;])+', expected)) if arrow else ()
         if not text:
             steps[-1] = Step(steps[-1].line, steps[-1].text, steps[-1].expected + items)
         elif text.startswith("on "):
@@ -194,7 +199,7 @@ class Stage:
         for step in scenario.steps:
             try:
                 self._take(step)
-            except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+            except (AssertionError, OSError, ValueError, subprocess.CalledProcessError) as error:
                 raise AssertionError(f"line {step.line}: {step.text}\n{error}") from None
 
     def _take(self, step: Step) -> None:
@@ -221,7 +226,7 @@ class Stage:
     def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
         if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
             args = [".", *args]
-        command = [*options, verb, *args]
+        command = [*options, verb, *itertools.chain.from_iterable(map(self._match, args))]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
             program = with_binds({"/proc/sys/kernel/random/boot_id": self._boot_id}, *make_command(*command))
@@ -232,6 +237,9 @@ class Stage:
             return self.box.run(*command, env=environment, cwd=self.root)
         with contextlib.chdir(self.root), _kept_environment():
             return run_here(command, self.box.environment)
+
+    def _match(self, word: str) -> list[str]:
+        return ("*" in word and sorted(glob.glob(word, root_dir=self.root))) or [word]
 
     def _configure(self, table: str, name: str, line: str) -> None:
         self._config.setdefault((table, name), []).append(line)
@@ -282,6 +290,10 @@ class Stage:
         if libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE):
             raise OSError(ctypes.get_errno(), "renameat2")
 
+    def _do_backup(self, *copies: str) -> None:
+        for copy in copies:
+            sh("cp", "-aT", "--reflink=never", self.root, self.root / copy)
+
     def _do_pause(self) -> None:
         age(*(path for path in self.root.rglob("*") if path.is_file()))
 
@@ -302,6 +314,9 @@ class Stage:
 
     def _do_lose(self, name: str, *at: str) -> None:
         self._get_disk().lose(self._at(name), _get_offset(at))
+
+    def _do_heal(self) -> None:
+        self._get_disk().heal()
 
     def _do_remount(self) -> None:
         self._get_disk().remount()
@@ -393,8 +408,10 @@ class _Told:
                 names = _expand(word for word in rest if "=" not in word) or (["."] if first in _KINDS else [])
                 named.setdefault(kind, set()).update((first, name) for name in names)
                 self._check_fields(self._find(first, names), [word for word in rest if "=" in word])
+        is_comparison = any(one["job"] == "compare" for one in self._done.of_type("summary"))
+        if is_comparison:
+            check_sum(self._done)
         if tally:
-            is_comparison = self._done.summary["job"] == "compare"
             self._compare(tally, counts(self._done) if is_comparison else tallies(self._done), "tallies")
         findings = named.pop("finding")
         for kind, those in named.items():
@@ -417,7 +434,9 @@ class _Told:
     def _find(self, kind: str, names: Sequence[str]) -> list[JsonObject]:
         """Return the findings of a kind, or the objects of a type, that are about these names; without names: all."""
         is_finding = kind in _KINDS
-        objects = [one for one in self._done.findings if one["kind"] == kind] if is_finding else self._done.of_type(kind)
+        objects = (
+            [one for one in self._done.findings if one["kind"] == kind] if is_finding else self._done.of_type(kind)
+        )
         return [one for one in objects if not names or self._shorten(one["path"]) in names]
 
     def _relate(self, text: str) -> str:
