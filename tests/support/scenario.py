@@ -17,19 +17,20 @@ Files
     pause               until no time is too young to be trusted
     anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
 Damage, below the file system
-    flip NAME [at OFFSET]; zero NAME [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
-    fail NAME [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME [at OFFSET]
+    flip NAME... [at OFFSET]; zero NAME... [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
+    fail NAME... [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME... [at OFFSET]
     heal                    all sectors can be read again
 Surroundings
     [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
-                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ...
+                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ...; a KEY has its last value
     clock +400d             how far the program's clock is off from here on; also -2h
     reboot                  the machine was started again
     remount                 the disk was taken out and put back
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
     row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
 The program
-    scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given
+    scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given;
+                                with -- about all watched folders
     text [-q] COMMAND           as people see it, without ``--json``
     A word with * stands for the names that match, as for a shell.
 
@@ -42,7 +43,7 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
     note moved b            all notes of a kind
     KEY=VALUE               a field of the summary, or of the object that ``explain`` prints
     repair_plan a KEY=VALUE     all objects of a type, and fields of each of them; JSON is written without quotes
-    "words"                 they occur in a message, a next step or an error; line breaks don't matter
+    "words"                 they occur in a message, a next step or an error; line breaks don't matter; ... is anything
     not "words"; silent     they don't occur; nothing is printed at all
     exit 3; anything        the exit code; findings don't matter here
 
@@ -224,7 +225,7 @@ class Stage:
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
     def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
-        if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
+        if verb in _WITH_FOLDER and "--" not in args and (not args or args[0].startswith("-")):
             args = [".", *args]
         command = [*options, verb, *itertools.chain.from_iterable(map(self._match, args))]
         meddling, self._meddling = self._meddling, {}
@@ -242,7 +243,8 @@ class Stage:
         return ("*" in word and sorted(glob.glob(word, root_dir=self.root))) or [word]
 
     def _configure(self, table: str, name: str, line: str) -> None:
-        self._config.setdefault((table, name), []).append(line)
+        lines, key = self._config.setdefault((table, name), []), line.partition("=")[0]
+        lines[:] = [*(other for other in lines if other.partition("=")[0] != key), line]
         self.box.configure("\n".join(itertools.starmap(self._write_table, self._config.items())))
 
     def _write_table(self, head: tuple[str, str], lines: Sequence[str]) -> str:
@@ -297,23 +299,27 @@ class Stage:
     def _do_pause(self) -> None:
         age(*(path for path in self.root.rglob("*") if path.is_file()))
 
-    def _do_flip(self, name: str, *at: str) -> None:
-        self._get_disk().xor(self._at(name), _get_offset(at))
+    def _do_flip(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().xor(path, _get_offset(words))
 
-    def _do_zero(self, name: str, *at: str) -> None:
-        self._get_disk().zero(self._at(name), _get_offset(at))
+    def _do_zero(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().zero(path, _get_offset(words))
 
     def _do_cross(self, one: str, other: str, *at: str) -> None:
         self._get_disk().exchange(self._at(one), self._at(other), _get_offset(at))
 
-    def _do_fail(self, name: str, *at: str) -> None:
-        self._get_disk().fail(self._at(name), _get_offset(at))
+    def _do_fail(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().fail(path, _get_offset(words))
 
     def _do_cut(self, name: str, size: str) -> None:
         self._get_disk().cut(self._at(name), get_size(size))
 
-    def _do_lose(self, name: str, *at: str) -> None:
-        self._get_disk().lose(self._at(name), _get_offset(at))
+    def _do_lose(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().lose(path, _get_offset(words))
 
     def _do_heal(self) -> None:
         self._get_disk().heal()
@@ -333,6 +339,9 @@ class Stage:
 
     def _do_meanwhile(self, name: str, *words: str) -> None:
         self._meddling = self.shims.meddling(name, f"cd {shlex.quote(os.fspath(self.root))} && {' '.join(words)}")
+
+    def _find_paths(self, words: Sequence[str]) -> list[Path]:
+        return [self._at(name) for name in itertools.takewhile(lambda word: word != "at", words)]
 
     def _at(self, name: str) -> Path:
         """Return a path without "..", as a disk wants it."""
@@ -387,9 +396,9 @@ class _Told:
         for item in self._step.expected:
             first, *rest = shlex.split(item)
             if item.startswith('"'):
-                self._check(first in self._said, item)
+                self._check(self._says(first), item)
             elif first == "not":
-                self._check(rest[0] not in self._said, item)
+                self._check(not self._says(rest[0]), item)
             elif first == "silent":
                 self._check(not self._done.stdout + self._done.stderr, item)
             elif first.isdigit():
@@ -422,6 +431,9 @@ class _Told:
             met_here = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
             self._compare(sorted(findings), met_here, "findings")
             self._compare(int(bool(findings)) if code is None else code, self._done.code, "exit code")
+
+    def _says(self, words: str) -> bool:
+        return re.search(".*".join(map(re.escape, words.split(" ... "))), self._said) is not None
 
     @functools.cached_property
     def _said(self) -> str:
