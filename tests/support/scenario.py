@@ -45,6 +45,7 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
     repair_plan a KEY=VALUE     all objects of a type, and fields of each of them; JSON is written without quotes
     "words"                 they occur in a message, a next step or an error; line breaks don't matter; ... is anything
     not "words"; silent     they don't occur; nothing is printed at all
+    1 line                  so many lines are printed
     exit 3; anything        the exit code; findings don't matter here
 
 Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy`` for that of the copy.
@@ -401,6 +402,8 @@ class _Told:
                 self._check(not self._says(rest[0]), item)
             elif first == "silent":
                 self._check(not self._done.stdout + self._done.stderr, item)
+            elif first.isdigit() and rest[0] in ("line", "lines"):
+                self._compare(int(first), len(self._done.stdout.splitlines()), "lines")
             elif first.isdigit():
                 tally[rest[0]] = int(first)
             elif first == "exit":
