@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -71,6 +72,10 @@ def test_scenario(
         for mount in reversed(list(find_mounts())):
             if mount.point.startswith(bytes(home)):
                 unmount(mount.point)
+        if disk is not None:
+            disk.heal()
+        if failure:
+            subprocess.run(["chattr", "-R", "-f", "-i", "-a", home], check=False)  # what the scenario did not come to
         shutil.rmtree(home)
     if failure:
         pytest.fail(failure, pytrace=False)

@@ -13,20 +13,26 @@ Files
     edit NAME [at OFFSET] [quietly]     one byte becomes another, in place; quietly: the mtime is put back
     append NAME SIZE [quietly]
     exchange A B        two names swap in one call
+    backup COPY...      copies of the folder with their own bytes on the disk, and all times
     pause               until no time is too young to be trusted
     anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
 Damage, below the file system
-    flip NAME [at OFFSET]; zero NAME [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
-    fail NAME [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME [at OFFSET]
+    flip NAME... [at OFFSET]; zero NAME... [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
+    fail NAME... [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME... [at OFFSET]
+    heal                    all sectors can be read again
 Surroundings
     [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
-                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ...
+                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ...; a KEY has its last value
     clock +400d             how far the program's clock is off from here on; also -2h
     reboot                  the machine was started again
     remount                 the disk was taken out and put back
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
+    row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
 The program
-    scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given
+    scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given;
+                                with -- about all watched folders
+    text [-q] COMMAND           as people see it, without ``--json``
+    A word with * stands for the names that match, as for a shell.
 
 In names ``{1..9}`` stands for each of these numbers.
 
@@ -36,13 +42,20 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
     rot a b KEY=VALUE       findings of a kind, and fields that each of them has
     note moved b            all notes of a kind
     KEY=VALUE               a field of the summary, or of the object that ``explain`` prints
-    "words"                 they occur in a message, a next step or an error
+    repair_plan a KEY=VALUE     all objects of a type, and fields of each of them; JSON is written without quotes
+    "words"                 they occur in a message, a next step or an error; line breaks don't matter; ... is anything
+    not "words"; silent     they don't occur; nothing is printed at all
+    1 line                  so many lines are printed
     exit 3; anything        the exit code; findings don't matter here
+
+Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy`` for that of the copy.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import glob
 import hashlib
 import itertools
 import json
@@ -57,10 +70,12 @@ from typing import Any
 
 from integrity.model import FindingKind
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
-from support.comparing import counts
+from support.comparing import check_sum, counts
+from support.flips import damage_rows
 from support.namespaces import with_binds
 from support.planted import age
 from support.preload import Shims
+from support.programs import sh
 from support.results import met, notes, tallies
 from truth.disks import DISKS, Can, Disk
 
@@ -117,7 +132,7 @@ def _make_scenarios(title: str, lines: Sequence[tuple[int, str]]) -> Iterator[Sc
     steps: list[Step] = []
     for number, line in lines:
         text, arrow, expected = line.strip().partition("-> ")
-        items = tuple(item.strip() for item in expected.split(";")) if arrow else ()
+        items = tuple(item.strip() for item in re.findall(r'(?:"[^"]*"|[^;])+', expected)) if arrow else ()
         if not text:
             steps[-1] = Step(steps[-1].line, steps[-1].text, steps[-1].expected + items)
         elif text.startswith("on "):
@@ -184,13 +199,19 @@ class Stage:
         for step in scenario.steps:
             try:
                 self._take(step)
-            except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+            except (AssertionError, OSError, ValueError, subprocess.CalledProcessError) as error:
                 raise AssertionError(f"line {step.line}: {step.text}\n{error}") from None
 
     def _take(self, step: Step) -> None:
         verb, _, rest = step.text.partition(" ")
         if verb in _COMMANDS:
-            _Told(self.root, self._run(verb, shlex.split(rest)), step).check()
+            _Told(self.root, self._run(["--json"], verb, shlex.split(rest)), step).check()
+        elif verb == "text":
+            words = shlex.split(rest)
+            at = next(number for number, word in enumerate(words) if not word.startswith("-"))
+            _Told(self.root, self._run(words[:at], words[at], words[at + 1 :]), step).check()
+        elif verb == "row":
+            damage_rows(self.box.catalog, rest)
         elif match := re.fullmatch(r"\[(\w+) ?(.*?)\] (.+)", step.text):
             self._configure(match[1], match[2], match[3])
         elif (method := getattr(self, f"_do_{verb}", None)) is not None:
@@ -202,20 +223,24 @@ class Stage:
             )
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
-    def _run(self, verb: str, args: list[str]) -> Completed:
-        if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
+    def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
+        if verb in _WITH_FOLDER and "--" not in args and (not args or args[0].startswith("-")):
             args = [".", *args]
-        command = ["--json", verb, *args]
+        command = [*options, verb, *itertools.chain.from_iterable(map(self._match, args))]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
             program = with_binds({"/proc/sys/kernel/random/boot_id": self._boot_id}, *make_command(*command))
             environment = self.box.environment | self._clock | meddling
             done = subprocess.run(program, env=environment, cwd=self.root, capture_output=True, check=False)
-            return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json=True)
+            return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json="--json" in options)
         return self.box.run(*command, env=self._clock | meddling, cwd=self.root)
 
+    def _match(self, word: str) -> list[str]:
+        return ("*" in word and sorted(glob.glob(word, root_dir=self.root))) or [word]
+
     def _configure(self, table: str, name: str, line: str) -> None:
-        self._config.setdefault((table, name), []).append(line)
+        lines, key = self._config.setdefault((table, name), []), line.partition("=")[0]
+        lines[:] = [*(other for other in lines if other.partition("=")[0] != key), line]
         self.box.configure("\n".join(itertools.starmap(self._write_table, self._config.items())))
 
     def _write_table(self, head: tuple[str, str], lines: Sequence[str]) -> str:
@@ -263,26 +288,37 @@ class Stage:
         if libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE):
             raise OSError(ctypes.get_errno(), "renameat2")
 
+    def _do_backup(self, *copies: str) -> None:
+        for copy in copies:
+            sh("cp", "-aT", "--reflink=never", self.root, self.root / copy)
+
     def _do_pause(self) -> None:
         age(*(path for path in self.root.rglob("*") if path.is_file()))
 
-    def _do_flip(self, name: str, *at: str) -> None:
-        self._get_disk().xor(self.root / name, _get_offset(at))
+    def _do_flip(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().xor(path, _get_offset(words))
 
-    def _do_zero(self, name: str, *at: str) -> None:
-        self._get_disk().zero(self.root / name, _get_offset(at))
+    def _do_zero(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().zero(path, _get_offset(words))
 
     def _do_cross(self, one: str, other: str, *at: str) -> None:
-        self._get_disk().exchange(self.root / one, self.root / other, _get_offset(at))
+        self._get_disk().exchange(self._at(one), self._at(other), _get_offset(at))
 
-    def _do_fail(self, name: str, *at: str) -> None:
-        self._get_disk().fail(self.root / name, _get_offset(at))
+    def _do_fail(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().fail(path, _get_offset(words))
 
     def _do_cut(self, name: str, size: str) -> None:
-        self._get_disk().cut(self.root / name, get_size(size))
+        self._get_disk().cut(self._at(name), get_size(size))
 
-    def _do_lose(self, name: str, *at: str) -> None:
-        self._get_disk().lose(self.root / name, _get_offset(at))
+    def _do_lose(self, *words: str) -> None:
+        for path in self._find_paths(words):
+            self._get_disk().lose(path, _get_offset(words))
+
+    def _do_heal(self) -> None:
+        self._get_disk().heal()
 
     def _do_remount(self) -> None:
         self._get_disk().remount()
@@ -299,6 +335,13 @@ class Stage:
 
     def _do_meanwhile(self, name: str, *words: str) -> None:
         self._meddling = self.shims.meddling(name, f"cd {shlex.quote(os.fspath(self.root))} && {' '.join(words)}")
+
+    def _find_paths(self, words: Sequence[str]) -> list[Path]:
+        return [self._at(name) for name in itertools.takewhile(lambda word: word != "at", words)]
+
+    def _at(self, name: str) -> Path:
+        """Return a path without "..", as a disk wants it."""
+        return Path(os.path.normpath(self.root / name))
 
     def _get_disk(self) -> Disk:
         assert self.disk is not None, "this needs a disk that can be damaged"
@@ -333,12 +376,18 @@ class _Told:
             AssertionError: with both, and what was said.
         """
         tally: dict[str, int] = {}
-        findings: set[tuple[str, str]] = set()
+        named: dict[str, set[tuple[str, str]]] = {"finding": set()}
         code, matters = None, True
         for item in self._step.expected:
             first, *rest = shlex.split(item)
             if item.startswith('"'):
-                self._check(first in "\n".join([*_find_strings(list(self._done.objects)), self._done.stderr]), item)
+                self._check(self._says(first), item)
+            elif first == "not":
+                self._check(not self._says(rest[0]), item)
+            elif first == "silent":
+                self._check(not self._done.stdout + self._done.stderr, item)
+            elif first.isdigit() and rest[0] in ("line", "lines"):
+                self._compare(int(first), len(self._done.stdout.splitlines()), "lines")
             elif first.isdigit():
                 tally[rest[0]] = int(first)
             elif first == "exit":
@@ -348,52 +397,78 @@ class _Told:
                 self._compare(sorted(_expand(rest[1:])), noted, f"notes {rest[0]}")
             elif first == "anything":
                 matters = False
-            elif first in _KINDS:
-                names = _expand(word for word in rest if "=" not in word) or ["."]
-                findings.update((first, name) for name in names)
-                self._check_fields(first, names, [word for word in rest if "=" in word])
+            elif "=" in first:
+                self._check_fields([one for one in self._done.objects if one["type"] in ("summary", "file")], [first])
             else:
-                self._check_fields("", [], [first])
+                kind = "finding" if first in _KINDS else first
+                names = _expand(word for word in rest if "=" not in word) or (["."] if first in _KINDS else [])
+                named.setdefault(kind, set()).update((first, name) for name in names)
+                self._check_fields(self._find(first, names), [word for word in rest if "=" in word])
+        is_comparison = any(one["job"] == "compare" for one in self._done.of_type("summary"))
+        if is_comparison:
+            check_sum(self._done)
         if tally:
-            is_comparison = self._done.summary["job"] == "compare"
             self._compare(tally, counts(self._done) if is_comparison else tallies(self._done), "tallies")
+        findings = named.pop("finding")
+        for kind, those in named.items():
+            if those:
+                found = sorted(self._shorten(one["path"]) for one in self._done.of_type(kind))
+                self._compare(sorted(name for _, name in those), found, kind)
         if matters:
-            found = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
-            self._compare(sorted(findings), found, "findings")
+            met_here = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
+            self._compare(sorted(findings), met_here, "findings")
             self._compare(int(bool(findings)) if code is None else code, self._done.code, "exit code")
+
+    def _says(self, words: str) -> bool:
+        return re.search(".*".join(map(re.escape, words.split(" ... "))), self._said) is not None
+
+    @functools.cached_property
+    def _said(self) -> str:
+        """All texts, on one line."""
+        texts = [*_find_strings(list(self._done.objects)), self._done.stderr]
+        if not self._done.objects:
+            texts.append(self._done.stdout)
+        return self._relate(" ".join(" ".join(texts).split()))
+
+    def _find(self, kind: str, names: Sequence[str]) -> list[JsonObject]:
+        """Return the findings of a kind, or the objects of a type, that are about these names; without names: all."""
+        is_finding = kind in _KINDS
+        objects = (
+            [one for one in self._done.findings if one["kind"] == kind] if is_finding else self._done.of_type(kind)
+        )
+        return [one for one in objects if not names or self._shorten(one["path"]) in names]
+
+    def _relate(self, text: str) -> str:
+        """Write paths as the scenario does."""
+        text = re.sub(rf"{re.escape(str(self._root))}(/|\b(?!-))", lambda match: "" if match[1] else ".", text)
+        return text.replace(str(self._root.parent), "..")
 
     def _shorten(self, path: object) -> str:
         return os.path.relpath(str(path), self._root)
 
-    def _check_fields(self, kind: str, names: Sequence[str], fields: Sequence[str]) -> None:
-        if kind:
-            objects = [
-                one for one in self._done.findings if one["kind"] == kind and self._shorten(one["path"]) in names
-            ]
-        else:
-            objects = [one for one in self._done.objects if one["type"] in ("summary", "file")]
+    def _check_fields(self, objects: Sequence[JsonObject], fields: Sequence[str]) -> None:
         for name, _, value in (one.partition("=") for one in fields):
             self._check(bool(objects), f"nothing has a field {name}")
             for one in objects:
                 self._check(name in one, f"no field {name}")
-                self._compare(value, _spell(one[name]), name)
+                self._compare(value, self._relate(_spell(one[name])), name)
 
     def _compare(self, expected: object, found: object, what: str) -> None:
         self._check(expected == found, f"{what}:\n  expected {expected}\n  found    {found}")
 
     def _check(self, holds: bool, what: str) -> None:
         if not holds:
-            said = "\n".join(map(self._describe, self._done.objects))
+            said = "\n".join(map(self._describe, self._done.objects)) or self._relate(self._done.stdout)
             raise AssertionError(f"{what}\nexit {self._done.code}\n{said}\n{self._done.stderr}")
 
     def _describe(self, one: JsonObject) -> str:
         """Write an object for people: without what is empty, and what is of no interest here."""
         shown = {name: value for name, value in one.items() if value and name not in _UNINTERESTING}
-        return json.dumps(shown, ensure_ascii=False).replace(f"{self._root}/", "").replace(str(self._root), ".")
+        return self._relate(json.dumps(shown, ensure_ascii=False))
 
 
 def _spell(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":")).replace('"', "")
 
 
 def _find_strings(value: Any) -> Iterator[str]:

@@ -130,6 +130,9 @@ class Disk:
         """Make a sector unreadable."""
         raise NotImplementedError
 
+    def heal(self) -> None:
+        """Make all sectors readable again."""
+
     def cut(self, path: Path, size_bytes: int) -> None:
         """Let the file system believe that a file is shorter."""
         raise NotImplementedError
@@ -209,6 +212,9 @@ class BadSectors(Disk):
 
     def fail(self, path: Path, offset: int) -> None:
         self._disk.bad_sector(path, offset)
+
+    def heal(self) -> None:
+        self._disk.clear()
 
 
 class Bind(Loop):
@@ -342,6 +348,9 @@ class Fuse(Disk):
     def fail(self, path: Path, offset: int) -> None:
         name = "/" + str(path.relative_to(self.folder))
         self._fs.add(Rule("read", path=name, errno=errno.EIO, offset=offset, length=SECTOR_BYTES))
+
+    def heal(self) -> None:
+        self._fs.clear()
 
 
 DISKS: dict[str, Callable[[bool], Disk]] = {
