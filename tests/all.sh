@@ -1,6 +1,9 @@
 #!/bin/sh
 # The whole test run, from nothing: Debian packages (if they are missing and may be installed), a fresh virtual
 # environment, the build with warnings as errors, pytest. Arguments go to pytest. Asks nothing.
+#
+#   sh tests/all.sh           everything that a change can break, in about ten minutes
+#   sh tests/all.sh --long    with matrices, campaigns, packages and emulated machines: hours
 set -eu
 cd "$(dirname "$0")/.."
 exec </dev/null
@@ -72,5 +75,9 @@ build/test-venv/bin/python -m pip install --quiet --upgrade pip
 build/test-venv/bin/python -m pip install --quiet --group test . \
 	--config-settings build-dir=build/test-native --config-settings cmake.define.INTEGRITY_WERROR=ON
 
-# More at a time than there are cores: most of the time is spent waiting for the seconds between two readings.
-exec build/test-venv/bin/python -m pytest --numprocesses 6 --dist worksteal "$@"
+if [ "${1-}" = --long ]; then
+	shift
+	set -- -m "" "$@" # for what pyproject.toml leaves out
+fi
+# More at a time than there are cores: services, mails and disks are waited for.
+exec build/test-venv/bin/python -m pytest --numprocesses 5 --dist worksteal --durations 20 --durations-min 2 "$@"

@@ -71,6 +71,7 @@ def test_output_is_that_of_a_run_of_its_own(integrity: Box, other: Box, root: Pa
     os.mkfifo(root / "fifo")
     (root / "edited").write_bytes(b"before")
     arguments = [*([] if option == "--" else [option]), command, root]
+    integrity.is_apart = True  # this process has the server, which logs as well
     with SmallDaemon(integrity) as daemon:
         first = [box.run(*arguments, expect=0) for box in (integrity, other)]
         damage(plant_path(root, 3))

@@ -112,6 +112,7 @@ def run_integrity(
     cwd: AnyPath | None = None,
     timeout: float = _TIMEOUT_S,
     python: AnyPath | None = None,
+    is_apart: bool = False,
 ) -> Completed:
     """
     Run ``integrity`` to its end, without a terminal and with nothing on standard input.
@@ -124,12 +125,13 @@ def run_integrity(
         cwd: its working folder.
         timeout: in seconds; then it is killed and the test fails with what it printed.
         python: that of another installation, which is run instead of this one.
+        is_apart: in a process of its own, as where a thread of this one logs meanwhile.
     """
     environment = make_environment(home) | dict(env or {})
     if catalog is not None:
         environment["INTEGRITY_CATALOG"] = os.fsdecode(catalog)
     if not env and python is None and os.geteuid() == os.getuid():
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread() and not is_apart:
             return run_here(args, environment, cwd=cwd)
         try:
             code, out, err = get_warm_start().run(list(args), environment, cwd, timeout)
@@ -242,11 +244,13 @@ class Box:
         home: the folder of its environment.
         catalog: its catalog's path, handed over by INTEGRITY_CATALOG.
         python: that of the installation which is run; None: this one.
+        is_apart: see ``run_integrity``.
     """
 
     def __init__(self, home: Path) -> None:
         self.home, self.catalog = home, home / "catalog.db"
         self.python: Path | None = None
+        self.is_apart = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -275,7 +279,14 @@ class Box:
     ) -> Completed:
         """Run ``integrity`` with ``args``; ``expect`` is an exit code that the test insists on."""
         done = run_integrity(
-            *args, home=self.home, catalog=self.catalog, env=env, cwd=cwd, timeout=timeout, python=self.python
+            *args,
+            home=self.home,
+            catalog=self.catalog,
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            python=self.python,
+            is_apart=self.is_apart,
         )
         assert expect is None or done.code == expect, (
             f"{args!r}: exit {done.code}, not {expect}\n{done.stdout}{done.stderr}"

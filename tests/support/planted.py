@@ -7,7 +7,8 @@ from pathlib import Path
 
 from support.waiting import wait_until
 
-_GRANULE_S = 2.1
+_TICK_S, _SECONDS_S = 0.1, 2.1
+"""Longer than a tick of the kernel's clock; than the two seconds of FAT, and the one of ext3."""
 
 
 def plant(folder: Path, count: int, *, size_bytes: int = 0) -> Path:
@@ -27,9 +28,11 @@ def plant_path(folder: Path, number: int) -> Path:
 
 def age(*paths: Path) -> None:
     """
-    Wait until the times of files lie outside of the coarsest granule (2 s), so that nothing about them is racy (R1).
+    Wait until the times of files are older than what their file system may cut them to, so that none is racy (R1).
 
     ctime can't be set; where a test is about something else, racy files would be read twice.
     """
-    youngest = max(path.stat().st_ctime for path in paths)
-    wait_until(lambda: time.time() - youngest > _GRANULE_S, "times that are not racy", every_s=0.05)
+    times_ns = [path.stat().st_ctime_ns for path in paths]
+    granule_s = _SECONDS_S if all(time_ns % 10**9 == 0 for time_ns in times_ns) else _TICK_S
+    youngest = max(times_ns) / 1e9
+    wait_until(lambda: time.time() - youngest > granule_s, "times that are not racy", every_s=0.01)
