@@ -36,6 +36,7 @@ class Can(Enum):
     MAP = auto()  # shared writable mappings
     PUNCH = auto()  # holes in files that exist
     FAIL = auto()  # EIO at a place
+    MISREAD = auto()  # bytes that are wrong once, on their way from the disk
     CUT = auto()  # a size that the file system itself gets wrong
     LOSE = auto()  # an extent that the file system itself forgets
     ROT = auto()  # bytes that change by themselves
@@ -45,6 +46,7 @@ class Can(Enum):
 
 LEFT_OUT = {
     (Can.FAIL, "all but those with bad sectors, and FUSE"): "a loop device reads all of a sound image",
+    (Can.MISREAD, "all but those with bad sectors"): "nothing stands between the disk and its readers",
     (Can.CUT, "btrfs, tmpfs"): "no tool writes an inode's size there",
     (Can.LOSE, "all but ext4"): "only debugfs takes blocks out of a file",
     (Can.LINK, "overlay, lower layer"): "its names part when one of them is written to",
@@ -130,6 +132,10 @@ class Disk:
         """Make a sector unreadable."""
         raise NotImplementedError
 
+    def misread(self, path: Path, offset: int, times: int) -> None:
+        """Flip another bit of a byte in each of the next reads of the disk."""
+        raise NotImplementedError
+
     def heal(self) -> None:
         """Make all sectors readable again."""
 
@@ -201,7 +207,7 @@ class Loop(Disk):
 class BadSectors(Disk):
     """ext4, xfs or btrfs on a disk that fails."""
 
-    can = (_EVERYWHERE | {Can.FAIL}) - {Can.PASS_ON, Can.ROT}
+    can = (_EVERYWHERE | {Can.FAIL, Can.MISREAD}) - {Can.PASS_ON, Can.ROT}
 
     def __init__(self, fs_type: str, *, is_cached: bool) -> None:
         super().__init__(is_cached=is_cached)
@@ -212,6 +218,12 @@ class BadSectors(Disk):
 
     def fail(self, path: Path, offset: int) -> None:
         self._disk.bad_sector(path, offset)
+
+    def misread(self, path: Path, offset: int, times: int) -> None:
+        position = self._disk.position(path, offset)
+        for bit in range(times):
+            self._disk.add(Rule("read", flip=position, bit=bit, offset=position, length=1, skip=bit, count=1))
+        self._disk.drop(path)
 
     def heal(self) -> None:
         self._disk.clear()
