@@ -43,7 +43,8 @@ def mounted() -> Iterator[Callable[[str], Disk | None]]:
                 return None
             need_root()
             if name not in disks:
-                disks[name] = stack.enter_context(DISKS[name](False))
+                disk = DISKS[name.removesuffix(" cached")]
+                disks[name] = stack.enter_context(disk(name.endswith(" cached")))
             return disks[name]
 
         yield get

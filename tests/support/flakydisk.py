@@ -41,15 +41,14 @@ class FlakyDisk:
         self, fs_type: str = "ext4", *, size_bytes: int = 0, mkfs: Sequence[str] = (), options: str = ""
     ) -> None:
         self.fs_type, self._size_bytes, self._mkfs, self._options = fs_type, size_bytes, tuple(mkfs), options
-        self._home = tempfile.mkdtemp(prefix="flakydisk-")
-        self._image = os.path.join(self._home, "disk.img")
         self._stack = ExitStack()
 
     def __enter__(self) -> FlakyDisk:
-        self._stack.callback(shutil.rmtree, self._home)
+        home = tempfile.mkdtemp(prefix="flakydisk-")
+        self._stack.callback(shutil.rmtree, home)
         try:
-            make_image(self._image, self.fs_type, size_bytes=self._size_bytes, mkfs=self._mkfs)
-            self._faults = self._stack.enter_context(FaultFS(self._home))
+            make_image(os.path.join(home, "disk.img"), self.fs_type, size_bytes=self._size_bytes, mkfs=self._mkfs)
+            self._faults = self._stack.enter_context(FaultFS(home))
             image = self._faults.path("disk.img")
             self.fs = self._stack.enter_context(LoopFS(self.fs_type, image=image, options=self._options))
         except BaseException:

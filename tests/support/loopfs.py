@@ -119,14 +119,15 @@ class LoopFS:
             image: an existing image to mount; it is neither made nor removed here.
         """
         self.fs_type, self.options = fs_type, options
-        self._home = Path(tempfile.mkdtemp(prefix=f"loopfs-{fs_type}-"))
-        self.folder = self._home / "mnt"
-        self.mnt = os.fsencode(self.folder)
-        self._is_image_ours = image is None
-        self.image = os.fsencode(self._home / "disk.img" if image is None else image)
+        self._given_image = image
         self._size_bytes, self._mkfs = size_bytes, tuple(mkfs)
 
     def __enter__(self) -> LoopFS:
+        self._home = Path(tempfile.mkdtemp(prefix=f"loopfs-{self.fs_type}-"))
+        self.folder = self._home / "mnt"
+        self.mnt = os.fsencode(self.folder)
+        self._is_image_ours = self._given_image is None
+        self.image = os.fsencode(self._home / "disk.img" if self._given_image is None else self._given_image)
         self.folder.mkdir()
         try:
             need_file_system(self.fs_type)

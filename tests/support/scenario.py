@@ -6,19 +6,24 @@ for each step. Names are relative to the watched folder; a copy of it may stand 
 
 Directives
     on DISK; DISK       where it is tried (``truth.disks``, or ``here``: any folder). Else: on each disk that fits.
+                        DISK cached: what is damaged there stays in memory as it was
     with NAME in A, B   once with each value, which replaces {NAME} in the steps; several make all combinations.
+                        with SIZE/BLOCK in 5M/4, 7M/6: values that belong together
 Files
     write NAME[=LABEL][:SIZE]...    equal labels are equal contents (else each name has its own), and a longer one goes
                                     on where a shorter one ends; 5,000 bytes, or SIZE such as 3M
-    edit NAME [at OFFSET] [quietly]     one byte becomes another, in place; quietly: the mtime is put back
-    append NAME SIZE [quietly]
+    edit NAME... [at OFFSET...] [quietly]   one byte becomes another, in place; quietly: the mtime is put back
+    append NAME... SIZE [quietly]
     exchange A B        two names swap in one call
     backup COPY...      copies of the folder with their own bytes on the disk, and all times
+    open NAME           a program has it open for writing from here on, until: close NAME
     pause               until no time is too young to be trusted
-    anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
+    anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...; what damages a file damages its clones, too,
+                        and cp makes clones where it can: not with --reflink=never
 Damage, below the file system
-    flip NAME... [at OFFSET]; zero NAME... [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
-    fail NAME... [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME... [at OFFSET]
+    flip NAME... [at OFFSET...], a bit; zero NAME... [at OFFSET...], a sector; cross A B [at OFFSET], sectors of two
+    fail NAME... [at OFFSET...], a sector can't be read; lose NAME... [at OFFSET...]; cut NAME SIZE
+    misread TIMES NAME... [at OFFSET...]    a byte comes wrong from the disk so many times, each time another way
     heal                    all sectors can be read again
 Surroundings
     [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
@@ -26,6 +31,7 @@ Surroundings
     clock +400d             how far the program's clock is off from here on; also -2h
     reboot                  the machine was started again
     remount                 the disk was taken out and put back
+    set NAME=VALUE          a variable of the program's environment
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
     row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
 The program
@@ -34,14 +40,15 @@ The program
     text [-q] COMMAND           as people see it, without ``--json``
     A word with * stands for the names that match, as for a shell.
 
-In names ``{1..9}`` stands for each of these numbers.
+In names ``{1..9}`` stands for each of these numbers. In a command ``#NAME`` stands for the number of the finding about
+NAME that a command showed before, and behind ``->``, too: ``rot a id=#a`` is the same finding.
 
 Behind ``->``, on the same line or on lines of their own below it, stands what must be said, separated by ``;``. What is
 not listed must not have been found, and the exit code is 1 with and 0 without a finding, if nothing else is said.
     3 verified              all tallies that are not zero, as soon as one is given
     rot a b KEY=VALUE       findings of a kind, and fields that each of them has
     note moved b            all notes of a kind
-    KEY=VALUE               a field of the summary, or of the object that ``explain`` prints
+    KEY=VALUE               a field of the summary, or of the object that ``explain`` prints; A.B: field B of field A
     repair_plan a KEY=VALUE     all objects of a type, and fields of each of them; JSON is written without quotes
     "words"                 they occur in a message, a next step or an error; line breaks don't matter; ... is anything
     not "words"; silent     they don't occur; nothing is printed at all
@@ -53,6 +60,7 @@ Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import glob
@@ -66,7 +74,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from integrity.model import FindingKind
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
@@ -76,7 +84,7 @@ from support.namespaces import with_binds
 from support.planted import age
 from support.preload import Shims
 from support.programs import sh
-from support.results import met, notes, tallies
+from support.results import all_names, met, notes, tallies
 from truth.disks import DISKS, Can, Disk
 
 HERE = "here"
@@ -87,8 +95,8 @@ _COMMANDS = frozenset(
     | {"forget", "root", "catalog", "sum"}
 )
 _WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
-_DAMAGE = frozenset({"flip", "zero", "cross", "fail", "cut", "lose"})
-_NEEDS = {"fail": Can.FAIL, "cut": Can.CUT, "lose": Can.LOSE}
+_DAMAGE = frozenset({"flip", "zero", "cross", "fail", "misread", "cut", "lose"})
+_NEEDS = {"fail": Can.FAIL, "misread": Can.MISREAD, "cut": Can.CUT, "lose": Can.LOSE}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _DAYS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _KINDS = frozenset(kind.value for kind in FindingKind)
@@ -137,17 +145,23 @@ def _make_scenarios(title: str, lines: Sequence[tuple[int, str]]) -> Iterator[Sc
             steps[-1] = Step(steps[-1].line, steps[-1].text, steps[-1].expected + items)
         elif text.startswith("on "):
             disks = tuple(name.strip() for name in text.removeprefix("on ").split(";"))
-        elif match := re.fullmatch(r"with (\w+) in (.+)", text):
+        elif match := re.fullmatch(r"with ([\w/]+) in (.+)", text):
             values[match[1]] = [value.strip() for value in match[2].split(",")]
         else:
             steps.append(Step(number, text.strip(), items))
     for chosen in itertools.product(*values.values()):
-        names = dict(zip(values, chosen, strict=True))
+        names = dict(itertools.chain.from_iterable(itertools.starmap(_split, zip(values, chosen, strict=True))))
         filled = tuple(
             Step(step.line, _fill(step.text, names), tuple(_fill(item, names) for item in step.expected))
             for step in steps
         )
         yield Scenario(" ".join([title, *chosen]), filled, disks or _find_fitting(filled))
+
+
+def _split(names: str, values: str) -> Iterator[tuple[str, str]]:
+    if "/" not in names:
+        return iter([(names, values)])
+    return zip(names.split("/"), values.split("/"), strict=True)
 
 
 def _fill(text: str, names: dict[str, str]) -> str:
@@ -185,8 +199,10 @@ class Stage:
     disk: Disk | None
     shims: Shims
     _config: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    _clock: dict[str, str] = field(default_factory=dict)
+    _environment: dict[str, str] = field(default_factory=dict)
     _meddling: dict[str, str] = field(default_factory=dict)
+    _open: dict[str, int] = field(default_factory=dict)
+    _numbers: dict[str, str] = field(default_factory=dict)
     _boot_id: Path | None = None
 
     def play(self, scenario: Scenario) -> None:
@@ -196,16 +212,20 @@ class Stage:
         Raises:
             AssertionError: something else was said; with the line.
         """
-        for step in scenario.steps:
-            try:
-                self._take(step)
-            except (AssertionError, OSError, ValueError, subprocess.CalledProcessError) as error:
-                raise AssertionError(f"line {step.line}: {step.text}\n{error}") from None
+        try:
+            for step in scenario.steps:
+                try:
+                    self._take(step)
+                except (AssertionError, OSError, ValueError, subprocess.CalledProcessError) as error:
+                    raise AssertionError(f"line {step.line}: {step.text}\n{error}") from None
+        finally:
+            for file in self._open.values():
+                os.close(file)
 
     def _take(self, step: Step) -> None:
         verb, _, rest = step.text.partition(" ")
         if verb in _COMMANDS:
-            _Told(self.root, self._run(["--json"], verb, shlex.split(rest)), step).check()
+            self._run_and_check(verb, shlex.split(rest), step)
         elif verb == "text":
             words = shlex.split(rest)
             at = next(number for number, word in enumerate(words) if not word.startswith("-"))
@@ -223,17 +243,29 @@ class Stage:
             )
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
-    def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
+    def _run_and_check(self, verb: str, args: Sequence[str], step: Step) -> None:
+        done = self._run(["--json"], verb, self._find_numbers(args))
+        _Told(self.root, done, Step(step.line, step.text, self._find_numbers(step.expected))).check()
+        for one in done.findings:
+            names = (os.path.relpath(str(path), self.root) for path in all_names(one))
+            self._numbers |= dict.fromkeys(names, str(one["id"]))
+
+    def _find_numbers(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Put the number of a finding in the place of #NAME."""
+        known = self._numbers
+        return tuple(re.sub(r"#([\w./-]+)", lambda match: known.get(match[1], match[0]), word) for word in words)
+
+    def _run(self, options: list[str], verb: str, args: Sequence[str]) -> Completed:
         if verb in _WITH_FOLDER and "--" not in args and (not args or args[0].startswith("-")):
             args = [".", *args]
         command = [*options, verb, *itertools.chain.from_iterable(map(self._match, args))]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
             program = with_binds({"/proc/sys/kernel/random/boot_id": self._boot_id}, *make_command(*command))
-            environment = self.box.environment | self._clock | meddling
+            environment = self.box.environment | self._environment | meddling
             done = subprocess.run(program, env=environment, cwd=self.root, capture_output=True, check=False)
             return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json="--json" in options)
-        return self.box.run(*command, env=self._clock | meddling, cwd=self.root)
+        return self.box.run(*command, env=self._environment | meddling, cwd=self.root)
 
     def _match(self, word: str) -> list[str]:
         return ("*" in word and sorted(glob.glob(word, root_dir=self.root))) or [word]
@@ -267,20 +299,17 @@ class Stage:
             if self.disk is not None:
                 self.disk.made(path)
 
-    def _do_edit(self, name: str, *how: str) -> None:
-        path, offset, before = self.root / name, _get_offset(how), os.stat(self.root / name)
-        with open(path, "r+b") as stream:
-            old = os.pread(stream.fileno(), 1, offset)
-            os.pwrite(stream.fileno(), bytes([old[0] ^ 1]), offset)
-        if "quietly" in how:
-            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    def _do_edit(self, *words: str) -> None:
+        for path, offset in self._find_places(words):
+            with _kept_times(path, words), open(path, "r+b") as stream:
+                (old,) = os.pread(stream.fileno(), 1, offset)
+                os.pwrite(stream.fileno(), bytes([old ^ 1]), offset)
 
-    def _do_append(self, name: str, size: str, *how: str) -> None:
-        path, before = self.root / name, os.stat(self.root / name)
-        with open(path, "ab") as stream:
-            stream.write(hashlib.shake_128(b"appended").digest(get_size(size)))
-        if how == ("quietly",):
-            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    def _do_append(self, *words: str) -> None:
+        *names, size = (word for word in words if word != "quietly")
+        for name in names:
+            with _kept_times(self.root / name, words), open(self.root / name, "ab") as stream:
+                stream.write(hashlib.shake_128(b"appended").digest(get_size(size)))
 
     def _do_exchange(self, one: str, other: str) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -292,33 +321,48 @@ class Stage:
         for copy in copies:
             sh("cp", "-aT", "--reflink=never", self.root, self.root / copy)
 
+    def _do_open(self, *names: str) -> None:
+        self._open |= {name: os.open(self.root / name, os.O_RDWR) for name in names}
+
+    def _do_close(self, *names: str) -> None:
+        for name in names:
+            os.close(self._open.pop(name))
+
     def _do_pause(self) -> None:
         age(*(path for path in self.root.rglob("*") if path.is_file()))
 
     def _do_flip(self, *words: str) -> None:
-        for path in self._find_paths(words):
-            self._get_disk().xor(path, _get_offset(words))
+        for path, offset in self._find_places(words):
+            self._get_disk().xor(path, offset)
 
     def _do_zero(self, *words: str) -> None:
-        for path in self._find_paths(words):
-            self._get_disk().zero(path, _get_offset(words))
+        for path, offset in self._find_places(words):
+            self._get_disk().zero(path, offset)
 
     def _do_cross(self, one: str, other: str, *at: str) -> None:
-        self._get_disk().exchange(self._at(one), self._at(other), _get_offset(at))
+        self._get_disk().exchange(self._at(one), self._at(other), _find_offsets(at)[0])
 
     def _do_fail(self, *words: str) -> None:
-        for path in self._find_paths(words):
-            self._get_disk().fail(path, _get_offset(words))
+        for path, offset in self._find_places(words):
+            self._get_disk().fail(path, offset)
+
+    def _do_misread(self, times: str, *words: str) -> None:
+        for path, offset in self._find_places(words):
+            self._get_disk().misread(path, offset, int(times))
+
+    def _do_heal(self) -> None:
+        self._get_disk().heal()
 
     def _do_cut(self, name: str, size: str) -> None:
         self._get_disk().cut(self._at(name), get_size(size))
 
     def _do_lose(self, *words: str) -> None:
-        for path in self._find_paths(words):
-            self._get_disk().lose(path, _get_offset(words))
+        for path, offset in self._find_places(words):
+            self._get_disk().lose(path, offset)
 
-    def _do_heal(self) -> None:
-        self._get_disk().heal()
+    def _find_places(self, words: Sequence[str]) -> Iterator[tuple[Path, int]]:
+        names = list(itertools.takewhile(lambda word: word not in ("at", "quietly"), words))
+        return itertools.product(map(self._at, names), _find_offsets(words))
 
     def _do_remount(self) -> None:
         self._get_disk().remount()
@@ -327,17 +371,19 @@ class Stage:
         match = re.fullmatch(r"([+-])(\d+)([dhms])", offset)
         assert match, offset
         seconds = int(match[1] + match[2]) * _DAYS[match[3]]
-        self._clock = self.shims.clock(self.box.home / "clock", seconds)
+        self.box.home.mkdir(exist_ok=True)
+        self._environment |= self.shims.clock(self.box.home / "clock", seconds)
+
+    def _do_set(self, *words: str) -> None:
+        self._environment |= dict(word.split("=", 1) for word in words)
 
     def _do_reboot(self) -> None:
+        self.box.home.mkdir(exist_ok=True)
         self._boot_id = self.box.home / "boot_id"
         self._boot_id.write_text("5a1b0000-0000-4000-8000-00000000beef\n", encoding="ascii")
 
     def _do_meanwhile(self, name: str, *words: str) -> None:
         self._meddling = self.shims.meddling(name, f"cd {shlex.quote(os.fspath(self.root))} && {' '.join(words)}")
-
-    def _find_paths(self, words: Sequence[str]) -> list[Path]:
-        return [self._at(name) for name in itertools.takewhile(lambda word: word != "at", words)]
 
     def _at(self, name: str) -> Path:
         """Return a path without "..", as a disk wants it."""
@@ -358,8 +404,19 @@ def _expand(words: Iterable[str]) -> list[str]:
     return found
 
 
-def _get_offset(words: Sequence[str]) -> int:
-    return get_size(words[words.index("at") + 1]) if "at" in words else 0
+def _find_offsets(words: Sequence[str]) -> list[int]:
+    """Return the offsets behind "at"; without them the beginning."""
+    behind = words[words.index("at") + 1 :] if "at" in words else ["0"]
+    return [get_size(word) for word in behind if word != "quietly"]
+
+
+@contextlib.contextmanager
+def _kept_times(path: Path, words: Sequence[str]) -> Iterator[None]:
+    """Put the mtime back if this is done quietly."""
+    before = os.stat(path)
+    yield
+    if "quietly" in words:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 class _Told:
@@ -450,8 +507,10 @@ class _Told:
         for name, _, value in (one.partition("=") for one in fields):
             self._check(bool(objects), f"nothing has a field {name}")
             for one in objects:
-                self._check(name in one, f"no field {name}")
-                self._compare(value, self._relate(_spell(one[name])), name)
+                *outer, inner = name.split(".")
+                holder = functools.reduce(lambda fields, part: fields.get(part) or {}, outer, cast(dict[str, Any], one))
+                self._check(inner in holder, f"no field {name}")
+                self._compare(value, self._relate(_spell(holder[inner])), name)
 
     def _compare(self, expected: object, found: object, what: str) -> None:
         self._check(expected == found, f"{what}:\n  expected {expected}\n  found    {found}")

@@ -36,6 +36,7 @@ class Can(Enum):
     MAP = auto()  # shared writable mappings
     PUNCH = auto()  # holes in files that exist
     FAIL = auto()  # EIO at a place
+    MISREAD = auto()  # bytes that are wrong once, on their way from the disk
     CUT = auto()  # a size that the file system itself gets wrong
     LOSE = auto()  # an extent that the file system itself forgets
     ROT = auto()  # bytes that change by themselves
@@ -45,6 +46,7 @@ class Can(Enum):
 
 LEFT_OUT = {
     (Can.FAIL, "all but those with bad sectors, and FUSE"): "a loop device reads all of a sound image",
+    (Can.MISREAD, "all but ext4 and xfs with bad sectors"): "nothing stands between, or checksums refuse it",
     (Can.CUT, "btrfs, tmpfs"): "no tool writes an inode's size there",
     (Can.LOSE, "all but ext4"): "only debugfs takes blocks out of a file",
     (Can.LINK, "overlay, lower layer"): "its names part when one of them is written to",
@@ -130,6 +132,10 @@ class Disk:
         """Make a sector unreadable."""
         raise NotImplementedError
 
+    def misread(self, path: Path, offset: int, times: int) -> None:
+        """Flip another bit of a byte in each of the next reads of the disk."""
+        raise NotImplementedError
+
     def heal(self) -> None:
         """Make all sectors readable again."""
 
@@ -201,10 +207,10 @@ class Loop(Disk):
 class BadSectors(Disk):
     """ext4, xfs or btrfs on a disk that fails."""
 
-    can = (_EVERYWHERE | {Can.FAIL}) - {Can.PASS_ON, Can.ROT}
-
     def __init__(self, fs_type: str, *, is_cached: bool) -> None:
         super().__init__(is_cached=is_cached)
+        lies = set() if fs_type == "btrfs" else {Can.MISREAD}
+        self.can = (_EVERYWHERE | {Can.FAIL} | lies) - {Can.PASS_ON, Can.ROT}
         self._disk = FlakyDisk(fs_type, size_bytes=512 << 20, options="max_inline=0" if fs_type == "btrfs" else "")
 
     def _mount(self, stack: ExitStack) -> Path:
@@ -212,6 +218,12 @@ class BadSectors(Disk):
 
     def fail(self, path: Path, offset: int) -> None:
         self._disk.bad_sector(path, offset)
+
+    def misread(self, path: Path, offset: int, times: int) -> None:
+        position = self._disk.position(path, offset)
+        for bit in range(times):
+            self._disk.add(Rule("read", flip=position, bit=bit, offset=position, length=1, skip=bit, count=1))
+        self._disk.drop(path)
 
     def heal(self) -> None:
         self._disk.clear()
