@@ -14,6 +14,9 @@ Files
     append NAME SIZE [quietly]
     exchange A B        two names swap in one call
     backup COPY...      copies of the folder with their own bytes on the disk, and all times
+    spread NAME...      their times of modification become a day and some seconds apart, with fractions, in 2020
+    shift +1h NAME...   their times of modification move by this; also -3d, +100ns
+    round 2s NAME...    their times of modification lose what is less than that
     pause               until no time is too young to be trusted
     anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
 Damage, below the file system
@@ -90,10 +93,11 @@ _WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
 _DAMAGE = frozenset({"flip", "zero", "cross", "fail", "cut", "lose"})
 _NEEDS = {"fail": Can.FAIL, "cut": Can.CUT, "lose": Can.LOSE}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_DAYS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_UNITS_NS = {"ns": 1, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9, "d": 86_400 * 10**9}
 _KINDS = frozenset(kind.value for kind in FindingKind)
 _UNINTERESTING = frozenset({"schema", "root", "opened_at", "updated_at", "started_at", "finished_at", "duration_s"})
 _SIZE_BYTES = 5_000
+_SPREAD_FROM_NS, _SPREAD_BY_NS = 1_577_872_800_123_456_789, 86_413 * 10**9
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
@@ -168,6 +172,14 @@ def get_size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def get_ns(text: str) -> int:
+    """Return the nanoseconds of a time such as 2s, +400d or -1h."""
+    match = re.fullmatch(r"([+-]?\d+)(\w+)", text)
+    assert match, f"no time: {text}"
+    assert match[2] in _UNITS_NS, f"no unit: {text}"
+    return int(match[1]) * _UNITS_NS[match[2]]
+
+
 @dataclass
 class Stage:
     """
@@ -219,27 +231,32 @@ class Stage:
         else:
             environment = {"LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]}
             done = subprocess.run(
-                ["bash", "-ec", step.text], cwd=self.root, env=environment, capture_output=True, check=False
+                ["bash", "-ec", step.text], cwd=self._get_cwd(), env=environment, capture_output=True, check=False
             )
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
     def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
+        cwd = self._get_cwd()
         if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
-            args = [".", *args]
+            args = [os.path.relpath(self.root, cwd), *args]
         command = [*options, verb, *itertools.chain.from_iterable(map(self._match, args))]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
             program = with_binds({"/proc/sys/kernel/random/boot_id": self._boot_id}, *make_command(*command))
             environment = self.box.environment | self._clock | meddling
-            done = subprocess.run(program, env=environment, cwd=self.root, capture_output=True, check=False)
+            done = subprocess.run(program, env=environment, cwd=cwd, capture_output=True, check=False)
             return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json="--json" in options)
         if environment := self._clock | meddling:
-            return self.box.run(*command, env=environment, cwd=self.root)
-        with contextlib.chdir(self.root), _kept_environment():
+            return self.box.run(*command, env=environment, cwd=cwd)
+        with contextlib.chdir(cwd), _kept_environment():
             return run_here(command, self.box.environment)
 
     def _match(self, word: str) -> list[str]:
         return ("*" in word and sorted(glob.glob(word, root_dir=self.root))) or [word]
+
+    def _get_cwd(self) -> Path:
+        """Return the watched folder, or the one above it while it is away."""
+        return self.root if self.root.exists() else self.root.parent
 
     def _configure(self, table: str, name: str, line: str) -> None:
         self._config.setdefault((table, name), []).append(line)
@@ -294,6 +311,21 @@ class Stage:
         for copy in copies:
             sh("cp", "-aT", "--reflink=never", self.root, self.root / copy)
 
+    def _do_spread(self, *names: str) -> None:
+        for number, name in enumerate(names):
+            self._set_time(name, _SPREAD_FROM_NS + number * _SPREAD_BY_NS)
+
+    def _do_shift(self, by: str, *names: str) -> None:
+        for name in names:
+            self._set_time(name, os.stat(self.root / name).st_mtime_ns + get_ns(by))
+
+    def _do_round(self, grain: str, *names: str) -> None:
+        for name in names:
+            self._set_time(name, os.stat(self.root / name).st_mtime_ns // get_ns(grain) * get_ns(grain))
+
+    def _set_time(self, name: str, time_ns: int) -> None:
+        os.utime(self.root / name, ns=(time_ns, time_ns))
+
     def _do_pause(self) -> None:
         age(*(path for path in self.root.rglob("*") if path.is_file()))
 
@@ -322,10 +354,7 @@ class Stage:
         self._get_disk().remount()
 
     def _do_clock(self, offset: str) -> None:
-        match = re.fullmatch(r"([+-])(\d+)([dhms])", offset)
-        assert match, offset
-        seconds = int(match[1] + match[2]) * _DAYS[match[3]]
-        self._clock = self.shims.clock(self.box.home / "clock", seconds)
+        self._clock = self.shims.clock(self.box.home / "clock", get_ns(offset) // 10**9)
 
     def _do_reboot(self) -> None:
         self._boot_id = self.box.home / "boot_id"
