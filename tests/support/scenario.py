@@ -21,6 +21,7 @@ Files
     anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
 Damage, below the file system
     flip NAME [at OFFSET]; zero NAME [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
+    misdirect A B [at OFFSET]   a sector of A is also written where one of B belongs
     fail NAME [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME [at OFFSET]
     heal                    all sectors can be read again
 Surroundings
@@ -90,7 +91,7 @@ _COMMANDS = frozenset(
     | {"forget", "root", "catalog", "sum"}
 )
 _WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
-_DAMAGE = frozenset({"flip", "zero", "cross", "fail", "cut", "lose"})
+_DAMAGE = frozenset({"flip", "zero", "cross", "misdirect", "fail", "cut", "lose"})
 _NEEDS = {"fail": Can.FAIL, "cut": Can.CUT, "lose": Can.LOSE}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS_NS = {"ns": 1, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9, "d": 86_400 * 10**9}
@@ -337,6 +338,9 @@ class Stage:
 
     def _do_cross(self, one: str, other: str, *at: str) -> None:
         self._get_disk().exchange(self._at(one), self._at(other), _get_offset(at))
+
+    def _do_misdirect(self, one: str, other: str, *at: str) -> None:
+        self._get_disk().misdirect(self._at(one), self._at(other), _get_offset(at))
 
     def _do_fail(self, name: str, *at: str) -> None:
         self._get_disk().fail(self._at(name), _get_offset(at))
