@@ -17,7 +17,7 @@ Files
     spread NAME...      their times of modification become a day and some seconds apart, with fractions, in 2020
     shift +1h NAME...   their times of modification move by this; also -3d, +100ns
     round 2s NAME...    their times of modification lose what is less than that
-    pause               until no time is too young to be trusted
+    pause               until no time is too young to be trusted, and another second has begun
     anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...
 Damage, below the file system
     flip NAME [at OFFSET]; zero NAME [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
@@ -66,6 +66,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,6 +82,7 @@ from support.planted import age
 from support.preload import Shims
 from support.programs import sh
 from support.results import met, notes, tallies
+from support.waiting import wait_until
 from truth.disks import DISKS, Can, Disk
 
 HERE = "here"
@@ -328,7 +330,9 @@ class Stage:
         os.utime(self.root / name, ns=(time_ns, time_ns))
 
     def _do_pause(self) -> None:
+        now = int(time.time())
         age(*(path for path in self.root.rglob("*") if path.is_file()))
+        wait_until(lambda: int(time.time()) > now, "the next second")
 
     def _do_flip(self, name: str, *at: str) -> None:
         self._get_disk().xor(self._at(name), _get_offset(at))
