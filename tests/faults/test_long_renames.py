@@ -22,7 +22,7 @@ from support.jobs import Told, open_context, tally
 from support.planted import age
 from support.results import tallies
 from support.statements import traced
-from support.stored import baselines, query
+from support.stored import baselines
 
 _FILES = 450
 _MISPLACED = "SELECT count(*) FROM file WHERE CAST(CAST(name AS TEXT) AS INTEGER) <> size_bytes"
@@ -90,29 +90,6 @@ def test_long_row_of_renames_that_is_killed_between_two_pages(
     assert 0 < left["moved"] < _FILES
     assert baselines(undisturbed.catalog) == baselines(integrity.catalog)
     look_again(integrity, root)
-
-
-def test_findings_follow_a_long_cycle(integrity: Box, tmp_path: Path) -> None:
-    """Also those of the record that makes room, page after page; of each file its former name is told."""
-    root = plant_sizes(tmp_path / "root")
-    age(*root.iterdir())
-    integrity.run("scan", root, expect=0)
-    for number in (1, 2, 200, _FILES):
-        rewrite(root / f"{number:04}")
-    integrity.run("scrub", root, expect=1)
-    rotate(root)
-
-    with open_context(integrity.catalog) as context:
-        scan(context, [os.fsencode(root)], ScanOptions())
-        told = context.report
-        assert isinstance(told, Told)
-        moved = {note.path: note.message for note in told.notes if note.kind is NoteKind.MOVED}
-
-    names = [b"%04d" % number for number in range(1, _FILES + 1)]
-    former = dict(zip([*names[1:], names[0]], names, strict=True))
-    assert {name: f"moved here from {former[name].decode()}" for name in names} == moved
-    found = query(integrity, "SELECT finding.path, name FROM finding JOIN file ON file.id = file_id")
-    assert {(name, name) for name in (b"0002", b"0003", b"0201", b"0001")} == set(found)
 
 
 @pytest.mark.parametrize("rename", [shift, rotate])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from integrity.catalog.connection import Catalog
 from integrity.catalog.files import find_file
@@ -223,46 +224,43 @@ class Stage:
         return context
 
 
-@pytest.fixture
-def stage(data: Path) -> Iterator[Stage]:
-    """Give a file system on which bits can be flipped."""
-    return Stage(data)
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("job", "of_one_time"), [(run_scan, False), (run_scrub, False), (run_scrub, True), (run_blindly, False)]
+_JOBS = (run_scan, run_scrub, run_blindly)
+_ANY = (swap_files, swap_folders, rotate, rename, rename_over, swap_good_folders, rotate_good)
+_OF_KNOWN = (swap_known_file, rename_known_file_over, swap_folder_of_known_file)
+_SITUATIONS: tuple[tuple[str, str, tuple[Script, ...], tuple[Run, ...]], ...] = (
+    ("ext4", "", _ANY, _JOBS),
+    ("ext4", "of_one_time", _ANY, (run_scrub,)),
+    ("ext4", "is_known", _OF_KNOWN, _JOBS),
+    # A reading that fails is of the file that stands there by then, not of the one whose name it was.
+    ("btrfs", "", (swap_files, swap_folders, rotate, rename_over), _JOBS),
+    ("btrfs", "is_damaged", _OF_KNOWN, _JOBS),
 )
-@pytest.mark.parametrize(
-    "script", [swap_files, swap_folders, rotate, rename, rename_over, swap_good_folders, rotate_good]
-)
-def test_renames_at_each_moment_of_a_run(stage: Stage, job: Run, script: Script, of_one_time: bool) -> None:
-    """All that is damaged is named, and nothing else."""
-    play_at_each_moment(stage, job, script, of_one_time=of_one_time)
+
+
+def _make_cases() -> Iterator[ParameterSet]:
+    """In the short run each script is tried with one job, each time another one."""
+    turns = count()
+    for fs_type, before, scripts, jobs in _SITUATIONS:
+        for script in scripts:
+            turn = next(turns) % len(jobs)
+            for number, job in enumerate(jobs):
+                marks = () if number == turn else (pytest.mark.campaign,)
+                name = f"{fs_type}-{before}-{script.__name__}-{job.__name__}"
+                yield pytest.param(fs_type, before, script, job, marks=marks, id=name)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("job", [run_scan, run_scrub, run_blindly])
-@pytest.mark.parametrize("script", [swap_files, swap_folders, rotate, rename_over])
-def test_renames_of_what_the_file_system_refuses(btrfs: LoopFS, job: Run, script: Script) -> None:
-    """A reading that fails is of the file that stands there by then, not of the one whose name it was."""
-    play_at_each_moment(Stage(btrfs.folder), job, script, of_one_time=False)
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("job", [run_scan, run_scrub, run_blindly])
-@pytest.mark.parametrize("script", [swap_known_file, rename_known_file_over, swap_folder_of_known_file])
-def test_renames_of_a_file_that_is_known_to_be_damaged(stage: Stage, job: Run, script: Script) -> None:
-    """Its finding goes along, and leaves nothing behind with the name that it had."""
-    play_at_each_moment(stage, job, script, of_one_time=False, is_known=True)
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("job", [run_scan, run_scrub, run_blindly])
-@pytest.mark.parametrize("script", [swap_known_file, rename_known_file_over, swap_folder_of_known_file])
-def test_renames_of_a_file_that_the_run_was_refused(btrfs: LoopFS, job: Run, script: Script) -> None:
-    """A file that could not be read is renamed before that is written down: nobody else is accused."""
-    play_at_each_moment(Stage(btrfs.folder), job, script, of_one_time=False, is_damaged=True)
+@pytest.mark.parametrize(("fs_type", "before", "script", "job"), list(_make_cases()))
+def test_renames_at_each_moment_of_a_run(
+    request: pytest.FixtureRequest, fs_type: str, before: str, script: Script, job: Run
+) -> None:
+    """All that is damaged is named, and nothing else; what was known goes along, and leaves nothing behind."""
+    stage = Stage(request.getfixturevalue(fs_type).folder)
+    flags = {"of_one_time": False} | ({before: True} if before else {})
+    last = stage.play(job, script, 10**9, **flags).moments
+    moments = sorted({last * number // MOMENTS for number in range(MOMENTS)})
+    outcomes = {at: stage.play(job, script, at, **flags) for at in moments}
+    assert not {at: one for at, one in outcomes.items() if one.damaged != one.said or one.misrecorded}
 
 
 def refuse(run: RootRun, name: bytes) -> Unreadable:
@@ -339,12 +337,3 @@ def test_refused_file_takes_its_record_to_a_name_of_which_another_refusal_is_kno
             name: planted.get(path.stat().st_ino) or path.read_bytes() for name, path in find_files(root).items()
         }
         assert recorded == {name: md5(content).digest() for name, content in written.items()}
-
-
-def play_at_each_moment(stage: Stage, job: Run, script: Script, *, of_one_time: bool, **before: bool) -> None:
-    last = stage.play(job, script, 10**9, of_one_time=of_one_time, **before).moments
-    outcomes = {
-        at: stage.play(job, script, at, of_one_time=of_one_time, **before)
-        for at in sorted({last * number // MOMENTS for number in range(MOMENTS)})
-    }
-    assert not {at: one for at, one in outcomes.items() if one.damaged != one.said or one.misrecorded}

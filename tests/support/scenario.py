@@ -17,12 +17,16 @@ Files
     exchange A B        two names swap in one call
     backup COPY...      copies of the folder with their own bytes on the disk, and all times
     open NAME           a program has it open for writing from here on, until: close NAME
-    pause               until no time is too young to be trusted
+    spread NAME...      their times of modification become a day and some seconds apart, with fractions, in 2020
+    shift +1h NAME...   their times of modification move by this; also -3d, +100ns
+    round 2s NAME...    their times of modification lose what is less than that
+    pause               until no time is too young to be trusted, and another second has begun
     anything else       a command of bash: mv, cp -p, ln, rm, touch -d ...; what damages a file damages its clones, too,
                         and cp makes clones where it can: not with --reflink=never
 Damage, below the file system
     flip NAME... [at OFFSET...], a bit; zero NAME... [at OFFSET...], a sector; cross A B [at OFFSET], sectors of two
     fail NAME... [at OFFSET...], a sector can't be read; lose NAME... [at OFFSET...]; cut NAME SIZE
+    misdirect A B [at OFFSET]               a sector of A is also written where one of B belongs
     misread TIMES NAME... [at OFFSET...]    a byte comes wrong from the disk so many times, each time another way
     heal                    all sectors can be read again
 Surroundings
@@ -71,6 +75,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +90,7 @@ from support.planted import age
 from support.preload import Shims
 from support.programs import sh
 from support.results import all_names, met, notes, tallies
+from support.waiting import wait_until
 from truth.disks import DISKS, Can, Disk
 
 HERE = "here"
@@ -95,13 +101,14 @@ _COMMANDS = frozenset(
     | {"forget", "root", "catalog", "sum"}
 )
 _WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
-_DAMAGE = frozenset({"flip", "zero", "cross", "fail", "misread", "cut", "lose"})
+_DAMAGE = frozenset({"flip", "zero", "cross", "misdirect", "fail", "misread", "cut", "lose"})
 _NEEDS = {"fail": Can.FAIL, "misread": Can.MISREAD, "cut": Can.CUT, "lose": Can.LOSE}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_DAYS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_UNITS_NS = {"ns": 1, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9, "d": 86_400 * 10**9}
 _KINDS = frozenset(kind.value for kind in FindingKind)
 _UNINTERESTING = frozenset({"schema", "root", "opened_at", "updated_at", "started_at", "finished_at", "duration_s"})
 _SIZE_BYTES = 5_000
+_SPREAD_FROM_NS, _SPREAD_BY_NS = 1_577_872_800_123_456_789, 86_413 * 10**9
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
@@ -182,6 +189,14 @@ def get_size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def get_ns(text: str) -> int:
+    """Return the nanoseconds of a time such as 2s, +400d or -1h."""
+    match = re.fullmatch(r"([+-]?\d+)(\w+)", text)
+    assert match, f"no time: {text}"
+    assert match[2] in _UNITS_NS, f"no unit: {text}"
+    return int(match[1]) * _UNITS_NS[match[2]]
+
+
 @dataclass
 class Stage:
     """
@@ -239,7 +254,7 @@ class Stage:
         else:
             environment = {"LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]}
             done = subprocess.run(
-                ["bash", "-ec", step.text], cwd=self.root, env=environment, capture_output=True, check=False
+                ["bash", "-ec", step.text], cwd=self._get_cwd(), env=environment, capture_output=True, check=False
             )
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
@@ -256,19 +271,24 @@ class Stage:
         return tuple(re.sub(r"#([\w./-]+)", lambda match: known.get(match[1], match[0]), word) for word in words)
 
     def _run(self, options: list[str], verb: str, args: Sequence[str]) -> Completed:
+        cwd = self._get_cwd()
         if verb in _WITH_FOLDER and "--" not in args and (not args or args[0].startswith("-")):
-            args = [".", *args]
+            args = [os.path.relpath(self.root, cwd), *args]
         command = [*options, verb, *itertools.chain.from_iterable(map(self._match, args))]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
             program = with_binds({"/proc/sys/kernel/random/boot_id": self._boot_id}, *make_command(*command))
             environment = self.box.environment | self._environment | meddling
-            done = subprocess.run(program, env=environment, cwd=self.root, capture_output=True, check=False)
+            done = subprocess.run(program, env=environment, cwd=cwd, capture_output=True, check=False)
             return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json="--json" in options)
-        return self.box.run(*command, env=self._environment | meddling, cwd=self.root)
+        return self.box.run(*command, env=self._environment | meddling, cwd=cwd)
 
     def _match(self, word: str) -> list[str]:
         return ("*" in word and sorted(glob.glob(word, root_dir=self.root))) or [word]
+
+    def _get_cwd(self) -> Path:
+        """Return the watched folder, or the one above it while it is away."""
+        return self.root if self.root.exists() else self.root.parent
 
     def _configure(self, table: str, name: str, line: str) -> None:
         lines, key = self._config.setdefault((table, name), []), line.partition("=")[0]
@@ -328,8 +348,25 @@ class Stage:
         for name in names:
             os.close(self._open.pop(name))
 
+    def _do_spread(self, *names: str) -> None:
+        for number, name in enumerate(names):
+            self._set_time(name, _SPREAD_FROM_NS + number * _SPREAD_BY_NS)
+
+    def _do_shift(self, by: str, *names: str) -> None:
+        for name in names:
+            self._set_time(name, os.stat(self.root / name).st_mtime_ns + get_ns(by))
+
+    def _do_round(self, grain: str, *names: str) -> None:
+        for name in names:
+            self._set_time(name, os.stat(self.root / name).st_mtime_ns // get_ns(grain) * get_ns(grain))
+
+    def _set_time(self, name: str, time_ns: int) -> None:
+        os.utime(self.root / name, ns=(time_ns, time_ns))
+
     def _do_pause(self) -> None:
+        now = int(time.time())
         age(*(path for path in self.root.rglob("*") if path.is_file()))
+        wait_until(lambda: int(time.time()) > now, "the next second")
 
     def _do_flip(self, *words: str) -> None:
         for path, offset in self._find_places(words):
@@ -341,6 +378,9 @@ class Stage:
 
     def _do_cross(self, one: str, other: str, *at: str) -> None:
         self._get_disk().exchange(self._at(one), self._at(other), _find_offsets(at)[0])
+
+    def _do_misdirect(self, one: str, other: str, *at: str) -> None:
+        self._get_disk().misdirect(self._at(one), self._at(other), _find_offsets(at)[0])
 
     def _do_fail(self, *words: str) -> None:
         for path, offset in self._find_places(words):
@@ -368,11 +408,8 @@ class Stage:
         self._get_disk().remount()
 
     def _do_clock(self, offset: str) -> None:
-        match = re.fullmatch(r"([+-])(\d+)([dhms])", offset)
-        assert match, offset
-        seconds = int(match[1] + match[2]) * _DAYS[match[3]]
         self.box.home.mkdir(exist_ok=True)
-        self._environment |= self.shims.clock(self.box.home / "clock", seconds)
+        self._environment |= self.shims.clock(self.box.home / "clock", get_ns(offset) // 10**9)
 
     def _do_set(self, *words: str) -> None:
         self._environment |= dict(word.split("=", 1) for word in words)

@@ -128,6 +128,10 @@ class Disk:
         self._change(one, offset, second)
         self._change(other, offset, first)
 
+    def misdirect(self, one: Path, other: Path, offset: int) -> None:
+        """Write a sector of a file also where one of another file belongs."""
+        self._change(other, offset, self._read_at(one, offset, SECTOR_BYTES))
+
     def fail(self, path: Path, offset: int) -> None:
         """Make a sector unreadable."""
         raise NotImplementedError
