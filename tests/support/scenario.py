@@ -25,8 +25,10 @@ Surroundings
     reboot                  the machine was started again
     remount                 the disk was taken out and put back
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
+    row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
 The program
     scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given
+    text [-q] COMMAND           as people see it, without ``--json``
 
 In names ``{1..9}`` stands for each of these numbers.
 
@@ -36,14 +38,19 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
     rot a b KEY=VALUE       findings of a kind, and fields that each of them has
     note moved b            all notes of a kind
     KEY=VALUE               a field of the summary, or of the object that ``explain`` prints
-    "words"                 they occur in a message, a next step or an error
+    repair_plan a KEY=VALUE     all objects of a type, and fields of each of them; JSON is written without quotes
+    "words"                 they occur in a message, a next step or an error; line breaks don't matter
+    not "words"; silent     they don't occur; nothing is printed at all
     exit 3; anything        the exit code; findings don't matter here
+
+Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy`` for that of the copy.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import itertools
 import json
@@ -59,6 +66,7 @@ from typing import Any
 from integrity.model import FindingKind
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
 from support.comparing import counts
+from support.flips import damage_rows
 from support.killpoints import run_here
 from support.namespaces import with_binds
 from support.planted import age
@@ -192,7 +200,13 @@ class Stage:
     def _take(self, step: Step) -> None:
         verb, _, rest = step.text.partition(" ")
         if verb in _COMMANDS:
-            _Told(self.root, self._run(verb, shlex.split(rest)), step).check()
+            _Told(self.root, self._run(["--json"], verb, shlex.split(rest)), step).check()
+        elif verb == "text":
+            words = shlex.split(rest)
+            at = next(number for number, word in enumerate(words) if not word.startswith("-"))
+            _Told(self.root, self._run(words[:at], words[at], words[at + 1 :]), step).check()
+        elif verb == "row":
+            damage_rows(self.box.catalog, rest)
         elif match := re.fullmatch(r"\[(\w+) ?(.*?)\] (.+)", step.text):
             self._configure(match[1], match[2], match[3])
         elif (method := getattr(self, f"_do_{verb}", None)) is not None:
@@ -204,16 +218,16 @@ class Stage:
             )
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
-    def _run(self, verb: str, args: list[str]) -> Completed:
+    def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
         if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
             args = [".", *args]
-        command = ["--json", verb, *args]
+        command = [*options, verb, *args]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
             program = with_binds({"/proc/sys/kernel/random/boot_id": self._boot_id}, *make_command(*command))
             environment = self.box.environment | self._clock | meddling
             done = subprocess.run(program, env=environment, cwd=self.root, capture_output=True, check=False)
-            return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json=True)
+            return complete_in(environment, done.returncode, done.stdout, done.stderr, is_json="--json" in options)
         if environment := self._clock | meddling:
             return self.box.run(*command, env=environment, cwd=self.root)
         with contextlib.chdir(self.root), _kept_environment():
@@ -272,22 +286,22 @@ class Stage:
         age(*(path for path in self.root.rglob("*") if path.is_file()))
 
     def _do_flip(self, name: str, *at: str) -> None:
-        self._get_disk().xor(self.root / name, _get_offset(at))
+        self._get_disk().xor(self._at(name), _get_offset(at))
 
     def _do_zero(self, name: str, *at: str) -> None:
-        self._get_disk().zero(self.root / name, _get_offset(at))
+        self._get_disk().zero(self._at(name), _get_offset(at))
 
     def _do_cross(self, one: str, other: str, *at: str) -> None:
-        self._get_disk().exchange(self.root / one, self.root / other, _get_offset(at))
+        self._get_disk().exchange(self._at(one), self._at(other), _get_offset(at))
 
     def _do_fail(self, name: str, *at: str) -> None:
-        self._get_disk().fail(self.root / name, _get_offset(at))
+        self._get_disk().fail(self._at(name), _get_offset(at))
 
     def _do_cut(self, name: str, size: str) -> None:
-        self._get_disk().cut(self.root / name, get_size(size))
+        self._get_disk().cut(self._at(name), get_size(size))
 
     def _do_lose(self, name: str, *at: str) -> None:
-        self._get_disk().lose(self.root / name, _get_offset(at))
+        self._get_disk().lose(self._at(name), _get_offset(at))
 
     def _do_remount(self) -> None:
         self._get_disk().remount()
@@ -304,6 +318,10 @@ class Stage:
 
     def _do_meanwhile(self, name: str, *words: str) -> None:
         self._meddling = self.shims.meddling(name, f"cd {shlex.quote(os.fspath(self.root))} && {' '.join(words)}")
+
+    def _at(self, name: str) -> Path:
+        """Return a path without "..", as a disk wants it."""
+        return Path(os.path.normpath(self.root / name))
 
     def _get_disk(self) -> Disk:
         assert self.disk is not None, "this needs a disk that can be damaged"
@@ -349,12 +367,16 @@ class _Told:
             AssertionError: with both, and what was said.
         """
         tally: dict[str, int] = {}
-        findings: set[tuple[str, str]] = set()
+        named: dict[str, set[tuple[str, str]]] = {"finding": set()}
         code, matters = None, True
         for item in self._step.expected:
             first, *rest = shlex.split(item)
             if item.startswith('"'):
-                self._check(first in "\n".join([*_find_strings(list(self._done.objects)), self._done.stderr]), item)
+                self._check(first in self._said, item)
+            elif first == "not":
+                self._check(rest[0] not in self._said, item)
+            elif first == "silent":
+                self._check(not self._done.stdout + self._done.stderr, item)
             elif first.isdigit():
                 tally[rest[0]] = int(first)
             elif first == "exit":
@@ -364,52 +386,74 @@ class _Told:
                 self._compare(sorted(_expand(rest[1:])), noted, f"notes {rest[0]}")
             elif first == "anything":
                 matters = False
-            elif first in _KINDS:
-                names = _expand(word for word in rest if "=" not in word) or ["."]
-                findings.update((first, name) for name in names)
-                self._check_fields(first, names, [word for word in rest if "=" in word])
+            elif "=" in first:
+                self._check_fields([one for one in self._done.objects if one["type"] in ("summary", "file")], [first])
             else:
-                self._check_fields("", [], [first])
+                kind = "finding" if first in _KINDS else first
+                names = _expand(word for word in rest if "=" not in word) or (["."] if first in _KINDS else [])
+                named.setdefault(kind, set()).update((first, name) for name in names)
+                self._check_fields(self._find(first, names), [word for word in rest if "=" in word])
         if tally:
             is_comparison = self._done.summary["job"] == "compare"
             self._compare(tally, counts(self._done) if is_comparison else tallies(self._done), "tallies")
+        findings = named.pop("finding")
+        for kind, those in named.items():
+            if those:
+                found = sorted(self._shorten(one["path"]) for one in self._done.of_type(kind))
+                self._compare(sorted(name for _, name in those), found, kind)
         if matters:
-            found = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
-            self._compare(sorted(findings), found, "findings")
+            met_here = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
+            self._compare(sorted(findings), met_here, "findings")
             self._compare(int(bool(findings)) if code is None else code, self._done.code, "exit code")
+
+    @functools.cached_property
+    def _said(self) -> str:
+        """All texts, on one line."""
+        texts = [*_find_strings(list(self._done.objects)), self._done.stderr]
+        if not self._done.objects:
+            texts.append(self._done.stdout)
+        return self._relate(" ".join(" ".join(texts).split()))
+
+    def _find(self, kind: str, names: Sequence[str]) -> list[JsonObject]:
+        """Return the findings of a kind, or the objects of a type, that are about these names; without names: all."""
+        objects = self._done.findings if kind in _KINDS else self._done.of_type(kind)
+        return [
+            one
+            for one in objects
+            if one.get("kind", kind) == kind and (not names or self._shorten(one["path"]) in names)
+        ]
+
+    def _relate(self, text: str) -> str:
+        """Write paths as the scenario does."""
+        text = re.sub(rf"{re.escape(str(self._root))}(/|\b(?!-))", lambda match: "" if match[1] else ".", text)
+        return text.replace(str(self._root.parent), "..")
 
     def _shorten(self, path: object) -> str:
         return os.path.relpath(str(path), self._root)
 
-    def _check_fields(self, kind: str, names: Sequence[str], fields: Sequence[str]) -> None:
-        if kind:
-            objects = [
-                one for one in self._done.findings if one["kind"] == kind and self._shorten(one["path"]) in names
-            ]
-        else:
-            objects = [one for one in self._done.objects if one["type"] in ("summary", "file")]
+    def _check_fields(self, objects: Sequence[JsonObject], fields: Sequence[str]) -> None:
         for name, _, value in (one.partition("=") for one in fields):
             self._check(bool(objects), f"nothing has a field {name}")
             for one in objects:
                 self._check(name in one, f"no field {name}")
-                self._compare(value, _spell(one[name]), name)
+                self._compare(value, self._relate(_spell(one[name])), name)
 
     def _compare(self, expected: object, found: object, what: str) -> None:
         self._check(expected == found, f"{what}:\n  expected {expected}\n  found    {found}")
 
     def _check(self, holds: bool, what: str) -> None:
         if not holds:
-            said = "\n".join(map(self._describe, self._done.objects))
+            said = "\n".join(map(self._describe, self._done.objects)) or self._relate(self._done.stdout)
             raise AssertionError(f"{what}\nexit {self._done.code}\n{said}\n{self._done.stderr}")
 
     def _describe(self, one: JsonObject) -> str:
         """Write an object for people: without what is empty, and what is of no interest here."""
         shown = {name: value for name, value in one.items() if value and name not in _UNINTERESTING}
-        return json.dumps(shown, ensure_ascii=False).replace(f"{self._root}/", "").replace(str(self._root), ".")
+        return self._relate(json.dumps(shown, ensure_ascii=False))
 
 
 def _spell(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":")).replace('"', "")
 
 
 def _find_strings(value: Any) -> Iterator[str]:
