@@ -18,6 +18,7 @@ from support.mountinfo import find_mounts
 from support.preload import Shims
 from support.scenario import HERE, Scenario, Stage, read_scenarios
 from truth.disks import DISKS, Disk
+from truth.unlasting import UNLASTING, is_possible
 
 
 def _make_cases() -> Iterator[ParameterSet]:
@@ -25,9 +26,10 @@ def _make_cases() -> Iterator[ParameterSet]:
     turns = itertools.count()
     for path in sorted(Path(__file__).parent.glob("*.txt")):
         for scenario in read_scenarios(path):
-            turn = next(turns) % len(scenario.disks)
-            for number, disk in enumerate(scenario.disks):
-                marks = () if number == turn else (pytest.mark.campaign,)
+            possible = [disk for disk in scenario.disks if is_possible(disk)] or scenario.disks
+            turn = possible[next(turns) % len(possible)]
+            for disk in scenario.disks:
+                marks = () if disk == turn else (pytest.mark.campaign,)
                 yield pytest.param(scenario, disk, marks=marks, id=f"{path.stem}: {scenario.title}: {disk}")
 
 
@@ -42,7 +44,7 @@ def mounted() -> Iterator[Callable[[str], Disk | None]]:
                 return None
             need_root()
             if name not in disks:
-                disks[name] = stack.enter_context(DISKS[name](False))
+                disks[name] = stack.enter_context((DISKS | UNLASTING)[name](False))
             return disks[name]
 
         yield get

@@ -18,16 +18,22 @@ Files
 Damage, below the file system
     flip NAME [at OFFSET]; zero NAME [at OFFSET], a sector; cross A B [at OFFSET], sectors of two files
     fail NAME [at OFFSET], a sector can't be read; cut NAME SIZE; lose NAME [at OFFSET]
+    spoil CALL NAME ERROR   from here on this call of FUSE fails so; "spoil readdir d/* hidden": names are not listed
+    mend                    nothing is spoiled any more
 Surroundings
     [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
-                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ...
+                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ... A later value takes the place
+                            of an earlier one
+    [root NAME] is gone     the table is taken out
     clock +400d             how far the program's clock is off from here on; also -2h
     reboot                  the machine was started again
     remount                 the disk was taken out and put back
+    unplug; plug            only one of the two; between them the empty folder below its mount point is seen
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
     row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
 The program
-    scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given
+    scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given;
+                                "scan everything": without a path
     text [-q] COMMAND           as people see it, without ``--json``
 
 In names ``{1..9}`` stands for each of these numbers.
@@ -57,6 +63,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -66,8 +73,10 @@ from typing import Any
 from integrity.model import FindingKind
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
 from support.comparing import counts
+from support.documents import TYPES, encrypt, make_documents
 from support.flips import damage_rows
 from support.killpoints import run_here
+from support.machine import need_programs
 from support.namespaces import with_binds
 from support.planted import age
 from support.preload import Shims
@@ -79,17 +88,18 @@ _FITTING = ("ext4", "xfs", "btrfs")
 _ROTTING = ("ext4", "xfs", "btrfs nodatasum")
 _COMMANDS = frozenset(
     {"scan", "scrub", "compare", "repair", "accept", "ack", "mute", "findings", "explain", "status", "gate"}
-    | {"forget", "root", "catalog", "sum"}
+    | {"forget", "root", "catalog", "sum", "config"}
 )
 _WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
 _DAMAGE = frozenset({"flip", "zero", "cross", "fail", "cut", "lose"})
-_NEEDS = {"fail": Can.FAIL, "cut": Can.CUT, "lose": Can.LOSE}
+_NEEDS = {"fail": Can.FAIL, "cut": Can.CUT, "lose": Can.LOSE, "spoil": Can.SPOIL}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _DAYS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _KINDS = frozenset(kind.value for kind in FindingKind)
 _UNINTERESTING = frozenset({"schema", "root", "opened_at", "updated_at", "started_at", "finished_at", "duration_s"})
 _SIZE_BYTES = 5_000
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_NOT_FOUND = 127  # bash
 
 
 @dataclass(frozen=True)
@@ -179,10 +189,11 @@ class Stage:
     box: Box
     disk: Disk | None
     shims: Shims
-    _config: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _config: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     _clock: dict[str, str] = field(default_factory=dict)
     _meddling: dict[str, str] = field(default_factory=dict)
     _boot_id: Path | None = None
+    _is_unplugged: bool = False
 
     def play(self, scenario: Scenario) -> None:
         """
@@ -191,11 +202,21 @@ class Stage:
         Raises:
             AssertionError: something else was said; with the line.
         """
-        for step in scenario.steps:
-            try:
-                self._take(step)
-            except (AssertionError, OSError, subprocess.CalledProcessError) as error:
-                raise AssertionError(f"line {step.line}: {step.text}\n{error}") from None
+        try:
+            for step in scenario.steps:
+                try:
+                    self._take(step)
+                except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+                    raise AssertionError(f"line {step.line}: {step.text}\n{error}") from None
+        finally:
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Give the disk back as it was."""
+        if self._is_unplugged:
+            self._do_plug()
+        if self.disk is not None and Can.SPOIL in self.disk.can:
+            self._do_mend()
 
     def _take(self, step: Step) -> None:
         verb, _, rest = step.text.partition(" ")
@@ -216,11 +237,14 @@ class Stage:
             done = subprocess.run(
                 ["bash", "-ec", step.text], cwd=self.root, env=environment, capture_output=True, check=False
             )
+            if done.returncode == _NOT_FOUND:
+                need_programs(verb)
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
     def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
         if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
             args = [".", *args]
+        args = [arg for arg in args if arg != "everything"]
         command = [*options, verb, *args]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
@@ -234,11 +258,15 @@ class Stage:
             return run_here(command, self.box.environment)
 
     def _configure(self, table: str, name: str, line: str) -> None:
-        self._config.setdefault((table, name), []).append(line)
+        lines = self._config.setdefault((table, name), {})
+        if line == "is gone":
+            del self._config[table, name]
+        else:
+            lines[line.partition(" =")[0]] = line
         self.box.configure("\n".join(itertools.starmap(self._write_table, self._config.items())))
 
-    def _write_table(self, head: tuple[str, str], lines: Sequence[str]) -> str:
-        table, name = head
+    def _write_table(self, head: tuple[str, str], values: dict[str, str]) -> str:
+        (table, name), lines = head, values.values()
         root, there = (json.dumps(os.path.normpath(self.root / word)) for word in (".", name))
         if table == "root":
             return "\n".join(["[[root]]", f"path = {there}", *lines])
@@ -276,6 +304,15 @@ class Stage:
         if how == ("quietly",):
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
+    def _do_documents(self, folder: str, count: str, *types: str) -> None:
+        make_documents(self.root / folder, int(count), types=types or TYPES)
+
+    def _do_encrypt(self, *words: str) -> None:
+        names = [word for word in words if not word.startswith(".") and word != "quietly"]
+        paths = sorted(path for name in names for path in self.root.glob(name))
+        assert paths, f"no such files: {names}"
+        encrypt(paths, suffix="".join(set(words) - {*names, "quietly"}), keeps_times="quietly" in words)
+
     def _do_exchange(self, one: str, other: str) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         paths = os.fsencode(self.root / one), os.fsencode(self.root / other)
@@ -303,8 +340,25 @@ class Stage:
     def _do_lose(self, name: str, *at: str) -> None:
         self._get_disk().lose(self._at(name), _get_offset(at))
 
+    def _do_spoil(self, call: str, name: str, what: str) -> None:
+        self._get_disk().spoil(call, self.root / name, what)
+
+    def _do_mend(self) -> None:
+        self._get_disk().mend()
+
     def _do_remount(self) -> None:
-        self._get_disk().remount()
+        self._get_disk().take_out()
+        self._get_disk().put_back()
+
+    def _do_unplug(self) -> None:
+        self._get_disk().take_out()
+        self._is_unplugged = True
+        self.root.mkdir(parents=True)
+
+    def _do_plug(self) -> None:
+        shutil.rmtree(self.root.parent)
+        self._get_disk().put_back()
+        self._is_unplugged = False
 
     def _do_clock(self, offset: str) -> None:
         match = re.fullmatch(r"([+-])(\d+)([dhms])", offset)
