@@ -33,7 +33,7 @@ Surroundings
     row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
 The program
     scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given;
-                                "scan everything": without a path
+                                with -- about all watched folders
     text [-q] COMMAND           as people see it, without ``--json``
 
 In names ``{1..9}`` stands for each of these numbers.
@@ -47,7 +47,8 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
     repair_plan a KEY=VALUE     all objects of a type, and fields of each of them; JSON is written without quotes
     "words"                 they occur in a message, a next step or an error; line breaks don't matter
     not "words"; silent     they don't occur; nothing is printed at all
-    exit 3; anything        the exit code; findings don't matter here
+    exit 3                  the exit code
+    anything                findings don't matter here, nor does an exit code that is not given
 
 Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy`` for that of the copy.
 """
@@ -65,6 +66,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,9 +244,8 @@ class Stage:
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
     def _run(self, options: list[str], verb: str, args: list[str]) -> Completed:
-        if verb in _WITH_FOLDER and (not args or args[0].startswith("-")):
+        if verb in _WITH_FOLDER and "--" not in args and (not args or args[0].startswith("-")):
             args = [".", *args]
-        args = [arg for arg in args if arg != "everything"]
         command = [*options, verb, *args]
         meddling, self._meddling = self._meddling, {}
         if self._boot_id is not None:
@@ -305,7 +306,8 @@ class Stage:
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     def _do_documents(self, folder: str, count: str, *types: str) -> None:
-        make_documents(self.root / folder, int(count), types=types or TYPES)
+        seed = zlib.crc32(os.fsencode(folder))
+        make_documents(self.root / folder, int(count), types=types or TYPES, seed=seed)
 
     def _do_encrypt(self, *words: str) -> None:
         names = [word for word in words if not word.startswith(".") and word != "quietly"]
@@ -458,7 +460,9 @@ class _Told:
         if matters:
             met_here = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
             self._compare(sorted(findings), met_here, "findings")
-            self._compare(int(bool(findings)) if code is None else code, self._done.code, "exit code")
+            code = int(bool(findings)) if code is None else code
+        if code is not None:
+            self._compare(code, self._done.code, "exit code")
 
     @functools.cached_property
     def _said(self) -> str:
