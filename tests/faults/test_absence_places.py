@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,11 +13,10 @@ from support.cli import Box
 from support.comparing import back_up, compare
 from support.fusemounts import FATS, fat, make_fat, pool, union, view
 from support.loopfs import LoopFS
-from support.mounts import other_disk
 from support.planted import plant
-from support.results import get_number, kinds, messages, tallies
+from support.results import get_number, kinds, tallies
 from support.shapes import put
-from support.stored import count_rows, query, rewrite
+from support.stored import query, rewrite
 
 COUNT = 20
 INODE_OF_A_FORMER_MOUNT = 4711
@@ -66,55 +64,6 @@ def number_in_another_order(folder: Path) -> None:
 
 
 @pytest.mark.root
-def test_root_below_the_mount_point_is_recognized_after_each_mount(
-    mounted: Mounted, point: Path, integrity: Box
-) -> None:
-    """What is found at its path in the file system, with recorded names in it, is the root; all files are checked."""
-    root = point / "photos"
-    with mounted():
-        integrity.run("scan", root, expect=0)
-    for is_number_moved in (True, False):
-        with mounted():
-            if is_number_moved:
-                number_in_another_order(point / "music")
-            scrub = integrity.run("--json", "scrub", root, expect=0)
-
-        assert {"verified": COUNT} == tallies(scrub)
-
-
-@pytest.mark.root
-def test_bare_mount_point_is_not_the_root(mounted: Mounted, point: Path, integrity: Box) -> None:
-    """Without its disk the root is suspended, also where files of the same names lie below the mount point."""
-    root = point / "photos"
-    with mounted():
-        integrity.run("scan", root, expect=0)
-    plant(root, COUNT)
-
-    scan = integrity.run("--json", "scan", root, expect=3)
-
-    assert (["root_suspended"], COUNT) == (kinds(scan), count_rows(integrity))
-
-
-@pytest.mark.root
-def test_other_folder_at_the_path_of_the_root_is_not_it(mounted: Mounted, point: Path, integrity: Box) -> None:
-    """A folder in which none of the recorded names is found is another one, and no record is removed."""
-    root = point / "photos"
-    with mounted():
-        integrity.run("scan", root, expect=0)
-        root.rename(point / "aside")
-        root.mkdir()
-        put(root / "other.jpg", b"of another folder")
-        scan = integrity.run("--json", "scan", root, expect=3)
-        assert ["root_suspended"] == kinds(scan)
-        assert "is not the recorded folder" in messages(scan)
-        assert COUNT == count_rows(integrity)
-        shutil.rmtree(root)
-        (point / "aside").rename(root)
-
-        integrity.run("scan", root, expect=0)
-
-
-@pytest.mark.root
 def test_root_that_an_older_version_recorded_by_its_inode_is_recognized(
     mounted: Mounted, point: Path, integrity: Box
 ) -> None:
@@ -130,62 +79,6 @@ def test_root_that_an_older_version_recorded_by_its_inode_is_recognized(
         put(root / "other.jpg", b"of another folder")
 
         assert ["root_suspended"] == kinds(integrity.run("--json", "scan", root, expect=3))
-
-
-@pytest.mark.root
-def test_mount_inside_a_root_is_recognized(mounted: Mounted, point: Path, tmp_path: Path, integrity: Box) -> None:
-    """With cross_mounts, what is mounted anew inside the root is the recorded one; without it nothing there is gone."""
-    integrity.configure(
-        f'[[root]]\npath = "{tmp_path}"\ncross_mounts = true\nexclude = ["/*home/", "/one/", "/two/", "*.img"]\n'
-    )
-    with mounted():
-        integrity.run("scan", tmp_path, expect=0)
-    integrity.run("scan", tmp_path, expect=3)
-    for _ in range(2):
-        with mounted():
-            number_in_another_order(point / "music")
-            scrub = integrity.run("--json", "scrub", tmp_path, expect=0)
-
-        assert {"verified": 2 * COUNT} == tallies(scrub, without="skipped")
-
-
-@pytest.mark.root
-def test_pool_that_grew_is_the_recorded_one(tmp_path: Path, point: Path, integrity: Box) -> None:
-    """A disk that is added to a pool changes what the pool is called, not the root; another pool is another root."""
-    folders = [tmp_path / name for name in ("d1", "d2", "elsewhere", "strange")]
-    for folder in folders:
-        folder.mkdir()
-    with pool(point, folders[:1]):
-        plant(point / "photos", COUNT)
-        integrity.run("scan", point / "photos", expect=0)
-    for members in (folders[:2], folders[:3], folders[:1]):
-        with pool(point, members):
-            scrub = integrity.run("--json", "scrub", point / "photos", expect=0)
-            assert {"verified": COUNT} == tallies(scrub)
-    (folders[3] / "photos").mkdir()
-    put(folders[3] / "photos" / "other.jpg", b"of another pool")
-    with pool(point, folders[3:]):
-        assert ["root_suspended"] == kinds(integrity.run("--json", "scan", point / "photos", expect=3))
-    assert COUNT == count_rows(integrity)
-
-
-@pytest.mark.root
-def test_clone_of_a_disk_is_another_disk(integrity: Box, tmp_path: Path) -> None:
-    """The UUID is cloned with the disk; its size tells the two apart."""
-    with LoopFS("ext4") as fs:
-        root = plant(fs.folder / "data", COUNT)
-        integrity.run("scan", root, expect=0)
-        fs.umount()
-        clone = tmp_path / "clone.img"
-        shutil.copyfile(fs.image, clone)
-        with open(clone, "r+b") as file:
-            file.truncate(os.stat(clone).st_size + (16 << 20))
-        with other_disk(clone, fs.mnt):
-            scan = integrity.run("--json", "scan", root, expect=3)
-            assert ["root_suspended"] == kinds(scan)
-            assert "a different disk with the same UUID" in messages(scan)
-        fs.mount()
-        integrity.run("scan", root, expect=0)
 
 
 @pytest.mark.root

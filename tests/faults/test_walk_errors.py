@@ -14,7 +14,7 @@ from integrity.files.walk import walk
 from support.bitrot import flip_at, get_positions
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
-from support.mounts import shut_down
+from support.mounts import hidden
 from support.reading import files_of, opened_root
 from support.waiting import wait_until
 
@@ -31,52 +31,6 @@ def write(fs: LoopFS | FaultFS, *names: str) -> None:
 
 def errors_of(listings: list[FolderListing]) -> dict[bytes, int]:
     return {listing.error.path: listing.error.errno for listing in listings if listing.error}
-
-
-def test_rotten_folder_of_ext4_is_an_error_and_not_empty(ext4: LoopFS) -> None:
-    """A flipped bit in a folder's block gives EBADMSG: its files are not missing, the rest is walked."""
-    write(ext4, "rotten/a", "rotten/b", "sound/a")
-    os.sync()
-    (position,) = get_positions(ext4.path("rotten"), 100)
-    ext4.umount()
-    flip_at(position)
-    ext4.mount()
-
-    with opened_root(ext4.mnt) as root:
-        listings = list(walk(root, excludes=Excludes()))
-
-    assert errors_of(listings) == {b"rotten": errno.EBADMSG}
-    (rotten,) = [listing for listing in listings if listing.folder == b"rotten"]
-    assert (rotten.is_whole, rotten.is_last) == (False, True)
-    assert rotten.error is not None
-    assert "damaged" in rotten.error.message
-    assert files_of(listings) == {b"sound/a"}
-
-
-def test_dead_disk_is_an_error_of_the_root(xfs: LoopFS) -> None:
-    """A file system that was shut down gives EIO on all: one error, no empty root."""
-    write(xfs, "folder/a")
-    with opened_root(xfs.mnt) as root:
-        shut_down(xfs.mnt)
-        listings = list(walk(root, excludes=NOTHING))
-
-    assert errors_of(listings) == {b"": errno.EIO}
-    assert files_of(listings) == set()
-
-
-@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.EACCES])
-@pytest.mark.parametrize("op", ["opendir", "readdir"])
-def test_folder_that_can_not_be_listed_is_an_error(faulty: FaultFS, op: str, code: int) -> None:
-    """Whatever call fails and why, the folder is reported and its neighbours are walked."""
-    write(faulty, "bad/a", "good/a")
-    faulty.add(Rule(op, path="/bad", errno=code))
-
-    with opened_root(faulty.mnt) as root:
-        listings = list(walk(root, excludes=NOTHING))
-
-    assert errors_of(listings) == {b"bad": code}
-    assert files_of(listings) == {b"good/a"}
-    assert [listing.is_whole for listing in listings if listing.folder == b"bad"] == [False]
 
 
 def test_folder_that_went_from_its_server_is_no_error(faulty: FaultFS, tmp_path: Path) -> None:
@@ -117,28 +71,15 @@ def test_files_before_the_failure_of_a_listing_are_kept() -> None:
     assert [listing.is_last for listing in listings] == [False] * (len(listings) - 1) + [True]
 
 
-def test_file_that_lstat_fails_for_is_an_error_of_its_own(faulty: FaultFS) -> None:
-    """A name whose inode can't be read is reported by its path: it is not missing, its folder not whole."""
-    write(faulty, "folder/bad", "folder/good")
+def test_mount_that_appears_during_the_walk_is_an_error_and_no_empty_folder(root_fd: int, root: Path) -> None:
+    """What was listed as a folder and is mounted over before it is opened is not taken for empty."""
+    (root / "a").mkdir()
+    (root / "a" / "file").write_bytes(b"content")
+    listings = walk(root_fd, excludes=NOTHING)
+    assert next(listings).folder == b""
+    with hidden(root / "a"):
+        (late,) = listings
 
-    with opened_root(faulty.mnt) as root:
-        faulty.add(Rule("getattr", path="/folder/bad", errno=errno.EIO))
-        listings = list(walk(root, excludes=NOTHING))
-
-    assert errors_of(listings) == {b"folder/bad": errno.EIO}
-    assert files_of(listings) == {b"folder/good"}
-    folder = [listing for listing in listings if listing.folder == b"folder"]
-    assert [listing.is_last for listing in folder] == [False, True]
-    assert not any(listing.is_whole for listing in folder)
-
-
-def test_file_that_vanishes_after_the_listing_is_no_error(faulty: FaultFS) -> None:
-    """A name that is gone when lstat asks for it was removed meanwhile."""
-    write(faulty, "folder/gone", "folder/here")
-
-    with opened_root(faulty.mnt) as root:
-        faulty.add(Rule("getattr", path="/folder/gone", errno=errno.ENOENT))
-        listings = list(walk(root, excludes=NOTHING))
-
-    assert errors_of(listings) == {}
-    assert files_of(listings) == {b"folder/here"}
+    assert late.error is not None
+    assert (late.error.path, late.error.errno) == (b"a", errno.EXDEV)
+    assert (late.folder, late.files, late.is_whole, late.is_last) == (b"a", [], False, True)

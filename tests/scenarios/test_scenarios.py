@@ -19,6 +19,7 @@ from support.mountinfo import find_mounts
 from support.preload import Shims
 from support.scenario import HERE, Scenario, Stage, read_scenarios
 from truth.disks import DISKS, Disk
+from truth.unlasting import UNLASTING, is_possible
 
 
 def _make_cases() -> Iterator[ParameterSet]:
@@ -26,9 +27,10 @@ def _make_cases() -> Iterator[ParameterSet]:
     turns = itertools.count()
     for path in sorted(Path(__file__).parent.glob("*.txt")):
         for scenario in read_scenarios(path):
-            turn = next(turns) % len(scenario.disks)
-            for number, disk in enumerate(scenario.disks):
-                marks = () if number == turn else (pytest.mark.campaign,)
+            possible = [disk for disk in scenario.disks if is_possible(disk)] or scenario.disks
+            turn = possible[next(turns) % len(possible)]
+            for disk in scenario.disks:
+                marks = () if disk == turn else (pytest.mark.campaign,)
                 yield pytest.param(scenario, disk, marks=marks, id=f"{path.stem}: {scenario.title}: {disk}")
 
 
@@ -43,7 +45,7 @@ def mounted() -> Iterator[Callable[[str], Disk | None]]:
                 return None
             need_root()
             if name not in disks:
-                disk = DISKS[name.removesuffix(" cached")]
+                disk = (DISKS | UNLASTING)[name.removesuffix(" cached")]
                 disks[name] = stack.enter_context(disk(name.endswith(" cached")))
             return disks[name]
 

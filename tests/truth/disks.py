@@ -42,6 +42,7 @@ class Can(Enum):
     ROT = auto()  # bytes that change by themselves
     EXCHANGE = auto()  # two names swapped in one call
     PASS_ON = auto()  # such bytes can be read, and so copied
+    SPOIL = auto()  # errors of any call, also of those that list folders
 
 
 LEFT_OUT = {
@@ -55,6 +56,7 @@ LEFT_OUT = {
     (Can.EXCHANGE, "FUSE"): "mfusepy drops the flags of renameat2",
     (Can.PASS_ON, "btrfs"): "its checksums refuse what is damaged",
     (Can.ROT, "those with bad sectors"): "they are the same as those without",
+    (Can.SPOIL, "all but FUSE"): "no disk chooses a call",
 }
 """What the matrix does not do, where, and why."""
 
@@ -151,8 +153,16 @@ class Disk:
         """Let the file system forget a block of a file."""
         raise NotImplementedError
 
-    def remount(self) -> None:
-        """Take the disk out, and put it back."""
+    def take_out(self) -> None:
+        """Leave an empty folder where the disk is mounted."""
+        raise NotImplementedError
+
+    def put_back(self) -> None:
+        """Mount it again."""
+        raise NotImplementedError
+
+    def spoil(self, call: str, path: Path, what: str) -> None:
+        """Let a call fail with the error of this name, or leave out the names that match where folders are listed."""
         raise NotImplementedError
 
     def _read_at(self, path: Path, offset: int, size: int) -> bytes:
@@ -185,8 +195,11 @@ class Loop(Disk):
     def _mount(self, stack: ExitStack) -> Path:
         return stack.enter_context(self._fs).folder
 
-    def remount(self) -> None:
-        self._fs.remount()
+    def take_out(self) -> None:
+        self._fs.umount()
+
+    def put_back(self) -> None:
+        self._fs.mount()
 
     def cut(self, path: Path, size_bytes: int) -> None:
         inode = path.stat().st_ino
@@ -346,7 +359,7 @@ class Fuse(Disk):
 
     def __init__(self, *, is_cached: bool) -> None:
         super().__init__(is_cached=is_cached)
-        self.can = _EVERYWHERE - {Can.PUNCH, Can.EXCHANGE} - (set() if is_cached else {Can.MAP}) | {Can.FAIL}
+        self.can = _EVERYWHERE - {Can.PUNCH, Can.EXCHANGE} - (set() if is_cached else {Can.MAP}) | {Can.FAIL, Can.SPOIL}
 
     def _mount(self, stack: ExitStack) -> Path:
         self._source = stack.enter_context(LoopFS("ext4", size_bytes=512 << 20)).folder / "source"
@@ -364,6 +377,11 @@ class Fuse(Disk):
     def fail(self, path: Path, offset: int) -> None:
         name = "/" + str(path.relative_to(self.folder))
         self._fs.add(Rule("read", path=name, errno=errno.EIO, offset=offset, length=SECTOR_BYTES))
+
+    def spoil(self, call: str, path: Path, what: str) -> None:
+        name = "/" + str(path.relative_to(self.folder))
+        is_hidden = what == "hidden"
+        self._fs.add(Rule(call, path=name, errno=0 if is_hidden else getattr(errno, what), is_hidden=is_hidden))
 
     def heal(self) -> None:
         self._fs.clear()
