@@ -11,8 +11,9 @@ import pytest
 from support.cli import Box
 from support.hub_join import join_hub
 from support.planted import plant
+from support.servers import make_certificate
 from support.service import Service
-from support.smallhub import TOKEN, SmallHub, make_certificate
+from support.smallhub import TOKEN, SmallHub
 from support.waiting import wait_until
 
 

@@ -16,11 +16,10 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.check import check_hub
 from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
 from support.bitrot import rot
 from support.cli import Box
 from support.fleet import NAMES, PATIENCE_S, Fleet
-from support.hubserver import HubServerProcess
+from support.hubserver import HubServerProcess, make_tables
 from support.planted import plant_path
 from support.postgres import PostgresServer
 from support.stored import query
@@ -179,10 +178,7 @@ def durable() -> Iterator[PostgresServer]:
 )
 def test_nothing_is_lost_or_doubled(durable: PostgresServer, tmp_path: Path, kills: int) -> None:
     """What the hub says in the end is what follows from the catalogs, each run and finding is there once."""
-    url = durable.create_database()
-    database = HubDatabase.open(url, any_revision=True)
-    migrate(database)
-    database.close()
+    url = make_tables(durable.create_database())
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     with (

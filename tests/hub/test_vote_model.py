@@ -17,7 +17,7 @@ from integrity.hub.former import keep_former
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.replica_patterns import MOST_MEMBERS
 from integrity.reporting.digest_tree import FROZEN, ReportedFile
-from support.hubrows import NOW, HubRows
+from support.hub_rows import NOW, HubRows
 from support.votemodel import DAMAGE, DOUBT, ModelFinding, ModelMember, find_sources, vote_by_hand
 
 PATHS = (b"a", b"b.tmp", b"x/a", b"x/b", b"x/y/a", b"z/a\xff")

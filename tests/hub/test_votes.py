@@ -15,7 +15,7 @@ from integrity.hub.findings import HubFinding
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
 from integrity.reporting.digest_tree import FROZEN
-from support.hubrows import DAY_S, NOW, HubRows, reported
+from support.hub_rows import DAY_S, NOW, HubRows, reported
 
 GOOD = {b"2019": [reported(b"a.jpg"), reported(b"b.jpg")]}
 

@@ -21,7 +21,8 @@ from integrity.copies.protocol import Copy, CopyEntry, Kind, Trouble
 from integrity.errors import Unreadable, Unstable, Vanished
 from support.machine import need_programs
 from support.programs import sh
-from support.sshbox import CountingProxy, LineRules, SshBox
+from support.proxies import LineProxy, LineRules
+from support.sshbox import SshBox
 from support.waiting import wait_until
 
 NAMES = (
@@ -268,7 +269,7 @@ def test_wire_carries_at_most_300_bytes_for_each_file(sshd: SshBox, tmp_path: Pa
     """Listing and digests of many files cost less than 300 bytes each beside the names; no file data is among it."""
     names = plant_many(tmp_path / "copy", 3000)
     (tmp_path / "copy" / names[0].decode()).write_bytes(b"data" * 1_000_000)
-    with CountingProxy(sshd.port) as proxy:
+    with LineProxy(sshd.port) as proxy:
         with open_copy(sshd.url(tmp_path / "copy", port=proxy.port)) as copy:
             assert names == paths_of(copy.list())
             assert all(isinstance(answer, bytes) for _, answer in copy.digest(names, Kind.MD5))
@@ -354,7 +355,7 @@ def test_slow_line_loses_nothing(sshd: SshBox, tmp_path: Path) -> None:
     """Bytes that come in dribs and drabs are the bytes."""
     data = random.Random(6).randbytes(300_000)
     (tmp_path / "file").write_bytes(data)
-    with CountingProxy(sshd.port) as proxy, open_copy(sshd.url(tmp_path, port=proxy.port)) as copy:
+    with LineProxy(sshd.port) as proxy, open_copy(sshd.url(tmp_path, port=proxy.port)) as copy:
         proxy.rules = LineRules(chunk_bytes=1777, pause_s=0.001)
         assert data == read_all(copy, b"file")
 

@@ -15,14 +15,13 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.check import check_hub
 from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
 from support.bitrot import drop_cache, flip_bit
 from support.cli import Box
-from support.hubserver import HubServerProcess
+from support.hubserver import HubServerProcess, make_tables
 from support.loopfs import LoopFS
 from support.planted import plant
 from support.postgres import PostgresServer
-from support.relay import BadProxy
+from support.proxies import HttpProxy
 from support.service import Service
 from support.stored import query
 from support.waiting import wait_until
@@ -41,10 +40,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HubServer
             yield hub
         return
     with PostgresServer() as postgres:
-        url = postgres.create_database()
-        database = HubDatabase.open(url, any_revision=True)
-        migrate(database)
-        database.close()
+        url = make_tables(postgres.create_database())
         with HubServerProcess(home, url) as hub:
             yield hub
 
@@ -98,14 +94,8 @@ class HubRows:
 
 def configure(box: Box, root: Path, server: HubServerProcess, url: str) -> None:
     """Have a root reported by a box that the hub knows."""
-    box.configure("")
-    token_file = box.home / "hub.token"
-    token_file.write_text(server.add("nas").token)
-    token_file.chmod(0o600)
-    box.configure(
-        f'[[root]]\npath = "{root}"\nsettle = "1s"\nreplica_set = "photos"\n[schedule]\nscrub = "{NEVER}"\n'
-        f'[hub]\nurl = "{url}"\ntoken_file = "{token_file}"\nreport_every = "2s"\n'
-    )
+    roots = f'[[root]]\npath = "{root}"\nsettle = "1s"\nreplica_set = "photos"\n[schedule]\nscrub = "{NEVER}"'
+    server.join(box, server.add("nas").token, roots, more='report_every = "2s"\n', url=url)
 
 
 @pytest.mark.root
@@ -137,7 +127,7 @@ def test_flipped_bit_is_on_the_hub_after_one_report(ext4: LoopFS, integrity: Box
 def test_everything_arrives_once_behind_a_bad_proxy(integrity: Box, tmp_path: Path, server: HubServerProcess) -> None:
     """It delays, cuts, loses answers, and repeats; the hub is killed, and the service, too."""
     root = plant(tmp_path / "photos", 30)
-    with BadProxy(server.url, seed=1, faults=0.3) as proxy, HubRows(server) as rows:
+    with HttpProxy(server.url).rough(1, faults=0.3) as proxy, HubRows(server) as rows:
         configure(integrity, root, server, proxy.url)
         for kills_hub in (False, True, False):
             (root / f"new{len(proxy.happened)}").write_text("new")
@@ -194,7 +184,7 @@ def test_box_that_went_back_reports_its_open_findings_again(
         assert [] == rows.problems()
 
 
-def has_more(proxy: BadProxy, count: int) -> bool:
+def has_more(proxy: HttpProxy, count: int) -> bool:
     """Return whether the proxy had more requests than so many."""
     return len(proxy.happened) > count
 

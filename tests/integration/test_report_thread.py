@@ -11,8 +11,9 @@ import pytest
 
 from support.cli import Box
 from support.planted import plant
+from support.servers import SILENCE
 from support.service import Service
-from support.smallhub import HANG, TOKEN, Answer, SmallHub
+from support.smallhub import TOKEN, SmallHub, refusal
 from support.stored import query
 from support.waiting import wait_until
 
@@ -109,7 +110,7 @@ def test_box_that_leaves_the_hub_queues_nothing_any_more(integrity: Box, tmp_pat
 
 def test_service_ends_at_once_while_the_hub_hangs(integrity: Box, tmp_path: Path, hub: SmallHub) -> None:
     """No answer is waited for."""
-    hub.answers = [("heartbeat", HANG)]
+    hub.answers = [("heartbeat", SILENCE)]
     configure(integrity, plant(tmp_path / "photos", 3), hub.url)
     with Service(integrity) as service:
         wait_until(lambda: "heartbeat" in hub.calls, "a heartbeat")
@@ -132,7 +133,7 @@ def test_refused_token_is_read_again_from_its_file(integrity: Box, tmp_path: Pat
 
 def test_busy_hub_is_left_alone_for_as_long_as_it_says(integrity: Box, tmp_path: Path, hub: SmallHub) -> None:
     """200 boxes that come back together are spread by the hub."""
-    hub.answers = [("heartbeat", Answer(503, "starting", "3000"))]
+    hub.answers = [("heartbeat", refusal(503, "starting", "3000"))]
     configure(integrity, plant(tmp_path / "photos", 3), hub.url)
     with Service(integrity) as service:
         wait_until(lambda: "report_failed" in service.log, "a failure")

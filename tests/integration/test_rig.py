@@ -16,12 +16,24 @@ from pathlib import Path
 
 import pytest
 
-from support.bitrot import NoPlainBytesError, NotOursError, Position, allow_damage, flip_at, get_positions, rot
-from support.churn import churn
+from support.bitrot import (
+    NoPlainBytesError,
+    NotOursError,
+    Position,
+    allow_damage,
+    cached_bytes,
+    drop_cache,
+    flip_at,
+    flip_bit,
+    get_positions,
+    identity,
+    read_direct,
+    rot,
+)
 from support.crashdisk import CrashDisk
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
-from support.loopfs import LoopFS, cached_bytes, drop_cache, flip_bit, identity, make_image, read_direct
+from support.loopfs import LoopFS, make_image
 from support.mountinfo import find_mounts, get_mount
 from support.mounts import (
     bound,
@@ -498,17 +510,6 @@ def test_power_cut_can_be_repeated() -> None:
     assert seen[0] == seen[1]
 
 
-def test_shim_fails_reads_without_root(shims: Shims, tmp_path: Path) -> None:
-    """A preloaded library fails reads of the range that it was told, in one program."""
-    put(tmp_path / "b.jpg", bytes(20_000))
-    script = f"import os; fd = os.open({str(tmp_path / 'b.jpg')!r}, 0); os.pread(fd, 9, 0); os.pread(fd, 9, 8192)"
-
-    env = shims.failing_reads("b.jpg", errno.EIO, offset=8192, length=4096)
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
-
-    assert "OSError: [Errno 5]" in done.stderr
-
-
 def test_shim_moves_the_wall_clock_only(shims: Shims, tmp_path: Path) -> None:
     """The wall clock jumps while a program runs, its monotonic clock does not."""
     script = "import time\nwhile True:\n input(); print(time.time(), time.monotonic(), flush=True)"
@@ -590,14 +591,6 @@ def test_nasty_tree_is_there_and_goes(tmp_path: Path) -> None:
         assert TIB == os.stat(tmp_path / "tree/contents/1-tib").st_size
 
     assert [] == os.listdir(tmp_path)
-
-
-def test_churn_ends_with_regular_files(tmp_path: Path) -> None:
-    """After all the swapping each name is a regular file again."""
-    churn(tmp_path / "busy", 60)
-
-    assert {f"churn-{nth}" for nth in range(8)} == {entry.name for entry in os.scandir(tmp_path / "busy")}
-    assert all(entry.is_file(follow_symlinks=False) for entry in os.scandir(tmp_path / "busy"))
 
 
 def test_failed_program_says_why(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -67,9 +66,7 @@ class Fleet:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         for service in self._services.values():
             service.__exit__(kind, error, trace)
         self._disks.close()
@@ -79,16 +76,9 @@ class Fleet:
         root = Path(os.fsdecode(disk.mnt)) / f"photos of {name}"
         self.roots[name] = plant(root, self._files, size_bytes=self._size_bytes)
         os.sync()
-        box = self.boxes[name]
-        box.configure("")
-        token = box.home / "hub-token"
-        token.write_text(self._hub.add(name).token)
-        token.chmod(0o600)
-        box.configure(
-            f'[[root]]\npath = "{root}"\nreplica_set = "photos"\nreplica_url = "{root}"\nsettle = "1s"\n'
-            f'[schedule]\nscrub = "{_NEVER}"\n'
-            f'[hub]\nurl = "{self._hub.url}"\ntoken_file = "{token}"\nreport_every = "2s"\n'
-        )
+        roots = f'[[root]]\npath = "{root}"\nreplica_set = "photos"\nreplica_url = "{root}"\nsettle = "1s"\n'
+        token = self._hub.add(name).token
+        self._hub.join(self.boxes[name], token, f'{roots}[schedule]\nscrub = "{_NEVER}"', more='report_every = "2s"\n')
 
     def start(self, name: str) -> Service:
         """Start the service of a box."""
