@@ -189,18 +189,6 @@ def test_killed_server_is_no_end(sshd: SshBox, tree: Path, tmp_path: Path) -> No
                 next(items)
 
 
-def test_killed_sftp_server_is_no_end(sshd: SshBox, tree: Path) -> None:
-    """The same while bytes are read."""
-    with open(tree / "large", "wb") as file:
-        file.truncate(20_000_000)
-    with open_copy(sshd.url(tree)) as copy:
-        items = _read(copy)
-        next(items)
-        sshd.kill_connections()
-        with pytest.raises(CopyUnreachable, match="lost"):
-            list(items)
-
-
 def test_killed_find_leaves_a_trouble_of_all(sshd: SshBox, tree: Path, tmp_path: Path) -> None:
     """When find is killed over there, the listing was not whole, and says so of all that was asked for."""
     sshd.restart(replace_programs(tmp_path / "bin", find="printf '5 1.0 ./one\\0'; kill -9 $$"))
