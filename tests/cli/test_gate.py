@@ -22,7 +22,7 @@ from support.documents import encrypt, make_documents
 from support.planted import age, plant, plant_path
 from support.privileges import let_in, run_as_nobody
 from support.running import Running
-from support.shapes import put
+from support.shapes import damage, put
 from support.stored import query
 
 
@@ -39,15 +39,6 @@ def home(tmp_path: Path, integrity: Box) -> Path:
     integrity.run("-q", "gate", tmp_path / "home", expect=0)
     encrypt(files[:16])
     return tmp_path / "home"
-
-
-def rewrite_unseen(path: Path) -> None:
-    """Change a byte and put the time of modification back."""
-    before = path.stat()
-    data = bytearray(path.read_bytes())
-    data[0] ^= 1
-    path.write_bytes(data)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def open_by_hand(integrity: Box, kind: FindingKind, path: bytes | None = None, copy: str | None = None) -> None:
@@ -101,7 +92,7 @@ def test_open_finding_closes_the_gate_until_it_is_settled(integrity: Box, data: 
     """Also one that was acknowledged: the damage would be copied all the same."""
     age(plant_path(data, 3))
     integrity.run("gate", data, expect=0)
-    rewrite_unseen(plant_path(data, 3))
+    damage(plant_path(data, 3))
     integrity.run("scrub", data, expect=1)
 
     done = integrity.run("gate", data, expect=1)
@@ -119,7 +110,7 @@ def test_file_rewritten_under_its_old_time_is_found_by_the_gate_itself(integrity
     """A scan would leave it to the next scrub; a backup would have copied it by then."""
     age(plant_path(data, 3))
     integrity.run("gate", data, expect=0)
-    rewrite_unseen(plant_path(data, 3))
+    damage(plant_path(data, 3))
 
     [finding] = integrity.findings("gate", data, expect=1)
 
@@ -207,7 +198,7 @@ def test_part_that_is_gone_hides_nothing_of_the_others(integrity: Box, data: Pat
     integrity.run("gate", data / "d1", expect=3)
     done = integrity.run("gate", data / "d1", data / "d3", expect=3)
     assert f"do not back up {data / 'd3'}: another of the given folders has a problem" in done.stdout
-    rewrite_unseen(data / "d3" / plant_path(data, 3).name)
+    damage(data / "d3" / plant_path(data, 3).name)
 
     integrity.run("gate", data / "d1", data / "d3", expect=1)
 

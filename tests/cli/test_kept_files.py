@@ -9,7 +9,8 @@ import pytest
 
 from support.cli import Box
 from support.planted import age
-from support.repairs import BLOCK, CONFIG, blocks, damage
+from support.repairs import BLOCK, CONFIG, blocks
+from support.shapes import damage
 
 GOOD = blocks(3)
 

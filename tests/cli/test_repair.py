@@ -9,7 +9,8 @@ import pytest
 
 from support.cli import Box
 from support.planted import age
-from support.repairs import BLOCK, CONFIG, blocks, damage, leftovers
+from support.repairs import BLOCK, CONFIG, blocks, leftovers
+from support.shapes import damage
 from support.stored import query, tamper
 
 GOOD = blocks(3)

@@ -24,8 +24,8 @@ from support.loopfs import LoopFS
 from support.mounts import filled, turn_read_only
 from support.planted import age
 from support.programs import sh
-from support.repairs import BLOCK, CONFIG, blocks, context_of, damage, leftovers, run_repair
-from support.shapes import put, put_sparse
+from support.repairs import BLOCK, CONFIG, blocks, context_of, leftovers, run_repair
+from support.shapes import damage, put, put_sparse
 from support.stored import query
 from support.waiting import wait_until
 

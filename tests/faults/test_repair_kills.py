@@ -17,17 +17,8 @@ from integrity.jobs.options import ScanOptions, ScrubOptions
 from support.cli import Box, make_command
 from support.planted import age
 from support.proc import signal_at
-from support.repairs import (
-    BLOCK,
-    CONFIG,
-    STEPS,
-    WRITES,
-    blocks,
-    context_of,
-    damage,
-    leftovers,
-    run_repair,
-)
+from support.repairs import BLOCK, CONFIG, STEPS, WRITES, blocks, context_of, leftovers, run_repair
+from support.shapes import damage
 from support.stored import query
 
 GOOD = blocks(2)

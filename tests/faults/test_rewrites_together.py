@@ -11,8 +11,7 @@ from support.bitrot import rot
 from support.cli import Box
 from support.loopfs import LoopFS
 from support.planted import age
-from support.repairs import damage
-from support.shapes import put
+from support.shapes import damage, put
 
 pytestmark = pytest.mark.root
 COUNT = 40

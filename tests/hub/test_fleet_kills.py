@@ -113,10 +113,10 @@ class KilledFleet:
         """Return what the hub says, without distinguishing how the boxes differ: that depends on their order."""
         said: set[Said] = set()
         for one in self._fleet.find_findings():
-            if one.is_open and one.kind in _DIFFERS:
+            if one.resolved_at is None and one.kind in _DIFFERS:
                 said.add(("differs", None, one.path))
-            elif one.is_open and one.kind in {"replica_missing", "replica_damaged"}:
-                said.add((one.kind.removeprefix("replica_"), one.box, one.path))
+            elif one.resolved_at is None and one.kind in {"replica_missing", "replica_damaged"}:
+                said.add((one.kind.removeprefix("replica_"), one.box_name, one.path))
         return said
 
 
@@ -208,14 +208,15 @@ def assert_reported_once(fleet: Fleet, name: str) -> None:
     """
     box = schema.box.c.id == sa.select(schema.box.c.id).where(schema.box.c.name == name).scalar_subquery()
     findings = sa.select(schema.box_finding.c.number, schema.box_finding.c.kind, schema.box_finding.c.state)
-    reported = fleet.ask(findings.join(schema.box).where(box).order_by(schema.box_finding.c.number))
+    ordered = findings.join(schema.box).where(box).order_by(schema.box_finding.c.number)
+    reported = fleet.ask(lambda c: list(c.execute(ordered)))
     recorded = query(fleet.boxes[name], "SELECT id, kind, state FROM finding ORDER BY id")
     assert recorded == [tuple(row) for row in reported]
 
     def find_missing() -> list[object]:
         bodies = sa.select(sa.cast(schema.box_event.c.body, sa.JSON)["id"].as_integer())
-        rows = fleet.ask(bodies.join(schema.box).where(box, schema.box_event.c.kind == "run"))
-        reported = [row[0] for row in rows]
+        runs = bodies.join(schema.box).where(box, schema.box_event.c.kind == "run")
+        reported = fleet.ask(lambda c: list(c.execute(runs).scalars()))
         assert len({*reported}) == len(reported)
         finished = query(fleet.boxes[name], "SELECT id FROM run WHERE finished_at IS NOT NULL AND id > 1")
         return [number for (number,) in finished if number not in reported]

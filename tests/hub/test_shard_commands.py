@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from integrity.hub.schema import audit
-from support.shardrig import ShardRig, damage, make_tree
+from support.shapes import damage
+from support.shardrig import ShardRig, make_tree
 from support.waiting import wait_until
 
 MIB = 1 << 20

@@ -12,7 +12,8 @@ import pytest
 from support.hubserver import make_tables
 from support.postgres import PostgresServer
 from support.proxies import HttpProxy
-from support.shardrig import ShardRig, damage, make_tree, read_alone
+from support.shapes import damage
+from support.shardrig import ShardRig, make_tree, read_alone
 from support.waiting import wait_until
 
 DAMAGED = Path("g0") / "folder 3" / "file 7"

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support.shardrig import ShardRig, damage, kill_at_random, make_tree, read_alone, read_catalog
+from support.shapes import damage
+from support.shardrig import ShardRig, kill_at_random, make_tree, read_alone, read_catalog
 from support.waiting import wait_until
 
 

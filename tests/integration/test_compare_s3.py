@@ -28,11 +28,11 @@ from support.packages import hide_package
 from support.planted import age, plant
 from support.proc import measure
 from support.proxies import HttpProxy, Lie
-from support.repairs import damage
 from support.results import kinds_by_name, messages, tallies
 from support.running import Running
 from support.s3box import CLIENT_ENV, SECRET, S3Box, open_s3
 from support.servers import SilentServer
+from support.shapes import damage
 from support.strangestore import Stated, StrangeStore
 
 MIB = 1 << 20
@@ -545,10 +545,7 @@ def test_good_bytes_come_back_from_a_store_that_was_compared(integrity: Box, ver
     pair.put("x")
     pair.compare(expect=0)
     whole = (pair.root / "x").read_bytes()
-    times = (pair.root / "x").stat()
-    with (pair.root / "x").open("r+b") as file:
-        file.write(b"damage")
-    os.utime(pair.root / "x", ns=(times.st_atime_ns, times.st_mtime_ns))
+    damage(pair.root / "x")
     integrity.run("scrub", pair.root, expect=1)
     done = pair.compare(expect=1)
     assert 1 == done.summary["files_repairable"]

@@ -43,8 +43,9 @@ from support.cli import Box
 from support.loopfs import LoopFS
 from support.planted import age, plant
 from support.privileges import NOBODY, as_nobody, let_in
-from support.repairs import BLOCK, blocks, damage, leftovers
+from support.repairs import BLOCK, blocks, leftovers
 from support.service import Service
+from support.shapes import damage
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root

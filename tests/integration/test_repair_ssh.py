@@ -9,7 +9,8 @@ import pytest
 from support.cli import Box
 from support.planted import age
 from support.proxies import LineProxy, LineRules
-from support.repairs import BLOCK, CONFIG, blocks, context_of, damage, leftovers, run_repair
+from support.repairs import BLOCK, CONFIG, blocks, context_of, leftovers, run_repair
+from support.shapes import damage
 from support.sshbox import SshBox
 
 GOOD = blocks(200)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -25,28 +23,6 @@ NASTY = (
     *(b"a", b"a-b/x", b"a/b/c/deep", b"a/b-/x", b"a/b/x", b"a!/x", b"\xff\xfe/\xff", b"\n/ ", b"d.1/d/d/d", b"d/d"),
     *(b"'\"/\\", b"\xf0\x9f\x93\xb7/\xf0\x9f\x93\xb7.jpg", b"a/\x01/x", b"a\x01/x"),
 )
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
-    """Give a catalog with one root."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
-        yield made
-
-
-@pytest.fixture
-def hub() -> Iterator[SmallHub]:
-    """Give a hub that answers rightly."""
-    with SmallHub() as made:
-        yield made
-
-
-@pytest.fixture
-def reporting(box: CatalogBox, hub: SmallHub) -> Iterator[ReportingBox]:
-    """Give a box that reports to the hub."""
-    made = ReportingBox(box, hub.url)
-    yield made
-    made.close()
 
 
 def stored(hub: SmallHub) -> dict[bytes, list[object]]:

@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -22,28 +21,6 @@ from support.proxies import HttpProxy, LineProxy
 from support.reporting import ReportingBox
 from support.servers import NOTHING, SILENCE, make_certificate
 from support.smallhub import SmallHub, refusal
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
-    """Give a catalog with one root."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
-        yield made
-
-
-@pytest.fixture
-def hub() -> Iterator[SmallHub]:
-    """Give a hub that answers rightly."""
-    with SmallHub() as made:
-        yield made
-
-
-@pytest.fixture
-def reporting(box: CatalogBox, hub: SmallHub) -> Iterator[ReportingBox]:
-    """Give a box that reports to the hub."""
-    made = ReportingBox(box, hub.url)
-    yield made
-    made.close()
 
 
 def findings_of(hub: SmallHub) -> list[tuple[object, object]]:
@@ -334,30 +311,6 @@ def test_revoked_token_is_said(box: CatalogBox, hub: SmallHub) -> None:
     with pytest.raises(HubError, match=r"does not accept the token of this box.*hub add BOX.*hub join URL"):
         stranger.report()
     stranger.close()
-
-
-def test_certificate_that_nobody_trusts_is_refused(box: CatalogBox, tmp_path: Path) -> None:
-    """The token is not sent to who can't prove to be the hub; with `certificate` it is trusted."""
-    certificate = make_certificate(tmp_path)
-    with SmallHub(certificate) as hub:
-        distrusting = ReportingBox(box, hub.url)
-        with pytest.raises(HubError, match=r"certificate is not trusted .*set `certificate` in \[hub\]"):
-            distrusting.report()
-        distrusting.close()
-        assert [] == hub.calls
-
-        trusting = ReportingBox(box, hub.url, certificate=bytes(certificate))
-        trusting.report()
-        trusting.close()
-        assert 1 == len(hub.streams)
-
-
-def test_hub_that_is_away_is_said(box: CatalogBox) -> None:
-    """Nothing listens there."""
-    lonely = ReportingBox(box, "http://127.0.0.1:1")
-    with pytest.raises(HubError, match=r"^127\.0\.0\.1: Connection refused$"):
-        lonely.report()
-    lonely.close()
 
 
 def test_page_that_is_no_hub_is_said(reporting: ReportingBox, hub: SmallHub) -> None:

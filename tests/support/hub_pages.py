@@ -16,15 +16,14 @@ from integrity.hub.pages.app import make_pages
 from integrity.web.endpoint import find_hub_endpoint
 from integrity.web.passwords import PasswordStore
 from integrity.web.server import serve
-from support.running import Background
 from support.servers import free_port
-from support.webpage import PASSWORD, WebClient
+from support.webpage import PASSWORD, Pages
 
 TOKEN = "0123456789abcdef0123"
 _READY = "ready"
 
 
-class HubPages(Background):
+class HubPages(Pages):
     """
     ``with HubPages(url, folder) as pages: ...`` serves them on a free port; the process never outlives the block.
 
@@ -40,21 +39,6 @@ class HubPages(Background):
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
         command = [sys.executable, "-m", "support.hub_pages", url, str(state), str(self.port)]
         super().__init__(command, environment, folder / "pages.log", _READY)
-
-    @property
-    def url(self) -> str:
-        """Where they are."""
-        return f"http://127.0.0.1:{self.port}"
-
-    def client(self) -> WebClient:
-        """Return a client that is not logged in."""
-        return WebClient(self.port)
-
-    def visitor(self) -> WebClient:
-        """Return a client that is logged in."""
-        client = self.client()
-        assert 303 == client.log_in().status
-        return client
 
 
 def _serve(url: str, state: str, port: str) -> None:

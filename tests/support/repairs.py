@@ -31,16 +31,6 @@ WRITES = (*STEPS, "write", "pwrite64")
 """All of it. Between two calls of these nothing changes, so a kill right before each is a kill at any moment."""
 
 
-def damage(path: AnyPath, *offsets: int) -> None:
-    """Change bytes of a file and put its time of modification back: what a scrub calls a silent rewrite."""
-    with open(path, "r+b") as file:
-        before = os.fstat(file.fileno())
-        for offset in offsets:
-            byte = os.pread(file.fileno(), 1, offset)
-            os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), offset)
-        os.utime(file.fileno(), ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
 def blocks(count: int, *, tail: int = 100, seed: int = 1) -> bytes:
     """Make content of so many blocks, and ``tail`` bytes more."""
     import random

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -261,12 +260,3 @@ def make_tree(top: Path, folders: int, files_each: int, *, size: int = 300) -> N
         for index in range(files_each):
             (folder / f"file {index}").write_bytes(f"{number}/{index} ".encode() * (size // 8))
     (top / "on top").write_bytes(b"on top")
-
-
-def damage(path: Path, at: int = 0) -> None:
-    """Change a byte of a file and put its mtime back."""
-    before = path.stat()
-    with open(path, "r+b") as file:
-        file.seek(at)
-        file.write(b"X")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -7,6 +7,7 @@ It keeps everything in memory. What it refuses, the real hub refuses, too; fault
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import zstandard
 
 from integrity.reporting.digest_tree import digest_files, digest_subtree, read_file_values
 from integrity.reporting.protocol import FIRST_CHAIN, decode, decode_lines, extend_chain, read_message
+from support.cli import Box, Completed, complete, make_command
 from support.servers import NOTHING, Answer, HttpServer, Request
 
 _MOST_BODY_BYTES = 8 << 20
@@ -203,3 +205,11 @@ class SmallHub(HttpServer):
             ]
             assert folder.subtree == digest_subtree(bytes.fromhex(folder.own), below).hex(), path
         assert len(tree) == 1 + sum(len(folder.folders) for folder in tree.values())
+
+
+def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0) -> Completed:
+    """Run ``hub join`` with a token on standard input."""
+    command = make_command("hub", "join", *map(str, args))
+    done = subprocess.run(command, env=box.environment, input=token.encode() + b"\n", capture_output=True, check=False)
+    assert expect == done.returncode, done
+    return complete(done.returncode, done.stdout, done.stderr, is_json=False)

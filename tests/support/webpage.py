@@ -37,7 +37,28 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
-class WebPage(Background):
+class Pages(Background):
+    """Pages that a process serves on a port of the loopback."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self) -> WebClient:
+        """Return a client that is not logged in."""
+        return WebClient(self.port)
+
+    def visitor(self) -> WebClient:
+        """Return a client that is logged in."""
+        client = self.client()
+        assert 303 == client.log_in().status
+        return client
+
+
+class WebPage(Pages):
     """
     ``with WebPage(box, toml) as page: ...`` runs ``integrity web`` on a free port; it never outlives the block.
 
@@ -68,11 +89,6 @@ class WebPage(Background):
         super().start()
 
     @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
     def link(self) -> str:
         """The path of the one-time link that it printed."""
         found = re.search(r"(/welcome\?token=\S+)", self.log)
@@ -88,16 +104,6 @@ class WebPage(Background):
             check=True,
             capture_output=True,
         )
-
-    def client(self) -> WebClient:
-        """Return a client that is not logged in."""
-        return WebClient(self.port)
-
-    def visitor(self) -> WebClient:
-        """Return a client that is logged in."""
-        client = self.client()
-        assert 303 == client.log_in().status
-        return client
 
 
 class WebClient:
