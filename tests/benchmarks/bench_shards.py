@@ -23,8 +23,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from integrity.config import parse_size
-from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
+from support.hubserver import make_tables
 from support.postgres import PostgresServer
 from support.shardrig import ShardRig
 from support.waiting import wait_until
@@ -68,10 +67,7 @@ def drop_from_memory(tree: Path) -> None:
 def run(tree: Path, scratch: Path, workers: int, *, files: int, rate: int) -> Timed:
     """Let workers record a tree; return how long it took."""
     with PostgresServer() as server:
-        url = server.create_database()
-        database = HubDatabase.open(url, any_revision=True)
-        migrate(database)
-        database.close()
+        url = make_tables(server.create_database())
         most = max(100, files // 80)
         folder = scratch / f"rig{workers}"
         with ShardRig(url, folder, tree, most_files=most, lease_s=30, verify_every="90d") as rig:

@@ -6,14 +6,13 @@ import random
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from support.faultfs import FaultFS, Rule
-from support.lyingproxy import LIES, Lie, LyingProxy
+from support.proxies import LIES, HttpProxy, Lie, LineProxy, LineRules
 from support.s3box import ACCESS, CLIENT_ENV, SECRET, S3Box
-from support.smtpsink import make_certificate
-from support.sshbox import SFTP_ONLY, CountingProxy, LineRules, SshBox, replace_programs
+from support.servers import make_certificate
+from support.sshbox import SFTP_ONLY, SshBox, replace_programs
 
 _SILENT = frozenset(
     {
@@ -66,9 +65,7 @@ class Liar(Protocol):
     env: dict[str, str]
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
     def find_url(self, fault: Fault | None) -> list[str]:
         """Return the copy's URL, and options that belong to it."""
 
@@ -106,14 +103,14 @@ class S3Liar:
             for path in self._copy.rglob("*"):
                 if path.is_file():
                     self._upload(f"backup/{path.relative_to(self._copy)}", path.read_bytes())
-            self._proxy = stack.enter_context(LyingProxy(self._box.port))
-            self._tls = stack.enter_context(LyingProxy(self._box.port, tls=make_certificate(self._folder)[0]))
+            self._proxy = stack.enter_context(HttpProxy(self._box.endpoint))
+            self._tls = stack.enter_context(HttpProxy(self._box.endpoint, certificate=make_certificate(self._folder)))
             self.env = dict(CLIENT_ENV)
             if self._by_rclone:
                 options = {
                     "TYPE": "s3",
                     "PROVIDER": "Other",
-                    "ENDPOINT": self._proxy.endpoint,
+                    "ENDPOINT": self._proxy.url,
                     "ACCESS_KEY_ID": ACCESS,
                     "SECRET_ACCESS_KEY": SECRET,
                     "LIST_VERSION": "2",
@@ -122,9 +119,7 @@ class S3Liar:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _upload(self, key: str, data: bytes) -> None:
@@ -139,7 +134,7 @@ class S3Liar:
             return [f"rclone:box:{self.bucket}/backup"]
         is_tls = fault is not None and fault.what == "certificate"
         # The endpoint is no part of what a copy is known by.
-        return [f"s3://{self.bucket}/backup", "--endpoint", (self._tls if is_tls else self._proxy).endpoint]
+        return [f"s3://{self.bucket}/backup", "--endpoint", (self._tls if is_tls else self._proxy).url]
 
     def begin(self, fault: Fault | None = None, asked: Mapping[str, int] = {}) -> None:
         """Lie from the n-th answer on that the lie can be about."""
@@ -216,7 +211,7 @@ class SshLiar:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self._box)
-            self._line = stack.enter_context(CountingProxy(self._box.port))
+            self._line = stack.enter_context(LineProxy(self._box.port))
             self._disk = stack.enter_context(FaultFS(self._copy))
             self._keys = {name: (self._box.folder / name).read_bytes() for name in ("host", "host.pub")}
             self._allowed = (self._box.folder / "authorized_keys").read_bytes()
@@ -226,9 +221,7 @@ class SshLiar:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def find_url(self, fault: Fault | None) -> list[str]:

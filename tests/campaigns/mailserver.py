@@ -27,8 +27,9 @@ from integrity.config import Config, Mail, MailTls, MailTransport
 from support.alerting import HOST, Teller
 from support.catalogs import CatalogBox
 from support.cli import Box
-from support.smtpsink import Received, Rules, SmtpSink, free_port, make_certificate
-from support.sshbox import CountingProxy, LineRules
+from support.proxies import LineProxy, LineRules
+from support.servers import free_port, make_certificate
+from support.smtpsink import Received, Rules, SmtpSink
 from support.stored import query
 from support.warmstart import WarmStart
 
@@ -117,7 +118,7 @@ def run(
 
 def _play(played: _Round, warm: WarmStart, stack: ExitStack) -> list[str]:
     port, home = free_port(), played.home
-    line = stack.enter_context(CountingProxy(port)) if played.fault in _LINE else None
+    line = stack.enter_context(LineProxy(port)) if played.fault in _LINE else None
     mail_port = port if line is None else line.port
     mail = Mail(to=played.recipients, transport=MailTransport.SMTP, host="127.0.0.1", port=mail_port, tls=played.tls)
     config = Config(catalog=b"/unused", mail=mail)
@@ -156,10 +157,10 @@ def _open_server(played: _Round, port: int, certificate: Path) -> SmtpSink:
     """Make the server, with a certificate in a folder: the one above is what the program trusts."""
     if played.tls is MailTls.NONE:
         return SmtpSink(port=port)
-    return SmtpSink(port=port, tls=make_certificate(certificate)[0], is_implicit=played.tls is MailTls.TLS)
+    return SmtpSink(port=port, certificate=make_certificate(certificate), is_implicit=played.tls is MailTls.TLS)
 
 
-def _fail(played: _Round, server: SmtpSink | None, line: CountingProxy | None) -> None:
+def _fail(played: _Round, server: SmtpSink | None, line: LineProxy | None) -> None:
     fault, source = played.fault, played.source
     kind, _, word = fault.partition(" ")
     if line is not None:

@@ -41,8 +41,7 @@ from support.bitrot import rot
 from support.cli import Completed
 from support.privileges import NOBODY, as_nobody, let_in
 from support.programs import sh
-from support.repairs import damage
-from support.shapes import put
+from support.shapes import damage, put
 from support.stored import query
 
 DEADLINE_S = 120.0

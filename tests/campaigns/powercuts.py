@@ -32,8 +32,8 @@ from support.killpoints import run_forked
 from support.loopfs import LoopFS, unmount
 from support.planted import age
 from support.programs import sh
-from support.repairs import BLOCK, CONFIG, damage, leftovers
-from support.shapes import put
+from support.repairs import BLOCK, CONFIG, leftovers
+from support.shapes import damage, put
 
 STEPS = ("scanned", "verified", "found", "acked", "repaired", "accepted", "backed up", "scanned again")
 NAMES = ("mended.bin", "accepted.bin", *(f"keep{number}.bin" for number in range(8)))

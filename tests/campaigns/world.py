@@ -11,7 +11,6 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 
 from campaigns.facts import tame_text
 from support import AnyPath
@@ -79,9 +78,7 @@ class World:
         self.planted = [self.root / "a/planted.bin", self.root / "large.bin"]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.fs.__exit__(kind, error, trace)
 
     def run(self, *args: AnyPath, expect: int | None = None) -> Completed:

@@ -14,7 +14,8 @@ from integrity.model import ActionVerb
 from support.cli import Box
 from support.comparing import back_up, compare
 from support.planted import age, plant
-from support.repairs import BLOCK, CONFIG, blocks, damage
+from support.repairs import BLOCK, CONFIG, blocks
+from support.shapes import damage
 
 ARCHIVE = '[[root]]\npath = "{path}"\npolicy = "archive"\n'
 

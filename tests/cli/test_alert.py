@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.cli import Box
+from support.servers import free_port
 from support.service import Service
-from support.smtpsink import SmtpSink, free_port
+from support.smtpsink import SmtpSink
 from support.stored import query
 from support.waiting import wait_until
 

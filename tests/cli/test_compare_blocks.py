@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box, Completed
-from support.repairs import damage
+from support.shapes import damage
 
 MIB = 1 << 20
 NAME = "film.mkv"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots
 from integrity.model import FindingKind
 from support.cli import Box
+from support.shapes import damage
 from support.stored import query, rewrite
 
 pytestmark = pytest.mark.files(10, size_bytes=1000, is_recorded=True)
@@ -83,10 +83,7 @@ def test_moments_for_windows_are_shown_as_they_are_written(integrity: Box, root:
 
 def test_what_findings_name_is_apart(integrity: Box, root: Path) -> None:
     """A damaged file is neither verified nor overdue, and stands in a line of its own."""
-    victim = next(root.rglob("7.txt"))
-    status = victim.stat()
-    victim.write_bytes(victim.read_bytes()[::-1])
-    os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
+    damage(next(root.rglob("7.txt")))
     integrity.run("scrub", root, expect=1)
     rewrite(integrity, f"UPDATE file SET recorded_at = recorded_at - {40 * DAY_S} WHERE verified_at IS NULL")
     text, found = integrity.run("status", expect=1).stdout, integrity.get_object("root", "status")

@@ -28,6 +28,7 @@ from support.namespaces import with_binds
 from support.planted import age, plant, plant_path
 from support.privileges import NOBODY, let_in, run_as_nobody
 from support.running import Running
+from support.shapes import damage
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.files(10)
@@ -43,14 +44,6 @@ def other(tmp_path: Path) -> Box:
     make_environment(box.home)
     Catalog.create(bytes(box.catalog)).close()
     return box
-
-
-def damage(path: Path) -> None:
-    """Change a byte and put the time of modification back."""
-    before = path.stat()
-    data = path.read_bytes()
-    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def constant(objects: tuple[JsonObject, ...]) -> list[JsonObject]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.cli import Box
-from support.hub_join import join_hub
 from support.planted import plant
+from support.servers import make_certificate
 from support.service import Service
-from support.smallhub import TOKEN, SmallHub, make_certificate
+from support.smallhub import TOKEN, SmallHub, join_hub
 from support.waiting import wait_until
 
 

@@ -15,6 +15,7 @@ import pytest
 from integrity.cli.signals import stop_on_signals
 from support.cli import Box, complete, make_command
 from support.privileges import as_nobody
+from support.shapes import damage
 
 TALLIES = (
     "files_verified",
@@ -38,17 +39,6 @@ def data(tmp_path: Path) -> Path:
     (folder / "sub" / "other").write_bytes(b"other")
     (folder / "large").write_bytes(os.urandom(3_000_000))
     return folder
-
-
-def rewrite_unseen(path: Path, offset: int) -> None:
-    """Change one byte and put the time of modification back."""
-    before = path.stat()
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)
-        file.seek(offset)
-        file.write(bytes([byte[0] ^ 1]))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def test_scan_and_scrub_of_a_sound_folder_are_0(integrity: Box, data: Path) -> None:
@@ -83,7 +73,7 @@ def test_quiet_is_silent_when_all_is_well(integrity: Box, data: Path) -> None:
 def test_damage_is_1_with_block_and_bytes(integrity: Box, data: Path) -> None:
     """A byte that changed under an unchanged time of modification is found, named and explained."""
     integrity.run("scan", data, expect=0)
-    rewrite_unseen(data / "large", 1_500_000)
+    damage(data / "large", 1_500_000)
     done = integrity.run("--json", "scrub", data, expect=1)
     (finding,) = done.findings
 

@@ -25,7 +25,7 @@ from support.privileges import let_in, run_as_nobody
 from support.proc import find_moments, kill_after, signal_at
 from support.results import get_number
 from support.running import Running
-from support.shapes import put, put_sparse
+from support.shapes import damage, put, put_sparse
 from support.stored import query, tamper
 from support.waiting import wait_until
 
@@ -65,14 +65,6 @@ def walk(root: bytes) -> list[bytes]:
     """List the files below a folder, relative to it."""
     found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
     return [os.path.relpath(path, root) for path in found]
-
-
-def spoil(path: Path) -> None:
-    """Change one bit of a file by writing to it, and put its time of modification back."""
-    before = path.stat()
-    content = path.read_bytes()
-    put(path, bytes([content[0] ^ 1]) + content[1:])
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def sum_up(root: Path, command: str = "md5sum", place: str = ".") -> bytes:
@@ -366,7 +358,7 @@ def test_changed_file_is_not_recorded(integrity: Box, data: Path, tmp_path: Path
     """A flipped bit, another length and an edit since the manifest was made: each is told, none becomes a baseline."""
     need_programs("hashdeep")
     put(tmp_path / "known", sum_up(data, "hashdeep"))
-    spoil(plant_path(data, 1))
+    damage(plant_path(data, 1))
     put(plant_path(data, 2), b"longer than it was before")
     done = integrity.run("--json", "catalog", "import", tmp_path / "known", "--root", data, expect=1)
 
@@ -399,7 +391,7 @@ def test_other_digests_verify_as_well(integrity: Box, data: Path, tmp_path: Path
     need_programs(program)
     put(data / "large", os.urandom(20 << 20))
     put(tmp_path / "sums", sum_up(data, program))
-    spoil(plant_path(data, 1))
+    damage(plant_path(data, 1))
     options = ["--algorithm", "blake3"] if program == "b3sum" else []
     command = ["catalog", "import", tmp_path / "sums", "--root", data, *options]
     done = integrity.run("--json", *command, expect=1)

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.cli import Box
 from support.planted import plant_path
+from support.shapes import damage
 
 COUNT = 10
 CONTRIB = Path(__file__).parents[2] / "contrib"
@@ -71,10 +72,7 @@ def test_values_are_those_of_the_status(integrity: Box, root: Path) -> None:
 def test_damage_shows_and_no_file_is_named(integrity: Box, root: Path) -> None:
     """Findings are counted by kind; a name of a file is in no line, whatever is wrong with the file."""
     path = plant_path(root, 3)
-    stat, content = path.stat(), bytearray(path.read_bytes())
-    content[0] ^= 1
-    path.write_bytes(content)
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    damage(path)
     integrity.run("scrub", root, expect=1)
     found = measure(integrity)
 

@@ -19,7 +19,8 @@ from support.catalogs import MIB
 from support.cli import Box, Completed
 from support.mounts import small_tmpfs
 from support.running import Running
-from support.smtpsink import Rules, SmtpSink, free_port
+from support.servers import free_port
+from support.smtpsink import Rules, SmtpSink
 from support.waiting import wait_until
 
 _STAGES = ["plant", "record", "damage", "scrub", "alert"]

@@ -18,9 +18,10 @@ import pytest
 from support.cli import make_command
 from support.dialog import CTRL_C
 from support.loopfs import LoopFS
+from support.servers import free_port
 from support.setupbox import PROMPT, SetupBox, answer, answer_secret, fill, press_enter
 from support.waiting import wait_until
-from support.webpage import PASSWORD, find_port
+from support.webpage import PASSWORD
 
 BEFORE_PAGE = 6  # folders, backups, windows, interval, server, phone
 
@@ -88,7 +89,7 @@ def test_page_in_the_network(machine: SetupBox) -> None:
         "actions": True,
     }
     assert expected == web
-    port = find_port()
+    port = free_port()
     with serving(machine, port):
         certificate = machine.box.home / ".local/state/integrity-web/certificate.pem"
         trusting = ssl.create_default_context(cafile=certificate)
@@ -111,7 +112,7 @@ def test_page_on_this_machine_only(machine: SetupBox) -> None:
         assert 0 == dialog.finish(), dialog.text
 
     assert re.search(r"\nFrom elsewhere:     ssh -L 8431:127.0.0.1:8431 \w+@\S+ ", dialog.text)
-    port = find_port()
+    port = free_port()
     with serving(machine, port):
         assert 303 == log_in(HTTPConnection("127.0.0.1", port, timeout=30), f"127.0.0.1:{port}")
     assert "Its certificate" not in dialog.text

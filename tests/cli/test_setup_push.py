@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.loopfs import LoopFS
+from support.servers import WebSink
 from support.setupbox import SetupBox, answer, fill, press_enter
-from support.websink import WebSink
 
 BEFORE_PUSH = 5  # folders, backups, windows, interval, server
 

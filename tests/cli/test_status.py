@@ -21,8 +21,8 @@ from support.comparing import back_up
 from support.daemons import SmallDaemon
 from support.planted import plant_path
 from support.privileges import as_nobody
-from support.repairs import damage
 from support.running import Running
+from support.shapes import damage
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.files(10)

@@ -23,7 +23,7 @@ from integrity.errors import ConfigError, CopyUnreachable, ReadError, Unreadable
 from support.machine import need_programs
 from support.privileges import let_in
 from support.s3box import ACCESS, SECRET, S3Box
-from support.smtpsink import free_port
+from support.servers import free_port
 from support.sshbox import make_sshbox
 from support.waiting import wait_until
 

@@ -9,10 +9,8 @@ import random
 import re
 import tracemalloc
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice, pairwise
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 from awscrt import checksums
@@ -24,8 +22,9 @@ from integrity.copies.part_digests import PartsHasher
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.copies.s3.copy import S3Copy
 from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished
-from support.lyingproxy import Lie, LyingProxy
+from support.proxies import HttpProxy, Lie
 from support.s3box import ACCESS, SECRET, S3Box, open_s3
+from support.servers import SILENCE, Answer, HttpServer, Request
 
 MIB = 1 << 20
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
@@ -441,37 +440,21 @@ def test_prefix_without_objects_is_unreachable(s3_server: S3Box) -> None:
         pass
 
 
-class _Answers(BaseHTTPRequestHandler):
+_ETAG = '"0123456789abcdef0123456789abcdef"'
+
+
+def _answer_as_a_stranger(request: Request) -> Answer:
     """Answer as a hostile or a broken store would, by the bucket's name."""
-
-    def do_GET(self) -> None:
-        bucket = self.path.split("/")[1].split("?")[0]
-        if bucket == "silent":
-            self.server.is_released.wait(20)  # type: ignore[attr-defined]
-            return
-        if "list-type" in self.path:
-            self._send(_LISTINGS[bucket])
-        elif bucket == "replaced":
-            self._send(b"abc", etag='"fedcba9876543210fedcba9876543210"')
-        else:
-            self._send(b"ab" if bucket == "short" else b"more bytes than anybody asked for")
-
-    def do_HEAD(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "10")
-        self.send_header("ETag", '"0123456789abcdef0123456789abcdef"')
-        self.end_headers()
-
-    def _send(self, body: bytes, etag: str | None = None) -> None:
-        self.send_response(200)
-        if etag is not None:
-            self.send_header("ETag", etag)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        """Say nothing."""
+    bucket = request.path.split("/")[1].split("?")[0]
+    if request.method == "HEAD":
+        return Answer(headers=(("ETag", _ETAG),), stated_bytes=10)
+    if bucket == "silent":
+        return SILENCE
+    if "list-type" in request.path:
+        return Answer(body=_LISTINGS[bucket])
+    if bucket == "replaced":
+        return Answer(body=b"abc", headers=(("ETag", '"fedcba9876543210fedcba9876543210"'),))
+    return Answer(body=b"ab" if bucket == "short" else b"more bytes than anybody asked for")
 
 
 def _write_listing(*contents: str, more: str = "<IsTruncated>false</IsTruncated>") -> bytes:
@@ -511,14 +494,8 @@ _LISTINGS = {
 @pytest.fixture(scope="module")
 def stranger() -> Iterator[str]:
     """Run a server that is no S3 store; give its address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
-        server.is_released = Event()  # type: ignore[attr-defined]
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.is_released.set()  # type: ignore[attr-defined]
-        server.shutdown()
-        thread.join()
+    with HttpServer(_answer_as_a_stranger) as server:
+        yield server.url
 
 
 def test_hostile_listing_is_refused_object_by_object(stranger: str) -> None:
@@ -581,7 +558,7 @@ def test_listing_without_an_end_is_refused(moto: S3Box, lie: str) -> None:
     """Each page names another one, which lists the same or nothing: an error instead of a run that never ends."""
     bucket = moto.make_bucket()
     moto.put_all(bucket, {f"p/{number}": b"x" for number in range(5)})
-    with LyingProxy(moto.port) as proxy, S3Copy(f"s3://{bucket}/p", endpoint=proxy.endpoint) as copy:
+    with HttpProxy(moto.endpoint) as proxy, S3Copy(f"s3://{bucket}/p", endpoint=proxy.url) as copy:
         proxy.tell(Lie(lie, lasts=True))
         listing = islice(copy.list(), 100_000)
         with pytest.raises(CopyUnreachable, match="over and over"):

@@ -21,7 +21,8 @@ from integrity.files.page_cache import (
 )
 from integrity.files.span import ReadMode, find_data
 from integrity.model import ReadHow
-from support.loopfs import LoopFS, cached_bytes, drop_cache, flip_bit
+from support.bitrot import cached_bytes, drop_cache, flip_bit
+from support.loopfs import LoopFS
 from support.mounts import small_tmpfs
 from support.reading import let_age, make_capability, read_all, reading
 

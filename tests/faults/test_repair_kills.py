@@ -14,20 +14,11 @@ import pytest
 from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from support.cli import Box
+from support.cli import Box, make_command
 from support.planted import age
-from support.repairs import (
-    BLOCK,
-    CONFIG,
-    STEPS,
-    WRITES,
-    blocks,
-    context_of,
-    damage,
-    kill_before,
-    leftovers,
-    run_repair,
-)
+from support.proc import signal_at
+from support.repairs import BLOCK, CONFIG, STEPS, WRITES, blocks, context_of, leftovers, run_repair
+from support.shapes import damage
 from support.stored import query
 
 GOOD = blocks(2)
@@ -102,10 +93,8 @@ def kill_at_steps(scene: Scene, calls: Sequence[str], *options: str, stride: int
     for call in calls:
         for nth in count(1, stride):
             scene.used, names = next(files)
-            ended = kill_before(
-                *(scene.box, call, nth, "repair", names[0], "--from", scene.copy, "--apply", *options),
-                has_exchange=has_exchange,
-            )
+            command = make_command("repair", names[0], "--from", scene.copy, "--apply", *options)
+            ended = signal_at(command, call, nth, env=scene.box.environment, has_exchange=has_exchange)
             if not ended.was_killed:
                 assert ended.code == 0, ended
                 break
@@ -182,8 +171,8 @@ def test_only_file_of_a_root_that_is_out_of_its_place(integrity: Box, tmp_path: 
     damage(root / "a", 5)
     integrity.run("scrub", root, expect=1)
     for nth in count(1):
-        command = ("repair", root, "--from", copy, "--apply")
-        if not kill_before(integrity, "renameat", nth, *command, has_exchange=False).was_killed:
+        command = make_command("repair", root, "--from", copy, "--apply")
+        if not signal_at(command, "renameat", nth, env=integrity.environment, has_exchange=False).was_killed:
             break
         if not (root / "a").exists():
             integrity.run("scan", root, expect=0)

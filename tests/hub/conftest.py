@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
 from support.cli import Box
-from support.hubserver import HubServerProcess
+from support.hubserver import HubServerProcess, make_tables
 from support.postgres import PostgresServer
 
 TEMPLATE = "hub_template"
@@ -22,9 +21,7 @@ def postgres() -> Iterator[PostgresServer]:
     """Run PostgreSQL, once in each worker."""
     with PostgresServer() as server:
         server.execute(f"CREATE DATABASE {TEMPLATE}")
-        made = HubDatabase.open(server.url(TEMPLATE), any_revision=True)
-        migrate(made)
-        made.close()
+        make_tables(server.url(TEMPLATE))
         yield server
 
 
@@ -44,11 +41,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def hub_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return a database with the tables of the hub and no rows, of each kind in turn."""
     if request.param == "sqlite":
-        url = str(tmp_path / "hub.db")
-        made = HubDatabase.open(url, any_revision=True)
-        migrate(made)
-        made.close()
-        yield url
+        yield make_tables(str(tmp_path / "hub.db"))
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     url = server.create_database(template=TEMPLATE)

@@ -17,7 +17,7 @@ from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.retention import retain
 from integrity.model import FindingState
-from support.hubrows import DAY_S, NOW, HubRows, reported
+from support.hub_rows import DAY_S, NOW, HubRows, reported
 
 LIMIT = 1 << 20
 
@@ -43,8 +43,8 @@ def resolutions(rows: HubRows) -> list[str | None]:
 
 def test_silent_box_is_a_finding_until_it_reports(rows: HubRows) -> None:
     """Also one that never reported."""
-    rows.add_box("a", seen_at=NOW - DAY_S)
-    rows.add_box("b", seen_at=None)
+    rows.add_box("a", seen_ago_s=DAY_S)
+    rows.add_box("b", seen_ago_s=None)
 
     assert [(HubFindingKind.BOX_SILENT, "b")] == check(rows)
     assert [(HubFindingKind.BOX_SILENT, "a"), (HubFindingKind.BOX_SILENT, "b")] == check(rows, NOW + 1)
@@ -140,7 +140,7 @@ def test_old_rows_are_deleted(hub_database: HubDatabase) -> None:
         for number in (1, 2):
             rows.report_finding("a", number, "rot", b"x")
         rows.resolve_finding("a", 2)
-        rows.add_box("b", seen_at=NOW - 2 * DAY_S)
+        rows.add_box("b", seen_ago_s=2 * DAY_S)
         check(rows)
 
     assert (5002, 2, 1, 1) == count(hub_database, NOW)

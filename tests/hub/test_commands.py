@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from pathlib import Path
 
@@ -122,13 +121,3 @@ def test_check_finds_damage(integrity: Box, hub_url: str) -> None:
                 c.execute(damage)
             assert words in hub.command("hub", "check", expect=4)
         database.close()
-
-
-def test_killed_hub_has_lost_nothing(integrity: Box, hub_url: str) -> None:
-    """What was confirmed is there after a crash, and the box goes on where it was."""
-    with HubServerProcess(integrity, hub_url) as hub:
-        report(hub)
-        hub.stop(signal.SIGKILL)
-        hub.start()
-
-        assert "all is well. Checked 1 boxes, 3 folders, 3 files." in hub.command("hub", "check")

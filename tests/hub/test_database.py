@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sqlite3
 import threading
 from pathlib import Path
@@ -169,37 +168,12 @@ def test_snapshot_that_another_writer_overtook_fails_as_passing(postgres: Postgr
     postgres.drop_database(url)
 
 
-def test_restarted_postgresql_is_used_again() -> None:
-    """A crash of PostgreSQL fails what runs and what comes while it is away; afterwards all works without a restart."""
-    with PostgresServer(is_durable=True) as server:
-        url = server.create_database()
-        database = open_empty(url)
-        migrate(database)
-        with pytest.raises(HubDatabaseAway):
-            _write_while_it_crashes(database, server)
-        with pytest.raises(HubDatabaseAway), database.read():
-            pass
-        server.start()
-        with database.transaction() as c:
-            c.execute(sa.insert(schema.replica_set).values(name="kept", created_at=0))
-        with database.read() as c:
-            assert ["kept"] == list(c.execute(sa.select(schema.replica_set.c.name)).scalars())
-        database.close()
-
-
 def _write_while_another_writes(database: HubDatabase) -> None:
     with database.transaction(is_snapshot=True) as c:
         c.execute(sa.select(schema.replica_set)).all()
         with database.transaction() as other:
             other.execute(sa.update(schema.replica_set).values(created_at=1))
         c.execute(sa.update(schema.replica_set).values(created_at=2))
-
-
-def _write_while_it_crashes(database: HubDatabase, server: PostgresServer) -> None:
-    with database.transaction() as c:
-        c.execute(sa.insert(schema.replica_set).values(name="lost", created_at=0))
-        server.stop(signal.SIGKILL)
-        c.execute(sa.insert(schema.replica_set).values(name="lost too", created_at=0))
 
 
 def test_password_is_not_shown() -> None:

@@ -9,7 +9,7 @@ from integrity.config import Alerts, Config
 from integrity.hub.box_checks import BoxLimits
 from integrity.hub.database import HubDatabase
 from integrity.hub.duties import make_duties
-from support.hubrows import DAY_S, NOW, HubRows
+from support.hub_rows import DAY_S, NOW, HubRows
 
 
 def test_silent_box_is_an_alert(hub_database: HubDatabase, tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_silent_box_is_an_alert(hub_database: HubDatabase, tmp_path: Path) -> No
         one.name: one for one in make_duties(config, limits=BoxLimits(DAY_S, 1 << 40), page_url="https://hub.lan")
     }
     with hub_database.transaction() as c:
-        HubRows(c).add_box("attic", seen_at=NOW - 2 * DAY_S)
+        HubRows(c).add_box("attic", seen_ago_s=2 * DAY_S)
     duties["check_boxes"].run(hub_database, NOW)
     for name, at in (("send_alerts", NOW), ("send_alerts", NOW + config.alerts.group_s), ("retain", NOW)):
         duties[name].run(hub_database, at)

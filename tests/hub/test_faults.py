@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
 from integrity.reporting import protocol
 from support.cli import Box
 from support.hub_reports import Stream, make_finding, make_heartbeat
-from support.hubserver import HubServerProcess
+from support.hubserver import HubServerProcess, make_tables
 from support.postgres import PostgresServer
 from support.waiting import wait_until
 
@@ -17,10 +15,7 @@ from support.waiting import wait_until
 def test_hub_goes_on_after_a_crash_of_postgresql(integrity: Box) -> None:
     """While PostgreSQL is away boxes are told to come back; afterwards all works, and what was confirmed is there."""
     with PostgresServer(is_durable=True) as server:
-        url = server.create_database()
-        database = HubDatabase.open(url, any_revision=True)
-        migrate(database)
-        database.close()
+        url = make_tables(server.create_database())
         with HubServerProcess(integrity, url) as hub:
             nas, stream = hub.add("nas"), Stream().begin(make_finding(1))
             beat = protocol.encode(make_heartbeat(stream.id, newest=2))

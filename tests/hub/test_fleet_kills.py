@@ -16,11 +16,10 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.check import check_hub
 from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
 from support.bitrot import rot
 from support.cli import Box
 from support.fleet import NAMES, PATIENCE_S, Fleet
-from support.hubserver import HubServerProcess
+from support.hubserver import HubServerProcess, make_tables
 from support.planted import plant_path
 from support.postgres import PostgresServer
 from support.stored import query
@@ -114,10 +113,10 @@ class KilledFleet:
         """Return what the hub says, without distinguishing how the boxes differ: that depends on their order."""
         said: set[Said] = set()
         for one in self._fleet.find_findings():
-            if one.is_open and one.kind in _DIFFERS:
+            if one.resolved_at is None and one.kind in _DIFFERS:
                 said.add(("differs", None, one.path))
-            elif one.is_open and one.kind in {"replica_missing", "replica_damaged"}:
-                said.add((one.kind.removeprefix("replica_"), one.box, one.path))
+            elif one.resolved_at is None and one.kind in {"replica_missing", "replica_damaged"}:
+                said.add((one.kind.removeprefix("replica_"), one.box_name, one.path))
         return said
 
 
@@ -179,10 +178,7 @@ def durable() -> Iterator[PostgresServer]:
 )
 def test_nothing_is_lost_or_doubled(durable: PostgresServer, tmp_path: Path, kills: int) -> None:
     """What the hub says in the end is what follows from the catalogs, each run and finding is there once."""
-    url = durable.create_database()
-    database = HubDatabase.open(url, any_revision=True)
-    migrate(database)
-    database.close()
+    url = make_tables(durable.create_database())
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     with (
@@ -212,14 +208,15 @@ def assert_reported_once(fleet: Fleet, name: str) -> None:
     """
     box = schema.box.c.id == sa.select(schema.box.c.id).where(schema.box.c.name == name).scalar_subquery()
     findings = sa.select(schema.box_finding.c.number, schema.box_finding.c.kind, schema.box_finding.c.state)
-    reported = fleet.ask(findings.join(schema.box).where(box).order_by(schema.box_finding.c.number))
+    ordered = findings.join(schema.box).where(box).order_by(schema.box_finding.c.number)
+    reported = fleet.ask(lambda c: list(c.execute(ordered)))
     recorded = query(fleet.boxes[name], "SELECT id, kind, state FROM finding ORDER BY id")
     assert recorded == [tuple(row) for row in reported]
 
     def find_missing() -> list[object]:
         bodies = sa.select(sa.cast(schema.box_event.c.body, sa.JSON)["id"].as_integer())
-        rows = fleet.ask(bodies.join(schema.box).where(box, schema.box_event.c.kind == "run"))
-        reported = [row[0] for row in rows]
+        runs = bodies.join(schema.box).where(box, schema.box_event.c.kind == "run")
+        reported = fleet.ask(lambda c: list(c.execute(runs).scalars()))
         assert len({*reported}) == len(reported)
         finished = query(fleet.boxes[name], "SELECT id FROM run WHERE finished_at IS NOT NULL AND id > 1")
         return [number for (number,) in finished if number not in reported]

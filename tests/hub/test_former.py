@@ -12,7 +12,7 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.folder_parts import read_folders
 from integrity.hub.trees import store_folders
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree, file_values
-from support.hubrows import NOW, HubRows, reported
+from support.hub_rows import NOW, HubRows, reported
 
 OLD = [reported(b"a", b"old"), reported(b"b", b"same"), reported(b"c", b"gone"), reported(b"d", b"known")]
 NEW = [

@@ -16,7 +16,7 @@ from integrity.errors import ChannelError
 from integrity.hub.alerts import LASTS_S, send_alerts
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import acknowledge, find_findings
-from support.hubrows import DAY_S, NOW, HubRows, reported
+from support.hub_rows import DAY_S, NOW, HubRows, reported
 
 SETTINGS = Alerts()
 GROUP_S = SETTINGS.group_s

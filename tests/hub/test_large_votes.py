@@ -15,7 +15,7 @@ from integrity.hub.due_votes import mark_changed
 from integrity.hub.migrate import migrate
 from support.cli import Box
 from support.hub_reports import Stream, make_heartbeat
-from support.hubrows import NOW, HubRows
+from support.hub_rows import NOW, HubRows
 from support.hubserver import HubCaller, HubServerProcess
 from support.waiting import wait_until
 

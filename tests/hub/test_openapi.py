@@ -28,7 +28,7 @@ from integrity.web.openapi import JsonPage
 from support.asked import make_noting_request
 from support.hub_pages import TOKEN, HubPages
 from support.hub_reports import make_finding, make_heartbeat, make_root
-from support.hubrows import reported as make_file
+from support.hub_rows import reported as make_file
 
 DOCS = Path(__file__).parents[2] / "docs" / "hub-api.md"
 EMPTY_DIGEST = bytes(16).hex()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from integrity.hub.schema import audit
-from support.shardrig import ShardRig, damage, make_tree
+from support.shapes import damage
+from support.shardrig import ShardRig, make_tree
 from support.waiting import wait_until
 
 MIB = 1 << 20
@@ -40,85 +42,85 @@ def _find_versions(rig: ShardRig) -> dict[object, object]:
 def test_rot_is_explained_and_repaired_from_a_copy(rig: ShardRig, tmp_path: Path, tree: Path) -> None:
     """A worker finds it, ``explain`` shows the block, ``repair`` mends it, and the finding of the hub ends at once."""
     place = Path("g1") / "folder 1" / "large"
-    config, replica = rig.make_config(), tmp_path / "replica"
+    box, replica = rig.make_box(), tmp_path / "replica"
     shutil.copytree(tree, replica)
-    rig.work_until_read([config], 0)
+    rig.work_until_read([box], 0)
     damage(tree / place, MIB)
-    rig.work_until_read([config], int(time.time()) + 1)
+    rig.work_until_read([box], int(time.time()) + 1)
     assert {bytes(place)} == rig.find_damaged()
 
-    explained = rig.run(config, "explain", tree / place)
-    assert 1 == explained.returncode, explained.stderr
+    explained = rig.run(box, "explain", tree / place)
+    assert 1 == explained.code, explained.stderr
     assert "bytes 1,048,576 to 2,097,151" in explained.stdout
     versions = _find_versions(rig)
-    planned = rig.run(config, "repair", tree / place, "--from", replica)
+    planned = rig.run(box, "repair", tree / place, "--from", replica)
     assert "can be repaired" in planned.stdout, planned
     assert versions == _find_versions(rig)
-    repaired = rig.run(config, "repair", tree / place, "--from", replica, "--apply")
-    assert 0 == repaired.returncode, repaired
+    repaired = rig.run(box, "repair", tree / place, "--from", replica, "--apply")
+    assert 0 == repaired.code, repaired
 
     assert (replica / place).read_bytes() == (tree / place).read_bytes()
     assert set() == rig.find_damaged()
-    assert 0 == rig.run(config, "explain", tree / place).returncode
+    assert 0 == rig.run(box, "explain", tree / place).code
     assert sum(map(int, map(str, versions.values()))) + 1 == sum(map(int, map(str, _find_versions(rig).values())))
 
 
 def test_change_in_an_archive_is_accepted(rig: ShardRig, tree: Path) -> None:
     """The content becomes the baseline in the catalog of the shard; workers find nothing about it any more."""
-    config, changed = rig.make_config(), tree / "g2" / "folder 2" / "file 2"
-    rig.work_until_read([config], 0)
+    box, changed = rig.make_box(), tree / "g2" / "folder 2" / "file 2"
+    rig.work_until_read([box], 0)
     changed.write_bytes(b"edited on purpose")
-    rig.work_until_read([config], int(time.time()) + 1)
+    rig.work_until_read([box], int(time.time()) + 1)
     assert {b"g2/folder 2/file 2"} == rig.find_damaged()
 
-    done = rig.run(config, "accept", changed, "--reason", "I edited it")
+    done = rig.run(box, "accept", changed, "--reason", "I edited it")
     assert "accepted: what it holds now is right; 1 finding resolved" in done.stdout, done
     assert set() == rig.find_damaged()
-    rig.work_until_read([config], int(time.time()) + 1)
+    rig.work_until_read([box], int(time.time()) + 1)
     assert set() == rig.find_damaged()
 
 
 def test_command_waits_for_a_worker_that_has_the_shard(rig: ShardRig, tree: Path) -> None:
     """A worker that reads slowly ends its visit for a command, and goes on later: every file is recorded in the end."""
-    config, slow = rig.make_config(), rig.make_config()
-    rig.work_until_read([config], 0)
+    box, slow = rig.make_box(), rig.make_box()
+    rig.work_until_read([box], 0)
     (tree / "g1" / "folder 1" / "new").write_bytes(bytes(8 * MIB))
     rig.start_worker(slow, "--rate", "500K")
     shard = rig.find_shard(b"g1/folder 1")
     wait_until(lambda: shard in rig.find_busy(), f"the worker to have the shard\n{rig.log}", every_s=0.1)
-    done = rig.run(config, "accept", tree / "g1" / "folder 1" / "large", "--reason", "as it is")
+    done = rig.run(box, "accept", tree / "g1" / "folder 1" / "large", "--reason", "as it is")
 
-    assert 0 == done.returncode, done
+    assert 0 == done.code, done
     assert "works on this part of the shared tree now; waiting" in done.stdout
     assert "accepted" in done.stdout
 
 
 def test_hub_that_is_away_is_said(rig: ShardRig, tree: Path) -> None:
     """The command says which tree it is about, and that nothing was done."""
-    config = rig.make_config()
-    rig.work_until_read([config], 0)
-    rig.kill_hub()
-    done = rig.run(config, "repair", tree / "on top", "--apply")
+    box = rig.make_box()
+    rig.work_until_read([box], 0)
+    rig.hub.stop(signal.SIGKILL)
+    done = rig.run(box, "repair", tree / "on top", "--apply")
 
-    assert 3 == done.returncode, done
+    assert 3 == done.code, done
     assert f"{tree} is the shared tree archive, whose records the hub has" in done.stderr
     assert "the hub does not answer (127.0.0.1: Connection refused): nothing was done" in done.stderr
 
 
 def test_folder_of_several_shards_is_refused_with_a_folder_of_one(rig: ShardRig, tree: Path) -> None:
     """Which catalog is meant would be unclear."""
-    config = rig.make_config()
-    rig.work_until_read([config], 0)
-    done = rig.run(config, "repair", tree)
+    box = rig.make_box()
+    rig.work_until_read([box], 0)
+    done = rig.run(box, "repair", tree)
 
-    assert 2 == done.returncode, done
+    assert 2 == done.code, done
     assert "has several parts of the shared tree: name a folder in it" in done.stderr
 
 
 def test_audit_log_says_who_cut_and_stored(rig: ShardRig) -> None:
     """One entry for each stored version, with the box."""
-    config = rig.make_config()
-    rig.work_until_read([config], 0)
+    box = rig.make_box()
+    rig.work_until_read([box], 0)
     with rig.database.read() as c:
         entries = c.execute(sa.select(audit.c.who, audit.c.verb, audit.c.subject, audit.c.outcome)).all()
 
@@ -131,12 +133,12 @@ def test_audit_log_says_who_cut_and_stored(rig: ShardRig) -> None:
 
 def test_folder_is_compared_with_a_copy(rig: ShardRig, tmp_path: Path, tree: Path) -> None:
     """A damaged copy is found with the records of the shard, and is a finding of it from then on."""
-    config, folder, replica = rig.make_config(), tree / "g1" / "folder 1", tmp_path / "replica"
+    box, folder, replica = rig.make_box(), tree / "g1" / "folder 1", tmp_path / "replica"
     shutil.copytree(folder, replica)
-    rig.work_until_read([config], 0)
+    rig.work_until_read([box], 0)
     damage(replica / "file 3")
-    done = rig.run(config, "compare", folder, "--with", replica)
+    done = rig.run(box, "compare", folder, "--with", replica)
 
-    assert 1 == done.returncode, done
+    assert 1 == done.code, done
     assert "file 3" in done.stdout
     assert {b"g1/folder 1/file 3"} == rig.find_damaged()

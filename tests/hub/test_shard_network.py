@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
+from support.hubserver import make_tables
 from support.postgres import PostgresServer
-from support.relay import BadProxy
-from support.shardrig import OneBox, ShardRig, damage, make_tree
+from support.proxies import HttpProxy
+from support.shapes import damage
+from support.shardrig import ShardRig, make_tree, read_alone
 from support.waiting import wait_until
 
 DAMAGED = Path("g0") / "folder 3" / "file 7"
@@ -34,54 +34,44 @@ def server() -> Iterator[PostgresServer]:
         yield made
 
 
-def _make_database(server: PostgresServer) -> str:
-    url = server.create_database()
-    database = HubDatabase.open(url, any_revision=True)
-    migrate(database)
-    database.close()
-    return url
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_bad_network_loses_and_doubles_nothing(shards_url: str, tmp_path: Path, tree: Path, seed: int) -> None:
     """A proxy delays, cuts, loses answers and repeats requests: in the end all is as one box alone has it."""
-    alone = OneBox(tmp_path / "alone", tree)
     with (
         ShardRig(shards_url, tmp_path / "rig", tree, lease_s=15) as rig,
-        BadProxy(rig.hub_url, seed=seed, faults=0.4) as proxy,
+        HttpProxy(rig.hub.url).rough(seed, faults=0.4) as proxy,
     ):
-        configs = [rig.make_config(proxy.url), rig.make_config(proxy.url)]
-        rig.work_until_read(configs, 0)
-        assert alone.read() == rig.read_shards()
+        boxes = [rig.make_box(proxy.url), rig.make_box(proxy.url)]
+        rig.work_until_read(boxes, 0)
+        assert read_alone(tmp_path / "alone", tree) == rig.read_shards()
         damage(tree / DAMAGED)
         make_tree(tree / "new", 2, 20)
-        rig.work_until_read(configs, int(time.time()) + 1)
+        rig.work_until_read(boxes, int(time.time()) + 1)
         recorded, found = rig.read_shards(), rig.find_damaged()
 
-    assert alone.read() == recorded
+    assert read_alone(tmp_path / "alone", tree) == recorded
     assert {bytes(DAMAGED)} == found
     assert {"delay", "cut", "lose", "repeat"} <= {*proxy.happened}
 
 
 def test_restart_of_the_database_loses_and_doubles_nothing(server: PostgresServer, tmp_path: Path, tree: Path) -> None:
     """PostgreSQL is killed while shards are read, and stored: workers keep what they have, and store it later."""
-    alone = OneBox(tmp_path / "alone", tree)
-    alone.read()
-    with ShardRig(_make_database(server), tmp_path / "rig", tree, lease_s=15) as rig:
-        configs = [rig.make_config(), rig.make_config()]
-        rig.work_until_read(configs, 0)
+    read_alone(tmp_path / "alone", tree)
+    with ShardRig(make_tables(server.create_database()), tmp_path / "rig", tree, lease_s=15) as rig:
+        boxes = [rig.make_box(), rig.make_box()]
+        rig.work_until_read(boxes, 0)
         damage(tree / DAMAGED)
         (tree / "g1" / "folder 1" / "new").write_bytes(b"new")
-        for config in configs:
-            rig.start_worker(config)
+        for box in boxes:
+            rig.start_worker(box)
         for _ in range(2):
             wait_until(lambda: bool(rig.find_busy()), f"a worker to have a shard\n{rig.log}", every_s=0.01)
             server.stop(signal.SIGKILL)
             server.start()
         since = int(time.time()) + 1
-        wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", timeout_s=200, every_s=0.1)
+        rig.wait_read(since)
         rig.stop_workers()
         recorded, found = rig.read_shards(), rig.find_damaged()
 
-    assert alone.read() == recorded
+    assert read_alone(tmp_path / "alone", tree) == recorded
     assert {bytes(DAMAGED)} == found

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from support.shardrig import OneBox, ShardRig, damage, kill_at_random, make_tree, read_catalog
+from support.shapes import damage
+from support.shardrig import ShardRig, kill_at_random, make_tree, read_alone, read_catalog
 from support.waiting import wait_until
 
 
@@ -24,13 +27,12 @@ def tree(tmp_path: Path) -> Path:
 
 def test_workers_record_and_find_what_one_box_does(shards_url: str, tmp_path: Path, tree: Path) -> None:
     """Two workers record the same files as one box alone; damage and changes are found alike in the next round."""
-    alone = OneBox(tmp_path / "alone", tree)
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        configs = [rig.make_config(), rig.make_config()]
+        boxes = [rig.make_box(), rig.make_box()]
         began_at = int(time.time())
-        rig.work_until_read(configs, began_at)
+        rig.work_until_read(boxes, began_at)
         recorded, shards = rig.read_shards(), len(rig.shards())
-        assert alone.read() == recorded
+        assert read_alone(tmp_path / "alone", tree) == recorded
         assert 241 == len(recorded.files)
         assert shards >= 5
 
@@ -39,10 +41,10 @@ def test_workers_record_and_find_what_one_box_does(shards_url: str, tmp_path: Pa
         (tree / "g2" / "folder 2" / "file 2").write_bytes(b"honestly changed")
         (tree / "new").mkdir()
         (tree / "new" / "file").write_bytes(b"new")
-        rig.work_until_read(configs, int(time.time()) + 1)
+        rig.work_until_read(boxes, int(time.time()) + 1)
 
         after = rig.read_shards()
-        assert alone.read() == after
+        assert read_alone(tmp_path / "alone", tree) == after
         assert {b"g0/folder 3/file 7"} == {path for path, *_ in after.findings}
 
 
@@ -50,10 +52,10 @@ def test_kills_of_workers_and_hub_lose_and_double_nothing(shards_url: str, tmp_p
     """Workers and the hub are killed at random moments; in the end every file is recorded once, as by one box alone."""
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
         last = kill_at_random(rig, random.Random(15), workers=3, kills=12, most_wait_s=3)
-        wait_until(lambda: rig.has_read_since(last), f"all shards to be read\n{rig.log}", timeout_s=120, every_s=0.1)
+        rig.wait_read(last)
         recorded = rig.read_shards()
 
-    assert OneBox(tmp_path / "alone", tree).read() == recorded
+    assert read_alone(tmp_path / "alone", tree) == recorded
 
 
 def test_service_reads_a_shared_tree_and_leaves_it_out_of_its_own_work(
@@ -61,15 +63,14 @@ def test_service_reads_a_shared_tree_and_leaves_it_out_of_its_own_work(
 ) -> None:
     """A service with a shared root reads its shards while a window is open, and records none of it by itself."""
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        config = rig.make_config()
-        service = rig.start_service(config)
-        wait_until(lambda: rig.has_read_since(0), f"all shards to be read\n{rig.log}", every_s=0.1)
-        service.send_signal(signal.SIGTERM)
-        assert 0 == service.wait(60)
+        box = rig.make_box()
+        service = rig.start_service(box)
+        rig.wait_read(0)
+        assert 0 == service.stop()
         recorded = rig.read_shards()
 
-    assert OneBox(tmp_path / "alone", tree).read() == recorded
-    assert {} == read_catalog(config.parent / "catalog.db").files
+    assert read_alone(tmp_path / "alone", tree) == recorded
+    assert {} == read_catalog(box.catalog).files
 
 
 @pytest.mark.campaign
@@ -77,20 +78,19 @@ def test_service_reads_a_shared_tree_and_leaves_it_out_of_its_own_work(
 @pytest.mark.parametrize("seed", range(10))
 def test_many_kills_lose_and_double_nothing(shards_url: str, tmp_path: Path, tree: Path, seed: int) -> None:
     """Fifty kills of workers and hub at random moments, while files come, change and are damaged."""
-    alone = OneBox(tmp_path / "alone", tree)
-    alone.read()
+    read_alone(tmp_path / "alone", tree)
     chance = random.Random(seed)
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        rig.work_until_read([rig.make_config(), rig.make_config()], int(time.time()))
+        rig.work_until_read([rig.make_box(), rig.make_box()], int(time.time()))
         damage(tree / "g0" / "folder 3" / "file 7")
         make_tree(tree / f"new {seed}", 3, 20)
         last = kill_at_random(rig, chance, workers=4, kills=50, most_wait_s=5)
-        wait_until(lambda: rig.has_read_since(last), f"all shards to be read\n{rig.log}", timeout_s=600, every_s=0.1)
+        rig.wait_read(last, timeout_s=600)
         rig.stop_workers()
         recorded = rig.read_shards()
 
-    alone.read()
-    assert alone.read() == recorded
+    read_alone(tmp_path / "alone", tree)
+    assert read_alone(tmp_path / "alone", tree) == recorded
 
 
 def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, tmp_path: Path, tree: Path) -> None:
@@ -98,7 +98,7 @@ def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, t
     with ShardRig(shards_url, tmp_path / "rig", tree, lease_s=2) as rig:
         hanging = rig.start_worker()
         wait_until(lambda: bool(rig.find_busy()), f"a worker to have a shard\n{rig.log}", every_s=0.01)
-        hanging.send_signal(signal.SIGSTOP)
+        os.kill(hanging.pid, signal.SIGSTOP)
         (stuck,) = rig.find_busy()
         version = next(row.version for row in rig.shards() if row.id == stuck)
         rig.start_worker()
@@ -107,34 +107,33 @@ def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, t
             f"another worker to read the shard\n{rig.log}",
             every_s=0.1,
         )
-        hanging.send_signal(signal.SIGCONT)
+        os.kill(hanging.pid, signal.SIGCONT)
         wait_until(lambda: "lease" in rig.log, f"the first worker to hear of it\n{rig.log}", every_s=0.1)
         since = int(time.time())
-        wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", every_s=0.1)
+        rig.wait_read(since)
         recorded = rig.read_shards()
 
-    assert OneBox(tmp_path / "alone", tree).read() == recorded
+    assert read_alone(tmp_path / "alone", tree) == recorded
 
 
 def test_shard_that_grew_is_cut_and_keeps_what_is_known(shards_url: str, tmp_path: Path, tree: Path) -> None:
     """Many new files get shards of their own; damage that is known of the old one stays known, and is not recorded."""
-    alone = OneBox(tmp_path / "alone", tree)
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        configs = [rig.make_config(), rig.make_config()]
-        rig.work_until_read(configs, int(time.time()))
-        assert rig.read_shards() == alone.read()
+        boxes = [rig.make_box(), rig.make_box()]
+        rig.work_until_read(boxes, int(time.time()))
+        assert rig.read_shards() == read_alone(tmp_path / "alone", tree)
         damage(tree / "g0" / "folder 3" / "file 7")
-        rig.work_until_read(configs, int(time.time()) + 1)
+        rig.work_until_read(boxes, int(time.time()) + 1)
         before = len(rig.shards())
         for number in range(10):
             make_tree(tree / "g0" / "folder 3" / f"new {number}", 1, 30)
-        rig.work_until_read(configs, int(time.time()) + 1)
-        rig.work_until_read(configs, int(time.time()) + 1)
+        rig.work_until_read(boxes, int(time.time()) + 1)
+        rig.work_until_read(boxes, int(time.time()) + 1)
         cut, recorded = len(rig.shards()), rig.read_shards()
 
     assert cut >= before + 5
-    alone.read()
-    assert alone.read() == recorded
+    read_alone(tmp_path / "alone", tree)
+    assert read_alone(tmp_path / "alone", tree) == recorded
     assert {b"g0/folder 3/file 7"} == {path for path, *_ in recorded.findings}
 
 
@@ -149,25 +148,26 @@ def test_tree_that_changes_while_it_is_surveyed_and_read(shards_url: str, tmp_pa
                 shutil.rmtree(tree / f"came {number - 10}")
             (tree / "g1" / f"folder {number % 4 * 3 + 1}").rename(tree / "g1" / f"moved {number}")
             (tree / "g1" / f"moved {number}").rename(tree / "g1" / f"folder {number % 4 * 3 + 1}")
-            rig.pause(0.2)
+            threading.Event().wait(0.2)
         since = int(time.time()) + 1
-        wait_until(lambda: rig.has_read_since(since), f"all shards to be read\n{rig.log}", every_s=0.1)
+        rig.wait_read(since)
         rig.stop_workers()
         recorded = rig.read_shards()
 
-    assert OneBox(tmp_path / "alone", tree).read().files == recorded.files
+    assert read_alone(tmp_path / "alone", tree).files == recorded.files
 
 
 def test_worker_before_another_folder_gets_no_work(shards_url: str, tmp_path: Path, tree: Path) -> None:
     """A machine on which the tree is not mounted stores nothing, and its owner reads why."""
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
-        rig.work_until_read([rig.make_config()], int(time.time()))
+        rig.work_until_read([rig.make_box()], int(time.time()))
         recorded = rig.read_shards()
-        config = rig.make_config()
+        box = rig.make_box()
         (tmp_path / "not mounted").mkdir()
-        config.write_text(config.read_text().replace(str(tree), str(tmp_path / "not mounted")))
-        worker = rig.start_worker(config)
+        toml = (box.home / "integrity.toml").read_text()
+        box.configure(toml.replace(str(tree), str(tmp_path / "not mounted")))
+        worker = rig.start_worker(box)
 
-        assert worker.wait(60) != 0
+        assert worker.wait() != 0
         assert "mount the same file system" in rig.log
         assert recorded == rig.read_shards()

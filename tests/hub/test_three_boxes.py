@@ -42,15 +42,17 @@ def test_damaged_replica_is_named_and_mended_by_the_printed_command(fleet: Fleet
     wait_until(lambda: [] != fleet.find_findings(), "the vote", timeout_s=PATIENCE_S)
 
     (found,) = fleet.find_findings()
-    assert ("replica_damaged", "proven", "garage", DAMAGED.encode(), True) == found[:5]
-    assert "garage" == found.command_box
-    assert {"berlin": [], "garage": [2], "parents": []} == fleet.get_blocks()
+    said = found.kind, found.certainty, found.box_name, found.path, found.command_box_name
+    assert ("replica_damaged", "proven", "garage", DAMAGED.encode(), "garage") == said
+    assert found.resolved_at is None
+    blocks = {one["box"]: [block for each in one["findings"] for block in each["blocks"]] for one in found.objects}
+    assert {"berlin": [], "garage": [2], "parents": []} == blocks
 
-    program, *words = shlex.split(found.command)
+    program, *words = shlex.split(found.command or "")
     assert "integrity" == program
     box.run(*words, "--apply", expect=0)
     assert whole == (root / DAMAGED).read_bytes()
-    wait_until(lambda: not fleet.find_findings()[0].is_open, "the end of the vote", timeout_s=PATIENCE_S)
+    wait_until(lambda: fleet.find_findings()[0].resolved_at is not None, "the end of the vote", timeout_s=PATIENCE_S)
     fleet.wait_settled()
-    assert [False] == [one.is_open for one in fleet.find_findings()]
+    assert [False] == [one.resolved_at is None for one in fleet.find_findings()]
     assert [] == check_hub(hub_database, 0).problems

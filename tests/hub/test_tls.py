@@ -8,11 +8,11 @@ import pytest
 
 from support.cli import Box
 from support.fleet import PATIENCE_S
-from support.hub_join import join_hub
 from support.hubserver import HubServerProcess
 from support.planted import plant
+from support.servers import make_certificate
 from support.service import Service
-from support.smallhub import make_certificate
+from support.smallhub import join_hub
 from support.waiting import wait_until
 
 

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
 from integrity.hub.former import keep_former
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.replica_patterns import MOST_MEMBERS
 from integrity.reporting.digest_tree import FROZEN, ReportedFile
-from support.hubrows import NOW, HubRows
+from support.hub_rows import NOW, HubRows
 from support.votemodel import DAMAGE, DOUBT, ModelFinding, ModelMember, find_sources, vote_by_hand
 
 PATHS = (b"a", b"b.tmp", b"x/a", b"x/b", b"x/y/a", b"z/a\xff")
@@ -149,14 +147,3 @@ def test_limit_is_that_of_the_model(hub_database: HubDatabase, count: int) -> No
 
     assert vote_by_hand(model, {"replica_missing": 100}) == to_model(found)
     assert (100 if count == 100 else 1) == len(found)
-
-
-def test_nothing_of_a_revoked_box_votes(hub_database: HubDatabase) -> None:
-    """Its rows stay, and are not looked at."""
-    file = ReportedFile(b"", 7, 0, bytes(16), bytes(16), NOW - 100, None, 0, 0)
-    model = {name: ModelMember(NOW, 0, {b"x": file} if name == "a" else {}, {}) for name in ("a", "b", "c")}
-    with stored(hub_database, model) as rows:
-        is_it = schema.box.c.name == "a"
-        rows.c.execute(sa.update(schema.box).where(is_it).values(revoked_at=NOW))
-
-        assert [] == rows.vote()

@@ -12,10 +12,9 @@ from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.due_votes import find_waiting_sets
 from integrity.hub.findings import HubFinding
-from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
 from integrity.reporting.digest_tree import FROZEN
-from support.hubrows import DAY_S, NOW, HubRows, reported
+from support.hub_rows import DAY_S, NOW, HubRows, reported
 
 GOOD = {b"2019": [reported(b"a.jpg"), reported(b"b.jpg")]}
 
@@ -37,14 +36,6 @@ def only(found: list[HubFinding]) -> HubFinding:
     """Return the one finding."""
     (one,) = found
     return one
-
-
-def test_equal_members_give_no_finding(rows: HubRows) -> None:
-    """Also if they were recorded, verified and modified at other times."""
-    add_three(rows)
-    rows.add_member("d", {b"2019": [reported(b"a.jpg", mtime=1, verified_at=None), reported(b"b.jpg", recorded_at=2)]})
-
-    assert [] == rows.vote()
 
 
 def test_folders_of_equal_digests_are_not_looked_into(rows: HubRows) -> None:
@@ -119,19 +110,6 @@ def test_older_version_is_stale(rows: HubRows) -> None:
     assert "b and c have the later modification time" in found.explanation
 
 
-def test_history_tells_an_edit_on_both_sides(rows: HubRows) -> None:
-    """Both replaced what they had in common: a conflict, that names nobody as wrong."""
-    add_three(rows)
-    for name in ("a", "b"):
-        files = [reported(b"a.jpg", name.encode(), mtime=NOW - DAY_S), reported(b"b.jpg")]
-        keep_former(rows.c, rows.members[name], {rows.folder_id(b"2019"): files}, NOW)
-        rows.store_folder(name, b"2019", files)
-    conflict, stale = rows.vote()
-
-    assert (HubFindingKind.REPLICA_CONFLICT, None, None) == (conflict.kind, conflict.box_id, conflict.command)
-    assert (HubFindingKind.REPLICA_STALE, "c") == (stale.kind, stale.box_name)
-
-
 def test_different_content_of_one_time_shows_the_majority(rows: HubRows) -> None:
     """With three members the majority is shown, and nobody is accused."""
     add_three(rows)
@@ -174,15 +152,6 @@ def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
     assert [] == find_waiting_sets(rows.c)
 
 
-def test_clock_of_a_box_is_corrected(rows: HubRows) -> None:
-    """A box a day ahead recorded a file an hour ago: the other box, which reported since, lacks it."""
-    ahead = [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW + DAY_S - 3600)]
-    rows.add_member("a", {b"2019": ahead}, clock_ahead_s=DAY_S)
-    rows.add_member("b", GOOD, seen_at=NOW - 60)
-
-    assert b"2019/new.jpg" == only(rows.vote()).path
-
-
 def test_impossible_times_stop_no_vote(rows: HubRows) -> None:
     """Times at the ends of what a number holds are compared like all others."""
     first, last = -(1 << 63), (1 << 63) - 1
@@ -218,14 +187,6 @@ def test_many_in_one_folder_name_it(rows: HubRows) -> None:
     rows.add_member("b", GOOD)
 
     assert "All of them are in x/y." in only(rows.vote()).explanation
-
-
-def test_single_member_has_no_vote(rows: HubRows) -> None:
-    """Its own findings are on its own page."""
-    rows.add_member("a", GOOD)
-    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
-
-    assert [] == rows.vote()
 
 
 def test_finding_keeps_its_number_while_it_lasts(rows: HubRows) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the integration tests: SSH servers on the loopback."""
+"""Fixtures of the integration tests: SSH servers on the loopback, and a box that reports to a small hub."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.catalogs import CatalogBox
+from support.reporting import ReportingBox
+from support.smallhub import SmallHub
 from support.sshbox import SFTP_ONLY, SshBox, make_sshbox
 
 
@@ -23,3 +26,18 @@ def each_sshd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     options = (SFTP_ONLY,) if request.param == "sftp" else ()
     with make_sshbox(tmp_path, monkeypatch, *options) as box:
         yield box
+
+
+@pytest.fixture
+def hub() -> Iterator[SmallHub]:
+    """Run a hub that answers rightly."""
+    with SmallHub() as made:
+        yield made
+
+
+@pytest.fixture
+def reporting(box: CatalogBox, hub: SmallHub) -> Iterator[ReportingBox]:
+    """Give a box that reports to the hub."""
+    made = ReportingBox(box, hub.url)
+    yield made
+    made.close()

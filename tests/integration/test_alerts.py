@@ -24,10 +24,10 @@ from integrity.config import Alerts, Config, Mail, MailTls, MailTransport
 from integrity.model import FindingKind
 from support.alerting import HOST, Teller, mail_config
 from support.catalogs import DAY_S, NOW, CatalogBox
-from support.smtpsink import Received, Rules, SilentServer, SmtpSink, free_port, make_certificate
-from support.sshbox import CountingProxy, LineRules
+from support.proxies import LineProxy, LineRules
+from support.servers import SilentServer, WebSink, free_port, make_certificate
+from support.smtpsink import Received, Rules, SmtpSink
 from support.waiting import wait_until
-from support.websink import WebSink
 
 GROUP_S = 120
 HOUR_S = 3600
@@ -446,7 +446,7 @@ def test_server_that_says_nothing_is_given_up_in_time(box: CatalogBox) -> None:
 
 def test_server_that_never_comes_to_an_end_is_given_up_in_time(box: CatalogBox, sink: SmtpSink) -> None:
     """It says a byte now and then: each wait is short, all of them would last for hours."""
-    with CountingProxy(sink.port) as line:
+    with LineProxy(sink.port) as line:
         line.rules = LineRules(chunk_bytes=1, pause_s=0.1)
         mail = mail_config(line.port).mail
         channel = SmtpChannel(mail, "me@example.org", HOST, timeout_s=5, total_s=0.5)
@@ -537,8 +537,8 @@ def test_mail_goes_over_tls(
     tmp_path: Path, box: CatalogBox, monkeypatch: pytest.MonkeyPatch, is_implicit: bool
 ) -> None:
     """With STARTTLS or TLS from the start; a certificate that nobody vouches for is refused, with the reason."""
-    context, certificate = make_certificate(tmp_path)
-    with SmtpSink(tls=context, is_implicit=is_implicit) as sink:
+    certificate = make_certificate(tmp_path)
+    with SmtpSink(certificate=certificate, is_implicit=is_implicit) as sink:
         tls = MailTls.TLS if is_implicit else MailTls.STARTTLS
         mail = Mail(to=("me@example.org",), transport=MailTransport.SMTP, host="127.0.0.1", port=sink.port, tls=tls)
         config = Config(catalog=b"/c", mail=mail)

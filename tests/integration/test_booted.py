@@ -13,8 +13,9 @@ from contextlib import closing
 import pytest
 
 from integrity.catalog.seal import Sealer
+from support.bitrot import flip_bit
 from support.cli import JsonObject
-from support.loopfs import LoopFS, flip_bit
+from support.loopfs import LoopFS
 from support.planted import age
 from support.systemdbox import BOOT_ID, PROGRAM, SystemdBox
 from support.waiting import wait_until

@@ -6,7 +6,8 @@ from integrity.alerts.channels import Channel, make_channels
 from integrity.service.alert_thread import AGAIN_S, LASTS_S, PAUSE_S, CatalogFailureAlert
 from support.alerting import HOST, mail_config
 from support.catalogs import NOW
-from support.smtpsink import SmtpSink, free_port
+from support.servers import free_port
+from support.smtpsink import SmtpSink
 
 FULL = "/var/lib/integrity: no space is left: free space"
 

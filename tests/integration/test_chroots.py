@@ -11,8 +11,9 @@ import pytest
 
 from integrity.files.capability import identify
 from integrity.same_place import recognise
+from support.bitrot import flip_bit
 from support.chroots import USER, Chroot
-from support.loopfs import LoopFS, flip_bit
+from support.loopfs import LoopFS
 from support.machine import need_root
 from support.planted import age
 from support.reading import opened_root

@@ -88,10 +88,10 @@ class Pair:
         self.integrity.run("scan", self.root)
         with StrangeStore({f"backup/{name}": one for name, one in self.objects.items()}) as store:
             env = dict(CLIENT_ENV)
-            where = ["s3://bucket/backup", "--endpoint", store.endpoint]
+            where = ["s3://bucket/backup", "--endpoint", store.url]
             if self.by_rclone:
                 env |= {
-                    "RCLONE_S3_ENDPOINT": store.endpoint,
+                    "RCLONE_S3_ENDPOINT": store.url,
                     "RCLONE_S3_PROVIDER": "Minio",
                     "RCLONE_S3_ENV_AUTH": "true",
                 }
@@ -276,7 +276,7 @@ def test_store_that_contradicts_itself_is_told(tmp_path: Path, monkeypatch: pyte
         scan(context, [bytes(root)], ScanOptions())
 
         def work(run: RootRun) -> None:
-            with open_copy("s3://bucket/backup", endpoint=store.endpoint) as copy:
+            with open_copy("s3://bucket/backup", endpoint=store.url) as copy:
                 listing = CopyListing(run, copy, b"")
                 listing.read()
                 with run.catalog.snapshot() as connection:

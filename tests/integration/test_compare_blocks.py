@@ -11,8 +11,8 @@ import pytest
 from support import AnyPath
 from support.cli import Box
 from support.machine import need_programs
-from support.repairs import damage
 from support.s3box import CLIENT_ENV, S3Box
+from support.shapes import damage
 from support.sshbox import SFTP_ONLY, SshBox
 
 NAME = "film.mkv"

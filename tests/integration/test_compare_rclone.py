@@ -15,10 +15,10 @@ from support.cli import Box, Completed
 from support.comparing import steps
 from support.machine import need_programs
 from support.planted import plant
-from support.repairs import damage
 from support.results import kinds_by_name, messages, tallies
 from support.running import Running
 from support.s3box import ACCESS, SECRET, S3Box, open_s3
+from support.shapes import damage
 from support.stored import query
 from support.waiting import wait_until
 

@@ -23,16 +23,16 @@ from support import AnyPath
 from support.bitrot import flip_bit
 from support.cli import Box, Completed, make_command
 from support.loopfs import LoopFS
-from support.lyingproxy import Lie, LyingProxy
 from support.machine import need_programs
 from support.packages import hide_package
 from support.planted import age, plant
 from support.proc import measure
-from support.repairs import damage
+from support.proxies import HttpProxy, Lie
 from support.results import kinds_by_name, messages, tallies
 from support.running import Running
 from support.s3box import CLIENT_ENV, SECRET, S3Box, open_s3
-from support.smtpsink import SilentServer
+from support.servers import SilentServer
+from support.shapes import damage
 from support.strangestore import Stated, StrangeStore
 
 MIB = 1 << 20
@@ -141,10 +141,10 @@ def test_answer_that_ends_in_its_head_accuses_nobody(integrity: Box, moto: S3Box
     pair.make("large", 6 * MIB)
     pair.put_parts("large", [5 * MIB, MIB])
     pair.integrity.run("scan", pair.root, expect=0)
-    with LyingProxy(moto.port) as proxy:
+    with HttpProxy(moto.endpoint) as proxy:
         for seed in range(4):
             proxy.tell(Lie("head ended early", nth=3, seed=seed))
-            options = ["--endpoint", proxy.endpoint]
+            options = ["--endpoint", proxy.url]
             done = integrity.run("--json", "compare", pair.root, "--with", pair.url, *options, env=pair.env)
             assert proxy.told
             assert set(kinds_by_name(done).values()) <= {"copy_unreadable"}
@@ -232,7 +232,7 @@ CHECKSUMS: dict[str, Callable[[bytes], bytes]] = {
 
 def compare_strange(integrity: Box, root: Path, store: StrangeStore, env: dict[str, str], *, expect: int) -> Completed:
     """Compare with a store whose ETags are nothing."""
-    command = ["--json", "compare", root, "--with", "s3://bucket/backup", "--endpoint", store.endpoint]
+    command = ["--json", "compare", root, "--with", "s3://bucket/backup", "--endpoint", store.url]
     return integrity.run(*command, env=env, expect=expect)
 
 
@@ -545,10 +545,7 @@ def test_good_bytes_come_back_from_a_store_that_was_compared(integrity: Box, ver
     pair.put("x")
     pair.compare(expect=0)
     whole = (pair.root / "x").read_bytes()
-    times = (pair.root / "x").stat()
-    with (pair.root / "x").open("r+b") as file:
-        file.write(b"damage")
-    os.utime(pair.root / "x", ns=(times.st_atime_ns, times.st_mtime_ns))
+    damage(pair.root / "x")
     integrity.run("scrub", pair.root, expect=1)
     done = pair.compare(expect=1)
     assert 1 == done.summary["files_repairable"]
@@ -572,7 +569,7 @@ def test_memory_does_not_grow_with_the_bucket(integrity: Box, tmp_path: Path) ->
     costs = []
     for objects in (recorded, recorded | other):
         with StrangeStore(objects) as store:
-            command = ["--json", "compare", root, "--with", "s3://bucket/backup", "--endpoint", store.endpoint]
+            command = ["--json", "compare", root, "--with", "s3://bucket/backup", "--endpoint", store.url]
             cost = measure(make_command(*command), env=integrity.environment | CLIENT_ENV)
             assert 0 == cost.code
             costs.append(cost)

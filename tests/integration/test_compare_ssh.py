@@ -16,9 +16,10 @@ from support.faultfs import FaultFS, Rule
 from support.machine import need_programs
 from support.packages import hide_package
 from support.planted import plant
+from support.proxies import LineProxy, LineRules
 from support.results import kinds_by_name, tallies
 from support.running import Running
-from support.sshbox import SFTP_ONLY, CountingProxy, LineRules, SshBox
+from support.sshbox import SFTP_ONLY, SshBox
 from support.stored import query
 from support.waiting import wait_until
 
@@ -213,7 +214,7 @@ def test_wire_carries_at_most_300_bytes_for_each_file(integrity: Box, sshd: SshB
     files = 2000
     pair = Pair(integrity, sshd, plant(tmp_path / "root", files, size_bytes=20_000))
     names = sum(len(os.fsencode(path.relative_to(pair.root))) for path in pair.root.rglob("*.txt"))
-    with CountingProxy(sshd.port) as proxy:
+    with LineProxy(sshd.port) as proxy:
         done = pair.compare(expect=0, port=proxy.port)
         on_wire = proxy.sent + proxy.received
 
@@ -278,7 +279,7 @@ def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, sshd: S
     files = 3000
     pair = Pair(integrity, sshd, plant(tmp_path / "root", files))
     (pair.copy / "d0" / "0.txt").write_bytes(b"other\n")
-    with CountingProxy(sshd.port) as proxy:
+    with LineProxy(sshd.port) as proxy:
         whole = pair.compare(expect=1, port=proxy.port)
         received = proxy.received
         assert {"0.txt": "copy_newer"} == kinds_by_name(whole)
@@ -306,7 +307,7 @@ def test_server_that_stops_answering_is_not_waited_for(integrity: Box, sshd: Ssh
     files = 1000
     pair = Pair(integrity, sshd, plant(tmp_path / "root", files))
     other = Box(tmp_path / "other-home")
-    with CountingProxy(sshd.port) as proxy, CountingProxy(sshd.port) as late:
+    with LineProxy(sshd.port) as proxy, LineProxy(sshd.port) as late:
         pair.compare(expect=0, port=proxy.port)
         other.run(*pair.command(port=late.port), expect=0, env=pair.env)
         proxy.rules = LineRules(hang_after=proxy.received // 4)

@@ -38,12 +38,14 @@ from integrity.service.control.wire import (
     encode,
 )
 from support import AnyPath
+from support.bitrot import flip_bit, read_direct
 from support.cli import Box
-from support.loopfs import LoopFS, flip_bit, read_direct
+from support.loopfs import LoopFS
 from support.planted import age, plant
 from support.privileges import NOBODY, as_nobody, let_in
-from support.repairs import BLOCK, blocks, damage, leftovers
+from support.repairs import BLOCK, blocks, leftovers
 from support.service import Service
+from support.shapes import damage
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root

@@ -18,7 +18,8 @@ from integrity.errors import ConfigError, CopyUnreachable
 from support.faultfs import FaultFS, Rule
 from support.machine import need_programs
 from support.privileges import let_in
-from support.sshbox import SFTP_ONLY, CountingProxy, LineRules, SshBox, replace_programs
+from support.proxies import LineProxy, LineRules
+from support.sshbox import SFTP_ONLY, SshBox, replace_programs
 from support.waiting import wait_until
 
 FILES = 2000
@@ -85,7 +86,7 @@ def test_refused_login_says_what_to_try(sshd: SshBox, tree: Path) -> None:
 
 def test_machine_that_is_not_there_is_unreachable(sshd: SshBox, tree: Path) -> None:
     """Nobody listens, the name is unknown, the line is dead: each is said as it is."""
-    with CountingProxy(sshd.port) as proxy:
+    with LineProxy(sshd.port) as proxy:
         proxy.rules = LineRules(hang_after=0)
         assert "no answer within 0.5 s" in connect(sshd.url(tree, port=proxy.port), timeout_s=0.5)
         proxy.rules = LineRules(cut_after=10)
@@ -145,7 +146,7 @@ def test_lost_connection_is_no_end(sshd: SshBox, tree: Path, work: Work, how: st
     """A line that is cut or falls silent ends nothing in order; the copy stays lost."""
     with open(tree / "large", "wb") as file:
         file.truncate(20_000_000)
-    with CountingProxy(sshd.port) as proxy, SshCopy(sshd.url(tree, port=proxy.port), timeout_s=2.0) as copy:
+    with LineProxy(sshd.port) as proxy, SshCopy(sshd.url(tree, port=proxy.port), timeout_s=2.0) as copy:
         if how == "reset":
             proxy.rules = LineRules(cut_after=proxy.received + 140_000)
         else:
@@ -162,7 +163,7 @@ def test_lost_connection_is_no_end(sshd: SshBox, tree: Path, work: Work, how: st
 def test_lost_connection_is_no_end_of_a_listing_by_sftp(sshd: SshBox, tree: Path) -> None:
     """The same holds where there is no shell."""
     sshd.restart(SFTP_ONLY)
-    with CountingProxy(sshd.port) as proxy, open_copy(sshd.url(tree, port=proxy.port)) as copy:
+    with LineProxy(sshd.port) as proxy, open_copy(sshd.url(tree, port=proxy.port)) as copy:
         proxy.rules = LineRules(cut_after=proxy.received + 40_000)
         with pytest.raises(CopyUnreachable):
             list(copy.list())
@@ -186,18 +187,6 @@ def test_killed_server_is_no_end(sshd: SshBox, tree: Path, tmp_path: Path) -> No
             sshd.kill_connections()
             with pytest.raises(CopyUnreachable, match=r"lost|early"):
                 next(items)
-
-
-def test_killed_sftp_server_is_no_end(sshd: SshBox, tree: Path) -> None:
-    """The same while bytes are read."""
-    with open(tree / "large", "wb") as file:
-        file.truncate(20_000_000)
-    with open_copy(sshd.url(tree)) as copy:
-        items = _read(copy)
-        next(items)
-        sshd.kill_connections()
-        with pytest.raises(CopyUnreachable, match="lost"):
-            list(items)
 
 
 def test_killed_find_leaves_a_trouble_of_all(sshd: SshBox, tree: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from support.loopfs import LoopFS
 from support.planted import plant, plant_path
 from support.running import Running
 from support.service import Service
+from support.shapes import damage
 from support.smtpsink import SmtpSink
 from support.stored import query, rewrite
 from support.waiting import wait_until
@@ -256,9 +257,8 @@ def test_repair_has_the_service_make_room(integrity: Box, tmp_path: Path) -> Non
     copy = shutil.copytree(root, tmp_path / "copy")
     integrity.run("scan", root, expect=0)
     damaged = plant_path(root, 5)
-    good, before = damaged.read_bytes(), damaged.stat()
-    damaged.write_bytes(bytes([good[0] ^ 1]) + good[1:])
-    os.utime(damaged, ns=(before.st_atime_ns, before.st_mtime_ns))
+    good = damaged.read_bytes()
+    damage(damaged)
     integrity.run("scrub", damaged, expect=1)
     pace = '[pace]\nrate = "4MiB"\nfloor = "1MiB"\n'
     write(integrity, root, more=pace, scrub="00:00-24:00")

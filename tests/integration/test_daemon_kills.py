@@ -15,8 +15,9 @@ import pytest
 
 from integrity.catalog.connection import Catalog
 from integrity.catalog.maintenance import check
+from support.bitrot import flip_bit
 from support.cli import REAL_PAUSES, Box
-from support.loopfs import LoopFS, flip_bit
+from support.loopfs import LoopFS
 from support.planted import age
 from support.service import Service
 from support.smtpsink import SmtpSink

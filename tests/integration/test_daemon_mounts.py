@@ -7,8 +7,8 @@ import pytest
 from support.cli import Box
 from support.loopfs import LoopFS
 from support.planted import plant, plant_path
-from support.repairs import damage
 from support.service import Service
+from support.shapes import damage
 from support.smtpsink import SmtpSink
 from support.waiting import wait_until
 

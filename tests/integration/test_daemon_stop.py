@@ -13,8 +13,8 @@ from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.planted import age, plant, plant_path
 from support.results import tallies
+from support.servers import SilentServer
 from support.service import Service
-from support.smtpsink import SilentServer
 from support.stored import count_rows, query
 from support.waiting import wait_until
 

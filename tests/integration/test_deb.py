@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.schema import SCHEMA_REVISION
-from support.loopfs import LoopFS, flip_bit
+from support.bitrot import flip_bit
+from support.loopfs import LoopFS
 from support.machine import need_programs, need_root
 from support.planted import age
 from support.programs import sh

@@ -6,7 +6,6 @@ Each tool runs as its user would run it, from a script or by a hook of its own.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from support.cli import Box
 from support.documents import encrypt, make_documents
 from support.machine import need_programs
 from support.planted import age
+from support.shapes import damage
 
 COUNT = 60
 _TIMEOUT_S = 60.0
@@ -72,11 +72,7 @@ class Desk:
 
     def damage(self) -> None:
         """Change a byte of a document under its old time, as a failing disk or a broken program does."""
-        path = sorted(self.source.rglob("*.docx"))[0]
-        before, data = path.stat(), bytearray(path.read_bytes())
-        data[100] ^= 1
-        path.write_bytes(data)
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        damage(sorted(self.source.rglob("*.docx"))[0], 100)
 
     def hold(self) -> None:
         """Let ransomware come to the documents."""

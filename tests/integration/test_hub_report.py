@@ -15,20 +15,17 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.check import check_hub
 from integrity.hub.database import HubDatabase
-from integrity.hub.migrate import migrate
-from support.bitrot import drop_cache, flip_bit
 from support.cli import Box
-from support.hubserver import HubServerProcess
-from support.loopfs import LoopFS
+from support.hubserver import HubServerProcess, make_tables
 from support.planted import plant
 from support.postgres import PostgresServer
-from support.relay import BadProxy
+from support.proxies import HttpProxy
 from support.service import Service
+from support.shapes import damage
 from support.stored import query
 from support.waiting import wait_until
 
 NEVER = "0 0 29 feb *"
-MIB = 1 << 20
 PATIENCE_S = 120.0
 
 
@@ -41,10 +38,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HubServer
             yield hub
         return
     with PostgresServer() as postgres:
-        url = postgres.create_database()
-        database = HubDatabase.open(url, any_revision=True)
-        migrate(database)
-        database.close()
+        url = make_tables(postgres.create_database())
         with HubServerProcess(home, url) as hub:
             yield hub
 
@@ -80,12 +74,6 @@ class HubRows:
         with self._database.read() as c:
             return [bytes(one) for one in c.execute(query).scalars()]
 
-    def flags(self) -> dict[bytes, int]:
-        """Return the flags of each file by its name."""
-        with self._database.read() as c:
-            rows = c.execute(sa.select(schema.file.c.name, schema.file.c.flags))
-            return {bytes(row.name): row.flags for row in rows}
-
     def count(self, table: sa.Table) -> int:
         """Count rows."""
         with self._database.read() as c:
@@ -98,46 +86,14 @@ class HubRows:
 
 def configure(box: Box, root: Path, server: HubServerProcess, url: str) -> None:
     """Have a root reported by a box that the hub knows."""
-    box.configure("")
-    token_file = box.home / "hub.token"
-    token_file.write_text(server.add("nas").token)
-    token_file.chmod(0o600)
-    box.configure(
-        f'[[root]]\npath = "{root}"\nsettle = "1s"\nreplica_set = "photos"\n[schedule]\nscrub = "{NEVER}"\n'
-        f'[hub]\nurl = "{url}"\ntoken_file = "{token_file}"\nreport_every = "2s"\n'
-    )
-
-
-@pytest.mark.root
-def test_flipped_bit_is_on_the_hub_after_one_report(ext4: LoopFS, integrity: Box, server: HubServerProcess) -> None:
-    """Right file, right kind, its record frozen; repaired, it ends there, too."""
-    root = plant(Path(os.fsdecode(ext4.mnt)) / "photos", 5, size_bytes=3 * MIB)
-    configure(integrity, root, server, server.url)
-    with Service(integrity) as service, HubRows(server) as rows:
-        service.wait_begun()
-        wait_until(lambda: len(rows.settled()) == 1, "a settled tree", timeout_s=PATIENCE_S)
-        assert {0} == {*rows.flags().values()}
-        os.sync()
-        flip_bit(root / "d0/0.txt", 2 * MIB + 5, 3)
-        integrity.run("scrub", root, expect=1)
-        wait_until(
-            lambda: rows.findings() == [(b"d0/0.txt", "rot", "open")], "the finding on the hub", timeout_s=PATIENCE_S
-        )
-        wait_until(lambda: rows.flags()[b"0.txt"] == 1 and rows.settled() != [], "its row", timeout_s=PATIENCE_S)
-
-        flip_bit(root / "d0/0.txt", 2 * MIB + 5, 3)
-        drop_cache(root / "d0/0.txt")
-        integrity.run("scrub", root, expect=0)
-        wait_until(lambda: rows.findings()[0][2] == "resolved", "its end on the hub", timeout_s=PATIENCE_S)
-        wait_until(lambda: rows.flags()[b"0.txt"] == 0 and rows.settled() != [], "its row", timeout_s=PATIENCE_S)
-        service.stop()
-        assert [] == rows.problems()
+    roots = f'[[root]]\npath = "{root}"\nsettle = "1s"\nreplica_set = "photos"\n[schedule]\nscrub = "{NEVER}"'
+    server.join(box, server.add("nas").token, roots, more='report_every = "2s"\n', url=url)
 
 
 def test_everything_arrives_once_behind_a_bad_proxy(integrity: Box, tmp_path: Path, server: HubServerProcess) -> None:
     """It delays, cuts, loses answers, and repeats; the hub is killed, and the service, too."""
     root = plant(tmp_path / "photos", 30)
-    with BadProxy(server.url, seed=1, faults=0.3) as proxy, HubRows(server) as rows:
+    with HttpProxy(server.url).rough(1, faults=0.3) as proxy, HubRows(server) as rows:
         configure(integrity, root, server, proxy.url)
         for kills_hub in (False, True, False):
             (root / f"new{len(proxy.happened)}").write_text("new")
@@ -194,13 +150,6 @@ def test_box_that_went_back_reports_its_open_findings_again(
         assert [] == rows.problems()
 
 
-def has_more(proxy: BadProxy, count: int) -> bool:
+def has_more(proxy: HttpProxy, count: int) -> bool:
     """Return whether the proxy had more requests than so many."""
     return len(proxy.happened) > count
-
-
-def damage(path: Path) -> None:
-    """Reverse the content of a file and put its times back."""
-    before = path.stat()
-    path.write_bytes(bytes(reversed(path.read_bytes())))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support.servers import free_port
 from support.waiting import wait_until
 
 
@@ -31,7 +32,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 @contextmanager
 def run_trial(*args: str | Path, temp: Path) -> Iterator[subprocess.Popen[str]]:
     """Start the command; kill it if the test does not end it."""
-    command = [sys.executable, "-m", "integrity", "hub", "try", "--listen", f"127.0.0.1:{find_port()}", *args]
+    command = [sys.executable, "-m", "integrity", "hub", "try", "--listen", f"127.0.0.1:{free_port()}", *args]
     environment = {**os.environ, "TMPDIR": str(temp)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
@@ -39,11 +40,6 @@ def run_trial(*args: str | Path, temp: Path) -> Iterator[subprocess.Popen[str]]:
         finally:
             if run.poll() is None:
                 run.send_signal(signal.SIGTERM)
-
-
-def find_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        return int(server.getsockname()[1])
 
 
 def look_at(folder: Path) -> list[tuple[Path, bytes, int]]:

@@ -19,6 +19,7 @@ from integrity.service.schedule.scheduler import Scheduler
 from support.berlin import BERLIN
 from support.month import DAY_S, Machine
 from support.planted import plant
+from support.shapes import damage
 
 BEGIN = datetime(2026, 10, 10, 8, tzinfo=BERLIN)  # clocks are put back on the 25th
 FILES = 84
@@ -195,10 +196,7 @@ def test_what_can_t_be_read_is_not_called_overdue(machine: Machine, root: Path) 
     """A damaged file has its own finding; it is read again and again, and keeps no promise from being kept."""
     month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
     month.live(1)
-    victim = next(root.rglob("7.txt"))
-    status = victim.stat()
-    victim.write_bytes(victim.read_bytes()[::-1])
-    os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
+    damage(next(root.rglob("7.txt")))
     month.live(35)
 
     assert month.found == {}

@@ -20,7 +20,8 @@ from support.cli import Box
 from support.faultfs import FaultFS, Rule
 from support.jobs import Told
 from support.planted import age
-from support.repairs import CONFIG, blocks, context_of, damage, run_repair
+from support.repairs import CONFIG, blocks, context_of, run_repair
+from support.shapes import damage
 from support.stored import query, tamper
 
 NAMES = ("a", "b", "c")

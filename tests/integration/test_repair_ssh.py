@@ -8,8 +8,10 @@ import pytest
 
 from support.cli import Box
 from support.planted import age
-from support.repairs import BLOCK, CONFIG, blocks, context_of, damage, leftovers, run_repair
-from support.sshbox import CountingProxy, LineRules, SshBox
+from support.proxies import LineProxy, LineRules
+from support.repairs import BLOCK, CONFIG, blocks, context_of, leftovers, run_repair
+from support.shapes import damage
+from support.sshbox import SshBox
 
 GOOD = blocks(200)
 
@@ -30,7 +32,7 @@ def root(integrity: Box, tmp_path: Path) -> Path:
 
 def test_only_the_needed_blocks_cross_the_wire_once(integrity: Box, root: Path, tmp_path: Path, sshd: SshBox) -> None:
     """Three blocks of 64 KiB of a file of 13 MB: with all that SSH adds less than half as much again."""
-    with CountingProxy(sshd.port) as proxy, context_of(integrity) as context:
+    with LineProxy(sshd.port) as proxy, context_of(integrity) as context:
         result = run_repair(context, [root / "a"], [sshd.url(tmp_path / "copy", port=proxy.port)])
     assert result.done[0].is_repaired
     assert GOOD == (root / "a").read_bytes()
@@ -40,7 +42,7 @@ def test_only_the_needed_blocks_cross_the_wire_once(integrity: Box, root: Path, 
 def test_line_that_is_cut_leaves_the_file_alone(integrity: Box, root: Path, tmp_path: Path, sshd: SshBox) -> None:
     """What could not be fetched is not decided; with another copy the repair goes on."""
     before = (root / "a").read_bytes()
-    with CountingProxy(sshd.port) as proxy, context_of(integrity) as context:
+    with LineProxy(sshd.port) as proxy, context_of(integrity) as context:
         proxy.rules = LineRules(cut_after=2 * BLOCK)
         url = sshd.url(tmp_path / "copy", port=proxy.port)
         alone = run_repair(context, [root / "a"], [url])

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from support.cli import Box
 from support.planted import plant
+from support.servers import SILENCE
 from support.service import Service
-from support.smallhub import HANG, TOKEN, Answer, SmallHub
+from support.shapes import damage
+from support.smallhub import TOKEN, SmallHub, refusal
 from support.stored import query
 from support.waiting import wait_until
 
 NEVER = "0 0 29 feb *"
-
-
-@pytest.fixture
-def hub() -> Iterator[SmallHub]:
-    """Give a hub that answers rightly."""
-    with SmallHub() as made:
-        yield made
 
 
 def configure(box: Box, root: Path, url: str, *, every: str = "1s", token: str = TOKEN) -> None:
@@ -43,20 +35,13 @@ def kinds_of(hub: SmallHub) -> list[object]:
     return [body["kind"] for kind, body in hub.messages if kind == "finding"]
 
 
-def rewrite(path: Path) -> None:
-    """Change the content of a file and put its times back."""
-    before = path.stat()
-    path.write_bytes(bytes(reversed(path.read_bytes())))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
 def test_damage_is_on_the_hub_after_the_scrub(integrity: Box, tmp_path: Path, hub: SmallHub) -> None:
     """At once, although the next report is due in an hour; files and tree follow."""
     root = plant(tmp_path / "photos", 10)
     configure(integrity, root, hub.url, every="1h")
     with Service(integrity) as service:
         service.wait_begun()
-        rewrite(root / "d0/0.txt")
+        damage(root / "d0/0.txt")
         integrity.run("scrub", root, expect=1)
         wait_until(lambda: kinds_of(hub) == ["silent_rewrite"], "the finding on the hub", timeout_s=90)
         wait_until(lambda: 1 in hub.settled, "the tree on the hub", timeout_s=30)
@@ -109,7 +94,7 @@ def test_box_that_leaves_the_hub_queues_nothing_any_more(integrity: Box, tmp_pat
 
 def test_service_ends_at_once_while_the_hub_hangs(integrity: Box, tmp_path: Path, hub: SmallHub) -> None:
     """No answer is waited for."""
-    hub.answers = [("heartbeat", HANG)]
+    hub.answers = [("heartbeat", SILENCE)]
     configure(integrity, plant(tmp_path / "photos", 3), hub.url)
     with Service(integrity) as service:
         wait_until(lambda: "heartbeat" in hub.calls, "a heartbeat")
@@ -132,7 +117,7 @@ def test_refused_token_is_read_again_from_its_file(integrity: Box, tmp_path: Pat
 
 def test_busy_hub_is_left_alone_for_as_long_as_it_says(integrity: Box, tmp_path: Path, hub: SmallHub) -> None:
     """200 boxes that come back together are spread by the hub."""
-    hub.answers = [("heartbeat", Answer(503, "starting", "3000"))]
+    hub.answers = [("heartbeat", refusal(503, "starting", "3000"))]
     configure(integrity, plant(tmp_path / "photos", 3), hub.url)
     with Service(integrity) as service:
         wait_until(lambda: "report_failed" in service.log, "a failure")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -18,34 +16,13 @@ from integrity.model import BaselineReason, ReadHow
 from integrity.reporting.digest_tree import FROZEN, SUSPECT
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.reporting import ReportingBox
-from support.smallhub import CUT, Answer, SmallHub
+from support.servers import NOTHING, Answer, Request
+from support.smallhub import SmallHub
 
 NASTY = (
     *(b"a", b"a-b/x", b"a/b/c/deep", b"a/b-/x", b"a/b/x", b"a!/x", b"\xff\xfe/\xff", b"\n/ ", b"d.1/d/d/d", b"d/d"),
     *(b"'\"/\\", b"\xf0\x9f\x93\xb7/\xf0\x9f\x93\xb7.jpg", b"a/\x01/x", b"a\x01/x"),
 )
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
-    """Give a catalog with one root."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
-        yield made
-
-
-@pytest.fixture
-def hub() -> Iterator[SmallHub]:
-    """Give a hub that answers rightly."""
-    with SmallHub() as made:
-        yield made
-
-
-@pytest.fixture
-def reporting(box: CatalogBox, hub: SmallHub) -> Iterator[ReportingBox]:
-    """Give a box that reports to the hub."""
-    made = ReportingBox(box, hub.url)
-    yield made
-    made.close()
 
 
 def stored(hub: SmallHub) -> dict[bytes, list[object]]:
@@ -209,7 +186,7 @@ def test_transfer_that_breaks_off_is_continued(reporting: ReportingBox, hub: Sma
     reporting.box.record_all({b"d%02d/%d" % (number % 20, number): make_reading(number) for number in range(2000)})
     before = []
     for _ in range(3):
-        hub.answers = [("trees/1/folders", CUT)] * 2
+        hub.answers = [("trees/1/folders", NOTHING)] * 2
         with pytest.raises(HubError):
             reporting.report()
         assert not is_settled(hub)
@@ -241,11 +218,11 @@ class _Meddling(SmallHub):
         self._call = call
         self.meddle = lambda: None
 
-    def take(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[Answer, dict[str, object]]:
-        if path.endswith(self._call):
+    def answer(self, request: Request) -> Answer:
+        if request.path.endswith(self._call):
             meddle, self.meddle = self.meddle, lambda: None
             meddle()
-        return super().take(path, body, headers)
+        return super().answer(request)
 
 
 def test_folder_that_changes_while_it_is_sent_is_left_for_the_next_report(box: CatalogBox) -> None:

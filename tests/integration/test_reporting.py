@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -18,31 +17,10 @@ from integrity.errors import HubError, ReadInterrupted
 from integrity.files.excludes import BUILTIN
 from integrity.model import ActionVerb, Actor, Job, Outcome, RunCounts
 from support.catalogs import NOW, CatalogBox, make_reading
-from support.relay import BadProxy, CountingRelay
+from support.proxies import HttpProxy, LineProxy
 from support.reporting import ReportingBox
-from support.smallhub import CUT, HANG, Answer, SmallHub, make_certificate
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[CatalogBox]:
-    """Give a catalog with one root."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as made:
-        yield made
-
-
-@pytest.fixture
-def hub() -> Iterator[SmallHub]:
-    """Give a hub that answers rightly."""
-    with SmallHub() as made:
-        yield made
-
-
-@pytest.fixture
-def reporting(box: CatalogBox, hub: SmallHub) -> Iterator[ReportingBox]:
-    """Give a box that reports to the hub."""
-    made = ReportingBox(box, hub.url)
-    yield made
-    made.close()
+from support.servers import NOTHING, SILENCE, make_certificate
+from support.smallhub import SmallHub, refusal
 
 
 def findings_of(hub: SmallHub) -> list[tuple[object, object]]:
@@ -154,7 +132,7 @@ def test_answer_that_is_lost_has_the_same_messages_repeated(reporting: Reporting
     """The hub stored them and the box does not know: it repeats the same texts, which the hub skips."""
     reporting.report()
     number = reporting.open_finding(b"a")
-    hub.answers = [("messages", CUT)] * 2  # also when it tries again on a new connection
+    hub.answers = [("messages", NOTHING)] * 2  # also when it tries again on a new connection
     with pytest.raises(HubError):
         reporting.report()
     reporting.open_finding(b"a", blocks=(7,))  # changes after the message was written
@@ -170,7 +148,7 @@ def test_queue_survives_a_killed_service(reporting: ReportingBox, hub: SmallHub)
     """A batch that was numbered, and perhaps sent, before the kill is sent again unchanged."""
     reporting.report()
     number = reporting.open_finding(b"a")
-    hub.answers = [("messages", CUT)] * 2
+    hub.answers = [("messages", NOTHING)] * 2
     pid = os.fork()
     if pid == 0:
         try:
@@ -243,7 +221,7 @@ def test_new_stream_keeps_runs_that_were_never_confirmed(reporting: ReportingBox
     reporting.report()
     with reporting.box.catalog.transaction() as c:
         runs.finish_run(c, reporting.box.run_id, Outcome.CLEAN, RunCounts(), now=NOW, duration_s=1.0)
-    hub.answers = [("messages", Answer(409, "went_back"))]
+    hub.answers = [("messages", refusal(409, "went_back"))]
 
     reporting.report()
 
@@ -252,7 +230,7 @@ def test_new_stream_keeps_runs_that_were_never_confirmed(reporting: ReportingBox
 
 def test_refusal_of_every_stream_is_an_error(reporting: ReportingBox, hub: SmallHub) -> None:
     """The box does not send streams for ever."""
-    hub.answers = [("messages", Answer(409, "went_back"))] * 3
+    hub.answers = [("messages", refusal(409, "went_back"))] * 3
 
     with pytest.raises(HubError):
         reporting.report()
@@ -305,7 +283,7 @@ def test_many_messages_go_in_several_calls(reporting: ReportingBox, hub: SmallHu
 
 def test_body_that_is_too_large_is_halved(reporting: ReportingBox, hub: SmallHub) -> None:
     """A proxy that takes small bodies only gets small ones."""
-    hub.answers = [("messages", Answer(413))]
+    hub.answers = [("messages", refusal(413))]
     with pytest.raises(HubError) as caught:
         reporting.report()
 
@@ -318,7 +296,7 @@ def test_body_that_is_too_large_is_halved(reporting: ReportingBox, hub: SmallHub
 
 def test_busy_hub_is_asked_again_when_it_said(reporting: ReportingBox, hub: SmallHub) -> None:
     """429 and 503 with Retry-After are waited for in place."""
-    hub.answers = [("messages", Answer(429, "rate", "7")), ("messages", Answer(503, "database", "3"))]
+    hub.answers = [("messages", refusal(429, "rate", "7")), ("messages", refusal(503, "database", "3"))]
 
     reporting.report()
 
@@ -335,33 +313,9 @@ def test_revoked_token_is_said(box: CatalogBox, hub: SmallHub) -> None:
     stranger.close()
 
 
-def test_certificate_that_nobody_trusts_is_refused(box: CatalogBox, tmp_path: Path) -> None:
-    """The token is not sent to who can't prove to be the hub; with `certificate` it is trusted."""
-    certificate = make_certificate(tmp_path)
-    with SmallHub(certificate) as hub:
-        distrusting = ReportingBox(box, hub.url)
-        with pytest.raises(HubError, match=r"certificate is not trusted .*set `certificate` in \[hub\]"):
-            distrusting.report()
-        distrusting.close()
-        assert [] == hub.calls
-
-        trusting = ReportingBox(box, hub.url, certificate=bytes(certificate))
-        trusting.report()
-        trusting.close()
-        assert 1 == len(hub.streams)
-
-
-def test_hub_that_is_away_is_said(box: CatalogBox) -> None:
-    """Nothing listens there."""
-    lonely = ReportingBox(box, "http://127.0.0.1:1")
-    with pytest.raises(HubError, match=r"^127\.0\.0\.1: Connection refused$"):
-        lonely.report()
-    lonely.close()
-
-
 def test_page_that_is_no_hub_is_said(reporting: ReportingBox, hub: SmallHub) -> None:
     """A web server answers 404 for what it does not know."""
-    hub.answers = [("heartbeat", Answer(404))]
+    hub.answers = [("heartbeat", refusal(404))]
 
     with pytest.raises(HubError, match="answered 404"):
         reporting.report()
@@ -369,7 +323,7 @@ def test_page_that_is_no_hub_is_said(reporting: ReportingBox, hub: SmallHub) -> 
 
 def test_hanging_hub_does_not_delay_the_end(reporting: ReportingBox, hub: SmallHub) -> None:
     """Whoever waits for an answer stops as soon as the service ends."""
-    hub.answers = [("heartbeat", HANG)]
+    hub.answers = [("heartbeat", SILENCE)]
     reporting.is_over = lambda: "heartbeat" in hub.calls
 
     began_at = time.monotonic()
@@ -410,23 +364,23 @@ def test_idle_box_costs_less_than_two_kibibytes_a_report(box: CatalogBox, tmp_pa
     """With TLS and headers, in both directions, whatever its size: one report is due every five minutes."""
     box.record_all({b"d%d/%d" % (number % 50, number): make_reading(number) for number in range(500)})
     certificate = make_certificate(tmp_path)
-    with SmallHub(certificate) as hub, CountingRelay(hub.url) as relay:
-        idle = ReportingBox(box, relay.url, certificate=bytes(certificate))
+    with SmallHub(certificate) as hub, LineProxy(hub.port) as line:
+        idle = ReportingBox(box, f"https://127.0.0.1:{line.port}", certificate=bytes(certificate))
         idle.patterns = (*BUILTIN, "*.tmp", "/cache/")
         idle.report()
-        before = relay.bytes
+        before = line.sent + line.received
         for _ in range(10):
             idle.report()
         idle.close()
 
-        assert (relay.bytes - before) / 10 < 2048
-        assert 1 == relay.connections
+        assert (line.sent + line.received - before) / 10 < 2048
+        assert 1 == line.connections
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_lost_or_doubled_behind_a_bad_proxy(box: CatalogBox, hub: SmallHub, seed: int) -> None:
     """It delays, cuts, loses answers, and repeats requests."""
-    with BadProxy(hub.url, seed=seed) as proxy:
+    with HttpProxy(hub.url).rough(seed) as proxy:
         reporting = ReportingBox(box, proxy.url)
         numbers = []
         for number in range(20):

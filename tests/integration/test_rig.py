@@ -16,30 +16,37 @@ from pathlib import Path
 
 import pytest
 
-from support.bitrot import NoPlainBytesError, NotOursError, Position, allow_damage, flip_at, get_positions, rot
-from support.churn import churn
+from support.bitrot import (
+    NoPlainBytesError,
+    NotOursError,
+    Position,
+    allow_damage,
+    cached_bytes,
+    drop_cache,
+    flip_at,
+    flip_bit,
+    get_positions,
+    identity,
+    read_direct,
+    rot,
+)
 from support.crashdisk import CrashDisk
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
-from support.loopfs import LoopFS, cached_bytes, drop_cache, flip_bit, identity, make_image, read_direct
-from support.mountinfo import find_mounts, get_mount
+from support.loopfs import LoopFS
+from support.mountinfo import find_mounts
 from support.mounts import (
-    bound,
     filled,
-    hidden,
     other_disk,
-    shut_down,
     small_tmpfs,
     turn_read_only,
-    unmounted,
-    vanish,
 )
 from support.namespaces import with_binds
 from support.nastytree import nasty_tree
 from support.preload import Shims
 from support.privileges import as_nobody, let_in
 from support.proc import find_moments, kill_after, measure, signal_at
-from support.programs import ProgramError, sh
+from support.programs import sh
 from support.shapes import TIB, put, put_sparse
 from support.waiting import wait_until
 
@@ -162,18 +169,6 @@ def test_hole_can_not_rot(ext4: LoopFS) -> None:
 
     with pytest.raises(NoPlainBytesError):
         flip_bit(path, 0)
-
-
-@pytest.mark.root
-def test_old_ext4_inodes_keep_whole_seconds() -> None:
-    """The options of mkfs are passed on: inodes of 128 bytes have no room for nanoseconds."""
-    with LoopFS("ext4", mkfs=("-I", "128")) as fs:
-        path = fs.path("file")
-        put(path)
-        os.utime(path, ns=(0, 1_700_000_000_123_456_789))
-        fs.remount()
-
-        assert 1_700_000_000 * 10**9 == os.stat(path).st_mtime_ns
 
 
 def test_fault_hits_its_byte_range_and_nothing_else(faulty: FaultFS, tmp_path: Path) -> None:
@@ -321,19 +316,6 @@ def test_failed_write_shows_at_fsync(flaky_ext4: FlakyDisk) -> None:
             os.fsync(file.fileno())
 
 
-def test_slow_disk_takes_its_time(flaky_ext4: FlakyDisk) -> None:
-    """A disk of 10 MB/s needs a tenth of a second for a megabyte."""
-    path = flaky_ext4.path("film")
-    put_synced(path)
-    flaky_ext4.add(Rule("read", rate_bytes_per_s=10e6))
-    flaky_ext4.drop(path)
-
-    before = time.monotonic()
-    read(path, 0, SIZE_BYTES)
-
-    assert time.monotonic() - before > SIZE_BYTES / 10e6
-
-
 @pytest.mark.root
 def test_full_file_systems_say_so(tmp_path: Path) -> None:
     """Bytes and inodes run out with ENOSPC, and come back."""
@@ -348,73 +330,6 @@ def test_full_file_systems_say_so(tmp_path: Path) -> None:
             put(folder + b"/3")
 
 
-def test_full_ext4_says_so(ext4: LoopFS) -> None:
-    """Not one more block goes onto a full ext4, and what was kept back is there."""
-    with filled(ext4.mnt), pytest.raises(OSError, match="No space"):
-        put(ext4.path("file"), bytes(4096))
-    with filled(ext4.mnt, keep_bytes=SIZE_BYTES):
-        put(ext4.path("file"), bytes(SIZE_BYTES // 2))
-
-
-def test_hidden_disk_is_an_empty_folder(ext4: LoopFS) -> None:
-    """A disk that is not mounted gives no error, and comes back as it was."""
-    put(ext4.path("file"))
-
-    with hidden(ext4.mnt):
-        assert [] == os.listdir(ext4.mnt)
-        assert "tmpfs" == get_mount(ext4.mnt).fs_type
-
-    assert b"file" in os.listdir(ext4.mnt)
-
-
-def test_removable_disk_goes_and_comes_back(ext4: LoopFS) -> None:
-    """While away the mount point is an empty folder of the file system above."""
-    put(ext4.path("file"))
-    above = os.stat(ext4.folder.parent).st_dev
-
-    with unmounted(ext4.mnt):
-        assert above == os.stat(ext4.mnt).st_dev
-        assert [] == os.listdir(ext4.mnt)
-
-    assert b"file" in os.listdir(ext4.mnt)
-
-
-def test_vanished_disk_goes_on_for_those_who_hold_it(ext4: LoopFS) -> None:
-    """The path leads to the empty mount point, an open folder still shows everything."""
-    put(ext4.path("file"))
-    held = os.open(ext4.mnt, os.O_RDONLY)
-    try:
-        vanish(ext4.mnt)
-
-        assert [] == os.listdir(ext4.mnt)
-        assert "file" in os.listdir(held)
-    finally:
-        os.close(held)
-
-
-def test_other_disk_in_the_slot_shows_other_files(ext4: LoopFS, tmp_path: Path) -> None:
-    """Another image is another file system at the same path."""
-    put(ext4.path("file"))
-    make_image(tmp_path / "other.img", "ext4")
-
-    with other_disk(tmp_path / "other.img", ext4.mnt):
-        assert [b"lost+found"] == os.listdir(ext4.mnt)
-
-    assert b"file" in os.listdir(ext4.mnt)
-
-
-def test_bound_view_can_be_read_only(ext4: LoopFS, tmp_path: Path) -> None:
-    """The same files, through a mount that can't be written."""
-    put(ext4.path("file"))
-    view = tmp_path / "view"
-    view.mkdir()
-
-    with bound(ext4.mnt, view, is_read_only=True):
-        assert "file" in os.listdir(view)
-        with pytest.raises(OSError, match="Read-only"):
-            put(view / "new")
-
-
 def test_ext4_turns_read_only_under_its_users(ext4: LoopFS) -> None:
     """After an error writes fail with EROFS, reads go on."""
     put(ext4.path("file"))
@@ -425,18 +340,6 @@ def test_ext4_turns_read_only_under_its_users(ext4: LoopFS) -> None:
             put(ext4.path("new"))
         assert b"content\n" == read(ext4.path("file"))
         assert 0 == os.fstat(file.fileno()).st_size
-
-
-def test_shut_down_file_system_is_dead(xfs: LoopFS) -> None:
-    """EIO on everything until it is unmounted; what was on the disk is there afterwards."""
-    put_synced(xfs.path("file"))
-    shut_down(xfs.mnt)
-
-    with pytest.raises(OSError, match="Input/output"):
-        os.listdir(xfs.mnt)
-
-    xfs.remount()
-    assert b"file" in os.listdir(xfs.mnt)
 
 
 @pytest.mark.root
@@ -496,17 +399,6 @@ def test_power_cut_can_be_repeated() -> None:
                 seen.append(sorted(os.listdir(fs.mnt)))
 
     assert seen[0] == seen[1]
-
-
-def test_shim_fails_reads_without_root(shims: Shims, tmp_path: Path) -> None:
-    """A preloaded library fails reads of the range that it was told, in one program."""
-    put(tmp_path / "b.jpg", bytes(20_000))
-    script = f"import os; fd = os.open({str(tmp_path / 'b.jpg')!r}, 0); os.pread(fd, 9, 0); os.pread(fd, 9, 8192)"
-
-    env = shims.failing_reads("b.jpg", errno.EIO, offset=8192, length=4096)
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
-
-    assert "OSError: [Errno 5]" in done.stderr
 
 
 def test_shim_moves_the_wall_clock_only(shims: Shims, tmp_path: Path) -> None:
@@ -590,30 +482,6 @@ def test_nasty_tree_is_there_and_goes(tmp_path: Path) -> None:
         assert TIB == os.stat(tmp_path / "tree/contents/1-tib").st_size
 
     assert [] == os.listdir(tmp_path)
-
-
-def test_churn_ends_with_regular_files(tmp_path: Path) -> None:
-    """After all the swapping each name is a regular file again."""
-    churn(tmp_path / "busy", 60)
-
-    assert {f"churn-{nth}" for nth in range(8)} == {entry.name for entry in os.scandir(tmp_path / "busy")}
-    assert all(entry.is_file(follow_symlinks=False) for entry in os.scandir(tmp_path / "busy"))
-
-
-def test_failed_program_says_why(tmp_path: Path) -> None:
-    """What a program printed on its way down is in the exception."""
-    with pytest.raises(ProgramError, match="No such file"):
-        sh("cat", tmp_path / "none")
-
-
-def test_rot_is_seen_by_the_next_reader(ext4: LoopFS) -> None:
-    """The shortest way to a rotten file: one call."""
-    path = ext4.path("file")
-    data = put_synced(path)
-
-    rot(path, 70_000, bit=5)
-
-    assert bytes([data[70_000] ^ 1 << 5]) == read(path, 70_000, 1)
 
 
 @pytest.mark.root

@@ -12,6 +12,7 @@ from integrity.jobs.runner import scan
 from integrity.model import FindingKind
 from support.jobs import Told, open_context, tally
 from support.planted import age, plant_path
+from support.shapes import damage
 
 COUNT = 10
 pytestmark = pytest.mark.files(COUNT, is_aged=True)
@@ -38,9 +39,7 @@ def test_quiet_rewrite_is_found_among_them(tmp_path: Path, root: Path) -> None:
     path = plant_path(root, 3)
     with open_context(tmp_path / "catalog.db") as context:
         scan(context, [os.fsencode(root)], ScanOptions())
-        before = path.stat()
-        path.write_bytes(path.read_bytes().upper())
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        damage(path)
         assert {"not_due": COUNT} == tally(scan(context, [os.fsencode(root)], ScanOptions()))
 
         summary = scan(context, [os.fsencode(root)], ScanOptions(touched_bytes=1 << 20))

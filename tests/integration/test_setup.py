@@ -57,7 +57,7 @@ PHONE = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from support.waiting import wait_until
-from support.websink import WebSink
+from support.servers import WebSink
 noted = 0
 def note():
     global noted

@@ -17,9 +17,9 @@ from support.cli import Box
 from support.comparing import back_up
 from support.loopfs import LoopFS
 from support.planted import plant, plant_path
-from support.repairs import damage
 from support.running import Running
 from support.service import Service
+from support.shapes import damage
 from support.waiting import wait_until
 
 NEVER = 'scrub = "0 0 29 feb *"'

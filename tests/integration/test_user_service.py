@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.bitrot import flip_bit
 from support.cli import JsonObject
-from support.loopfs import LoopFS, flip_bit
+from support.loopfs import LoopFS
 from support.planted import age
 from support.systemdbox import PROGRAM, SystemdBox
 from support.waiting import wait_until

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.loopfs import LoopFS, flip_bit
+from support.bitrot import flip_bit
+from support.loopfs import LoopFS
 from support.planted import age
 from support.repairs import BLOCK, blocks
 from support.systemdbox import PROGRAM, SystemdBox

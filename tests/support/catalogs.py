@@ -10,7 +10,6 @@ import hashlib
 import os
 import sqlite3
 from contextlib import closing
-from types import TracebackType
 
 import sqlalchemy as sa
 
@@ -100,9 +99,7 @@ class CatalogBox:
     def __enter__(self) -> CatalogBox:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.catalog.close()
 
     def reopen(self, *, writes: bool = True) -> Catalog:

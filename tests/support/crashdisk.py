@@ -23,7 +23,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from types import TracebackType
 from typing import NamedTuple
 
 from support.crashserver import HEAD, NAME
@@ -77,9 +76,7 @@ class CrashDisk:
         self._entries: list[_Entry] = []
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._home)
 
     @contextmanager

@@ -12,17 +12,13 @@ Run as ``python -m support.crashserver MOUNTPOINT SOCKET IMAGE LOG`` by ``FuseSe
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
-import socket
 import struct
+import sys
 import threading
-from collections.abc import Callable
 
-import mfusepy  # type: ignore[import-untyped]
-
-from support.faultserver import Attributes, serve_commands
+from support.faultserver import Attributes, serve
 
 HEAD = struct.Struct("<cQQ")
 NAME = "disk.img"
@@ -33,8 +29,8 @@ class LoggedDisk:
 
     use_ns = True
 
-    def __init__(self, image: str, log: str, tell_ready: Callable[[], None]) -> None:
-        self._image, self._tell_ready = os.open(image, os.O_RDWR), tell_ready
+    def __init__(self, image: str, log: str) -> None:
+        self._image = os.open(image, os.O_RDWR)
         self._log = open(log, "ab", buffering=0)  # noqa: SIM115 - as long as the process
         self._lock = threading.Lock()  # the order in the log is the order on the disk
 
@@ -45,9 +41,6 @@ class LoggedDisk:
             with self._lock:
                 self._log.write(HEAD.pack(b"M", 0, len(text)) + text)
         return True
-
-    def init(self, path: str) -> None:
-        self._tell_ready()
 
     def getattr(self, path: str, fh: int | None = None) -> Attributes:
         if path == "/":
@@ -75,23 +68,7 @@ class LoggedDisk:
             self._log.write(HEAD.pack(b"F", 0, 0))
 
 
-def main() -> None:
-    """Mount and serve until unmounted."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("mountpoint")
-    parser.add_argument("control", type=int)
-    parser.add_argument("image")
-    parser.add_argument("log")
-    options = parser.parse_args()
-    control = socket.socket(fileno=options.control)
-
-    def tell_ready() -> None:
-        threading.Thread(target=serve_commands, args=(control, disk.command, options.mountpoint), daemon=True).start()
-        control.sendall(b"true\n")
-
-    disk = LoggedDisk(options.image, options.log, tell_ready)
-    mfusepy.FUSE(disk, options.mountpoint, foreground=True, fsname="crashdisk", direct_io=True, use_ino=True)
-
-
 if __name__ == "__main__":
-    main()
+    mountpoint, control, *files = sys.argv[1:]
+    disk = LoggedDisk(*files)
+    serve(disk, disk.command, mountpoint, int(control), fsname="crashdisk", direct_io=True)

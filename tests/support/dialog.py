@@ -12,7 +12,6 @@ import struct
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 
 from support import AnyPath
 
@@ -49,9 +48,7 @@ class Dialog:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, self._columns, 0, 0))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.hang_up()
         if self._code is None:
             os.kill(self.pid, signal.SIGKILL)

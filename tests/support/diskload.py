@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 
 from support.diskreader import COUNTER
 from support.faultfs import Rule
@@ -80,9 +79,7 @@ class Load:
         wait_until(self._has_begun, f"{self._kind} reads", timeout_s=_START_S)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
         self._shared.close()

@@ -6,12 +6,12 @@ Run as ``python -m support.faultserver MOUNTPOINT SOCKET SOURCE [--cached]`` by 
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -142,14 +142,11 @@ class PassThrough:
 
     use_ns = True
 
-    def __init__(self, source: bytes, rules: Rules, tell_ready: Callable[[], None]) -> None:
-        self._source, self._rules, self._tell_ready = source, rules, tell_ready
+    def __init__(self, source: bytes, rules: Rules) -> None:
+        self._source, self._rules = source, rules
 
     def _real(self, path: str) -> bytes:
         return self._source + os.fsencode(path)
-
-    def init(self, path: str) -> None:
-        self._tell_ready()
 
     def getattr(self, path: str, fh: int | None = None) -> Attributes:
         self._rules.apply("getattr", path)
@@ -266,49 +263,53 @@ class PassThrough:
         return os.getxattr(self._real(path), name, follow_symlinks=False)
 
 
-def serve_commands(control: socket.socket, command: Callable[[str, object], object], mountpoint: str) -> None:
+def serve(
+    operations: object, command: Callable[[str, object], object], mountpoint: str, control: int, **options: object
+) -> None:
     """
-    Answer commands until the test is gone; then unmount, so that a killed test leaves nothing behind.
+    Mount and serve until unmounted; a test that is killed leaves nothing behind.
 
     Args:
-        control: one JSON line in, one out.
-        command: carries out a command and returns what JSON can carry.
-        mountpoint: of this file system.
+        operations: what mfusepy asks; it looks the methods up by name.
+        command: carries out a command of the test and returns what JSON can carry.
+        mountpoint: where.
+        control: descriptor of a socket: one JSON line in, one out; the first says that all is ready.
+        options: of the mount.
     """
-    try:
-        with control, control.makefile("rb") as lines:
-            for line in lines:
-                control.sendall(json.dumps(command(*json.loads(line))).encode() + b"\n")
-    finally:
-        command("clear", None)
-        subprocess.run(["umount", "-l", mountpoint], stderr=subprocess.DEVNULL, check=False)
+    test = socket.socket(fileno=control)
+
+    def serve_commands() -> None:
+        try:
+            with test, test.makefile("rb") as lines:
+                for line in lines:
+                    test.sendall(json.dumps(command(*json.loads(line))).encode() + b"\n")
+        finally:
+            command("clear", None)
+            subprocess.run(["umount", "-l", mountpoint], stderr=subprocess.DEVNULL, check=False)
+
+    def init(path: str) -> None:
+        threading.Thread(target=serve_commands, daemon=True).start()
+        test.sendall(b"true\n")
+
+    operations.init = init  # type: ignore[attr-defined]
+    mfusepy.FUSE(operations, mountpoint, foreground=True, use_ino=True, **options)
 
 
 def main() -> None:
     """Mount and serve until unmounted."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("mountpoint")
-    parser.add_argument("control", type=int)
-    parser.add_argument("source")
-    parser.add_argument("--cached", action="store_true")
-    options = parser.parse_args()
-    control, rules = socket.socket(fileno=options.control), Rules()
-
-    def tell_ready() -> None:
-        threading.Thread(target=serve_commands, args=(control, rules.command, options.mountpoint), daemon=True).start()
-        control.sendall(b"true\n")
-
+    mountpoint, control, source, *flags = sys.argv[1:]
+    rules = Rules()
     # Time-outs of 0: every stat(2) reaches us, so a getattr rule acts at once. 64 threads: hung calls must not block
     # the others.
-    mfusepy.FUSE(
-        PassThrough(os.fsencode(options.source), rules, tell_ready),
-        options.mountpoint,
-        foreground=True,
+    serve(
+        PassThrough(os.fsencode(source), rules),
+        rules.command,
+        mountpoint,
+        int(control),
         allow_other=True,
         default_permissions=True,
         fsname="faultfs",
-        use_ino=True,
-        direct_io=not options.cached,
+        direct_io="--cached" not in flags,
         attr_timeout=0,
         entry_timeout=0,
         negative_timeout=0,

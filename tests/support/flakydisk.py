@@ -19,11 +19,11 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 
 from support import AnyPath
+from support.bitrot import drop_cache, get_positions
 from support.faultfs import FaultFS, Fired, Rule, RuleId
-from support.loopfs import LoopFS, drop_cache, get_positions, make_image
+from support.loopfs import LoopFS, make_image
 
 SECTOR_BYTES = 4096
 """What one bad sector makes unreadable: the block of the file systems that ``loopfs`` makes."""
@@ -57,11 +57,9 @@ class FlakyDisk:
         self.mnt, self.folder = self.fs.mnt, self.fs.folder
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.clear()  # first: an unmount must be able to write, and hung calls to end
-        self._stack.__exit__(kind, error, trace)
+        self._stack.close()
 
     def path(self, name: AnyPath) -> bytes:
         """Return the absolute path of ``name``, a path relative to the mount point."""

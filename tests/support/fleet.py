@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
+from integrity.hub.findings import HubFinding, find_findings
 from support.cli import Box
 from support.hubserver import HubServerProcess
 from support.loopfs import LoopFS
@@ -23,18 +23,7 @@ from support.waiting import wait_until
 NAMES = ("berlin", "garage", "parents")
 PATIENCE_S = 120.0
 _NEVER = "0 0 29 feb *"
-
-
-class HubSays(NamedTuple):
-    """A finding of the hub: what it is about, and what is to be done where."""
-
-    kind: str
-    certainty: str
-    box: str | None
-    path: bytes
-    is_open: bool
-    command: str
-    command_box: str | None
+_T = TypeVar("_T")
 
 
 class Fleet:
@@ -67,9 +56,7 @@ class Fleet:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         for service in self._services.values():
             service.__exit__(kind, error, trace)
         self._disks.close()
@@ -79,16 +66,9 @@ class Fleet:
         root = Path(os.fsdecode(disk.mnt)) / f"photos of {name}"
         self.roots[name] = plant(root, self._files, size_bytes=self._size_bytes)
         os.sync()
-        box = self.boxes[name]
-        box.configure("")
-        token = box.home / "hub-token"
-        token.write_text(self._hub.add(name).token)
-        token.chmod(0o600)
-        box.configure(
-            f'[[root]]\npath = "{root}"\nreplica_set = "photos"\nreplica_url = "{root}"\nsettle = "1s"\n'
-            f'[schedule]\nscrub = "{_NEVER}"\n'
-            f'[hub]\nurl = "{self._hub.url}"\ntoken_file = "{token}"\nreport_every = "2s"\n'
-        )
+        roots = f'[[root]]\npath = "{root}"\nreplica_set = "photos"\nreplica_url = "{root}"\nsettle = "1s"\n'
+        token = self._hub.add(name).token
+        self._hub.join(self.boxes[name], token, f'{roots}[schedule]\nscrub = "{_NEVER}"', more='report_every = "2s"\n')
 
     def start(self, name: str) -> Service:
         """Start the service of a box."""
@@ -110,37 +90,17 @@ class Fleet:
         """Count the members whose trees are complete on the hub."""
         member = schema.member.c
         count = sa.select(sa.func.count()).where(member.settled_tree == member.announced_tree)
-        return int(self.ask(count)[0][0])
+        return int(self.ask(lambda c: c.execute(count).scalar_one()))
 
-    def ask(self, query: sa.Select[Any]) -> list[Any]:
+    def ask(self, question: Callable[[sa.Connection], _T]) -> _T:
         """Ask the hub's database."""
         database = HubDatabase.open(self._url)
         try:
             with database.read() as c:
-                return list(c.execute(query))
+                return question(c)
         finally:
             database.close()
 
-    def find_findings(self) -> list[HubSays]:
+    def find_findings(self) -> list[HubFinding]:
         """Return the findings of the hub, the oldest first."""
-        about, does = schema.box.alias("about"), schema.box.alias("does")
-        found = schema.finding.c
-        query = (
-            sa.select(
-                found.kind, found.certainty, about.c.name, found.path, found.resolved_at, found.command, does.c.name
-            )
-            .select_from(schema.finding)
-            .outerjoin(about, about.c.id == found.box_id)
-            .outerjoin(does, does.c.id == found.command_box_id)
-            .order_by(found.id)
-        )
-        return [
-            HubSays(kind, certainty, box, bytes(path), resolved_at is None, command or "", place)
-            for kind, certainty, box, path, resolved_at, command, place in self.ask(query)
-        ]
-
-    def get_blocks(self) -> dict[str, list[int]]:
-        """Return the damaged blocks of each member, by the name of the box, of the only finding of the hub."""
-        ((text,),) = self.ask(sa.select(schema.finding.c.evidence))
-        members = json.loads(str(text))
-        return {one["box"]: [block for found in one["findings"] for block in found["blocks"]] for one in members}
+        return self.ask(lambda c: sorted(find_findings(c), key=lambda one: one.id))

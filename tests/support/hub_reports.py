@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from hashlib import md5
-
-import xxhash
 
 from integrity.reporting import protocol
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree, file_values
@@ -18,9 +15,7 @@ from integrity.reporting.protocol import (
     extend_chain,
     message_object,
 )
-
-NOW = 1_800_000_000
-"""When the box reports, by its own clock."""
+from support.hub_rows import NOW, reported
 
 RECORDED_AT = NOW - 3600
 """Well before: what is recorded on one box in the second of another's report has to wait for the next one."""
@@ -108,8 +103,7 @@ class Stream:
 
 def make_file(name: bytes, content: bytes = b"x", *, verified_at: int | None = RECORDED_AT + 1) -> ReportedFile:
     """Return what is reported of a file with this content."""
-    digests = md5(content).digest(), xxhash.xxh3_128_digest(content)
-    return ReportedFile(name, len(content), NOW * 10**9, *digests, RECORDED_AT, verified_at, read_how=1, flags=0)
+    return reported(name, content, mtime=NOW, recorded_at=RECORDED_AT, verified_at=verified_at)
 
 
 class Tree:

@@ -1,22 +1,45 @@
-"""Rows of a hub's database as boxes and votes leave them, without the boxes: for tests of what is made from rows."""
+"""Rows of a hub's database as boxes and votes leave them, without the boxes, and what a vote on them finds."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
+import xxhash
 
 from integrity.hub import schema
 from integrity.hub.boxes import add_box
+from integrity.hub.findings import HubFinding, find_findings
 from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
+from integrity.hub.votes import record_vote, vote
+from integrity.reporting.digest_tree import ReportedFile, digest_files
 
+NOW = 1_800_000_000
 DAY_S = 86400
 PROMISE_S = 30 * DAY_S
 DIGEST = bytes(range(16))
 OTHER_DIGEST = bytes(range(16, 32))
+
+
+def reported(
+    name: bytes,
+    content: bytes = b"content",
+    *,
+    mtime: int = NOW - 30 * DAY_S,
+    recorded_at: int = NOW - 20 * DAY_S,
+    verified_at: int | None = NOW - DAY_S,
+    read_how: int = 1,
+    flags: int = 0,
+) -> ReportedFile:
+    """Return what a box reports of a file; ``mtime`` in seconds."""
+    md5, xxh3 = hashlib.md5(content).digest(), xxhash.xxh3_128_digest(content)
+    times = recorded_at, verified_at
+    return ReportedFile(name, len(content), mtime * 10**9, md5, xxh3, *times, read_how, flags)
 
 
 class HubRows:
@@ -26,29 +49,98 @@ class HubRows:
     Args:
         c: in a transaction.
         now: seconds UTC.
+
+    Attributes:
+        boxes: their numbers by name.
+        members: numbers of those of the set photos, by the names of their boxes.
     """
 
-    def __init__(self, c: sa.Connection, now: int) -> None:
-        self._c = c
+    def __init__(self, c: sa.Connection, now: int = NOW) -> None:
+        self.c = c
         self.now = now
+        self.boxes: dict[str, int] = {}
+        self.members: dict[str, int] = {}
 
-    def add_box(
+    @cached_property
+    def set_id(self) -> int:
+        """Number of the set photos, which was not compared yet."""
+        return self.add_set("photos", voted_ago_s=None)
+
+    def add_box(self, name: str, *, seen_ago_s: int | None = 0, **columns: Any) -> int:
+        """Add a box that reported so long ago, and return its number; None: it never did."""
+        add_box(self.c, name, self.now - 100 * DAY_S)
+        is_it = schema.box.c.name == name
+        values: dict[str, Any] = {
+            "clock_ahead_s": 0,
+            "state": "ok",
+            "sentence": "All 12,345 files (5.4 GiB) were verified within 30 days.",
+            "hostname": f"{name}.lan",
+            "version": "1.0",
+            "seen_at": self.now - (seen_ago_s or 0),
+        }
+        if seen_ago_s is not None:
+            self.c.execute(sa.update(schema.box).where(is_it).values(**{**values, **columns}))
+        self.boxes[name] = self.c.execute(sa.select(schema.box.c.id).where(is_it)).scalar_one()
+        return self.boxes[name]
+
+    def add_member(
         self,
         name: str,
+        files: Mapping[bytes, Iterable[ReportedFile]],
         *,
-        seen_ago_s: int | None = 60,
-        state: str = "ok",
-        sentence: str = "All 12,345 files (5.4 GiB) were verified within 30 days.",
-        **columns: Any,
+        seen_at: int | None = None,
+        clock_ahead_s: int = 0,
+        url: str = "",
+        excludes: Iterable[str] = (),
+        path: bytes | None = None,
     ) -> int:
-        """Add a box that reported so long ago, and return its number; None: it never did."""
-        add_box(self._c, name, self.now - 90 * DAY_S)
-        reported = {"state": state, "sentence": sentence, "hostname": f"{name}.local", "version": "1.0"}
-        values: dict[str, Any] = {"clock_ahead_s": 0, **reported, "seen_at": self.now - (seen_ago_s or 0)}
-        if seen_ago_s is not None:
-            change = sa.update(schema.box).where(schema.box.c.name == name)
-            self._c.execute(change.values({**values, **columns}))
-        return int(self._c.execute(sa.select(schema.box.c.id).where(schema.box.c.name == name)).scalar_one())
+        """Add a box with one member of the set, and its files by folder."""
+        seen_at = self.now if seen_at is None else seen_at
+        box_id = self.add_box(name, seen_at=seen_at, clock_ahead_s=clock_ahead_s)
+        self.members[name] = self.add_root(
+            box_id,
+            b"/srv/" + name.encode() if path is None else path,
+            set_id=self.set_id,
+            url=url,
+            excludes=json.dumps(list(excludes)),
+            settled_at=seen_at,
+        )
+        for folder, of_folder in files.items():
+            self.store_folder(name, folder, of_folder)
+        return self.members[name]
+
+    def store_folder(self, name: str, folder: bytes, files: Iterable[ReportedFile]) -> None:
+        """Replace the files of a folder."""
+        keys = {"member_id": self.members[name], "folder_id": self.folder_id(folder)}
+        ordered = sorted(files)
+        for table in (schema.file, schema.member_folder):
+            self.c.execute(sa.delete(table).filter_by(**keys))
+        digests = digest_files(ordered)._asdict()
+        self.c.execute(sa.insert(schema.member_folder).values(**keys, **digests, subtree=bytes(16)))
+        if ordered:
+            self.c.execute(sa.insert(schema.file), [keys | one._asdict() for one in ordered])
+
+    def folder_id(self, path: bytes) -> int:
+        """Return the number of a folder, which is made if it is new."""
+        is_it = schema.folder.c.set_id == self.set_id, schema.folder.c.path == path
+        found = self.c.execute(sa.select(schema.folder.c.id).where(*is_it)).scalar()
+        return self._insert(schema.folder, set_id=self.set_id, path=path) if found is None else found
+
+    def report_finding(self, name: str, number: int, kind: str, path: bytes, **body: object) -> None:
+        """Store a finding of a box."""
+        text = json.dumps({"id": number, "kind": kind, **body})
+        self.add_box_finding(self.boxes[name], number, path, kind, body=text, certainty=body.get("certainty"))
+
+    def resolve_finding(self, name: str, number: int) -> None:
+        """Resolve a finding of a box."""
+        is_it = schema.box_finding.c.box_id == self.boxes[name], schema.box_finding.c.number == number
+        self.c.execute(sa.update(schema.box_finding).where(*is_it).values(resolved_at=self.now, state="resolved"))
+
+    def vote(self, now: int | None = None) -> list[HubFinding]:
+        """Vote, and return the unresolved findings in the order of their texts."""
+        record_vote(self.c, self.set_id, vote(self.c, self.set_id), self.now if now is None else now, 0.0)
+        unresolved = schema.finding.c.resolved_at.is_(None)
+        return sorted(find_findings(self.c, unresolved), key=lambda one: (one.kind, one.box_name or "", one.path))
 
     def add_set(self, name: str, *, voted_ago_s: int | None = 300) -> int:
         """Add a replica set that was compared so long ago, and return its number; None: never."""
@@ -110,7 +202,7 @@ class HubRows:
             "resolved_at": None,
             "body": body,
         }
-        self._c.execute(sa.insert(schema.box_finding).values({**values, **columns}))
+        self.c.execute(sa.insert(schema.box_finding).values({**values, **columns}))
 
     def add_event(self, box_id: int, kind: str, body: Mapping[str, object] | str, *, ago_s: int = 3600) -> None:
         """Add an event of a box; ``body``: an object, or the text to be stored in its place."""
@@ -172,16 +264,16 @@ class HubRows:
         }
         number = self._insert(shard, **{**values, **columns})
         rows = [{"tree_id": tree_id, "path": path, "shard_id": number} for path in paths]
-        self._c.execute(sa.insert(shard_folder), rows)
+        self.c.execute(sa.insert(shard_folder), rows)
         return number
 
     def add_worker(self, number: int, tree_id: int, box_id: int, shard_id: int | None, *, seen_ago_s: int = 20) -> None:
         """Add a worker of a tree that called so long ago."""
         values = {"id": number, "tree_id": tree_id, "box_id": box_id, "shard_id": shard_id, "done_bytes": 7 << 30}
         times = {"began_at": self.now - DAY_S, "seen_at": self.now - seen_ago_s}
-        self._c.execute(sa.insert(shard_worker).values(**values, **times))
+        self.c.execute(sa.insert(shard_worker).values(**values, **times))
 
     def _insert(self, table: sa.Table, **values: Any) -> int:
-        key = self._c.execute(sa.insert(table).values(**values)).inserted_primary_key
+        key = self.c.execute(sa.insert(table).values(**values)).inserted_primary_key
         assert key is not None
         return int(key[0])

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import zstandard
 
+from integrity.hub.database import HubDatabase
+from integrity.hub.migrate import migrate
 from integrity.reporting import protocol
 from support.cli import Box, make_command
-from support.waiting import wait_until
-from support.webpage import find_port
+from support.running import Background
+from support.servers import free_port
 
 _TIMEOUT_S = 60.0
 _WITH_BOUNDS = """
@@ -29,6 +29,14 @@ for name, seconds in json.loads(sys.argv.pop(1)).items():
     setattr(HubProtocol, name, seconds)
 sys.exit(main())
 """
+
+
+def make_tables(url: str) -> str:
+    """Make the tables of a hub in an empty database, and return its URL."""
+    database = HubDatabase.open(url, any_revision=True)
+    migrate(database)
+    database.close()
+    return url
 
 
 class HubAnswer(NamedTuple):
@@ -44,7 +52,7 @@ class HubAnswer(NamedTuple):
         return json.loads(self.body)
 
 
-class HubServerProcess:
+class HubServerProcess(Background):
     """
     ``with HubServerProcess(home, url) as hub: ...`` runs ``integrity hub run``; it never outlives the block.
 
@@ -65,77 +73,25 @@ class HubServerProcess:
         certificate: Path | None = None,
         bounds: Mapping[str, float] | None = None,
     ) -> None:
-        self._home, self._bounds = home, bounds
         self.database = database
-        self.port = find_port()
+        self.port = free_port()
         self.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{self.port}"
         setting = f'database = "{database}"\n' if "://" in database else ""
         if certificate is not None:
             setting += f'certificate = "{certificate}"\nkey = "{certificate.with_suffix(".key")}"\n'
         home.configure(f'[hub_server]\nlisten = "127.0.0.1:{self.port}"\n{setting}{toml}')
         state = str(home.home / "state") if "://" in database else database.rpartition("/")[0]
-        self._environment = {**home.environment, "STATE_DIRECTORY": state}
-        self._log = home.home / "hub.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        environment = {**home.environment, "STATE_DIRECTORY": state}
+        command = make_command("hub", "run")
+        if bounds is not None:
+            command = [sys.executable, "-P", "-c", _WITH_BOUNDS, json.dumps(dict(bounds)), "hub", "run"]
+        super().__init__(command, environment, home.home / "hub.log", "The hub is at")
         self._callers: list[HubCaller] = []
 
-    def __enter__(self) -> HubServerProcess:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            print(f"--- the hub's log\n{self.log}")
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         for caller in self._callers:
             caller.close()
-        self.stop()
-
-    @property
-    def log(self) -> str:
-        """All that it printed."""
-        return self._log.read_text("utf-8", "replace")
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        assert self._process is not None
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start it and wait until boxes can report."""
-        with open(self._log, "ab") as log:
-            before = log.tell()
-            command = make_command("hub", "run")
-            if self._bounds is not None:
-                command = [sys.executable, "-P", "-c", _WITH_BOUNDS, json.dumps(dict(self._bounds)), "hub", "run"]
-            self._process = subprocess.Popen(
-                command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        try:
-            wait_until(lambda: "The hub is at" in self.log[before:] or self.has_ended, "the hub to start")
-            assert not self.has_ended, self.log
-        except BaseException:
-            self._process.kill()
-            raise
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it; SIGKILL is a crash."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended."""
-        return self._process is not None and self._process.poll() is not None
+        super().__exit__(kind, error, trace)
 
     def command(self, *arguments: str, expect: int = 0) -> str:
         """Run a command on the hub's machine, and return what it printed."""
@@ -148,6 +104,14 @@ class HubServerProcess:
     def add(self, name: str) -> HubCaller:
         """Let a box report."""
         return self.caller(self.command("-q", "hub", "add", name).strip())
+
+    def join(self, box: Box, token: str, roots: str, *, more: str = "", url: str = "") -> None:
+        """Have a box report: ``more`` stands in its [hub], ``url`` is that of what lies between the two."""
+        box.configure("")
+        file = box.home / "hub-token"
+        file.write_text(token)
+        file.chmod(0o600)
+        box.configure(f'{roots}\n[hub]\nurl = "{url or self.url}"\ntoken_file = "{file}"\n{more}')
 
     def caller(self, token: str) -> HubCaller:
         """Return one more connection of whoever has the token."""

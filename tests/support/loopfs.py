@@ -11,40 +11,13 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from support import AnyPath
-from support.bitrot import (
-    Identity,
-    allow_damage,
-    cached_bytes,
-    drop_cache,
-    find_extents,
-    flip_at,
-    flip_bit,
-    get_positions,
-    identity,
-    read_direct,
-)
+from support.bitrot import allow_damage
 from support.machine import need_file_system
 from support.mountinfo import get_mount, is_mounted
 from support.programs import ProgramError, sh
 from support.waiting import TimedOutError, wait_until
-
-__all__ = [
-    "Identity",
-    "LoopFS",
-    "cached_bytes",
-    "drop_cache",
-    "find_extents",
-    "flip_at",
-    "flip_bit",
-    "get_positions",
-    "identity",
-    "make_image",
-    "read_direct",
-    "unmount",
-]
 
 # Below 512 MB mkfs.ext4 takes 1 KiB blocks, and 4 KiB of a file would no longer be one aligned block.
 _MKFS = {
@@ -139,9 +112,7 @@ class LoopFS:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         try:
             if is_mounted(self.mnt):
                 unmount(self.mnt)

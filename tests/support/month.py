@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from types import TracebackType
 
 from integrity.catalog.connection import Catalog
 from integrity.catalog.roots import find_roots, set_root_state
@@ -19,32 +18,14 @@ from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.pace.throttle import Throttle
-from integrity.jobs.report import Note, Progress, Stop, Summary
+from integrity.jobs.report import Stop, Summary
 from integrity.jobs.scrub import promise
 from integrity.jobs.scrub.plan import OpenTimes, plan_window
 from integrity.model import Finding, RootState
 from integrity.pauses import Pauses
+from support.jobs import Told
 
 DAY_S = 86_400
-
-
-class Told:
-    """A report that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.findings: list[Finding] = []
-        self.notes: list[Note] = []
-
-    def progress(self, progress: Progress) -> None:
-        """Take how far the job is."""
-
-    def finding(self, finding: Finding) -> None:
-        """Keep a finding."""
-        self.findings.append(finding)
-
-    def note(self, note: Note) -> None:
-        """Keep a note."""
-        self.notes.append(note)
 
 
 class Machine:
@@ -88,9 +69,7 @@ class Machine:
     def __enter__(self) -> Machine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._catalog.close()
 
     @property

@@ -1,15 +1,13 @@
 """
-Libraries that a program is started with, to make its reads fail or its clock jump; no root needed.
+Libraries that a program is started with, to make its clock jump or somebody meddle; no root needed.
 
 The C sources stand in ``shims/`` and say what is reached and what is not.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from support import AnyPath
 from support.programs import sh
 
 _SOURCES = Path(__file__).parent / "shims"
@@ -25,29 +23,9 @@ class Shims:
     def __init__(self, folder: Path) -> None:
         """Build them in ``folder`` with the machine's C compiler."""
         self._folder = folder
-        for name in ("eioshim", "clockjump", "meddler"):
+        for name in ("clockjump", "meddler"):
             flags = ("-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror")
             sh("cc", *flags, "-o", folder / f"{name}.so", _SOURCES / f"{name}.c", "-ldl")
-
-    def failing_reads(
-        self, glob: AnyPath, error: int, *, offset: int = 0, length: int = 0, after: int = 0
-    ) -> dict[str, str]:
-        """
-        Let reads of files fail with errno ``error``.
-
-        Args:
-            glob: tried on the whole path and on the name; without ':' and ';'.
-            error: a number from the module errno.
-            offset: where the bad range begins.
-            length: of the bad range; 0 to the end.
-            after: so many reads of it still go well.
-        """
-        rule = f"{os.fsdecode(glob)}:{offset}:{length}:{error}"
-        return {
-            "LD_PRELOAD": str(self._folder / "eioshim.so"),
-            "RIG_EIO": rule,
-            **({"RIG_EIO_AFTER": str(after)} if after else {}),
-        }
 
     def clock(self, offset_file: Path, offset_s: int = 0) -> dict[str, str]:
         """Let the wall clock be off by what ``offset_file`` says, in seconds; the test may rewrite it at any time."""

@@ -115,20 +115,22 @@ def signal_at(
     call: str,
     nth: int,
     *,
-    signal_name: str = "KILL",
+    has_exchange: bool = True,
     env: Mapping[str, str] | None = None,
     cwd: AnyPath | None = None,
     timeout: float = _TIMEOUT_S,
 ) -> Ended:
     """
-    Run ``command`` and send it a signal at its ``nth`` (from 1) system call of this name; needs strace.
+    Run ``command`` and kill -9 it right before its ``nth`` (from 1) system call of this name; needs strace.
 
     Count up until ``was_killed`` is false, and every moment before such a call was tried. Several names are to be tried
     one after the other, for strace counts each by itself; threads count for themselves, too.
-    "unlink,rename,fsync,fdatasync,pwrite64,ftruncate" covers what SQLite does to the disk.
+    "unlink,rename,fsync,fdatasync,pwrite64,ftruncate" covers what SQLite does to the disk. Without ``has_exchange``
+    renameat2 fails as on a file system that has no exchange of names.
     """
-    inject = f"inject={call}:signal={signal_name}:when={nth}"
-    strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
+    inject = ["-e", f"trace={call},renameat2", "-e", f"inject={call}:signal=KILL:when={nth}"]
+    inject += [] if has_exchange else ["-e", "inject=renameat2:error=EINVAL"]
+    strace = ["strace", "-f", "-qq", "-o", "/dev/null", *inject]
     return _run([*strace, *command], env=env, cwd=cwd, timeout=timeout)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +16,8 @@ from integrity.jobs.repair.run import RepairOptions, RepairSummary
 from integrity.jobs.repair.targets import find_wanted
 from integrity.jobs.runner import repair
 from support import AnyPath
-from support.cli import Box, make_command
+from support.cli import Box
 from support.jobs import open_context
-from support.proc import Ended
 
 KIB = 1024
 BLOCK = 64 * KIB
@@ -31,16 +29,6 @@ STEPS = (*RENAMES, "fsync", "fdatasync", "ftruncate", "fchmod", "fchown", "utime
 
 WRITES = (*STEPS, "write", "pwrite64")
 """All of it. Between two calls of these nothing changes, so a kill right before each is a kill at any moment."""
-
-
-def damage(path: AnyPath, *offsets: int) -> None:
-    """Change bytes of a file and put its time of modification back: what a scrub calls a silent rewrite."""
-    with open(path, "r+b") as file:
-        before = os.fstat(file.fileno())
-        for offset in offsets:
-            byte = os.pread(file.fileno(), 1, offset)
-            os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), offset)
-        os.utime(file.fileno(), ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def blocks(count: int, *, tail: int = 100, seed: int = 1) -> bytes:
@@ -80,39 +68,6 @@ def run_repair(
     wanted = find_wanted(context.catalog, context.config, [os.fsencode(path) for path in paths], names, None)
     summary = repair(context, wanted, options, plans.append, done.append)
     return Repaired(summary, plans, done)
-
-
-def kill_before(
-    box: Box, call: str, nth: int, *args: AnyPath, has_exchange: bool = True, timeout: float = 120.0
-) -> Ended:
-    """
-    Run the program and kill -9 it right before its ``nth`` (from 1) system call of this name; needs strace.
-
-    Calls have to be named one by one, for strace counts those of each name by themselves. Tried for each name, and
-    counted up until the program ends by itself, it is every moment.
-
-    Args:
-        box: of the program.
-        call: name of the system call.
-        nth: which.
-        args: of the program.
-        has_exchange: False lets renameat2 fail as on a file system that has no exchange of names.
-        timeout: seconds.
-    """
-    inject = ["-e", f"trace={call},renameat2", "-e", f"inject={call}:signal=KILL:when={nth}"]
-    if not has_exchange:
-        assert call != "renameat2"
-        inject += ["-e", "inject=renameat2:error=EINVAL"]
-    strace = ["strace", "-f", "-qq", "-o", "/dev/null", *inject]
-    done = subprocess.run(
-        [*strace, *make_command(*args)],
-        env=box.environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=timeout,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def leftovers(folder: Path) -> list[Path]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from support import AnyPath
 from support.cli import Box, Completed, complete, make_command
@@ -37,9 +37,7 @@ class Running:
         )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
@@ -77,6 +75,78 @@ class Running:
         """Wait for its end and return what it left."""
         out, err = self._process.communicate(timeout=timeout_s)
         return complete(self._process.returncode, out, err, is_json="--json" in self._args)
+
+
+class Background:
+    """
+    A program that goes on until it is told to end, and its log; it never outlives the block, but may be started again.
+
+    Args:
+        command: its argv.
+        env: its whole environment.
+        log: the file for all that it prints, behind what is there.
+        ready: what it prints once it serves.
+    """
+
+    def __init__(self, command: Sequence[AnyPath], env: Mapping[str, str], log: Path, ready: str = "") -> None:
+        self._command, self._environment, self._log, self._ready = command, env, log, ready
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if error is not None:
+            print(f"--- {self._log}\n{self.log}")  # pytest shows it with the failure
+        self.stop()
+
+    @property
+    def log(self) -> str:
+        """All that it printed."""
+        return self._log.read_text("utf-8", "replace")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        with open(self._log, "ab") as log:
+            before = log.tell()
+            self._process = subprocess.Popen(
+                self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            wait_until(lambda: self._ready in self.log[before:] or self.has_ended, f"{self._ready!r} in the log")
+            assert not self.has_ended, self.log
+        except BaseException:
+            self._process.kill()
+            raise
+
+    def wait(self) -> int:
+        """Wait until it has ended by itself, and return its exit code."""
+        assert self._process is not None
+        return self._process.wait(_TIMEOUT_S)
+
+    def stop(self, number: int = signal.SIGTERM) -> int | None:
+        """End it, and return its exit code, unless that was done before; SIGKILL is a crash."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.send_signal(number)
+        try:
+            return process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
 
 
 def _is_pending(pid: int, number: signal.Signals) -> bool:

@@ -11,7 +11,6 @@ import itertools
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from support.servers import free_port
 from support.waiting import wait_until
 
 ACCESS, SECRET = "test-access", "test-secret-never-shown"
@@ -50,9 +50,7 @@ class S3Box:
         self._log = folder / "output"
         self.objects = folder / "objects"
         self.objects.mkdir()
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            port = listening.getsockname()[1]
-        self.port = int(port)
+        self.port = port = free_port()
         self.endpoint = f"http://127.0.0.1:{port}"
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(

@@ -9,7 +9,6 @@ import select
 import struct
 import termios
 import unicodedata
-from types import TracebackType
 
 _ESCAPE = re.compile(r"\x1b\[(\d*)([A-Za-z])")
 _ROWS = 24
@@ -90,9 +89,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.let_go()
         self.hang_up()
 

@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 
 from support import AnyPath
 from support.cli import Box, make_command
@@ -81,9 +80,7 @@ class Service:
                 raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
             print(f"--- the service's log\n{self.log}")  # pytest shows it with the failure
         self._end()

@@ -28,6 +28,16 @@ def put_in(folder: Path, name: str, data: bytes) -> bytes:
     return bytes(folder / name)
 
 
+def damage(path: AnyPath, *offsets: int) -> None:
+    """Flip a bit of bytes of a file, the first if none is named, and put its times back: a silent rewrite."""
+    with open(path, "r+b") as file:
+        before = os.fstat(file.fileno())
+        for offset in offsets or (0,):
+            byte = os.pread(file.fileno(), 1, offset)
+            os.pwrite(file.fileno(), bytes([byte[0] ^ 1]), offset)
+        os.utime(file.fileno(), ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def put_large(path: AnyPath, size_bytes: int) -> None:
     """Write a file in which no two MiB are alike, the same for the same size."""
     with open(path, "wb") as file:

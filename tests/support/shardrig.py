@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -21,7 +15,7 @@ import zstandard
 
 from integrity.catalog import findings, roots
 from integrity.catalog.connection import Catalog
-from integrity.config import load_config
+from integrity.config import parse_config
 from integrity.files.scope import find_parents
 from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
@@ -30,7 +24,11 @@ from integrity.hub.schema import finding
 from integrity.hub.shards.schema import shard, shard_folder, shared_tree
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub
+from support import AnyPath
+from support.cli import Box, Completed, make_command
+from support.hubserver import HubServerProcess
 from support.jobs import open_context
+from support.running import Background
 from support.waiting import wait_until
 
 
@@ -67,29 +65,14 @@ def read_catalog(path: Path) -> Recorded:
     return recorded
 
 
-class OneBox:
-    """
-    One box that reads a tree alone.
-
-    Args:
-        folder: for its catalog.
-        tree: the tree.
-        policy: of the root.
-    """
-
-    def __init__(self, folder: Path, tree: Path, *, policy: str = "mutable") -> None:
-        folder.mkdir()
-        self._catalog = folder / "catalog.db"
-        self._tree = str(tree).encode()
-        (folder / "integrity.toml").write_text(f'[[root]]\npath = "{tree}"\npolicy = "{policy}"\n')
-        self._config = folder / "integrity.toml"
-
-    def read(self) -> Recorded:
-        """Scan and scrub the tree."""
-        with open_context(self._catalog, load_config(str(self._config))) as context:
-            scan(context, [self._tree], ScanOptions())
-            scrub(context, [self._tree], ScrubOptions(scan_first=False))
-        return read_catalog(self._catalog)
+def read_alone(folder: Path, tree: Path) -> Recorded:
+    """Scan and scrub a tree as one box, which goes on with what it has in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    config = parse_config(f'[[root]]\npath = "{tree}"\npolicy = "mutable"\n'.encode(), "test")
+    with open_context(folder / "catalog.db", config) as context:
+        scan(context, [bytes(tree)], ScanOptions())
+        scrub(context, [bytes(tree)], ScrubOptions(scan_first=False))
+    return read_catalog(folder / "catalog.db")
 
 
 class ShardRig:
@@ -102,7 +85,6 @@ class ShardRig:
         tree: the shared tree.
         most_files: size of a shard.
         lease_s: a silent worker loses its shard after this time.
-        visit_s: a worker stores what it did after this time.
         verify_every: the promise, as in the configuration.
         policy: of the root.
     """
@@ -115,121 +97,79 @@ class ShardRig:
         *,
         most_files: int = 50,
         lease_s: int = 4,
-        visit_s: int = 600,
         verify_every: str = "20s",
         policy: str = "mutable",
     ) -> None:
-        self.url = url
         self.folder = folder
         self.tree = tree
-        self._limits = {"shard_files": most_files, "shard_lease": f'"{lease_s}s"', "shard_visit": f'"{visit_s}s"'}
-        self._verify_every = verify_every
-        self._policy = policy
-        self.hub: subprocess.Popen[bytes] | None = None
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._configs = 0
+        limits = f'shard_files = {most_files}\nshard_lease = "{lease_s}s"\nshard_visit = "600s"\n'
+        self.hub = HubServerProcess(Box(folder / "hub"), url, f'store = "{folder}/store"\n{limits}')
+        self.workers: list[Background] = []
+        promise = f'policy = "{policy}"\nverify_every = "{verify_every}"'
+        self._root = f'[[root]]\npath = "{tree}"\nshared = "archive"\n{promise}'
+        self._boxes = 0
         self._rounds: dict[tuple[int, int], int] = {}
 
     def __enter__(self) -> ShardRig:
-        self.folder.mkdir()
-        self.database = HubDatabase.open(self.url)
-        with closing(socket.socket()) as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
-        self.start_hub()
+        self.database = HubDatabase.open(self.hub.database)
+        self.hub.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for process in (*self.workers, *([self.hub] if self.hub else [])):
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGCONT)
-                process.kill()
-            process.wait(30)
+    def __exit__(self, *_: object) -> None:
+        for process in (*self.workers, self.hub):
+            process.stop(signal.SIGKILL)
         self.database.close()
 
     @property
     def log(self) -> str:
         """All that hub and workers printed."""
-        return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
+        return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*/*.log")))
 
-    def start_hub(self) -> None:
-        """Start the hub, again after it was killed, and wait until it answers."""
-        settings = "\n".join(f"{name} = {value}" for name, value in self._limits.items())
-        config = self.folder / "hub.toml"
-        config.write_text(
-            f'catalog = "{self.folder}/catalog.db"\n[hub_server]\nlisten = "127.0.0.1:{self._port}"\n'
-            f'database = "{self.url}"\nstore = "{self.folder}/store"\n{settings}\n'
-        )
-        self.hub = self._spawn("hub", config, "hub", "run")
-
-        def answers() -> bool:
-            assert self.hub is not None
-            assert self.hub.poll() is None, self.log
-            with closing(socket.socket()) as probe:
-                return probe.connect_ex(("127.0.0.1", self._port)) == 0
-
-        wait_until(answers, f"the hub to answer: {self.log}")
-
-    def kill_hub(self) -> None:
-        """Kill the hub."""
-        assert self.hub is not None
-        self.hub.kill()
-        self.hub.wait(30)
-
-    @property
-    def hub_url(self) -> str:
-        """URL of the hub."""
-        return f"http://127.0.0.1:{self._port}"
-
-    def make_config(self, url: str = "") -> Path:
-        """Add a box and return its configuration. ``url``: of what is between it and the hub."""
-        self._configs += 1
-        folder = self.folder / f"box{self._configs}"
-        folder.mkdir()
+    def make_box(self, url: str = "") -> Box:
+        """Add a box. ``url``: of what is between it and the hub."""
+        self._boxes += 1
+        name = f"box{self._boxes}"
         with self.database.transaction() as c:
-            token = add_box(c, folder.name, 1)
-        (folder / "token").write_text(token)
-        (folder / "token").chmod(0o600)
-        config = folder / "integrity.toml"
-        config.write_text(
-            f'catalog = "{folder}/catalog.db"\n[hub]\nurl = "{url or self.hub_url}"\n'
-            f'token_file = "{folder}/token"\n[[root]]\npath = "{self.tree}"\nshared = "archive"\n'
-            f'policy = "{self._policy}"\nverify_every = "{self._verify_every}"\n'
-        )
-        return config
+            token = add_box(c, name, 1)
+        box = Box(self.folder / name)
+        self.hub.join(box, token, self._root, url=url)
+        return box
 
-    def start_worker(self, config: Path | None = None, *options: str) -> subprocess.Popen[bytes]:
+    def start_worker(self, box: Box | None = None, *options: str) -> Background:
         """Start a worker on a box of its own, or on one that is there already; it goes on until it is ended."""
-        config = config or self.make_config()
-        worker = self._spawn(config.parent.name, config, "hub", "work", "--jobs", "1", "--keep-on", *options)
-        self.workers.append(worker)
-        return worker
+        return self._start(box or self.make_box(), "hub", "work", "--jobs", "1", "--keep-on", *options)
 
-    def run(self, config: Path, *command: object) -> subprocess.CompletedProcess[str]:
-        """Run a command on a box."""
-        return subprocess.run(
-            [sys.executable, "-m", "integrity", "--config", str(config), *map(str, command)],
-            env={**os.environ, "COLUMNS": "200"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def start_service(self, box: Box) -> Background:
+        """Start the service of a box, with an open window."""
+        config = box.home / "integrity.toml"
+        config.write_text(config.read_text() + '[schedule]\nscrub = "00:00-24:00"\n')
+        return self._start(box, "daemon")
+
+    def _start(self, box: Box, *command: str) -> Background:
+        environment = box.environment | {"RUNTIME_DIRECTORY": str(box.home / "run")}
+        self.workers.append(Background(make_command(*command), environment, box.home / f"{box.home.name}.log"))
+        return self.workers[-1].__enter__()
+
+    @staticmethod
+    def run(box: Box, *command: AnyPath) -> Completed:
+        """Run a command on a box, on a wide terminal."""
+        return box.run(*command, env={"COLUMNS": "200"})
 
     def stop_workers(self) -> None:
         """End all workers in order: they store what they did."""
         for worker in self.workers:
-            worker.send_signal(signal.SIGTERM)
-        for worker in self.workers:
-            worker.wait(60)
+            worker.stop()
 
-    def work_until_read(self, configs: Sequence[Path], since: int) -> None:
+    def wait_read(self, since: int, *, timeout_s: float = 200.0) -> None:
+        """Wait until every shard was read, in a round that begins at or after this time."""
+        what = f"all shards to be read\n{self.log}"
+        wait_until(lambda: self.has_read_since(since), what, timeout_s=timeout_s, every_s=0.1)
+
+    def work_until_read(self, boxes: Sequence[Box], since: int) -> None:
         """Let workers read every shard, in a round that begins at or after this time."""
-        for config in configs:
-            self.start_worker(config)
-        wait_until(lambda: self.has_read_since(since), f"all shards to be read\n{self.log}", timeout_s=200, every_s=0.1)
+        for box in boxes:
+            self.start_worker(box)
+        self.wait_read(since)
         self.stop_workers()
 
     def find_damaged(self) -> set[bytes]:
@@ -237,32 +177,10 @@ class ShardRig:
         with self.database.read() as c:
             return {one.path for one in find_findings(c, finding.c.resolved_at.is_(None)) if one.path}
 
-    def start_service(self, config: Path) -> subprocess.Popen[bytes]:
-        """Start the service of a box, with an open window."""
-        config.write_text(config.read_text() + '[schedule]\nscrub = "00:00-24:00"\n')
-        service = self._spawn(config.parent.name, config, "daemon")
-        self.workers.append(service)
-        return service
-
-    def _spawn(self, name: str, config: Path, *command: str) -> subprocess.Popen[bytes]:
-        with open(self.folder / f"{name}.log", "ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "integrity", "--config", str(config), *command],
-                env={**os.environ, "RUNTIME_DIRECTORY": str(config.parent)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
     def shards(self) -> list[sa.Row[tuple[object, ...]]]:
         """Return the rows of the shards."""
         with self.database.read() as c:
             return list(c.execute(sa.select(shard).order_by(shard.c.id)))
-
-    @staticmethod
-    def pause(seconds: float) -> None:
-        """Let the workers go on for a while."""
-        threading.Event().wait(seconds)
 
     def find_busy(self) -> set[int]:
         """Return the shards that workers have now."""
@@ -320,18 +238,17 @@ def kill_at_random(rig: ShardRig, chance: random.Random, *, workers: int, kills:
     Returns:
         When the last one was killed, seconds UTC.
     """
-    configs = [rig.make_config() for _ in range(workers)]
-    running = [rig.start_worker(config) for config in configs]
+    boxes = [rig.make_box() for _ in range(workers)]
+    running = [rig.start_worker(box) for box in boxes]
     for number in range(kills):
         threading.Event().wait(chance.uniform(0, most_wait_s))
         if number % 4 == 3:
-            rig.kill_hub()
-            rig.start_hub()
+            rig.hub.stop(signal.SIGKILL)
+            rig.hub.start()
             continue
         which = chance.randrange(workers)
-        running[which].kill()
-        running[which].wait(30)
-        running[which] = rig.start_worker(configs[which])
+        running[which].stop(signal.SIGKILL)
+        running[which] = rig.start_worker(boxes[which])
     return int(time.time())
 
 
@@ -343,12 +260,3 @@ def make_tree(top: Path, folders: int, files_each: int, *, size: int = 300) -> N
         for index in range(files_each):
             (folder / f"file {index}").write_bytes(f"{number}/{index} ".encode() * (size // 8))
     (top / "on top").write_bytes(b"on top")
-
-
-def damage(path: Path, at: int = 0) -> None:
-    """Change a byte of a file and put its mtime back."""
-    before = path.stat()
-    with open(path, "r+b") as file:
-        file.seek(at)
-        file.write(b"X")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

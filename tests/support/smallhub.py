@@ -7,9 +7,8 @@ It keeps everything in memory. What it refuses, the real hub refuses, too; fault
 from __future__ import annotations
 
 import json
-import ssl
+import subprocess
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,24 +16,24 @@ import zstandard
 
 from integrity.reporting.digest_tree import digest_files, digest_subtree, read_file_values
 from integrity.reporting.protocol import FIRST_CHAIN, decode, decode_lines, extend_chain, read_message
-from support.programs import sh
+from support.cli import Box, Completed, complete, make_command
+from support.servers import NOTHING, Answer, HttpServer, Request
 
+_MOST_BODY_BYTES = 8 << 20
 TOKEN = "integrity-box-" + "A" * 43
 
 
-class Answer(NamedTuple):
-    """What is answered in place of the right answer."""
-
-    status: int
-    code: str = ""
-    retry_after: str = ""
+def refusal(status: int, code: str = "", retry_after: str = "") -> Answer:
+    """Return what is answered in place of the right answer."""
+    headers = (("Retry-After", retry_after),) if retry_after else ()
+    return Answer(status, json.dumps({"error": code, "message": "no"}).encode(), headers)
 
 
-CUT = Answer(0, "cut")
-"""The work is done, and the connection is cut in place of an answer."""
+class _RefusedError(Exception):
+    """Ends a call with an answer."""
 
-HANG = Answer(0, "hang")
-"""Nothing is done, and no answer comes until the hub ends."""
+    def __init__(self, status: int, code: str) -> None:
+        self.answer = refusal(status, code)
 
 
 class Folder(NamedTuple):
@@ -47,7 +46,7 @@ class Folder(NamedTuple):
     folders: frozenset[str] = frozenset()
 
 
-class SmallHub:
+class SmallHub(HttpServer):
     """
     ``with SmallHub() as hub: ...``.
 
@@ -59,12 +58,11 @@ class SmallHub:
         settled: digest of each root's settled tree.
         calls: path of each call below /hub/v1/, in order.
         answers: what the next calls are answered, by the beginning of their path; then all is right again.
-        connections: how many were made.
         lines: lines of each call of messages or folders.
-        ending: set when it ends.
     """
 
-    def __init__(self, certificate: Path | None = None, most_body_bytes: int = 8 << 20) -> None:
+    def __init__(self, certificate: Path | None = None) -> None:
+        super().__init__(self.answer, certificate=certificate)
         self.heartbeats: list[dict[str, Any]] = []
         self.messages: list[tuple[str, dict[str, Any]]] = []
         self.streams: list[str] = []
@@ -72,103 +70,58 @@ class SmallHub:
         self.settled: dict[int, str] = {}
         self.calls: list[str] = []
         self.answers: list[tuple[str, Answer]] = []
-        self.connections = 0
         self.lines: list[int] = []
-        self.ending = threading.Event()
         self._last, self._chain = 0, FIRST_CHAIN
         self._parts: dict[tuple[int, str], list[Any]] = {}
-        self._most_body_bytes = most_body_bytes
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
-        self._server.daemon_threads = True
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        scheme = "http" if certificate is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> SmallHub:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.ending.set()
-        self._server.shutdown()
-        self._server.server_close()
 
     def forget(self, count: int) -> None:
         """Lose the last messages, as a hub that was restored from a backup."""
         self.messages = self.messages[:-count]
         self._last -= count
 
-    def _make_handler(self) -> type[BaseHTTPRequestHandler]:
-        hub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self) -> None:
-                super().setup()
-                hub.connections += 1
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                answer, value = hub.take(self.path, body, dict(self.headers))
-                if answer is HANG:
-                    hub.ending.wait()
-                if answer.status == 0:
-                    self.close_connection = True
-                    return
-                text = json.dumps(value if answer.status == 200 else {"error": answer.code, "message": "no"}).encode()
-                self.send_response(answer.status)
-                self.send_header("Content-Length", str(len(text)))
-                if answer.retry_after:
-                    self.send_header("Retry-After", answer.retry_after)
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Handler
-
-    def take(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[Answer, dict[str, Any]]:
+    def answer(self, request: Request) -> Answer:
         """Answer a call."""
         with self._lock:
-            call = path.removeprefix("/hub/v1/")
+            call = request.path.removeprefix("/hub/v1/")
             self.calls.append(call)
             planned = next((one for one in self.answers if call.startswith(one[0])), None)
             if planned is not None:
                 self.answers.remove(planned)
-                if planned[1] is not CUT:
-                    return planned[1], {}
-            if headers["Authorization"] != f"Bearer {TOKEN}":
-                return Answer(401, "unauthorized"), {}
-            if len(body) > self._most_body_bytes:
-                return Answer(413, "too_large"), {}
-            if headers.get("Content-Encoding") == "zstd":
-                body = zstandard.ZstdDecompressor().decompressobj().decompress(body)
-            answer, value = self._dispatch(call, body)
-            return (answer if planned is None else CUT), value
+                if planned[1] is not NOTHING:  # then the work is done, and its answer is lost
+                    return planned[1]
+            try:
+                answer = Answer(body=json.dumps(self._dispatch(call, self._open(request))).encode())
+            except _RefusedError as refused:
+                answer = refused.answer
+            return answer if planned is None else NOTHING
 
-    def _dispatch(self, call: str, body: bytes) -> tuple[Answer, dict[str, Any]]:
+    @staticmethod
+    def _open(request: Request) -> bytes:
+        if request.headers["Authorization"] != f"Bearer {TOKEN}":
+            raise _RefusedError(401, "unauthorized")
+        if len(request.body) > _MOST_BODY_BYTES:
+            raise _RefusedError(413, "too_large")
+        is_packed = request.headers.get("Content-Encoding") == "zstd"
+        return zstandard.ZstdDecompressor().decompressobj().decompress(request.body) if is_packed else request.body
+
+    def _dispatch(self, call: str, body: bytes) -> dict[str, Any]:
         if call == "heartbeat":
-            return Answer(200), self._take_heartbeat(decode(body))
+            return self._take_heartbeat(decode(body))
         if call == "messages":
             return self._take_messages(list(decode_lines(body)))
         _, number, verb = call.split("/")
         tree = self.trees.setdefault(int(number), {})
         if verb == "compare":
-            return Answer(200), self._compare(tree, list(decode_lines(body))[1:])
+            return self._compare(tree, list(decode_lines(body))[1:])
         if verb == "folders":
             return self._take_folders(int(number), list(decode_lines(body))[1:])
         top = tree.get("")
         if top is None or top.subtree != decode(body)["tree"]:
-            return Answer(200), {"settled": False}
+            return {"settled": False}
         self._check_tree(tree)
         self.settled[int(number)] = top.subtree
-        return Answer(200), {"settled": True}
+        return {"settled": True}
 
     def _take_heartbeat(self, beat: dict[str, Any]) -> dict[str, Any]:
         self.heartbeats.append(beat)
@@ -176,28 +129,28 @@ class SmallHub:
         roots = [one for one in beat["roots"] if one["tree"] and one["tree"] != self.settled.get(one["root"])]
         return {"now": 0, "last": self._last if is_known else None, "trees": [one["root"] for one in roots]}
 
-    def _take_messages(self, lines: list[Any]) -> tuple[Answer, dict[str, Any]]:
+    def _take_messages(self, lines: list[Any]) -> dict[str, Any]:
         header, messages = lines[0], [read_message(line) for line in lines[1:]]
         self.lines.append(len(messages))
         if not self.streams or header["stream"] != self.streams[-1]:
             if header["first"] != 1 or not messages or messages[0].kind != "state" or header["stream"] in self.streams:
-                return Answer(409, "went_back"), {}
+                raise _RefusedError(409, "went_back")
             self.streams.append(header["stream"])
             self.messages, self._last, self._chain = [], 0, FIRST_CHAIN
         chain, last = bytes.fromhex(header["chain"]), self._last
         if header["first"] > last + 1:
-            return Answer(409, "went_back"), {}
+            raise _RefusedError(409, "went_back")
         new = []
         for message in messages:
             if message.number == last + 1 and chain != self._chain:
-                return Answer(409, "went_back"), {}
+                raise _RefusedError(409, "went_back")
             chain = extend_chain(chain, message)
             if message.number > last:
                 new.append((message.kind.value, dict(message.body)))
         if new:
             self.messages += new
             self._last, self._chain = messages[-1].number, chain
-        return Answer(200), {"last": messages[-1].number}
+        return {"last": messages[-1].number}
 
     def _compare(self, tree: dict[str, Folder], lines: list[Any]) -> dict[str, Any]:
         self.lines.append(len(lines))
@@ -209,7 +162,7 @@ class SmallHub:
             "below": [index for index, (has, line) in pairs if has.subtree != line["subtree"]],
         }
 
-    def _take_folders(self, root: int, lines: list[Any]) -> tuple[Answer, dict[str, Any]]:
+    def _take_folders(self, root: int, lines: list[Any]) -> dict[str, Any]:
         self.lines.append(len(lines))
         tree, stored = self.trees[root], 0
         for line in lines:
@@ -226,12 +179,12 @@ class SmallHub:
                 continue
             digests = digest_files(read_file_values(row) for row in rows)
             if (digests.own.hex(), digests.content.hex()) != (line["own"], line["content"]):
-                return Answer(409, "wrong_digest"), {}
+                raise _RefusedError(409, "wrong_digest")
             self._remove_others(tree, path, {*line["folders"]})
             tree[path] = Folder(line["own"], line["content"], line["subtree"], rows, frozenset(line["folders"]))
             self._parts.pop((root, path), None)
             stored += 1
-        return Answer(200), {"stored": stored}
+        return {"stored": stored}
 
     @staticmethod
     def _remove_others(tree: dict[str, Folder], path: str, names: set[str]) -> None:
@@ -254,12 +207,9 @@ class SmallHub:
         assert len(tree) == 1 + sum(len(folder.folders) for folder in tree.values())
 
 
-def make_certificate(folder: Path, *, days: str = "2") -> Path:
-    """Make a certificate for 127.0.0.1 that is signed by itself; its key lies beside it."""
-    certificate = folder / "hub.pem"
-    sh(
-        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-keyout", certificate.with_suffix(".key"), "-out", certificate, "-days", days, "-subj", "/CN=127.0.0.1"),
-        *("-addext", "subjectAltName=IP:127.0.0.1"),
-    )
-    return certificate
+def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0) -> Completed:
+    """Run ``hub join`` with a token on standard input."""
+    command = make_command("hub", "join", *map(str, args))
+    done = subprocess.run(command, env=box.environment, input=token.encode() + b"\n", capture_output=True, check=False)
+    assert expect == done.returncode, done
+    return complete(done.returncode, done.stdout, done.stderr, is_json=False)

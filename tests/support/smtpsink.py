@@ -10,18 +10,16 @@ from __future__ import annotations
 import asyncio
 import email
 import email.policy
-import socket
-import ssl
-import subprocess
 import threading
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from support.servers import free_port, make_context
 
 
 @dataclass
@@ -150,7 +148,7 @@ class SmtpSink:
 
     Args:
         auth: ("user", "password") that a client must log in with.
-        tls: context of the server's certificate (``make_certificate``).
+        certificate: of ``servers.make_certificate``: it speaks TLS.
         is_implicit: TLS from the first byte, rather than by STARTTLS.
         port: a given one instead of a free one.
     """
@@ -159,11 +157,11 @@ class SmtpSink:
         self,
         *,
         auth: tuple[str, str] | None = None,
-        tls: ssl.SSLContext | None = None,
+        certificate: Path | None = None,
         is_implicit: bool = False,
         port: int = 0,
     ) -> None:
-        self._handler = _Handler(needs_login=auth is not None, is_tls=tls is not None and is_implicit)
+        self._handler = _Handler(needs_login=auth is not None, is_tls=certificate is not None and is_implicit)
         self.port = port or free_port()
 
         def check(server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object) -> AuthResult:
@@ -173,7 +171,8 @@ class SmtpSink:
         options: dict[str, Any] = {}
         if auth is not None:
             options |= {"authenticator": check, "auth_require_tls": False}
-        if tls is not None:
+        if certificate is not None:
+            tls = make_context(certificate)
             options |= {"ssl_context": tls} if is_implicit else {"tls_context": tls, "require_starttls": True}
         self._controller = _Controller(self._handler, hostname="127.0.0.1", port=self.port, **options)
 
@@ -196,49 +195,5 @@ class SmtpSink:
         self._controller.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._controller.stop()
-
-
-class SilentServer:
-    """A server that takes connections and never says a word."""
-
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._socket.getsockname()[1])
-        self._clients: list[socket.socket] = []
-
-    def __enter__(self) -> SilentServer:
-        return self
-
-    def wait_for_client(self, timeout_s: float = 30.0) -> None:
-        """Wait until somebody has connected; who did is kept waiting."""
-        self._socket.settimeout(timeout_s)
-        self._clients.append(self._socket.accept()[0])
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for each in (*self._clients, self._socket):
-            each.close()
-
-
-def free_port() -> int:
-    """Find a port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def make_certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """Make a certificate for localhost, and return the context of a server with it and the certificate's file."""
-    certificate, key = folder / "cert.pem", folder / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command += ["-keyout", str(key), "-out", str(certificate), "-days", "30", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
-    return context, certificate

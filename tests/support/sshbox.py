@@ -1,5 +1,5 @@
 """
-A real sshd on the loopback, with keys and a home folder of its own, and a proxy before it that fails to order.
+A real sshd on the loopback, with keys and a home folder of its own.
 
 Nothing of the machine's own ssh is used or changed: the client finds config, key and known hosts below ``home``.
 """
@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import getpass
 import os
-import select
 import shutil
 import signal
-import socket
-import struct
 import subprocess
-import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import quote
 
 import pytest
 
 from support.machine import need_programs
 from support.programs import sh
-from support.smtpsink import free_port
+from support.servers import free_port
 from support.waiting import wait_until
 
 _SSHD = "/usr/sbin/sshd"  # it must be called by its whole path
@@ -65,9 +59,7 @@ class SshBox:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def url(self, path: Path | bytes, *, port: int | None = None) -> str:
@@ -200,105 +192,3 @@ def _find_children(pid: int) -> list[int]:
     except (FileNotFoundError, ProcessLookupError):
         return []  # it has ended meanwhile
     return found
-
-
-@dataclass
-class LineRules:
-    """
-    How the line fails; None means that it does not.
-
-    Attributes:
-        cut_after: bytes from the server, then the connection is reset.
-        hang_after: bytes from the server, then silence for ever.
-        garble_after: bytes from the server, then each has a bit flipped.
-        chunk_bytes: at most so many bytes at a time, each followed by a pause.
-        pause_s: of that length.
-    """
-
-    cut_after: int | None = None
-    hang_after: int | None = None
-    garble_after: int | None = None
-    chunk_bytes: int = 65_536
-    pause_s: float = 0.0
-
-
-class CountingProxy:
-    """
-    A TCP proxy that counts what passes: ``with CountingProxy(port) as proxy: ... proxy.port, proxy.received``.
-
-    Args:
-        target: port on the loopback.
-    """
-
-    def __init__(self, target: int) -> None:
-        self.rules = LineRules()
-        self.sent = 0  # to the server
-        self.received = 0  # from the server
-        self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
-        self._stopped = threading.Event()
-        self._threads = [threading.Thread(target=self._accept)]
-
-    def __enter__(self) -> CountingProxy:
-        self._threads[0].start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while not self._stopped.is_set():
-            if select.select([self._listener], [], [], 0.05)[0]:
-                client = self._listener.accept()[0]
-                thread = threading.Thread(target=self._serve, args=(client,))
-                self._threads.append(thread)
-                thread.start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self._target)) as server, suppress(OSError):
-            passed = 0
-            while not self._stopped.is_set():
-                ready = select.select([client, server], [], [], 0.05)[0]
-                if client in ready:
-                    data = client.recv(self.rules.chunk_bytes)
-                    self.sent += len(data)
-                    server.sendall(data)
-                    if not data:
-                        return
-                if server in ready and not self._is_hung(passed):
-                    data = self._take(server, passed)
-                    passed += len(data)
-                    self.received += len(data)
-                    client.sendall(self._garble(data, passed))
-                    if not data or passed == self.rules.cut_after:
-                        _reset(client)
-                        return
-                    if self.rules.pause_s:
-                        self._stopped.wait(self.rules.pause_s)
-
-    def _is_hung(self, passed: int) -> bool:
-        if self.rules.hang_after is None or passed < self.rules.hang_after:
-            return False
-        self._stopped.wait(0.02)
-        return True
-
-    def _garble(self, data: bytes, passed: int) -> bytes:
-        """Garble what lies behind the place; ``passed`` is where the data ends."""
-        if self.rules.garble_after is None:
-            return data
-        whole = max(0, len(data) - max(0, passed - self.rules.garble_after))
-        return data[:whole] + bytes(byte ^ 1 for byte in data[whole:])
-
-    def _take(self, server: socket.socket, passed: int) -> bytes:
-        limits = [limit - passed for limit in (self.rules.cut_after, self.rules.hang_after) if limit is not None]
-        return server.recv(min([self.rules.chunk_bytes, *(limit for limit in limits if limit > 0)]))
-
-
-def _reset(client: socket.socket) -> None:
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

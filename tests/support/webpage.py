@@ -5,27 +5,18 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from support.cli import Box, make_command
-from support.waiting import wait_until
+from support.running import Background
+from support.servers import free_port
 
 PASSWORD = "correct horse battery"
 _TIMEOUT_S = 30.0
-
-
-def find_port() -> int:
-    """Find a port that is free now."""
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])
 
 
 class Reply(NamedTuple):
@@ -46,7 +37,28 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
-class WebPage:
+class Pages(Background):
+    """Pages that a process serves on a port of the loopback."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self) -> WebClient:
+        """Return a client that is not logged in."""
+        return WebClient(self.port)
+
+    def visitor(self) -> WebClient:
+        """Return a client that is logged in."""
+        client = self.client()
+        assert 303 == client.log_in().status
+        return client
+
+
+class WebPage(Pages):
     """
     ``with WebPage(box, toml) as page: ...`` runs ``integrity web`` on a free port; it never outlives the block.
 
@@ -61,60 +73,20 @@ class WebPage:
     def __init__(
         self, box: Box, toml: str = "", *, web: str = "", has_password: bool = True, port: int | None = None
     ) -> None:
-        self._box = box
-        self.port = port or find_port()
+        self.port = port or free_port()
         self.config = box.configure(f'{toml}\n[web]\nlisten = "127.0.0.1:{self.port}"\n{web}\n')
         self.state = box.home / "state"
-        self._environment = {**box.environment, "XDG_STATE_HOME": str(self.state)}
-        self._log = box.home / "web.log"
+        environment = {**box.environment, "XDG_STATE_HOME": str(self.state)}
+        log = box.home / "web.log"
+        log.unlink(missing_ok=True)
+        super().__init__(make_command("web"), environment, log, "The page is at")
         self._has_password = has_password
 
-    def __enter__(self) -> WebPage:
+    def start(self) -> None:
+        """Start it, with the password, and wait until it serves."""
         if self._has_password:
             self.set_password(PASSWORD)
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                make_command("web"), env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        try:
-            wait_until(lambda: b"The page is at" in self._log.read_bytes() or self.has_ended, "the page to start")
-            assert not self.has_ended, self.log
-        except BaseException:
-            self._process.kill()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            print(f"--- the page's log\n{self.log}")
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended."""
-        return self._process.poll() is not None
-
-    @property
-    def log(self) -> str:
-        """All that it printed."""
-        return self._log.read_text()
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"http://127.0.0.1:{self.port}"
+        super().start()
 
     @property
     def link(self) -> str:
@@ -132,16 +104,6 @@ class WebPage:
             check=True,
             capture_output=True,
         )
-
-    def client(self) -> WebClient:
-        """Return a client that is not logged in."""
-        return WebClient(self.port)
-
-    def visitor(self) -> WebClient:
-        """Return a client that is logged in."""
-        client = self.client()
-        assert 303 == client.log_in().status
-        return client
 
 
 class WebClient:

@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from enum import Enum, auto
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 from support.bitrot import drop_cache, get_positions, overwrite_at, read_at
 from support.faultfs import FaultFS, Rule
@@ -91,10 +90,8 @@ class Disk:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def _mount(self, stack: ExitStack) -> Path:
         raise NotImplementedError

@@ -12,7 +12,6 @@ import os
 import time
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Self
 
 from support.cli import Box, Completed, JsonObject
@@ -76,9 +75,7 @@ class World:
             life.begin(self.root, self._start_ns)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for place in (self.root, *self.copies.values()):
             place.close()
 

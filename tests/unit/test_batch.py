@@ -26,7 +26,8 @@ from integrity.files.span import Pace, ReadMode
 from integrity.model import ReadHow, Witness
 from support import AnyPath
 from support.batches import BatchFile, read_batch
-from support.loopfs import LoopFS, flip_bit
+from support.bitrot import flip_bit
+from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.preload import Shims
 from support.privileges import as_nobody

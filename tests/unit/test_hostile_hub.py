@@ -7,9 +7,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -24,44 +23,15 @@ from integrity.jobs.shards.tree_calls import TreeCalls, read_seconds
 from integrity.jobs.shards.worker import ShardWorker, WorkerSettings
 from integrity.reporting.client import HubClient
 from integrity.reporting.protocol import read_indexes
+from support.servers import Answer, HttpServer, Request
 from support.waiting import wait_until
 
 TOKEN = "integrity-box-" + "A" * 43
 
 
-@contextmanager
-def serving(status: int, body: bytes, **headers: str) -> Iterator[str]:
-    """Answer every call the same; yield the URL."""
-    with answering(lambda _: (status, body), **headers) as url:
-        yield url
-
-
-@contextmanager
-def answering(find_answer: Callable[[str], tuple[int, bytes]], **headers: str) -> Iterator[str]:
-    """Answer calls as a function of their path says, with status and body; yield the URL."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            status, body = find_answer(self.path)
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def serving(answer: Answer) -> HttpServer:
+    """Answer every call the same."""
+    return HttpServer(lambda _: answer)
 
 
 @contextmanager
@@ -114,8 +84,9 @@ def test_hub_that_drips_holds_nobody(scheme: str, begin: bytes) -> None:
 @pytest.mark.parametrize("after", ["9" * 5000, "9" * 9, "-1", "1e9", "\u0661", "nan"])
 def test_retry_after_of_any_length_is_an_error_of_the_hub(after: str) -> None:
     """A year, or a number that Python refuses to read, is neither waited for nor a defect of the box."""
-    with serving(503, b"{}", Retry_After=after.encode().decode("latin-1")) as url:
-        client = HubClient(url, TOKEN, pause=lambda _: True)
+    headers = (("Retry-After", after.encode().decode("latin-1")),)
+    with serving(Answer(503, b"{}", headers)) as hub:
+        client = HubClient(hub.url, TOKEN, pause=lambda _: True)
         with pytest.raises(HubError):
             client.call("heartbeat", b"{}")
         client.close()
@@ -123,8 +94,8 @@ def test_retry_after_of_any_length_is_an_error_of_the_hub(after: str) -> None:
 
 def test_redirect_is_not_followed() -> None:
     """The token goes to the address that the owner wrote, to no other."""
-    with serving(200, b"{}") as other, serving(307, b"", Location=other) as url:
-        client = HubClient(url, TOKEN)
+    with serving(Answer(body=b"{}")) as other, serving(Answer(307, headers=(("Location", other.url),))) as hub:
+        client = HubClient(hub.url, TOKEN)
         with pytest.raises(HubError, match="307"):
             client.call("heartbeat", b"{}")
         client.close()
@@ -139,8 +110,8 @@ def test_line_that_is_named_twice_is_refused() -> None:
 def test_endless_catalog_is_not_stored() -> None:
     """What the hub sends can't fill the disk of the box."""
     file = io.BytesIO()
-    with serving(200, bytes(4 << 20)) as url:
-        client = ShardClient(HubClient(url, TOKEN), lambda _: True)
+    with serving(Answer(body=bytes(4 << 20))) as hub:
+        client = ShardClient(HubClient(hub.url, TOKEN), lambda _: True)
         with pytest.raises(ProtocolError):
             client.receive_file("fetch", {}, file, lambda: None, most_bytes=1 << 20)
         client.hub.close()
@@ -171,14 +142,14 @@ class Refusing:
         self.refused = refused
         self.calls: list[tuple[str, float]] = []
 
-    def answer(self, path: str) -> tuple[int, bytes]:
-        """Return status and body of an answer."""
-        call = path.rpartition("/")[2]
+    def answer(self, request: Request) -> Answer:
+        """Answer a call."""
+        call = request.path.rpartition("/")[2]
         self.calls.append((call, time.monotonic()))
         if call in self.refused:
-            return 409, b'{"error": "not_yours", "message": "of another worker"}'
+            return Answer(409, b'{"error": "not_yours", "message": "of another worker"}')
         task = ShardTask(1, None, 0, None, ("",), (), 0, 0, 60, 60, 1, 1)
-        return 200, json.dumps({"worker": 1, "task": write_message(task), "beat_s": 0.1}).encode()
+        return Answer(body=json.dumps({"worker": 1, "task": write_message(task), "beat_s": 0.1}).encode())
 
 
 @pytest.mark.parametrize("refused", [{"take"}, {"beat", "survey", "store"}])
@@ -186,10 +157,10 @@ def test_endless_refusals_are_asked_for_less_and_less(tmp_path: Path, refused: s
     """A worker goes on, for the hub may have forgotten it, but not without a pause."""
     (tmp_path / "tree").mkdir()
     hub, stop = Refusing(refused), Stop()
-    with answering(hub.answer) as url:
+    with HttpServer(hub.answer) as server:
         root = f'[[root]]\npath = "{tmp_path}/tree"\nshared = "archive"\n'
         config = parse_config(f'catalog = "{tmp_path}/catalog.db"\n{root}'.encode(), "test")
-        client = ShardClient(HubClient(url, TOKEN), stop.wait)
+        client = ShardClient(HubClient(server.url, TOKEN), stop.wait)
         settings = WorkerSettings(str(tmp_path / "work").encode())
         worker = ShardWorker(TreeCalls(client, config, config.roots[0], lambda _: {}), settings, stop)
         thread = threading.Thread(target=worker.run)

@@ -26,7 +26,8 @@ from integrity.jobs.setup.proposal import (
     require_usable_root,
 )
 from integrity.model import Policy
-from support.smtpsink import SilentServer, SmtpSink, free_port
+from support.servers import SilentServer, free_port
+from support.smtpsink import SmtpSink
 
 DAY_S = 86_400
 NO_WAY = MailWays("", has_sendmail=False, has_server=False, local_name="root", forwarded_to="")

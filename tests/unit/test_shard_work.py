@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,46 +18,23 @@ from integrity.jobs.shards.packing import PackedDamaged, digest_file, pack_file,
 from integrity.jobs.shards.visit import plan_visit
 from integrity.reporting.client import HubClient
 from support.jobs import open_context
+from support.servers import Answer, HttpServer, Request
 from support.waiting import wait_until
 
 _DAY_S = 86_400
 
 
-class SmallHub:
-    """A server that counts heartbeats, and refuses them once it is told to."""
+class BeatenHub(HttpServer):
+    """A hub that counts heartbeats, and refuses them once it is told to."""
 
     def __init__(self) -> None:
         self.beats = 0
         self.refuses = False
-        outer = self
+        super().__init__(self._answer)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                outer.beats += 1
-                body = b'{"error": "not_yours", "message": "lost"}' if outer.refuses else b"{}"
-                self.send_response(409 if outer.refuses else 200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Print nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    @contextmanager
-    def serving(self) -> Iterator[SmallHub]:
-        """Serve during the block."""
-        thread = threading.Thread(target=self._server.serve_forever)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._server.shutdown()
-            thread.join()
-            self._server.server_close()
+    def _answer(self, _: Request) -> Answer:
+        self.beats += 1
+        return Answer(409, b'{"error": "not_yours", "message": "lost"}') if self.refuses else Answer(body=b"{}")
 
 
 def _config(text: str) -> Config:
@@ -75,7 +49,7 @@ def _task(**values: object) -> ShardTask:
 
 def test_worker_without_progress_is_not_kept_alive() -> None:
     """A worker that hangs renews its lease no more; one that makes progress does."""
-    with SmallHub().serving() as hub:
+    with BeatenHub() as hub:
         now = 0.0
         lease = Lease(HubClient(hub.url, "token"), 1, 1, beat_s=0.01, quiet_s=60, monotonic=lambda: now)
         with lease.held(Stop()):
@@ -92,7 +66,7 @@ def test_worker_without_progress_is_not_kept_alive() -> None:
 
 def test_refused_renewal_ends_the_work() -> None:
     """A worker that lost its shard stops reading it."""
-    with SmallHub().serving() as hub:
+    with BeatenHub() as hub:
         hub.refuses = True
         lease = Lease(HubClient(hub.url, "token"), 1, 1, beat_s=0.01, quiet_s=60)
         with lease.held(Stop()):

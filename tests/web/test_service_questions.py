@@ -11,7 +11,7 @@ import pytest
 
 from integrity.catalog.connection import Catalog
 from integrity.web.site import Site
-from support.webpage import find_port
+from support.servers import free_port
 
 VIEWERS = 6
 
@@ -24,7 +24,7 @@ def test_viewers_share_a_question_that_gets_no_answer(tmp_path: Path, monkeypatc
     catalog = bytes(tmp_path / "catalog.db")
     Catalog.create(catalog).close()
     config = tmp_path / "integrity.toml"
-    config.write_text(f'[web]\nlisten = "127.0.0.1:{find_port()}"\n')
+    config.write_text(f'[web]\nlisten = "127.0.0.1:{free_port()}"\n')
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(runtime / "integrity" / "control.sock"))
         silent.listen(VIEWERS)

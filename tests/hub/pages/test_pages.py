@@ -15,9 +15,9 @@ from tests.hub.pages.conftest import EVIL_SET, fill_hostile
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.metrics import MOST_SETS
-from integrity.hub.migrate import migrate
 from support.hub_pages import TOKEN, HubPages
 from support.hub_rows import HubRows
+from support.hubserver import make_tables
 from support.postgres import PostgresServer
 from support.webpage import WebClient
 
@@ -282,10 +282,7 @@ def test_invented_sets_have_a_bounded_number_of_metrics(pages: HubPages, filled:
 def test_database_that_went_away_is_said(tmp_path: Path) -> None:
     """Pages say that it does not answer, health is not ok, and both are well again when it is back."""
     with PostgresServer() as server:
-        url = server.create_database()
-        made = HubDatabase.open(url, any_revision=True)
-        migrate(made)
-        made.close()
+        url = make_tables(server.create_database())
         with HubPages(url, tmp_path) as pages:
             visitor = pages.visitor()
             server.stop()
