@@ -164,7 +164,9 @@ class Upgrade:
             seen = place.see(life.name) if life and place else None
             if not life or not place or not seen or not accuses(finding) or not life.is_damaged(seen.content):
                 continue
-            if any(each.content == seen.content for each in place.readings.get(life.name, ())):
+            # Without a witness older versions accused the copy whatever it was: that is right by chance only.
+            has_read = any(each.content == seen.content for each in place.readings.get(life.name, ()))
+            if has_read and self._world.has_witness(place, life):
                 self._recorded.append(Recorded(life, place, copy, seen.content, finding))
 
     def _find_lost(self, said: Sequence[JsonObject]) -> None:
