@@ -98,10 +98,10 @@ def make_environment(home: Path) -> dict[str, str]:
     }
 
 
-def make_command(*args: AnyPath, python: AnyPath = sys.executable) -> list[AnyPath]:
-    """Return the argv that runs the program with ``args``; ``python``: that of another installation."""
+def make_command(*args: AnyPath) -> list[AnyPath]:
+    """Return the argv that runs the program with ``args``."""
     # -P: the folder it is started in is not searched for modules, as with the installed command
-    return [python, "-P", "-m", "integrity", *args]
+    return [sys.executable, "-P", "-m", "integrity", *args]
 
 
 def run_integrity(
@@ -111,7 +111,6 @@ def run_integrity(
     env: Mapping[str, str] | None = None,
     cwd: AnyPath | None = None,
     timeout: float = _TIMEOUT_S,
-    python: AnyPath | None = None,
     is_apart: bool = False,
 ) -> Completed:
     """
@@ -124,13 +123,12 @@ def run_integrity(
         env: on top of the isolated environment; an interpreter of its own is then started for the run.
         cwd: its working folder.
         timeout: in seconds; then it is killed and the test fails with what it printed.
-        python: that of another installation, which is run instead of this one.
         is_apart: in a process of its own, as where a thread of this one logs meanwhile.
     """
     environment = make_environment(home) | dict(env or {})
     if catalog is not None:
         environment["INTEGRITY_CATALOG"] = os.fsdecode(catalog)
-    if not env and python is None and os.geteuid() == os.getuid():
+    if not env and os.geteuid() == os.getuid():
         if threading.current_thread() is threading.main_thread() and not is_apart:
             return run_here(args, environment, cwd=cwd)
         try:
@@ -139,7 +137,7 @@ def run_integrity(
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {error}") from None
         return complete_in(environment, code, out, err, is_json="--json" in args)
     process = subprocess.Popen(
-        make_command(*args, python=python or sys.executable),
+        make_command(*args),
         env=environment,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
@@ -243,13 +241,11 @@ class Box:
     Attributes:
         home: the folder of its environment.
         catalog: its catalog's path, handed over by INTEGRITY_CATALOG.
-        python: that of the installation which is run; None: this one.
         is_apart: see ``run_integrity``.
     """
 
     def __init__(self, home: Path) -> None:
         self.home, self.catalog = home, home / "catalog.db"
-        self.python: Path | None = None
         self.is_apart = False
 
     @property
@@ -279,14 +275,7 @@ class Box:
     ) -> Completed:
         """Run ``integrity`` with ``args``; ``expect`` is an exit code that the test insists on."""
         done = run_integrity(
-            *args,
-            home=self.home,
-            catalog=self.catalog,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            python=self.python,
-            is_apart=self.is_apart,
+            *args, home=self.home, catalog=self.catalog, env=env, cwd=cwd, timeout=timeout, is_apart=self.is_apart
         )
         assert expect is None or done.code == expect, (
             f"{args!r}: exit {done.code}, not {expect}\n{done.stdout}{done.stderr}"

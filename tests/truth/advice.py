@@ -40,7 +40,7 @@ class Reader:
 
     def follow(self, said: Iterable[JsonObject]) -> None:
         """Carry out what findings advise: mostly the first step; compare what exists before and after."""
-        deeds = [deed for each in said if each["type"] == "finding" for deed in self._find_deeds(each)]
+        deeds = [deed for each in _sort(said) if each["type"] == "finding" for deed in self._find_deeds(each)]
         before = self._world.find_contents()
         self._carry_out(deeds)
         after = self._world.find_contents()
@@ -54,7 +54,7 @@ class Reader:
     def decide(self, said: Iterable[JsonObject]) -> None:
         """End some findings as an owner does who knows the truth."""
         root, deeds = self._world.root, []
-        for finding in said:
+        for finding in _sort(said):
             life, copy = self._world.find_life(str(finding["path"])), finding.get("copy")
             here = root.see(life.name) if life is not None else None
             if life is None or here is None or life.whim.random() > _DECISION_CHANCE:
@@ -140,3 +140,8 @@ class Reader:
         elif _RUN_BACKUP.search(words):
             keeps = "--backup" in words or _KEEPS in _MANUAL.read_text(encoding="utf-8")
             yield f"{_KEEPS if keeps else 'rsync -a'} {self._quote(life)} {target}"
+
+
+def _sort(said: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return what was said in the same order in each life of a world, whichever thread of the program was first."""
+    return sorted(said, key=lambda each: (str(each["path"]), str(each.get("copy")), str(each["kind"])))

@@ -27,8 +27,8 @@ from truth.worlds import World
 
 DECIDED_PERCENT = 95
 _ACCUSES_FILE = frozenset({"rot", "silent_rewrite"})
-_UNDECIDED = frozenset({"copy_conflict", "copy_newer"})
-_KINDS = _ACCUSES_FILE | _UNDECIDED | {"copy_differs", "copy_stale", "copy_missing"}
+UNDECIDED = frozenset({"copy_conflict", "copy_newer"})
+_KINDS = _ACCUSES_FILE | UNDECIDED | {"copy_differs", "copy_stale", "copy_missing"}
 _INCOMPLETE = re.compile(r"^.{0,60}\b(incomplete|cut off|beginning)\b", re.IGNORECASE)
 _DAMAGED = re.compile(r"\b(damaged|corrupt|rotten|bit rot)\b", re.IGNORECASE)
 _INTACT = re.compile(r"\boriginals? (is|are) intact\b")
@@ -129,7 +129,7 @@ class Judge:
         for life, finding in self._find_about(said):
             sides = [self._world.root, *(place for _, place in self._world.find_copies(life))]
             contents = {None if (seen := side.see(life.name)) is None else seen.content for side in sides}
-            if not _accuses(finding) or len(contents) > 1 or not contents <= set(life.honest):
+            if not accuses(finding) or len(contents) > 1 or not contents <= set(life.honest):
                 continue
             if not (self._is_kept_time(life) or str(finding["id"]) in self._right_once):
                 self.add_error("O1", life, f"after the advice, all sides good and equal: {_show(finding)}")
@@ -198,7 +198,7 @@ class Judge:
         here, there = self._world.root.see(life.name), place.see(life.name)
         if here is None or there is None:
             return
-        accusing = [each for each in findings if _accuses(each)]
+        accusing = [each for each in findings if accuses(each)]
         relation = life.relate(here.content, there.content)
         is_named_both = accused and here.content == there.content
         for each in accusing:
@@ -214,7 +214,7 @@ class Judge:
         has_witness, is_decided = is_damaged and self._world.has_witness(place, life), bool(accusing) or is_named_both
         if has_witness:
             relation += f", read before {self._name_witness(life, place)}"
-        if has_witness and not is_decided and not any(each["kind"] in _UNDECIDED for each in findings):
+        if has_witness and not is_decided and not any(each["kind"] in UNDECIDED for each in findings):
             self.add_error("O2", life, f"the copy is {relation}: {calls}")
         if is_last and (is_damaged or here.content != there.content):
             self._count(f"copy {relation}", calls, has_witness=has_witness, is_decided=is_decided)
@@ -230,7 +230,7 @@ class Judge:
         self._result.decided += has_witness and is_decided
 
 
-def _accuses(finding: JsonObject) -> bool:
+def accuses(finding: JsonObject) -> bool:
     """Say whether somebody is accused; "incomplete" accuses nobody."""
     return finding["kind"] in _ACCUSES_FILE or (finding["kind"] == "copy_differs" and not _is_incomplete(finding))
 

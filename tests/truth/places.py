@@ -94,8 +94,9 @@ class Place:
         """Copy everything to a new disk that is mounted in another place, with converted times."""
         old_disk, old_below, self._disk = self._disk, self._below, ExitStack()
         self._open_disk()
-        for path in old_below.iterdir():
-            shutil.copytree(path, self._below / path.name) if path.is_dir() else shutil.copy2(path, self._below)
+        for path in sorted(old_below.rglob("*")):  # in this order inodes are the same in each life of a world
+            target = self._below / path.relative_to(old_below)
+            target.mkdir() if path.is_dir() else shutil.copy2(path, target)
         old_disk.close()
         self.map_times(convert)
 

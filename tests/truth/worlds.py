@@ -41,6 +41,11 @@ behind = "{behind}"
 """
 
 
+def choose_start_ns() -> int:
+    """Return when a world begins of which all phases lie in the past."""
+    return time.time_ns() - HOUR_NS - PHASES * DAY_NS
+
+
 class World:
     """
     A world, which follows from its seed.
@@ -51,19 +56,25 @@ class World:
         shims: for clocks.
         files: how many live in it.
         only: the number of a file that is played again, beside those to which nothing happens; None for all.
+        start_ns: when it begins, some days ago; 0: as the machine's clock has it.
 
     Attributes:
         root: the watched folder.
         copies: by the names that they have in the configuration.
         lives: the files, by name.
         phase: which one is under way.
+        can_compare: whether the program knows how to.
     """
 
-    def __init__(self, seed: int, folder: Path, shims: Shims, *, files: int, only: int | None = None) -> None:
+    can_compare = True
+
+    def __init__(
+        self, seed: int, folder: Path, shims: Shims, *, files: int, only: int | None = None, start_ns: int = 0
+    ) -> None:
         self.seed, self._folder, self._shims, self.box = seed, folder, shims, Box(folder / "home")
         self._chance, self.phase = Random(f"world {seed}"), 0
         self._habits, self._circumstance = choose(seed)
-        self._start_ns = time.time_ns() - HOUR_NS - PHASES * DAY_NS
+        self._start_ns = start_ns or choose_start_ns()
         lives = [Life(seed, each, self._habits, is_quiet=each % _QUIET_EVERY == 0) for each in range(files)]
         self.lives = {life.name: life for life in lives if life.is_quiet or only in (None, life.number)}
         self.copies: dict[str, Place] = {}
@@ -175,7 +186,7 @@ class World:
         found = self._run("scrub" if scrubs else "scan", self.root.folder).of_type("note")
         self.root.was_read(is_whole=scrubs)
         for name, place in self.copies.items():
-            if not compares and self._chance.random() > _COMPARE_CHANCE:
+            if not self.can_compare or (not compares and self._chance.random() > _COMPARE_CHANCE):
                 continue
             done = self._run("compare", "--with", name)
             found += done.of_type("note")
