@@ -52,12 +52,6 @@ def mounted() -> Iterator[Callable[[str], Disk | None]]:
         yield get
 
 
-@pytest.fixture(scope="session")
-def shims(tmp_path_factory: pytest.TempPathFactory) -> Shims:
-    """Build them once."""
-    return Shims(tmp_path_factory.mktemp("shims"))
-
-
 @pytest.mark.parametrize(("scenario", "name"), list(_make_cases()))
 def test_scenario(
     scenario: Scenario, name: str, mounted: Callable[[str], Disk | None], tmp_path: Path, shims: Shims

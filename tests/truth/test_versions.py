@@ -81,9 +81,7 @@ def test_change_of_what_is_said_is_reported(reference: Resident, shims: Shims, t
     assert all(re.search(_REPORT, str(each)) for each in found), found
 
 
-@pytest.mark.parametrize(
-    "older", [each if each in _SHORT else pytest.param(each, marks=pytest.mark.campaign) for each in OLDER]
-)
+@pytest.mark.parametrize("older", _OLDER)
 def test_upgrade_loses_no_record(older: str, this: Resident, shims: Shims, tmp_path: Path) -> None:
     """After an upgrade amid a history nothing good is accused, and what was found damaged is still known."""
     with Resident(older, shims, install(OLDER[older], is_native=False)) as version:
