@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from support.bitrot import rot
-from support.cli import Box
-from support.comparing import back_up, compare, counts, said
-from support.loopfs import LoopFS
+from support.cli import Box, Completed
+from support.comparing import back_up, compare, counts, said, steps
 from support.planted import plant, plant_path
+from support.repairs import damage
 from support.shapes import put
 
 COUNT = 14
@@ -63,27 +60,6 @@ def test_what_is_printed_when_it_is_not(root: Path, copy: Path, integrity: Box) 
     assert 3 == listed.count(f"  in {copy}")
 
 
-def test_summary_tells_that_both_sides_are_damaged(ext4: LoopFS, integrity: Box) -> None:
-    """Of the damaged backups it says how many can't be made anew from the file; an incomplete one is no damaged one."""
-    root = plant(ext4.folder / "root", COUNT, size_bytes=5000)
-    copy = back_up(root, ext4.folder / "copy")
-    integrity.run("scrub", root, expect=0)
-    compare(integrity, root, "--with", copy, expect=0)
-    for damaged in (plant_path(copy, 1), plant_path(copy, 2), plant_path(root, 2)):
-        rot(os.fsencode(damaged))
-    os.truncate(plant_path(copy, 3), 2)
-    integrity.run("scrub", root, expect=1)
-    done = integrity.run("compare", root, "--with", copy, expect=1)
-
-    assert "1 INCOMPLETE in the backup, 2 DAMAGED in the backup (1 of them not intact here either)" in done.stdout
-    told = integrity.run("explain", plant_path(root, 2), expect=1).stdout
-    assert re.search(
-        "^  state       NOT INTACT, last found so .*; copies known to be intact: 0 of 1$", told, re.MULTILINE
-    )
-    told = integrity.run("explain", plant_path(root, 1), expect=1).stdout
-    assert "  state       intact when it was last read from the disk, " in told
-
-
 def test_what_objects_have(root: Path, copy: Path, integrity: Box) -> None:
     """The summary names the copy and both levels; a finding names the copy, and the next step as a command."""
     plant_path(copy, 2).unlink()
@@ -95,82 +71,6 @@ def test_what_objects_have(root: Path, copy: Path, integrity: Box) -> None:
     assert str(copy) == finding["copy"]
     command = f"integrity compare {plant_path(root, 2)} --with {copy}"
     assert [{"words": "run the backup again, then compare", "command": command}] == finding["next_steps"]
-
-
-def test_one_place_is_one_copy(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
-    """A configured copy that is named by its path, a link to it or with a slash is that copy: one finding a file."""
-    integrity.run("compare", root, "--with", copy, expect=0)
-    plant_path(copy, 2).unlink()
-    compare(integrity, root, "--with", copy, expect=1)
-    (tmp_path / "link").symlink_to(copy)
-    integrity.configure(f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{tmp_path}/link/"\n')
-    for spelled in ("nightly", copy, f"{copy}/", tmp_path / "link"):
-        (finding,) = compare(integrity, root, "--with", spelled, expect=1).findings
-        assert ("nightly", "copy_missing") == (finding["copy"], finding["kind"])
-
-    (finding,) = integrity.findings("findings", expect=1)
-    assert "nightly" == finding["copy"]
-    copies = integrity.run("--json", "status").of_type("copy")
-    assert ["nightly"] == [one["name"] for one in copies]
-    shutil.copy2(plant_path(root, 2), plant_path(copy, 2))
-    integrity.run("compare", "--with", copy, expect=0)
-    integrity.run("findings", expect=0)
-
-
-def test_files_renamed_since_the_backup_are_in_it(root: Path, copy: Path, integrity: Box) -> None:
-    """A folder that was renamed after the backup is neither missing in the copy nor only there: content tells."""
-    integrity.run("scan", root, expect=0)
-    put(copy / "extra")
-    folder = plant_path(root, 3).parent
-    names = [path.name for path in folder.iterdir() if path.is_file()]
-    folder.rename(root / "renamed")
-
-    done = compare(integrity, root, "--with", copy)
-
-    found = counts(done)
-    assert len(names) == found["renamed"]
-    assert 1 == done.summary["files_extra"]
-    assert [str(root / "extra")] == [one["path"] for one in done.of_type("note") if one["kind"] == "copy_extra"]
-    notes = [one for one in done.of_type("note") if one["kind"] == "moved" and "has it as" in str(one["message"])]
-    assert {str(root / "renamed" / name) for name in names} == {one["path"] for one in notes}
-    assert all("copy_missing" != one["kind"] or str(root / "renamed") not in str(one["path"]) for one in done.findings)
-
-
-def test_damaged_file_that_was_renamed_is_repaired(ext4: LoopFS, integrity: Box, tmp_path: Path) -> None:
-    """The copy's good content under the old name is the way out, and repair finds it there."""
-    root = plant(ext4.folder / "root", COUNT, size_bytes=3000)
-    copy = back_up(root, tmp_path / "copy")
-    integrity.run("scan", root, expect=0)
-    damaged = plant_path(root, 2).rename(root / "new name")
-    rot(os.fsencode(damaged))
-    integrity.run("scrub", root, expect=1)
-    done = compare(integrity, root, "--with", copy, expect=1)
-
-    assert 1 == counts(done)["damaged"]
-    (finding,) = [one for one in integrity.findings("findings") if one["kind"] in ("rot", "silent_rewrite")]
-    assert "restore the damaged part from the copy" == finding["next_steps"][0]["words"]
-    integrity.run("repair", damaged, "--from", copy, "--apply", expect=0)
-    integrity.run("findings", expect=0)
-
-
-def test_backup_may_be_behind(root: Path, copy: Path, integrity: Box) -> None:
-    """What changed or came since the last backup can't be in it; what is older and not there is a finding."""
-    copy_only = f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{copy}"\n'
-    toml = f'{copy_only}behind = "1d"\n'
-    integrity.configure(toml)
-    integrity.run("scan", root, expect=0)
-    put(plant_path(root, 1), b"edited")
-    put(root / "new", b"new")
-
-    done = compare(integrity, "--with", "nightly", expect=0)
-
-    assert {"verified": COUNT - 1, "not_due": 2, "behind": 2} == counts(done)
-    integrity.configure(copy_only)
-    done = compare(integrity, "--with", "nightly", expect=1)
-    assert {"copy_stale": 1, "copy_missing": 1} == dict(Counter(str(one["kind"]) for one in done.findings))
-    integrity.configure(toml)
-    compare(integrity, "--with", "nightly", expect=0)
-    integrity.run("findings", expect=0)
 
 
 def test_copy_with_a_name(root: Path, copy: Path, integrity: Box) -> None:
@@ -202,14 +102,6 @@ def test_copy_that_was_compared_before(root: Path, copy: Path, integrity: Box, t
     assert "name the one folder that it is a copy of" in both.stderr
 
 
-def test_folder_that_was_never_recorded(root: Path, copy: Path, integrity: Box) -> None:
-    """It is recorded first; with --no-scan nothing is known of it, and that is not called well."""
-    done = compare(integrity, root, "--with", copy, "--no-scan", expect=3)
-    assert {"extra": COUNT} == counts(done)
-    assert any("nothing was compared" in str(note["message"]) for note in done.of_type("note"))
-    assert {"verified": COUNT} == counts(compare(integrity, root, "--with", copy, expect=0))
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -237,42 +129,6 @@ def test_what_is_refused(
     assert "this is a bug" not in done.stderr
 
 
-def test_copy_that_is_not_there(root: Path, copy: Path, integrity: Box, tmp_path: Path) -> None:
-    """A path that never was a copy is an error; one that was compared, or is configured, is a finding with a step."""
-    done = integrity.run("compare", root, "--with", tmp_path / "nowhere", expect=3)
-    assert "No such file or directory; mount the copy's disk, or correct the path" in done.stderr
-    integrity.run("findings", expect=0)
-    integrity.configure(f'[[copy]]\nname = "nightly"\nof = "{root}"\nurl = "{tmp_path}/nowhere"\n')
-    done = compare(integrity, "--with", "nightly", expect=3)
-    (finding,) = done.findings
-    assert ("copy_unreadable", str(root)) == (finding["kind"], finding["path"])
-    steps = finding["next_steps"]
-    assert isinstance(steps, list)
-    assert f"integrity compare {root} --with nightly" == steps[0]["command"]
-    assert {"not_due": COUNT} == counts(done)
-    shutil.copytree(copy, tmp_path / "nowhere")
-    compare(integrity, "--with", "nightly", expect=0)
-    integrity.run("findings", expect=0)
-
-
-def test_empty_copy(root: Path, integrity: Box, tmp_path: Path) -> None:
-    """A folder with nothing in it is no copy from which everything is missing."""
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "lost+found").mkdir()
-    done = integrity.run("compare", root, "--with", tmp_path / "empty", expect=3)
-    assert "is empty: its disk is not mounted, or nothing was ever copied there" in done.stderr
-
-
-def test_copy_of_something_else(root: Path, integrity: Box, tmp_path: Path) -> None:
-    """Where no name is right it is another folder: nothing is said of any file, and nothing is kept."""
-    other = tmp_path / "other"
-    other.mkdir()
-    put(other / "something")
-    done = integrity.run("compare", root, "--with", other, expect=3)
-    assert "none of its 1 files has the name of a recorded one" in done.stderr
-    integrity.run("findings", expect=0)
-
-
 def test_commands_that_are_proposed_work(root: Path, integrity: Box, tmp_path: Path) -> None:
     """A copy and a root with blanks and quotes in their names are written so that a shell reads them back."""
     odd = root.rename(tmp_path / 'it\'s a "root"')
@@ -285,13 +141,6 @@ def test_commands_that_are_proposed_work(root: Path, integrity: Box, tmp_path: P
     shutil.copy2(plant_path(odd, 2), plant_path(copy, 2))
     integrity.run(*arguments, expect=0)
     integrity.run("findings", expect=0)
-
-
-def test_same_file_system_is_told(root: Path, copy: Path, integrity: Box) -> None:
-    """A copy beside its root goes with the same disk: a warning, and no more."""
-    done = compare(integrity, root, "--with", copy, expect=0)
-    (warning,) = [str(note["message"]) for note in done.of_type("note")]
-    assert "lies on the same file system: what takes one, takes both" in warning
 
 
 def test_explain_and_status_know_the_copy(root: Path, copy: Path, integrity: Box) -> None:
@@ -307,3 +156,23 @@ def test_limits_and_jobs(root: Path, copy: Path, integrity: Box) -> None:
     """Limits that are not reached, and threads, change nothing of what is said."""
     for options in (["--jobs", "1"], ["--read"], ["--time-limit", "1h"], ["--byte-limit", "1G"], ["--rate", "1G"]):
         assert {"verified": COUNT} == counts(compare(integrity, root, "--with", copy, *options, expect=0))
+
+
+def test_advice_follows_a_file_and_its_root(root: Path, copy: Path, integrity: Box) -> None:
+    """The command names the place where the file is now, whatever it was called when the damage was found."""
+
+    def listed() -> Completed:
+        return integrity.run("--json", "findings")
+
+    integrity.run("scan", root, expect=0)
+    compare(integrity, root, "--with", copy, expect=0)
+    damage(plant_path(root, 1), 100)
+    integrity.run("scrub", root, expect=1)
+    renamed = plant_path(root, 1).rename(root / "new name.jpg")
+    integrity.run("scan", root)
+    assert [f"integrity repair '{renamed}' --from {copy}"] == steps(listed(), "silent_rewrite")
+    moved = root.rename(root.with_name("moved here"))
+    integrity.run("root", "rebind", root, moved)
+    (command,) = steps(listed(), "silent_rewrite")
+    assert f"integrity repair '{moved / renamed.name}' --from {copy}" == command
+    integrity.run(*shlex.split(command)[1:], "--apply", expect=0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import signal
 from pathlib import Path
 
@@ -121,28 +119,3 @@ def test_damaged_digests_of_the_beginning_say_nothing_of_the_copy(integrity: Box
     assert result.code in (1, 3)
     assert "verified" not in tallies(result)
     assert "copy_differs" not in kinds(result)
-
-
-def test_manifest_is_held_against_the_files_once(integrity: Box, tmp_path: Path) -> None:
-    """Digests that are not recorded take one reading; what they proved stands until either side says something else."""
-    root, manifest = tmp_path / "photos", tmp_path / "photos.sha256"
-    root.mkdir()
-    for name in ("a", "b", "c"):
-        (root / name).write_bytes(os.urandom(100_000))
-    age(*root.iterdir())
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(root.iterdir())]
-    manifest.write_text("".join(lines))
-    integrity.run("scan", root, expect=0)
-    first = integrity.run("--json", "compare", root, "--with", manifest, expect=0)
-    again = integrity.run("--json", "compare", root, "--with", manifest, expect=0)
-    assert [300_000, 0] == [get_number(one.summary, "bytes_read") for one in (first, again)]
-    assert {"verified": 3} == tallies(first) == tallies(again)
-
-    manifest.write_text("".join([lines[1][:64] + lines[0][64:], *lines[1:]]))
-    assert ["copy_conflict"] == kinds(integrity.run("--json", "compare", root, "--with", manifest, expect=1))
-
-    manifest.write_text("".join(lines))
-    (root / "b").write_bytes(b"edited")
-    result = integrity.run("--json", "compare", root, "--with", manifest, expect=1)
-    assert {"verified": 2} == {key: value for key, value in tallies(result).items() if key == "verified"}
-    assert len(kinds(result)) == 1

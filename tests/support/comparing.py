@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -19,12 +18,6 @@ def back_up(root: Path, copy: Path) -> Path:
     """Make or refresh a copy as most backups do: names, contents, times."""
     subprocess.run(["cp", "-aT", root, copy], check=True)
     return copy
-
-
-def put_back(root: Path, copy: Path, name: str) -> None:
-    """Copy one file from one side to the other, with its times."""
-    (copy / name).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(root / name, copy / name)
 
 
 def compare(integrity: Box, *args: object, expect: int | None = None) -> Completed:

@@ -32,12 +32,15 @@ Damage, below the file system
     heal                    all sectors can be read again, and nothing is spoiled any more
 Surroundings
     [root] KEY = VALUE      a line of this table of the configuration, as in TOML; [root ../other]: of another folder;
-                            [copy NAME]: a copy in ../NAME; [defaults], [pace] ...; a KEY has its last value
+                            [copy NAME]: a copy in ../NAME; [copy NAME at PLACE]; [defaults], [pace] ...
+                            a KEY has its last value
     [root NAME] is gone     the table is taken out
     clock +400d             how far the program's clock is off from here on; also -2h
     reboot                  the machine was started again
     remount                 the disk was taken out and put back
     unplug; plug            only one of the two; between them the empty folder below its mount point is seen
+    plug NAME PLACE; unplug PLACE       the same with another disk: an ext4, new when it comes first, whose UUID follows
+                            from its name
     set NAME=VALUE          a variable of the program's environment
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
     row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
@@ -63,7 +66,8 @@ not listed must not have been found, and the exit code is 1 with and 0 without a
     exit 3                  the exit code
     anything                findings don't matter here, nor does an exit code that is not given
 
-Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy`` for that of the copy.
+The field ``do`` of a finding is the first command that it proposes. A finding that is printed twice counts as it was
+printed last. Paths are relative there, too: ``a`` stands for the path of ``a``, and ``../copy`` for that of the copy.
 """
 
 from __future__ import annotations
@@ -81,6 +85,7 @@ import shlex
 import shutil
 import subprocess
 import time
+import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -88,16 +93,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from integrity.model import FindingKind
+from support.bitrot import allow_damage
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
 from support.comparing import check_sum, counts
 from support.documents import TYPES, encrypt, make_documents
 from support.flips import damage_rows
+from support.loopfs import make_image, unmount
 from support.machine import need_programs
 from support.namespaces import with_binds
 from support.planted import age
 from support.preload import Shims
 from support.programs import sh
-from support.results import all_names, met, notes, tallies
+from support.results import all_names, notes, tallies
 from support.waiting import wait_until
 from truth.disks import DISKS, Can, Disk
 
@@ -223,6 +230,7 @@ class Stage:
     disk: Disk | None
     shims: Shims
     _config: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    _places: dict[str, str] = field(default_factory=dict)
     _environment: dict[str, str] = field(default_factory=dict)
     _meddling: dict[str, str] = field(default_factory=dict)
     _open: dict[str, int] = field(default_factory=dict)
@@ -305,6 +313,9 @@ class Stage:
         return self.root if self.root.exists() else self.root.parent
 
     def _configure(self, table: str, name: str, line: str) -> None:
+        name, _, place = name.partition(" at ")
+        if place:
+            self._places[name] = place
         lines = self._config.setdefault((table, name), {})
         if line == "is gone":
             del self._config[table, name]
@@ -318,7 +329,7 @@ class Stage:
         if table == "root":
             return "\n".join(["[[root]]", f"path = {there}", *lines])
         if table == "copy":
-            url = json.dumps(os.fspath(self.root.parent / name))
+            url = json.dumps(os.path.normpath(self.root / self._places.get(name, f"../{name}")))
             return "\n".join(["[[copy]]", f"of = {root}", f'name = "{name}"', f"url = {url}", *lines])
         return "\n".join([f"[{table}]", *lines])
 
@@ -438,15 +449,29 @@ class Stage:
         self._get_disk().take_out()
         self._get_disk().put_back()
 
-    def _do_unplug(self) -> None:
+    def _do_unplug(self, place: str = "") -> None:
+        if place:
+            unmount(os.path.normpath(self.root / place))
+            return
         self._get_disk().take_out()
         self._is_unplugged = True
         self.root.mkdir(parents=True)
 
-    def _do_plug(self) -> None:
+    def _do_plug(self, name: str = "", place: str = "") -> None:
+        if name:
+            self._mount(self.box.home / f"{name}.img", Path(os.path.normpath(self.root / place)))
+            return
         shutil.rmtree(self.root.parent)
         self._get_disk().put_back()
         self._is_unplugged = False
+
+    def _mount(self, image: Path, point: Path) -> None:
+        if not image.exists():
+            self.box.home.mkdir(exist_ok=True)
+            make_image(image, "ext4", mkfs=("-U", str(uuid.uuid5(uuid.NAMESPACE_URL, image.stem))))
+        point.mkdir(exist_ok=True)
+        sh("mount", "-o", "loop", image, point)
+        allow_damage(os.fsencode(image))
 
     def _do_clock(self, offset: str) -> None:
         self.box.home.mkdir(exist_ok=True)
@@ -502,6 +527,7 @@ class _Told:
 
     def __init__(self, root: Path, done: Completed, step: Step) -> None:
         self._root, self._done, self._step = root, done, step
+        self._findings = tuple({one["id"]: one for one in done.findings}.values())
 
     def check(self) -> None:
         """
@@ -550,7 +576,9 @@ class _Told:
                 found = sorted(self._shorten(one["path"]) for one in self._done.of_type(kind))
                 self._compare(sorted(name for _, name in those), found, kind)
         if matters:
-            met_here = sorted((str(kind), self._shorten(path)) for kind, path in met(self._done))
+            met_here = sorted(
+                (str(one["kind"]), self._shorten(path)) for one in self._findings for path in all_names(one)
+            )
             self._compare(sorted(findings), met_here, "findings")
             code = int(bool(findings)) if code is None else code
         if code is not None:
@@ -570,9 +598,7 @@ class _Told:
     def _find(self, kind: str, names: Sequence[str]) -> list[JsonObject]:
         """Return the findings of a kind, or the objects of a type, that are about these names; without names: all."""
         is_finding = kind in _KINDS
-        objects = (
-            [one for one in self._done.findings if one["kind"] == kind] if is_finding else self._done.of_type(kind)
-        )
+        objects = [one for one in self._findings if one["kind"] == kind] if is_finding else self._done.of_type(kind)
         return [one for one in objects if not names or self._shorten(one["path"]) in names]
 
     def _relate(self, text: str) -> str:
@@ -587,6 +613,9 @@ class _Told:
         for name, _, value in (one.partition("=") for one in fields):
             self._check(bool(objects), f"nothing has a field {name}")
             for one in objects:
+                if name == "do":
+                    self._compare(value, self._relate(_get_first_command(one)), name)
+                    continue
                 *outer, inner = name.split(".")
                 holder = functools.reduce(lambda fields, part: fields.get(part) or {}, outer, cast(dict[str, Any], one))
                 self._check(inner in holder, f"no field {name}")
@@ -604,6 +633,11 @@ class _Told:
         """Write an object for people: without what is empty, and what is of no interest here."""
         shown = {name: value for name, value in one.items() if value and name not in _UNINTERESTING}
         return self._relate(json.dumps(shown, ensure_ascii=False))
+
+
+def _get_first_command(finding: JsonObject) -> str:
+    steps = finding["next_steps"]
+    return str(steps[0]["command"]) if isinstance(steps, list) and steps else ""
 
 
 def _spell(value: Any) -> str:
