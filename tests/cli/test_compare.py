@@ -12,8 +12,7 @@ import pytest
 from support.cli import Box, Completed
 from support.comparing import back_up, compare, counts, said, steps
 from support.planted import plant, plant_path
-from support.repairs import damage
-from support.shapes import put
+from support.shapes import damage, put
 
 COUNT = 14
 pytestmark = pytest.mark.files(COUNT, size_bytes=3000)

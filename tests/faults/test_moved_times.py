@@ -9,9 +9,9 @@ from integrity.jobs import runner
 from integrity.jobs.options import ScanOptions
 from integrity.model import Outcome
 from support.cli import Box
-from support.repairs import context_of, damage
+from support.repairs import context_of
 from support.results import met
-from support.shapes import put
+from support.shapes import damage, put
 
 
 def test_scan_that_is_stopped(root: Path, integrity: Box) -> None:
