@@ -125,7 +125,7 @@ def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason
     code = ExitCode.OK
     for target in find_file_targets(catalog, paths):
         done = accept_file(context, target, reason)
-        _tell_file(session.output, done, is_failed=done.outcome is AcceptedAs.FAILED)
+        _tell_file(session.output, done)
         if done.outcome is AcceptedAs.FAILED:
             code = ExitCode.INCOMPLETE
     return code
@@ -134,7 +134,7 @@ def _accept_files(session: Session, catalog: Catalog, paths: list[bytes], reason
 def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], copy: str, reason: str) -> ExitCode:
     """Decide differences in favor of the files; both sides are read before anything is decided."""
     from integrity.errors import CopyUnreachable, ReadError
-    from integrity.jobs.admin.accept import AcceptedAs, find_file_targets
+    from integrity.jobs.admin.accept import AcceptedAs, AcceptedFile, find_file_targets
     from integrity.jobs.admin.reject_copy import reject_copy
     from integrity.jobs.compare.source import find_source
     from integrity.views.text import count
@@ -147,7 +147,7 @@ def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], co
         try:
             resolved = reject_copy(context, target, source, reason)
         except (CopyUnreachable, ReadError) as error:
-            session.output.tell(f"{show_path(path)}: NOT accepted: {error}")
+            _tell_file(session.output, AcceptedFile(path, AcceptedAs.FAILED, str(error)))
             code = ExitCode.INCOMPLETE
             continue
         except ConfigError as error:
@@ -164,14 +164,15 @@ def _accept_over_copy(session: Session, catalog: Catalog, paths: list[bytes], co
     return code
 
 
-def _tell_file(output: Output, done: AcceptedFile, *, is_failed: bool) -> None:
+def _tell_file(output: Output, done: AcceptedFile) -> None:
     from integrity.errors import printable
+    from integrity.jobs.admin.accept import AcceptedAs
     from integrity.views.text import count
 
-    if is_failed:
+    if done.outcome is AcceptedAs.FAILED:
         output.tell(f"{show_path(done.path)}: NOT accepted: {printable(done.message)}")
     else:
-        what = "what it holds now is right" if done.outcome == "content" else "it is gone, and so is its record"
+        what = "what it holds now is right" if done.outcome is AcceptedAs.CONTENT else "it is gone, and so is its record"
         resolved = f"; {count(done.findings_resolved, 'finding')} resolved" if done.findings_resolved else ""
         names = (
             f"; also under its other names {', '.join(map(show_path, done.other_names))}" if done.other_names else ""
