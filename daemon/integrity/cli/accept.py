@@ -172,7 +172,8 @@ def _tell_file(output: Output, done: AcceptedFile) -> None:
     if done.outcome is AcceptedAs.FAILED:
         output.tell(f"{show_path(done.path)}: NOT accepted: {printable(done.message)}")
     else:
-        what = "what it holds now is right" if done.outcome is AcceptedAs.CONTENT else "it is gone, and so is its record"
+        is_there = done.outcome is AcceptedAs.CONTENT
+        what = "what it holds now is right" if is_there else "it is gone, and so is its record"
         resolved = f"; {count(done.findings_resolved, 'finding')} resolved" if done.findings_resolved else ""
         names = (
             f"; also under its other names {', '.join(map(show_path, done.other_names))}" if done.other_names else ""
