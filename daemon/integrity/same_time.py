@@ -104,9 +104,16 @@ class Beside(NamedTuple):
     files: int
 
 
-def moved_by_shift(one: TimeMove, beside: Beside) -> bool:
-    """Return whether the time of a changed file moved by the same shift as the times of unchanged files."""
+def moved_by_shift(one: TimeMove, beside: Beside, *, of_most: bool = False) -> bool:
+    """
+    Return whether the time of a changed file moved by the same shift as the times of unchanged files.
+
+    ``of_most``: as those of most of them. Where all times are new ones, some are the same shift away by chance: the
+    kernel's clock ticks.
+    """
     alike = sum(moved_alike(one, other) for other in beside.same)
+    if of_most and alike * 2 <= len(beside.same):
+        return False
     return alike > sum(moved_alike(one, other) for other in beside.changed)
 
 

@@ -215,11 +215,12 @@ class _Company:
         since_ns = one.checked_at * 10**9
         if self._move is not None and self._move.covers(one.checked_at):
             since_ns = one.move.after_ns + 1  # no program saved anything through the recorded place
+        is_timeless = one.folder in self._timeless
         for level in _find_levels(one.folder):
             beside = self._get_beside(level)
-            if moved_by_shift(one.move, beside):
+            if moved_by_shift(one.move, beside, of_most=is_timeless):
                 return True
-            if one.folder not in self._timeless and moved_into_span(
+            if not is_timeless and moved_into_span(
                 one.move, beside, size_bytes=one.size_bytes, written_since_ns=since_ns
             ):
                 return True
