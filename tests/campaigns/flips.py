@@ -6,7 +6,7 @@ they say of the catalog as it was. What differs must be announced: by exit code 
 itself is damaged. Nobody is accused whose file is as it should be, no command fails in a way that it does not explain.
 A log that is cut short is the catalog of some commits ago: it must be one that was, see ``campaigns.kills``.
 
-By hand: ``python -m campaigns.flips --seed 1 --rounds 5 --bits 1000`` in ``tests``.
+By hand: ``python --longs.flips --seed 1 --rounds 5 --bits 1000`` in ``tests``.
 """
 
 from __future__ import annotations

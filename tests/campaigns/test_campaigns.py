@@ -12,7 +12,7 @@ import pytest
 from support.killpoints import is_possible
 
 TESTS = Path(__file__).parents[1]
-long_form = (pytest.mark.campaign, pytest.mark.timeout(0))
+long_form = (pytest.mark.long, pytest.mark.timeout(0))
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(not is_possible(), reason="system calls are caught on x86-64 only"),

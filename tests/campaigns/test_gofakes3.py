@@ -13,7 +13,7 @@ from support.planted import age
 from support.results import kinds_by_name, tallies
 from support.s3box import CLIENT_ENV, S3Box
 
-pytestmark = pytest.mark.campaign
+pytestmark = pytest.mark.long
 
 MIB = 1 << 20
 PART_BYTES = 5 * MIB

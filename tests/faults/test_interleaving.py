@@ -172,7 +172,7 @@ def _make_cases() -> Iterator[ParameterSet]:
     """In the short run each decision is tried with one job, each time the other one."""
     for number, (act, names) in enumerate(_DECISIONS):
         for job in (run_scrub, run_scan):
-            marks = () if (job is run_scan) == number % 2 else (pytest.mark.campaign,)
+            marks = () if (job is run_scan) == number % 2 else (pytest.mark.long,)
             yield pytest.param(job, act, names, marks=marks, id=f"{act.__name__}-{job.__name__}")
 
 

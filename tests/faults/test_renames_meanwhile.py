@@ -244,7 +244,7 @@ def _make_cases() -> Iterator[ParameterSet]:
         for script in scripts:
             turn = next(turns) % len(jobs)
             for number, job in enumerate(jobs):
-                marks = () if number == turn else (pytest.mark.campaign,)
+                marks = () if number == turn else (pytest.mark.long,)
                 name = f"{fs_type}-{before}-{script.__name__}-{job.__name__}"
                 yield pytest.param(fs_type, before, script, job, marks=marks, id=name)
 

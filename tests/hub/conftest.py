@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +14,19 @@ from support.cli import Box
 from support.hubserver import HubServerProcess, make_tables
 from support.postgres import PostgresServer
 
+_KINDS = ("sqlite", "postgresql")
 TEMPLATE = "hub_template"
 """A database with the tables of the hub: copying it takes less than making them."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks choose
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the short run try each test with one of the databases, half of them with each."""
+    for item in items:
+        name, _, parameters = item.nodeid.partition("[")
+        kinds = [kind for kind in _KINDS if kind in re.split(r"[\[\]-]", parameters)]
+        if kinds and _KINDS[zlib.crc32(name.encode()) % len(_KINDS)] not in kinds:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +38,7 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=_KINDS)
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return where a hub can make its tables, in each kind of database in turn."""
     if request.param == "sqlite":
@@ -37,7 +50,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server.drop_database(url)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=_KINDS)
 def hub_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return a database with the tables of the hub and no rows, of each kind in turn."""
     if request.param == "sqlite":

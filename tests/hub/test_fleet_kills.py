@@ -173,7 +173,7 @@ def durable() -> Iterator[PostgresServer]:
     "kills",
     [
         pytest.param(8, marks=pytest.mark.timeout(900)),
-        pytest.param(500, marks=[pytest.mark.campaign, pytest.mark.timeout(0)]),
+        pytest.param(500, marks=[pytest.mark.long, pytest.mark.timeout(0)]),
     ],
 )
 def test_nothing_is_lost_or_doubled(durable: PostgresServer, tmp_path: Path, kills: int) -> None:

@@ -73,7 +73,7 @@ def test_service_reads_a_shared_tree_and_leaves_it_out_of_its_own_work(
     assert {} == read_catalog(box.catalog).files
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", range(10))
 def test_many_kills_lose_and_double_nothing(shards_url: str, tmp_path: Path, tree: Path, seed: int) -> None:

@@ -2,7 +2,7 @@
 The container image, with what compose.yaml gives it: at most one capability, a read-only root, users other than root.
 
 Its root file system runs in namespaces of the tests, for want of an engine. Building it takes minutes, and a mirror of
-Debian: by hand, with ``-m campaign``.
+Debian: by hand, with ``--long``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import yaml
 from support.machine import need_programs, need_root
 from support.planted import age
 
-pytestmark = [pytest.mark.root, pytest.mark.campaign, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.timeout(0)]
 
 TOP = Path(__file__).parents[2]
 UID = 990

@@ -139,7 +139,7 @@ def is_done(box: Box, names: set[bytes], rotten: set[bytes]) -> bool:
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("kills", [8, pytest.param(100, marks=[pytest.mark.campaign, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("kills", [8, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
 def test_service_that_is_killed_again_and_again(ext4: LoopFS, integrity: Box, kills: int) -> None:
     """Scans, scrubs, findings and mails go on where they were; nothing is lost, told twice, or verified unread."""
     folder, damage = ext4.folder / "data", Damage()

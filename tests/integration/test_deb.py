@@ -1,7 +1,7 @@
 """
 The Debian package, on a bare system of its release: without a compiler, without pip, without a network.
 
-Takes minutes for each release, and a mirror of Debian: by hand, with ``-m campaign``.
+Takes minutes for each release, and a mirror of Debian: by hand, with ``--long``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.programs import sh
 from support.systemdbox import SystemdBox
 from support.waiting import wait_until
 
-pytestmark = [pytest.mark.root, pytest.mark.campaign, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.timeout(0)]
 
 TOP = Path(__file__).parents[2]
 LAST = max(os.listdir(TOP / "migrations/versions"), key=lambda name: (name.startswith("v"), name))

@@ -30,7 +30,7 @@ def _make_cases() -> Iterator[ParameterSet]:
             possible = [disk for disk in scenario.disks if is_possible(disk)] or scenario.disks
             turn = possible[next(turns) % len(possible)]
             for disk in scenario.disks:
-                marks = () if disk == turn else (pytest.mark.campaign,)
+                marks = () if disk == turn else (pytest.mark.long,)
                 yield pytest.param(scenario, disk, marks=marks, id=f"{path.stem}: {scenario.title}: {disk}")
 
 

@@ -28,7 +28,7 @@ def test_truth_is_told(disk: str, way: str, integrity: Box, shims: Shims) -> Non
     _play(disk, _WAYS[way], integrity, shims)
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("disk", DISKS)
 @pytest.mark.parametrize("way", _WAYS)

@@ -94,7 +94,7 @@ def test_sequences(disk: Disk, context: Context, steps: list[Step]) -> None:
     _play(disk, context, steps)
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 @pytest.mark.timeout(0)
 @given(steps=_steps)
 @_long

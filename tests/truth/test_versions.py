@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.root("bindfs", "mkfs.exfat", "mount.exfat-fuse", "rsyn
 _WORLDS, _FILES = range(1, 9), 25  # with three copies each: every habit, and everything that happens to a root
 _FEWER_FILES = 10
 _SHORT = ("schema 0001", "1.0.0")  # the oldest, and the one that was released
-_OLDER = [each if each in _SHORT else pytest.param(each, marks=pytest.mark.campaign) for each in OLDER]
+_OLDER = [each if each in _SHORT else pytest.param(each, marks=pytest.mark.long) for each in OLDER]
 _CHANGED = "jobs/messages.py", "is an older version{how}", "is an old version{how}"
 _REPORT = re.compile(
     r"^--seed 2 \(this tree\): phase \d: compare --with copy\d: finding copy_stale /ROOT/f\d+\.\w+ copy\d: message:"
