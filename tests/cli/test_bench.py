@@ -199,6 +199,7 @@ def test_each_path_of_the_core(integrity: Box, folder: Path) -> None:
     assert all(number(row["bytes_per_s"]) > 0 for row in rows)
 
 
+@pytest.mark.long
 def test_all_tables_in_words(integrity: Box, folder: Path) -> None:
     """Without a name all tables come, with the machine on top; in each, columns stand below their headings."""
     text = integrity.run("bench", "--folder", folder, *TINY, expect=0).stdout

@@ -402,6 +402,7 @@ def test_user_without_a_catalog_is_served_by_the_system(integrity: Box, root: Pa
     assert (0, 2) == (own.code, own.summary["files_new"])
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_catalog_of_ones_own_needs_no_service(integrity: Box, root: Path, tmp_path: Path) -> None:
     """Named or made before, it is used without the service, which may be asked or not; what that watches is said."""

@@ -633,6 +633,7 @@ def completes(integrity: Box, root: Path, sums: Path) -> bool:
     return len(recorded(integrity)) == 3001
 
 
+@pytest.mark.long
 def test_import_that_is_killed_is_completed(integrity: Box, tmp_path: Path) -> None:
     """Kill -9 at any moment loses what was not written yet, and no more; the next run does the rest."""
     root, sums = many(tmp_path)
@@ -668,6 +669,7 @@ def has_run(integrity: Box) -> bool:
     )
 
 
+@pytest.mark.long
 def test_interrupted_import_keeps_what_it_did(integrity: Box, tmp_path: Path) -> None:
     """Ctrl-C ends it with 130; the next run goes on."""
     root, sums = many(tmp_path)

@@ -44,6 +44,7 @@ def in_columns(readings: Sequence[Reading]) -> Readings:
     return Readings(tuple(witnesses), tuple(zip(*(one.digests for one in readings), strict=True)), readings[0].how)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(draw_files(), st.booleans())
 def test_columns_are_recorded_as_rows_are(new: dict[bytes, Reading], has_boot: bool) -> None:

@@ -97,6 +97,7 @@ def test_restore_through_a_link_leaves_the_link(box: CatalogBox, tmp_path: Path)
     assert [b"a"] == paths_in(link) == paths_in(box.path)
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("writes", [False, True])
 def test_restore_that_is_killed_at_any_call_leaves_a_catalog(tmp_path: Path, *, writes: bool) -> None:

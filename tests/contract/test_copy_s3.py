@@ -553,6 +553,7 @@ def test_server_that_is_no_store_is_unreachable(stranger: str, bucket: str, said
         list(copy.list())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lie", ["endless pages", "endless empty pages", "one page for ever"])
 def test_listing_without_an_end_is_refused(moto: S3Box, lie: str) -> None:
     """Each page names another one, which lists the same or nothing: an error instead of a run that never ends."""

@@ -177,6 +177,7 @@ STEPS = (nothing, touch_ctime, nothing, rename_between, link, rewrite, nothing, 
 HARD = (nothing, rewrite_silently, nothing, hide, nothing, show, nothing, rewrite, nothing)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [STEPS, HARD], ids=["honest", "states"])
 @pytest.mark.parametrize("policy", ["mutable", "archive"])
 def test_scans_say_the_same_with_and_without(

@@ -97,6 +97,7 @@ def by_name(listings: list[FolderListing]) -> list[tuple[bytes, list[Seen], list
     return [(folder, sorted(files), sorted(skips), sizes) for folder, (files, skips) in folders.items()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("patterns", [[], ["*.tmp", "!/1/*.tmp", "/2*/"]])
 def test_wide_tree_is_listed_alike(monkeypatch: pytest.MonkeyPatch, top: bytes, patterns: list[str]) -> None:
     """A tree that is worth a thread, with more files than fit into a call."""
@@ -127,6 +128,7 @@ def test_tree_of_folders_that_the_caller_may_not_all_read_is_listed_alike(
     assert native == python
 
 
+@pytest.mark.long
 def test_order_of_a_wide_tree_follows_from_the_tree_alone(top: bytes) -> None:
     """However long the consumer takes, folders come in the same order, each after the one that it lies in."""
     populate(top, seed=8, folders=600, files=9000)
@@ -198,6 +200,7 @@ def test_each_file_system_is_listed_alike(monkeypatch: pytest.MonkeyPatch, each_
     assert native == python
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_odd", [False, True])
 def test_large_folder_is_listed_alike(monkeypatch: pytest.MonkeyPatch, top: bytes, is_odd: bool) -> None:
     """A folder that comes in parts has each name once, also if the core has to leave the rest of it to Python."""

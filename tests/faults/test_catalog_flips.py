@@ -57,6 +57,7 @@ def is_right(path: bytes) -> bool:
         return maintenance.check(catalog).is_right
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_flip_in_every_column_is_detected(used: Path, integrity: Box) -> None:
     """Each value that is stored of anything."""

@@ -37,6 +37,7 @@ def names(*numbers: int) -> set[str]:
     return {f"d{number % 7}/{number}.txt" for number in numbers}
 
 
+@pytest.mark.long
 def test_odd_names(integrity: Box, tmp_path: Path) -> None:
     """Line feeds, bytes that are no UTF-8, dashes, quotes, braces: compared, named, and the command works in bash."""
     root, copy = os.fsencode(tmp_path / "root"), os.fsencode(tmp_path / "co py")
@@ -186,6 +187,7 @@ def test_comparison_that_is_stopped(faulty: FaultFS, integrity: Box, tmp_path: P
     assert {"verified": COUNT} == counts(compare(integrity, root, "--with", faulty.folder, expect=0))
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_comparison_that_is_killed(faulty: FaultFS, integrity: Box, tmp_path: Path) -> None:
     """Kill -9 leaves no lock and no wrong word; the next run compares what was not, and finds what is there."""
@@ -260,6 +262,7 @@ def test_full_disk_under_the_catalog(root: Path, copy: Path, tmp_path: Path) -> 
         assert {"copy_newer": names(*range(30))} == said(compare(box, root, "--with", copy, expect=1), root)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_full_disk_under_temporary_files(integrity: Box, tmp_path: Path) -> None:
     """It is said where room is needed; with room there all is well, and nothing wrong was kept."""

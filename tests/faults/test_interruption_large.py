@@ -50,6 +50,7 @@ def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number
         return code
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code", "least"), [(signal.SIGINT, 130, 120 * MIB), (signal.SIGKILL, -9, 64 * MIB)])
 def test_recording_goes_on_where_it_stopped(
     faulty: FaultFS, integrity: Box, large: Path, number: signal.Signals, code: int, least: int
@@ -74,6 +75,7 @@ def test_recording_goes_on_where_it_stopped(
     assert [(row[0], row[-1]) for row in fresh.values()] == [(row[0], row[-1]) for row in resumed.values()]
 
 
+@pytest.mark.long
 def test_checkpoint_is_void_when_the_file_changed(faulty: FaultFS, integrity: Box, large: Path) -> None:
     """A file that was edited between two windows is read from its beginning."""
     stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)
@@ -98,6 +100,7 @@ def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, lar
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))
 
 
+@pytest.mark.long
 def test_reading_that_began_anew_and_was_stopped_again(faulty: FaultFS, integrity: Box, large: Path) -> None:
     """Blocks of a checkpoint that was void are not counted together with those of the reading that took its place."""
     stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)

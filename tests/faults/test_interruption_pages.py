@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from support.cli import Box
 from support.dyingscan import count, scan_until
 from support.planted import age, plant
@@ -21,6 +23,7 @@ _HELD = "SELECT count(*) FROM candidate WHERE state = 'held'"
 _REMOVED = "SELECT count(*) FROM history WHERE replaced_because = 'deleted'"
 
 
+@pytest.mark.long
 def test_renamed_folder_whose_scan_is_killed_between_two_pages(integrity: Box, tmp_path: Path) -> None:
     """What had moved has moved, what had not moves with the next scan; no record is lost or made twice."""
     root = plant(tmp_path / "root" / "old", _FILES, size_bytes=20).parent
@@ -58,6 +61,7 @@ def test_mass_change_that_is_killed_while_it_is_held_back(integrity: Box, tmp_pa
     assert (0, 20) == (count(integrity.catalog, _HELD), count(integrity.catalog, "SELECT count(*) FROM file"))
 
 
+@pytest.mark.long
 def test_removals_that_are_killed_between_two_pages(integrity: Box, tmp_path: Path) -> None:
     """Each removal is in history once, whichever of two scans took it over."""
     root = plant(tmp_path / "root" / "gone", 450, size_bytes=20).parent

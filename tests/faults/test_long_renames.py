@@ -112,6 +112,7 @@ def test_work_grows_with_the_number_of_files(tmp_path: Path, rename: Callable[[P
     assert asked[400] < 5 * asked[100]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rename", [shift, rotate])
 def test_record_that_is_forgotten_between_two_pages(tmp_path: Path, rename: Callable[[Path], None]) -> None:
     """Moves that relied on it are not written, and no two records collide: the scrub finds each file as it is."""
@@ -141,6 +142,7 @@ def test_record_that_is_forgotten_between_two_pages(tmp_path: Path, rename: Call
         assert {"verified": _FILES} == tally(scrub(context, [os.fsencode(root)], ScrubOptions()))
 
 
+@pytest.mark.long
 def test_damaged_copies_of_very_many_files_are_held_in_pages(tmp_path: Path) -> None:
     """A folder that went to another place is held against what is recorded of it; others write in between."""
     root = tmp_path / "root"

@@ -249,6 +249,7 @@ def _make_cases() -> Iterator[ParameterSet]:
                 yield pytest.param(fs_type, before, script, job, marks=marks, id=name)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("fs_type", "before", "script", "job"), list(_make_cases()))
 def test_renames_at_each_moment_of_a_run(

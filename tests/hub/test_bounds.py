@@ -130,6 +130,7 @@ def test_connection_of_a_box_that_is_gone_is_ended(integrity: Box, tmp_path: Pat
             assert b"" == unused.recv(1)
 
 
+@pytest.mark.long
 def test_busy_hub_says_when_to_come_back(hub: HubServerProcess) -> None:
     """One request too many is refused, not queued; the connection goes on, and works once others have ended."""
     with hub, ExitStack() as held:
@@ -175,6 +176,7 @@ def test_one_box_holds_a_part_of_the_slots(hub: HubServerProcess, length: int, m
         assert 200 == other.post("messages", STREAM.replace(b"{", b" " * LARGE_BYTES + b"{", 1)).status
 
 
+@pytest.mark.long
 def test_calls_of_one_box_that_take_long_do_not_stop_others(integrity: Box, postgres: PostgresServer) -> None:
     """Four of them wait for a lock of the database, as for a vote or a large folder; others are answered."""
     url = postgres.create_database(template=TEMPLATE)

@@ -104,6 +104,7 @@ def hub(integrity: Box, hub_url: str) -> Iterator[HubServerProcess]:
         yield server
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", GROWING)
 def test_box_stores_no_more_than_it_may(hub: HubServerProcess, hub_url: str, what: str) -> None:
     """The answer names the limit and the command of the hub's owner; other boxes report as before."""
@@ -251,6 +252,7 @@ def test_resolved_findings_of_a_set_are_bounded(hub_database: HubDatabase, box_i
         assert [b"0", b"6", b"7", b"8", b"other"] == [one.path for one in find_findings(c)]
 
 
+@pytest.mark.long
 def test_forgotten_box_leaves_nothing_but_its_name(hub: HubServerProcess, hub_url: str) -> None:
     """Its token is revoked; a new one begins with an empty store."""
     nas = hub.add("nas")

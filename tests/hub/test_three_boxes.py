@@ -27,6 +27,7 @@ def fleet(hub: HubServerProcess, hub_url: str, tmp_path: Path) -> Iterator[Fleet
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.timeout(600)
 def test_damaged_replica_is_named_and_mended_by_the_printed_command(fleet: Fleet, hub_database: HubDatabase) -> None:

@@ -680,6 +680,7 @@ with Catalog.open(os.fsencode(sys.argv[1]), writes=True) as catalog:
 """
 
 
+@pytest.mark.long
 def test_kill_in_mid_delivery_loses_nothing(box: CatalogBox, sink: SmtpSink) -> None:
     """Killed twenty times: every finding is mailed, and what comes twice has the same Message-ID."""
     teller = Teller(box, mail_config(sink.port))

@@ -148,6 +148,7 @@ def test_sort_of_which_twenty_are_right_is_not_comparable(pair: Pair) -> None:
     assert 55 == len(read)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_rclone", [False, True])
 def test_damage_among_strange_checksums_is_found(pair: Pair, by_rclone: bool) -> None:
     """One file among the first that is damaged keeps its sort under suspicion: all are read, and only it differs."""
@@ -175,6 +176,7 @@ def test_damage_behind_the_first_twenty_is_never_called_good(pair: Pair) -> None
     assert {names[39]} == set.union(*said(done, pair.root).values()) - {""}
 
 
+@pytest.mark.long
 def test_file_that_is_too_large_to_be_read_is_judged_by_its_sort(pair: Pair) -> None:
     """An object beyond the limit of 4 GiB is not comparable if twenty others of its folder show strange checksums."""
     size = (4 << 30) + 1

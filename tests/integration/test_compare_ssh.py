@@ -106,6 +106,7 @@ def plant_differences(pair: Pair) -> dict[str, str]:
     return expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("server", "options"), [((), ()), ((), ("--read",)), ((SFTP_ONLY,), ("--read",))], ids=["shell", "read", "sftp"]
 )
@@ -129,6 +130,7 @@ def test_every_kind_of_difference_is_found_and_none_is_invented(
     assert 0 == after.summary["findings_open"]
 
 
+@pytest.mark.long
 def test_account_without_shell_is_not_comparable_until_it_is_read(pair: Pair) -> None:
     """SFTP states nothing of the content: not good, not bad, exit 3 and what to do; sizes that differ still tell."""
     pair.server.restart(SFTP_ONLY)
@@ -209,6 +211,7 @@ def test_file_that_the_other_side_can_not_read_is_unreadable(
 # -- the wire ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_wire_carries_at_most_300_bytes_for_each_file(integrity: Box, sshd: SshBox, tmp_path: Path) -> None:
     """Names go there and back; the content of 2,000 files does not."""
     files = 2000
@@ -233,6 +236,7 @@ def assert_nothing_concluded(done: Completed, said: str) -> None:
     assert {"not_due": 70} == tallies(done)
 
 
+@pytest.mark.long
 def test_stranger_is_not_compared_with(pair: Pair) -> None:
     """A key that nobody knows, one that has changed, a login that is refused: exit 3, and what to do."""
     known = pair.server.home / ".ssh" / "known_hosts"
@@ -259,6 +263,7 @@ def test_stranger_is_not_compared_with(pair: Pair) -> None:
     assert 0 == after.summary["findings_open"]
 
 
+@pytest.mark.long
 def test_copy_that_is_gone_makes_nothing_missing(pair: Pair) -> None:
     """The folder is not there, or is empty as a disk that is not mounted; the machine is off."""
     pair.compare(expect=0)
@@ -274,6 +279,7 @@ def test_copy_that_is_gone_makes_nothing_missing(pair: Pair) -> None:
     assert 0 == pair.compare(expect=0).summary["findings_open"]
 
 
+@pytest.mark.long
 def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, sshd: SshBox, tmp_path: Path) -> None:
     """In mid-listing nothing is concluded; in mid-digest what has come stands, and the next comparison has the rest."""
     files = 3000
@@ -302,6 +308,7 @@ def test_line_that_is_cut_keeps_what_was_said_until_then(integrity: Box, sshd: S
     assert 1 == after.summary["findings_open"]
 
 
+@pytest.mark.long
 def test_server_that_stops_answering_is_not_waited_for(integrity: Box, sshd: SshBox, tmp_path: Path) -> None:
     """Half a minute of silence is an end, in the listing and in the digests: exit 3, and nothing is missing."""
     files = 1000

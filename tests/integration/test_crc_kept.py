@@ -102,6 +102,7 @@ def test_history_and_moves_keep_it(integrity: Box, data: Path) -> None:
     assert {name: before[name][0] for name in ("4096", "1")} == {name: former[name] for name in ("4096", "1")}
 
 
+@pytest.mark.long
 def test_sparse_file_of_which_nothing_else_is_had_has_it(integrity: Box, tmp_path: Path) -> None:
     """Of a file that is nearly all holes the whole is not digested; its CRC comes from those of its blocks."""
     folder = tmp_path / "sparse"

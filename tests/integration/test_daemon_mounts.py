@@ -19,6 +19,7 @@ NEVER = 'scan = "0 0 29 feb *"\nscrub = "0 0 29 feb *"'
 pytestmark = pytest.mark.root
 
 
+@pytest.mark.long
 def test_disk_that_was_away_for_a_moment_is_noticed_and_not_mailed(integrity: Box, ext4: LoopFS) -> None:
     """``status`` follows within seconds, both ways; the one mail that comes is about something else."""
     root = plant(ext4.folder / "photos", 8, size_bytes=5000)

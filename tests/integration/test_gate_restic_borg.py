@@ -122,6 +122,7 @@ def test_restic(desk: Desk) -> None:
     check(desk, "restic -q backup $DOCS", lambda: desk.ask("restic snapshots --json").count('"tree"'))
 
 
+@pytest.mark.long
 def test_borg(desk: Desk) -> None:
     """No archive is made of a damaged tree."""
     need_programs("borg")
@@ -130,6 +131,7 @@ def test_borg(desk: Desk) -> None:
     check(desk, "borg create ::{now:%H%M%S%f} $DOCS", lambda: len(desk.ask("borg list --short").split()))
 
 
+@pytest.mark.long
 def test_borgmatic(desk: Desk) -> None:
     """Its own hook asks the gate; what the gate says is in its log."""
     need_programs("borg", "borgmatic")

@@ -126,6 +126,7 @@ def count_lines(log: str) -> int:
     return len(re.findall(r"control\.", log))
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("shape", SHAPES)
 def test_everybody_else_is_answered(integrity: Box, tmp_path: Path, shape: str) -> None:

@@ -71,6 +71,7 @@ def join(box: SystemdBox) -> None:
     wait_until(lambda: "; had everything" in box.run(PROGRAM, "status"), "the reports", every_s=0.5)
 
 
+@pytest.mark.long
 def test_box_reports_to_the_hub_of_its_own_machine(box: SystemdBox) -> None:
     """Root's commands work beside the running hub, whose files are its user's alone, and a restart loses nothing."""
     assert "active" == box.show(UNIT, "ActiveState")
@@ -93,6 +94,7 @@ def test_box_reports_to_the_hub_of_its_own_machine(box: SystemdBox) -> None:
     assert "traceback" not in box.log(UNIT).lower()
 
 
+@pytest.mark.long
 def test_hub_of_the_unit_sees_nothing_of_the_machine(box: SystemdBox) -> None:
     """It runs as its own user without capabilities, and reaches neither the data, nor the catalog, nor the service."""
     pid = box.show(UNIT, "MainPID")
@@ -112,6 +114,7 @@ def test_hub_of_the_unit_sees_nothing_of_the_machine(box: SystemdBox) -> None:
     assert "Permission denied; let the user integrity-hub read them" in box.log(UNIT)
 
 
+@pytest.mark.long
 def test_hub_is_removed_with_the_service(box: SystemdBox) -> None:
     """Its unit and its user's file go; its database stays, and a new installation goes on with it."""
     box.run(PROGRAM, "service", "uninstall")
@@ -124,6 +127,7 @@ def test_hub_is_removed_with_the_service(box: SystemdBox) -> None:
     assert "Checked 1 boxes" in box.run(PROGRAM, "hub", "check")
 
 
+@pytest.mark.long
 def test_hub_on_postgresql(tmp_path: Path) -> None:
     """Unit and commands of root share a role that is known by the name of its user, with the lines of the documents."""
     with SystemdBox() as box:

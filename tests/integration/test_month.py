@@ -106,6 +106,7 @@ def never_verified(machine: Machine) -> object:
     return machine.query("SELECT count(*) FROM file WHERE verified_at IS NULL")[0][0]
 
 
+@pytest.mark.long
 def test_every_byte_is_verified_within_the_promise(machine: Machine, root: Path) -> None:
     """Two hours at noon are enough: nothing ever falls due, and no window does much more than its share."""
     month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
@@ -123,6 +124,7 @@ def test_every_byte_is_verified_within_the_promise(machine: Machine, root: Path)
     assert machine.query("SELECT 1 FROM finding") == []
 
 
+@pytest.mark.long
 def test_new_files_have_their_own_deadlines(machine: Machine, root: Path) -> None:
     """As many again come in the second week: the windows do more, and nothing falls due."""
     month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
@@ -177,6 +179,7 @@ def test_paused_root_promises_nothing_and_a_suspended_one_can_t(machine: Machine
     assert [FindingKind.OVERDUE] == [finding.kind for finding in machine.check(month.windows)]
 
 
+@pytest.mark.long
 def test_disk_that_is_too_slow_is_told_with_advice(tmp_path: Path, root: Path) -> None:
     """Fewer files a window than are needed: the stalest come first, and a window is named that would do."""
     with machine_at(tmp_path, rate_bytes_per_s=SIZE / (2 * HOUR_S)) as machine:
@@ -192,6 +195,7 @@ def test_disk_that_is_too_slow_is_told_with_advice(tmp_path: Path, root: Path) -
         assert first.message.endswith('late; open the window longer: "12:00-18:30" would do')
 
 
+@pytest.mark.long
 def test_what_can_t_be_read_is_not_called_overdue(machine: Machine, root: Path) -> None:
     """A damaged file has its own finding; it is read again and again, and keeps no promise from being kept."""
     month = Month(machine, root, parse_windows("12:00-14:00", BERLIN))
@@ -204,6 +208,7 @@ def test_what_can_t_be_read_is_not_called_overdue(machine: Machine, root: Path) 
     assert overdue(machine) == 1
 
 
+@pytest.mark.long
 def test_huge_file_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
     """It takes several windows, and half of each is for the others; in the end it is verified, too."""
     root = tmp_path / "root"

@@ -218,6 +218,7 @@ def test_service_is_set_up_without_a_terminal(box: SystemdBox) -> None:
     assert read_mails(box, 1)[0].startswith("me@example.org [integrity] box: this is a drill")
 
 
+@pytest.mark.long
 def test_page_and_push_are_set_up(box: SystemdBox) -> None:
     """
     In the network, with repairs: a browser that trusts the certificate logs in, and the service reaches the phone.
@@ -257,6 +258,7 @@ def test_page_and_push_are_set_up(box: SystemdBox) -> None:
     box.run("integrity", "service", "uninstall")
 
 
+@pytest.mark.long
 def test_interruption_of_the_installation_says_how_to_go_on(box: SystemdBox) -> None:
     """What is written is whole, and one command does the rest."""
     box.put("/root/bin/systemctl", "#!/bin/sh\nkill -INT $PPID\n")

@@ -56,6 +56,7 @@ def test_page_runs_beside_the_service(box: SystemdBox) -> None:
     assert "700 integrity-web" in box.run("stat", "--format=%a %U", "/var/lib/integrity-web")
 
 
+@pytest.mark.long
 def test_page_shows_the_last_known_state(box: SystemdBox) -> None:
     """It knows the status of a folder that jobs have locked, while the service is stopped, and after it was killed."""
     box.put("/etc/integrity/token", "0123456789abcdef0123\n")
@@ -79,6 +80,7 @@ def test_page_shows_the_last_known_state(box: SystemdBox) -> None:
         box.run("systemctl", "start", "integrity.service")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", ["/srv/state", "/mnt/a b/state", "/home/alice/state"])
 def test_service_and_page_have_their_catalog_where_the_owner_wants_it(box: SystemdBox, folder: str) -> None:
     """Once the folder is the service's. The page also reads a token; of what else is beside them it sees nothing."""
@@ -107,6 +109,7 @@ def test_service_and_page_have_their_catalog_where_the_owner_wants_it(box: Syste
     assert ["test.conf"] == [path.name for path in (box.root / "etc/systemd/system/integrity-web.service.d").iterdir()]
 
 
+@pytest.mark.long
 def test_page_can_ask_and_read_and_nothing_else(box: SystemdBox) -> None:
     """Its user may not have the service do anything, and can write nothing of the catalog and of the files."""
     refused = box.run(*AS_PAGE, PROGRAM, "scan", "/srv/data", expect=None)
@@ -116,6 +119,7 @@ def test_page_can_ask_and_read_and_nothing_else(box: SystemdBox) -> None:
         box.run(*AS_PAGE, "sh", "-c", f"! echo x >> {place}")
 
 
+@pytest.mark.long
 def test_page_is_removed_with_the_service(box: SystemdBox) -> None:
     """Both units go; the password's folder stays."""
     box.run(PROGRAM, "service", "uninstall")
@@ -152,6 +156,7 @@ ask("POST", "/actions/repair", csrf=token, id=number, seen=seen, password=sys.ar
 """
 
 
+@pytest.mark.long
 def test_page_repairs_where_the_owner_allows_it(ext4: LoopFS) -> None:
     """A flipped bit is mended at the page's request, the owner of the file stays, and nothing else may be written."""
     data = blocks(3)

@@ -14,7 +14,7 @@ from truth.oracle import Result
 pytestmark = pytest.mark.root("bindfs", "mkfs.exfat", "mount.exfat-fuse", "rsync")
 
 _SEEDS = range(8)  # with three copies each: every habit, and everything that happens to a root
-_FILES = 30
+_FILES = 15
 
 
 @pytest.mark.timeout(600)

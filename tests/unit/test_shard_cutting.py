@@ -1,5 +1,6 @@
 """Where a shared tree is cut, and which of its names belong to which shard."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_first_shard_has_the_top(tree: dict[bytes, Size]) -> None:
     assert b"" in shards[0]
 
 
+@pytest.mark.long
 @given(_trees, _trees)
 def test_shards_that_grew_are_cut_within_themselves(tree: dict[bytes, Size], more: dict[bytes, Size]) -> None:
     """Cutting a shard again gives its folders to new shards and leaves those of other shards alone."""

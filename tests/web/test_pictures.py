@@ -158,6 +158,7 @@ def test_other_sides_and_other_files(album: Album, page: WebPage) -> None:
     assert (album.folder / "sky.bmp").read_bytes() == query.body  # what stands behind it counts for nothing
 
 
+@pytest.mark.long
 def test_nobody_without_a_session_gets_one(album: Album, page: WebPage) -> None:
     """A stranger is led to the log-in; other methods and other host names are refused."""
     number = album.find_number("sky.bmp")
@@ -195,6 +196,7 @@ def test_side_that_is_gone(album: Album, page: WebPage) -> None:
         kept.replace(album.folder / "sky.bmp")
 
 
+@pytest.mark.long
 def test_browser_shows_both(album: Album, page: WebPage, tmp_path: Path) -> None:
     """Chromium draws both beside each other, without a complaint, at any width; opened alone, one is no page."""
     with open_browser() as browser:
