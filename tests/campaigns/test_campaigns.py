@@ -1,4 +1,4 @@
-"""A selection of each campaign; by hand they repeat their faults thousands of times. ``-rP`` shows what each came to."""
+"""A selection of each campaign; by hand they repeat their faults thousands of times. ``-rP``: what they came to."""
 
 from __future__ import annotations
 
