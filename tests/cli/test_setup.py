@@ -114,7 +114,9 @@ def test_no_at_the_last_question_changes_nothing(machine: SetupBox) -> None:
     assert before == machine.list_files()
 
 
-@pytest.mark.parametrize("end", ["Ctrl-C", "Ctrl-D", "SIGTERM", "hang up"])
+@pytest.mark.parametrize(
+    "end", ["Ctrl-C", *(pytest.param(end, marks=pytest.mark.long) for end in ("Ctrl-D", "SIGTERM", "hang up"))]
+)
 def test_end_at_any_question_changes_nothing(end: str, machine: SetupBox) -> None:
     """However a person leaves, and whenever: no file is there that was not there before."""
     before = machine.list_files()

@@ -69,6 +69,7 @@ def test_killed_in_a_transaction_loses_that_transaction_only(tmp_path: Path) -> 
     assert count_rows(bytes(path)) == 60
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_killed_at_any_call_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     """Between any two writes and syncs: no catalog yet, or a right one with all acknowledged rows."""
