@@ -10,11 +10,11 @@ from support.machines import run_long, run_short
 
 def test_catalog_equals_model() -> None:
     """The same steps in each run."""
-    run_short(CatalogMachine, examples=20, steps=30)
+    run_short(CatalogMachine, examples=16, steps=80)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(0)
 def test_catalog_equals_model_at_length() -> None:
     """Steps that nobody has seen before."""
-    run_long(CatalogMachine, steps=50)
+    run_long(CatalogMachine, steps=80)

@@ -10,9 +10,7 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
-from integrity.hub.due_votes import find_waiting_sets
 from integrity.hub.findings import HubFinding
-from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
 from integrity.reporting.digest_tree import FROZEN
 from support.hubrows import DAY_S, NOW, HubRows, reported
@@ -37,14 +35,6 @@ def only(found: list[HubFinding]) -> HubFinding:
     """Return the one finding."""
     (one,) = found
     return one
-
-
-def test_equal_members_give_no_finding(rows: HubRows) -> None:
-    """Also if they were recorded, verified and modified at other times."""
-    add_three(rows)
-    rows.add_member("d", {b"2019": [reported(b"a.jpg", mtime=1, verified_at=None), reported(b"b.jpg", recorded_at=2)]})
-
-    assert [] == rows.vote()
 
 
 def test_folders_of_equal_digests_are_not_looked_into(rows: HubRows) -> None:
@@ -89,16 +79,6 @@ def test_damage_everywhere_has_no_command(rows: HubRows) -> None:
     assert "b: also damaged; c: does not have the file" in damaged[0].explanation
 
 
-def test_source_that_was_never_verified_is_verified_first(rows: HubRows) -> None:
-    """Its command runs on the box that recorded the content."""
-    rows.add_member("a", GOOD)
-    rows.add_member("b", {b"2019": [reported(b"a.jpg", verified_at=None), reported(b"b.jpg")]})
-    rows.report_finding("a", 1, "unreadable", b"2019/a.jpg")
-    found = only(rows.vote())
-
-    assert ("integrity scrub /srv/b/2019/a.jpg", "b") == (found.command, found.command_box_name)
-
-
 def test_reading_from_memory_is_no_proof(rows: HubRows) -> None:
     """A verification that the page cache may have answered does not make a source."""
     rows.add_member("a", GOOD)
@@ -106,6 +86,14 @@ def test_reading_from_memory_is_no_proof(rows: HubRows) -> None:
     rows.report_finding("a", 1, "rot", b"2019/a.jpg")
 
     assert "integrity scrub /srv/b/2019/a.jpg" == only(rows.vote()).command
+
+
+def test_single_member_has_no_vote(rows: HubRows) -> None:
+    """Its own findings are on its own page."""
+    rows.add_member("a", GOOD)
+    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
+
+    assert [] == rows.vote()
 
 
 def test_older_version_is_stale(rows: HubRows) -> None:
@@ -117,19 +105,6 @@ def test_older_version_is_stale(rows: HubRows) -> None:
     assert (HubFindingKind.REPLICA_STALE, "a", b"2019/a.jpg") == (found.kind, found.box_name, found.path)
     assert "rsync -a -s --mkpath b.example:/srv/b/2019/a.jpg /srv/a/2019/a.jpg" == found.command
     assert "b and c have the later modification time" in found.explanation
-
-
-def test_history_tells_an_edit_on_both_sides(rows: HubRows) -> None:
-    """Both replaced what they had in common: a conflict, that names nobody as wrong."""
-    add_three(rows)
-    for name in ("a", "b"):
-        files = [reported(b"a.jpg", name.encode(), mtime=NOW - DAY_S), reported(b"b.jpg")]
-        keep_former(rows.c, rows.members[name], {rows.folder_id(b"2019"): files}, NOW)
-        rows.store_folder(name, b"2019", files)
-    conflict, stale = rows.vote()
-
-    assert (HubFindingKind.REPLICA_CONFLICT, None, None) == (conflict.kind, conflict.box_id, conflict.command)
-    assert (HubFindingKind.REPLICA_STALE, "c") == (stale.kind, stale.box_name)
 
 
 def test_different_content_of_one_time_shows_the_majority(rows: HubRows) -> None:
@@ -158,29 +133,6 @@ def test_costly_pattern_of_a_box_stops_no_vote(rows: HubRows) -> None:
     rows.add_member("b", {}, excludes=["*a" * 60 + "b", "[", "*.tmp"])
 
     assert name == only(rows.vote()).path
-
-
-def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
-    """A box that did not report since lacks nothing yet; the vote is repeated, for its next report may change it."""
-    rows.add_member("a", {b"2019": [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW - 60)]})
-    rows.add_member("b", GOOD, seen_at=NOW - 3600)
-
-    assert [] == rows.vote(NOW + 1)
-    assert [rows.set_id] == find_waiting_sets(rows.c)
-
-    rows.c.execute(sa.update(schema.box).values(seen_at=NOW))
-
-    assert b"2019/new.jpg" == only(rows.vote(NOW + 1)).path
-    assert [] == find_waiting_sets(rows.c)
-
-
-def test_clock_of_a_box_is_corrected(rows: HubRows) -> None:
-    """A box a day ahead recorded a file an hour ago: the other box, which reported since, lacks it."""
-    ahead = [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW + DAY_S - 3600)]
-    rows.add_member("a", {b"2019": ahead}, clock_ahead_s=DAY_S)
-    rows.add_member("b", GOOD, seen_at=NOW - 60)
-
-    assert b"2019/new.jpg" == only(rows.vote()).path
 
 
 def test_impossible_times_stop_no_vote(rows: HubRows) -> None:
@@ -218,25 +170,6 @@ def test_many_in_one_folder_name_it(rows: HubRows) -> None:
     rows.add_member("b", GOOD)
 
     assert "All of them are in x/y." in only(rows.vote()).explanation
-
-
-def test_single_member_has_no_vote(rows: HubRows) -> None:
-    """Its own findings are on its own page."""
-    rows.add_member("a", GOOD)
-    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
-
-    assert [] == rows.vote()
-
-
-def test_finding_keeps_its_number_while_it_lasts(rows: HubRows) -> None:
-    """Each vote updates it; only its end and return make a new one."""
-    add_three(rows)
-    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
-    first = only(rows.vote())
-    rows.store_folder("b", b"2019", [reported(b"a.jpg", verified_at=NOW - 60), reported(b"b.jpg")])
-    second = only(rows.vote(NOW + 60))
-
-    assert (first.id, NOW, NOW + 60) == (second.id, second.opened_at, second.updated_at)
 
 
 def test_hostile_names_and_urls_stay_text(rows: HubRows) -> None:

@@ -7,13 +7,15 @@ next, the coverage, and the waits for a copy. A step may be taken back as a whol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 import pytest
 import sqlalchemy as sa
@@ -34,32 +36,46 @@ from integrity.catalog import (
 )
 from integrity.catalog.baselines import NewFile, Verified
 from integrity.catalog.candidates import CandidateKind, CandidateState
-from integrity.catalog.copies import CopyState, CopyWaits
+from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.removal import MovedFile
-from integrity.catalog.rows import FileContent, Sighting, join_path
+from integrity.catalog.rows import FileContent, Sighting, split_path
 from integrity.catalog.worklist import WorkOrder, WorkSummary, create_worklist, page_worklist
 from integrity.errors import CatalogError
 from integrity.kinds import CONTENT_FINDINGS, DOUBTS
-from integrity.model import BaselineReason, Digests, FileId, FindingId, FindingKind, FindingState, ReadHow, Reading
+from integrity.model import (
+    BaselineReason,
+    CopyId,
+    Digests,
+    FileId,
+    FindingId,
+    FindingKind,
+    FindingState,
+    ReadHow,
+    Reading,
+)
 from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, run_daily
 
 _NUMBERS = st.integers(0, 30)
-_PATHS = [join_path(folder, name) for folder in (b"", b"a", b"a/b", b"a.b") for name in (b"b", b"\xff\n")]
-_paths = st.sampled_from(_PATHS)
+_paths = st.sampled_from([b"b", b"a/b", b"a/\xff\n", b"a/b/c", b"a.b/c"])
 _PREFIXES = b"", b"a", b"a/b", b"b", b"a.b", b"c"
 _KINDS = [FindingKind.ROT, FindingKind.UNREADABLE, FindingKind.UNSTABLE, FindingKind.COPY_MISSING]
-_kinds = st.sampled_from(_KINDS)
+_kinds = st.one_of(st.sampled_from(_KINDS), st.sampled_from(_KINDS), st.sampled_from(sorted(CONTENT_FINDINGS)))
 _hows = st.sampled_from(list(ReadHow))
 _DECISIONS = {BaselineReason.ACCEPTED, BaselineReason.REPAIRED}
-_REPLACES = [BaselineReason.EDITED, BaselineReason.GROWN, BaselineReason.ACCEPTED, BaselineReason.REPAIRED]
-_VOTES = [CopyVote.SAME, CopyVote.NOT_COMPARABLE, CopyVote.UNREADABLE]
+_OF_JOBS = [
+    BaselineReason(word) for word in ("edited", "rolled_back", "grown", "rotated", "rewritten_in_place", "racy")
+]
+_replaces = st.one_of(st.sampled_from(sorted(_DECISIONS)), st.sampled_from(_OF_JOBS))
+_votes = st.sampled_from([CopyVote.SAME, CopyVote.NOT_COMPARABLE, CopyVote.UNREADABLE])
 _SILENT = {CopyVote.NOT_COMPARABLE, CopyVote.UNREADABLE}
 _MONTH_S = 30 * DAY_S
 _AHEAD_S = 15 * 60
 _KEPT_DAYS = 90
+_CHECKED_EVERY = 3
+_TAKEN_BACK_EVERY = 11
 
 
 @dataclass
@@ -73,7 +89,7 @@ class _File:
     verified_at: int | None = None
     is_suspect: bool = False
     seen: Sighting | None = None
-    compared: tuple[int, CopyVote, int] | None = None  # version, vote, when
+    compared: dict[CopyId, CopyState] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -117,8 +133,11 @@ class _Former:
     path: bytes
     version: int
     content: tuple[int, bytes | None]
-    because: BaselineReason
+    recorded_at: int
+    reason: BaselineReason
     replaced_at: int
+    because: BaselineReason
+    note: str | None
 
 
 @dataclass
@@ -139,7 +158,7 @@ def _make_reading(seed: int, shape: str) -> Reading:
         digests = Digests()
     elif shape == "without crc" and of_blocks is not None:
         digests, of_blocks = digests._replace(crc64nvme=None), replace(of_blocks, crc64nvme=b"")
-    return make_reading(seed, digests=digests, blocks=of_blocks, size_bytes=count * MIB or 100 + seed)
+    return make_reading(seed, digests=digests, blocks=of_blocks, size_bytes=count * MIB or 100 + seed % 2)
 
 
 _readings = st.builds(
@@ -147,6 +166,9 @@ _readings = st.builds(
     st.integers(0, 3),
     st.sampled_from(["small", "small", "small", "large", "huge", "without digests", "without crc"]),
 )
+
+
+_Row = TypeVar("_Row", bound=tuple[Any, ...])
 
 
 class _TakenBackError(Exception):
@@ -161,15 +183,14 @@ class CatalogMachine(RuleBasedStateMachine):
         self._folder = TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self._box = CatalogBox(bytes(Path(self._folder.name) / "catalog.db"))
         self._now = NOW
-        self._inode = 0
-        self._is_to_be_taken_back = False
+        self._inode = self._steps = 0
         self._is = _State()
-        with self._box.catalog.transaction() as c:
-            self._copy = copies.ensure_copy(c, self._box.root.id, b"", "nightly", "/mnt/backup", None, now=NOW)
+        self._copies: list[CopyRecord] = []
 
     def teardown(self) -> None:
         """Look the catalog through, and remove it."""
         try:
+            self.check()
             report = maintenance.check(self._box.catalog)
             assert report.is_right, report
             assert report.orphan_runs == 0, report
@@ -185,12 +206,11 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
-        """Do something, or do it and take it back."""
-        before, is_taken_back = deepcopy(self._is), self._is_to_be_taken_back
-        self._is_to_be_taken_back = False
+        """Do something; each so many steps it is taken back."""
+        before = deepcopy(self._is)
         with suppress(_TakenBackError), self._box.catalog.transaction() as c:
             yield c
-            if is_taken_back:
+            if self._steps % _TAKEN_BACK_EVERY == 0:
                 self._is = before
                 raise _TakenBackError
 
@@ -205,16 +225,15 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def _read(self, reading: Reading) -> Reading:
         self._inode += 1
-        return reading._replace(witness=reading.witness._replace(inode=1000 - self._inode))
-
-    @rule()
-    def take_next_back(self) -> None:
-        """The next step will be taken back."""
-        self._is_to_be_taken_back = True
+        witness = reading.witness._replace(inode=(1 << 40) - self._inode)
+        if self._inode % 3 == 0:
+            witness = witness._replace(mtime_ns=-1, ctime_ns=1 << 62, is_racy=True)
+        return reading._replace(witness=witness)
 
     @rule(days=st.sampled_from([0, 1, 8, 31, 61]))
     def pass_days(self, days: int) -> None:
-        """Days pass on which the program runs, and old history is forgotten."""
+        """The catalog is opened again; days passed on which the program ran, and old history is forgotten."""
+        self._box.reopen()
         with self._box.catalog.transaction() as c:
             run_daily(c, self._now, self._now + days * DAY_S)
             self._now += days * DAY_S
@@ -231,11 +250,6 @@ class CatalogMachine(RuleBasedStateMachine):
         assert set(outdated) <= {one.file_id for one in self._is.history if one.replaced_at < gone_before + 2 * DAY_S}
         assert set(outdated) >= forgotten
         self._is.history = [one for one in self._is.history if one.file_id not in outdated]
-
-    @rule()
-    def reopen(self) -> None:
-        """The catalog is closed and opened."""
-        self._box.reopen()
 
     @rule(paths=st.lists(_paths, min_size=1, max_size=3, unique=True), reading=_readings)
     def record(self, paths: list[bytes], reading: Reading) -> None:
@@ -255,34 +269,32 @@ class CatalogMachine(RuleBasedStateMachine):
                 self._is.files[file_id] = _File(row.path, row.reading, self._now, row.reading.how)
 
     @precondition(has_files)
-    @rule(number=_NUMBERS, reading=_readings, because=st.sampled_from(_REPLACES))
+    @rule(number=_NUMBERS, reading=_readings, because=_replaces)
     def replace(self, number: int, reading: Reading, because: BaselineReason) -> None:
         """A baseline is replaced, unless a finding holds it and no person said so."""
         box, file_id, reading = self._box, self._id(number), self._read(reading)
 
         def replace_it(c: sa.Connection) -> None:
-            baselines.replace_baseline(
-                c, box.sealer, box.root, file_id, reading, because=because, now=self._now, boot_id=box.boot_id
-            )
+            how = {"because": because, "now": self._now, "boot_id": box.boot_id, "note": "why"}
+            baselines.replace_baseline(c, box.sealer, box.root, file_id, reading, **how)  # type: ignore[arg-type]
 
         if self._is_frozen(file_id) and because not in _DECISIONS:
             self._refuse(replace_it, "open finding")
             return
         with self._changing() as c:
             replace_it(c)
-            self._put(file_id, reading, because)
+            self._put(file_id, reading, because, "why")
             self._is.candidates.pop(file_id, None)
 
-    def _put(self, file_id: FileId, reading: Reading, because: BaselineReason) -> None:
+    def _put(self, file_id: FileId, reading: Reading, because: BaselineReason, note: str | None = None) -> None:
         was = self._is.files[file_id]
-        self._note_former(file_id, because)
-        self._is.files[file_id] = _File(
-            was.path, reading, self._now, reading.how, was.version + 1, because, compared=was.compared
-        )
+        self._note_former(file_id, because, note)
+        self._is.files[file_id] = _File(was.path, reading, self._now, reading.how, was.version + 1, because)
 
-    def _note_former(self, file_id: FileId, because: BaselineReason) -> None:
+    def _note_former(self, file_id: FileId, because: BaselineReason, note: str | None = None) -> None:
         was = self._is.files[file_id]
-        self._is.history.append(_Former(file_id, was.path, was.version, was.content, because, self._now))
+        reasons = was.recorded_at, was.reason, self._now, because, note
+        self._is.history.append(_Former(file_id, was.path, was.version, was.content, *reasons))
 
     @precondition(has_files)
     @rule(number=_NUMBERS, how=_hows, is_moved=st.booleans(), ahead_s=st.sampled_from([0, 0, 300, 400 * DAY_S]))
@@ -336,7 +348,7 @@ class CatalogMachine(RuleBasedStateMachine):
             targets[-1] = path
         with self._changing() as c:
             moved = [
-                MovedFile(file_id, folders.ensure_folder(c, box.root.id, target.rpartition(b"/")[0]), target)
+                MovedFile(file_id, folders.ensure_folder(c, box.root.id, split_path(target)[0]), target)
                 for file_id, target in zip(ids, targets, strict=True)
             ]
             removal.move_files(c, box.sealer, box.root, moved, now=self._now)
@@ -351,9 +363,12 @@ class CatalogMachine(RuleBasedStateMachine):
             is_there = one.path == path and one.file_id not in self._is.files and one.state is not FindingState.RESOLVED
             if is_there and one.kind in kinds:
                 self._end(one, "another file was moved to this path")
-        for known in (*self._is.findings.values(), *self._is.history):
-            if known.file_id == file_id:
-                known.path = path
+        for found in self._is.findings.values():
+            if found.file_id == file_id:
+                found.path = path
+        for former in self._is.history:
+            if former.file_id == file_id:
+                former.path = path
 
     @precondition(lambda self: len(self._is.files) > 1)
     @rule(first=_NUMBERS, second=_NUMBERS)
@@ -384,11 +399,22 @@ class CatalogMachine(RuleBasedStateMachine):
 
     # Findings
 
-    @rule(number=_NUMBERS, path=_paths, kind=_kinds, damaged=st.sampled_from([(), (3,), (3, 9)]))
-    def find(self, number: int, path: bytes, kind: FindingKind, damaged: tuple[int, ...]) -> None:
-        """A job finds something in a file, or at a place where none is recorded; or finds it again."""
-        paths = {one.path: file_id for file_id, one in self._is.files.items()}
-        file_id = paths.get(path)
+    @rule(number=_NUMBERS, path=st.none() | _paths, kind=_kinds, damaged=st.sampled_from([(), (3,), (3, 9)]))
+    def find(self, number: int, path: bytes | None, kind: FindingKind, damaged: tuple[int, ...]) -> None:
+        """A job finds something in a file, at a place where none is recorded, or about the root; or finds it again."""
+        if path is None and self._is.files:
+            path = self._is.files[self._id(number)].path
+        self._find(path, kind, damaged)
+
+    @precondition(lambda self: self._is.findings)
+    @rule(number=_NUMBERS, damaged=st.sampled_from([(), (3,), (3, 9)]))
+    def find_again(self, number: int, damaged: tuple[int, ...]) -> None:
+        """What was found once is found again."""
+        one = self._finding(number)[1]
+        self._find(one.path, one.kind, damaged)
+
+    def _find(self, path: bytes | None, kind: FindingKind, damaged: tuple[int, ...]) -> None:
+        file_id = next((file_id for file_id, one in self._is.files.items() if one.path == path), None)
         new = NewFinding(kind, self._box.root.id, file_id, path, "message", blocks=damaged)
         with self._changing() as c:
             found, is_new = findings.open_finding(c, new, now=self._now, run_id=self._box.run_id)
@@ -424,30 +450,29 @@ class CatalogMachine(RuleBasedStateMachine):
                 one.muted_until = self._now + DAY_S if is_muted else None
 
     def _finding(self, number: int) -> tuple[FindingId, _Finding]:
-        numbers = sorted(self._is.findings)
+        over = {number for number, one in self._is.findings.items() if one.state is FindingState.RESOLVED}
+        numbers = sorted(self._is.findings.keys() - (over if number % 4 else set())) or sorted(over)
         finding_id = numbers[number % len(numbers)]
         return finding_id, self._is.findings[finding_id]
 
-    @precondition(has_files)
-    @rule(number=_NUMBERS, kinds=st.sets(_kinds, min_size=1))
-    def resolve(self, number: int, kinds: set[FindingKind]) -> None:
-        """The findings of some kinds about a file end."""
-        file_id = self._id(number)
+    @precondition(lambda self: self._is.findings)
+    @rule(number=_NUMBERS, kinds=st.none() | st.sets(_kinds, min_size=1))
+    def resolve(self, number: int, kinds: set[FindingKind] | None) -> None:
+        """The findings about a file end, all of them or those of some kinds; or all about no file."""
+        file_id = self._finding(number)[1].file_id
+        about = {"root_id": self._box.root.id} if file_id is None else {"file_id": file_id}
         with self._changing() as c:
-            done = findings.resolve_findings(c, file_id=file_id, kinds=kinds, resolution="intact", now=self._now)
-            ended = [one for one in self._find_unresolved(file_id) if one.kind in kinds]
-            assert len(ended) == len(done)
-            for one in ended:
-                self._end(one, "intact")
-
-    @rule()
-    def resolve_all(self) -> None:
-        """All findings end."""
-        with self._changing() as c:
-            findings.resolve_findings(c, root_id=self._box.root.id, resolution="mended", now=self._now)
-            for one in self._is.findings.values():
-                if one.state is not FindingState.RESOLVED:
-                    self._end(one, "mended")
+            done = findings.resolve_findings(c, **about, kinds=kinds, resolution="mended", now=self._now)
+            ended = [
+                number
+                for number, one in self._is.findings.items()
+                if one.state is not FindingState.RESOLVED
+                and (file_id is None or one.file_id == file_id)
+                and (kinds is None or one.kind in kinds)
+            ]
+            assert sorted(ended) == sorted(one.id for one in done)
+            for ended_id in ended:
+                self._end(self._is.findings[ended_id], "mended")
 
     def _end(self, one: _Finding, resolution: str) -> None:
         one.state, one.resolution, one.muted_until, one.updated_at = (
@@ -490,7 +515,8 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(number=_NUMBERS, because=st.sampled_from([BaselineReason.EDITED, BaselineReason.ACCEPTED]))
     def promote(self, number: int, because: BaselineReason) -> None:
         """A candidate is taken over, unless an open finding holds the baseline; where there is none that is told."""
-        box, file_id = self._box, self._id(number)
+        box, waiting = self._box, sorted(self._is.candidates)
+        file_id = waiting[number % len(waiting)] if waiting else self._id(number)
 
         def promote(c: sa.Connection) -> bool:
             return candidates.promote(c, box.sealer, box.root, file_id, because, self._now, box.boot_id)
@@ -520,6 +546,7 @@ class CatalogMachine(RuleBasedStateMachine):
             of_person = because is BaselineReason.ACCEPTED
             one.resolution = "the loss of the file was accepted" if of_person else "the file was removed: edited"
 
+    @precondition(lambda self: self._is.candidates)
     @rule(is_held=st.booleans())
     def end_run(self, is_held: bool) -> None:
         """What was staged is held back, or dropped."""
@@ -537,25 +564,38 @@ class CatalogMachine(RuleBasedStateMachine):
                 else:
                     del self._is.candidates[file_id]
 
-    # A copy
+    # Copies
 
-    @precondition(has_files)
-    @rule(number=_NUMBERS, vote=st.sampled_from(_VOTES), is_read=st.booleans(), ahead_s=st.sampled_from([0, 0, 10**8]))
-    def compare(self, number: int, vote: CopyVote, is_read: bool, ahead_s: int) -> None:
-        """A file is compared with the copy."""
-        file_id, at = self._id(number), self._now + ahead_s
+    @precondition(lambda self: len(self._copies) < 2)
+    @rule(prefix=st.sampled_from(_PREFIXES))
+    def know_copy(self, prefix: bytes) -> None:
+        """A copy of all files or of a folder is there from now on."""
+        name = f"copy {len(self._copies)}"
+        with self._box.catalog.transaction() as c:
+            self._copies.append(copies.ensure_copy(c, self._box.root.id, prefix, name, "/mnt", None, now=self._now))
+
+    @precondition(lambda self: self._copies and self._is.files)
+    @rule(copy=_NUMBERS, number=_NUMBERS, vote=_votes, is_read=st.booleans(), ahead_s=st.sampled_from([0, 0, 10**8]))
+    def compare(self, copy: int, number: int, vote: CopyVote, is_read: bool, ahead_s: int) -> None:
+        """A file is compared with a copy."""
+        file_id, at, copy_id = self._id(number), self._now + ahead_s, self._copies[copy % len(self._copies)].id
         with self._changing() as c:
             one = self._is.files[file_id]
-            state = CopyState(file_id, one.version, vote, at, at if is_read else None)
-            copies.save_states(c, self._copy.id, [state])
-            one.compared = one.version, vote, at
+            one.compared[copy_id] = CopyState(file_id, one.version, vote, at, at if is_read else None)
+            copies.save_states(c, copy_id, [one.compared[copy_id]])
 
     # What can be asked
 
     @invariant()
+    def pass_minute(self) -> None:
+        """A minute passes; now and then everything is asked, which takes longer than any step."""
+        self._now += 60
+        self._steps += 1
+        if self._steps % _CHECKED_EVERY == 0:
+            self.check()
+
     def check(self) -> None:
         """Everything that can be asked is answered as by the model."""
-        self._now += 60
         with self._box.catalog.read() as c:
             self._check_files(c)
             self._check_places(c)
@@ -582,7 +622,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 *(one.verified_at, one.how),
                 *(one.is_suspect, one.seen),
             )
-            assert record.is_frozen == self._is_frozen(file_id)
+            assert (record.is_frozen, record.boot_id) == (self._is_frozen(file_id), box.boot_id)
             if one.reading.blocks is not None:
                 assert one.reading.blocks == blocks.load_blocks(c, box.sealer, file_id, one.version, MIB)
             same = [each.id for each in files.find_by_inode(c, box.sealer, box.root.id, record.witness.inode)]
@@ -591,24 +631,33 @@ class CatalogMachine(RuleBasedStateMachine):
     def _check_places(self, c: sa.Connection) -> None:
         box = self._box
         for prefix in _PREFIXES:
+            below = {file_id: one for file_id, one in self._is.files.items() if _is_below(one.path, prefix)}
             load = partial(files.page_files, c, box.root.id, prefix=prefix, limit=2)
-            assert [
-                (file_id, one.path, one.size)
-                for file_id, one in sorted(self._is.files.items())
-                if _is_below(one.path, prefix)
-            ] == list(_page(lambda after, load=load: load(after=after)))  # type: ignore[misc]
-            here = {file_id: one.path.rpartition(b"/") for file_id, one in self._is.files.items()}
+            pages = _page(lambda after, load=load: load(after=after))  # type: ignore[misc]
+            assert list(pages) == [(file_id, one.path, one.size) for file_id, one in sorted(below.items())]
+            in_order, after = files.page_in_order(c, box.sealer, box.root.id, prefix=prefix, after=None, limit=2)
+            while after is not None:
+                page, after = files.page_in_order(c, box.sealer, box.root.id, prefix=prefix, after=after, limit=2)
+                in_order += page
+            assert [one.path for one in in_order] == sorted((one.path for one in below.values()), key=split_path)
+            here = {file_id: split_path(one.path) for file_id, one in self._is.files.items()}
             known = files.find_known(c, box.root.id, prefix)
             assert {name: one.id for name, one in known.items()} == {
-                name: file_id for file_id, (folder, _, name) in here.items() if folder == prefix
+                name: file_id for file_id, (folder, name) in here.items() if folder == prefix
             }
+            for each in known.values():
+                one = self._is.files[each.id]
+                marks = int(one.is_suspect), int(self._is_frozen(each.id)), *(one.seen or (None, None))
+                assert tuple(each) == (each.id, *one.reading.witness, *marks)
 
     def _check_contents(self, c: sa.Connection) -> None:
         box = self._box
-        wanted = [one.reading for one in self._is.files.values()]
-        contents = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for one in wanted]
+        readings = [one.reading for one in self._is.files.values()]
+        readings += [one._replace(digests=Digests(md5=one.digests.md5)) for one in readings]
+        readings += [one._replace(digests=Digests(xxh3_128=one.digests.xxh3_128)) for one in readings]
+        contents = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for one in readings]
         found = files.find_by_content(c, box.sealer, box.root.id, contents)
-        for reading, same in zip(wanted, found, strict=True):
+        for reading, same in zip(readings, found, strict=True):
             assert {one.id for one in same} == {
                 file_id for file_id, one in self._is.files.items() if _is_same(one.reading, reading)
             }
@@ -624,13 +673,12 @@ class CatalogMachine(RuleBasedStateMachine):
     def _check_history(self, c: sa.Connection) -> None:
         for file_id in {one.file_id for one in self._is.history} | set(self._is.files):
             assert [
-                (one.version, one.path, (one.size_bytes, one.digests.md5), one.because, one.replaced_at)
+                (
+                    *(one.path, one.version, (one.size_bytes, one.digests.md5), one.recorded_at),
+                    *(one.reason, one.replaced_at, one.because, one.note),
+                )
                 for one in history.history_of(c, self._box.root.id, file_id)
-            ] == [
-                (one.version, one.path, one.content, one.because, one.replaced_at)
-                for one in reversed(self._is.history)
-                if one.file_id == file_id
-            ]
+            ] == [astuple(one)[1:] for one in reversed(self._is.history) if one.file_id == file_id]
 
     def _check_findings(self, c: sa.Connection) -> None:
         root_id = self._box.root.id
@@ -646,6 +694,10 @@ class CatalogMachine(RuleBasedStateMachine):
         unresolved = [number for number, one in self._is.findings.items() if one.state is not FindingState.RESOLVED]
         assert sorted(unresolved) == [one.id for one in findings.find_findings(c)]
         assert len(unresolved) == findings.count_open(c, root_id)
+        since = self._now - DAY_S
+        assert [one.id for one in findings.find_findings(c, include_resolved=True, since=since)] == [
+            number for number, one in sorted(self._is.findings.items()) if one.updated_at >= since
+        ]
         for prefix in _PREFIXES:
             assert [one.id for one in findings.find_findings(c, prefix=prefix)] == [
                 number for number in sorted(unresolved) if _is_below(self._is.findings[number].path or b"", prefix)
@@ -657,10 +709,16 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def _check_candidates(self, c: sa.Connection) -> None:
         root_id, waiting = self._box.root.id, self._is.candidates
-        for state in (None, *CandidateState):
-            found = candidates.find_candidates(c, root_id, state)
+        counts = Counter((one.state, one.kind) for one in waiting.values())
+        for state in CandidateState:
+            of_state = counts[state, CandidateKind.CHANGE], counts[state, CandidateKind.REMOVAL]
+            assert of_state == candidates.count_candidates(c, root_id, state)
+            if state is CandidateState.STAGED:
+                assert (*of_state, 0) == candidates.count_staged(c, root_id)
+        for wanted in (None, *CandidateState):
+            found = candidates.find_candidates(c, root_id, wanted)
             assert [one.file_id for one in found] == [
-                file_id for file_id, one in sorted(waiting.items()) if state in (None, one.state)
+                file_id for file_id, one in sorted(waiting.items()) if wanted in (None, one.state)
             ]
             assert all(one.is_sealed and one.path == self._is.files[one.file_id].path for one in found)
             for one in found:
@@ -701,22 +759,23 @@ class CatalogMachine(RuleBasedStateMachine):
         ]
 
     def _check_waits(self, c: sa.Connection) -> None:
-        now, all_files = self._now, self._is.files.values()
-        compared = [one for one in all_files if one.compared and one.compared[0] == one.version]
-        votes = [one.compared[1] for one in compared if one.compared]
-        times = [one.compared[2] for one in compared if one.compared and one.compared[2] <= now + _AHEAD_S]
-        since = [_find_wait(one, now) for one in all_files]
-        found = copies.find_waits(c, self._copy, now=now, verify_every_s=_MONTH_S)
-        assert replace(found, read=0) == CopyWaits(
-            files=len(all_files),
-            compared=len(compared),
-            same=votes.count(CopyVote.SAME),
-            read=0,
-            silent=sum(vote in _SILENT for vote in votes),
-            last_compared_at=max(times, default=None),
-            waits_since=min(since, default=None),
-            overdue=sum(at < now - _MONTH_S for at in since),
-        )
+        now = self._now
+        for copy in self._copies:
+            wanted = [one for one in self._is.files.values() if _is_below(one.path, copy.prefix)]
+            states = [one.compared[copy.id] for one in wanted if copy.id in one.compared]
+            times = [one.compared_at for one in states if one.compared_at <= now + _AHEAD_S]
+            since = [_find_wait(one, copy, now) for one in wanted]
+            same = [one for one in states if one.vote is CopyVote.SAME]
+            assert copies.find_waits(c, copy, now=now, verify_every_s=_MONTH_S) == CopyWaits(
+                files=len(wanted),
+                compared=len(states),
+                same=len(same),
+                read=sum(one.read_at is not None for one in same),
+                silent=sum(one.vote in _SILENT for one in states),
+                last_compared_at=max(times, default=None),
+                waits_since=min(since, default=None),
+                overdue=sum(at < now - _MONTH_S for at in since),
+            )
 
     @rule(
         prefix=st.sampled_from(_PREFIXES),
@@ -793,8 +852,8 @@ def _cut(ids: list[FileId], sizes: list[int], wanted: float) -> list[FileId]:
     return ids
 
 
-def _page(load: Callable[[int], list[tuple[int, ...]]]) -> Iterator[tuple[int, ...]]:
-    after = 0
+def _page(load: Callable[[int], list[_Row]]) -> Iterator[_Row]:
+    after: Any = 0
     while page := load(after):
         assert len(page) <= 2
         yield from page
@@ -806,10 +865,12 @@ def _is_below(path: bytes, prefix: bytes) -> bool:
 
 
 def _is_same(one: Reading, other: Reading) -> bool:
+    """Return whether a file has the content that is looked for: by whichever digest is known, else by its blocks."""
     if one.witness.size_bytes != other.witness.size_bytes:
         return False
-    if other.digests.md5 is not None:
-        return one.digests.md5 == other.digests.md5
+    if any(digests := (other.digests.md5, other.digests.xxh3_128)):
+        own = one.digests.md5, one.digests.xxh3_128
+        return any(a == b for a, b in zip(own, digests, strict=True) if a and b)
     return one.blocks is not None and other.blocks is not None and one.blocks.xxh3_128 == other.blocks.xxh3_128
 
 
@@ -822,8 +883,9 @@ def _is_aged(age_s: int, first_day: int, before_day: int | None) -> bool:
     return is_old and (before_day is None or age_s < before_day * DAY_S)
 
 
-def _find_wait(one: _File, now: int) -> int:
-    """Return since when a file waits to be compared with the copy."""
-    if one.compared and one.compared[0] == one.version and one.compared[2] <= now + _AHEAD_S:
-        return one.compared[2]
-    return max(one.recorded_at, NOW)
+def _find_wait(one: _File, copy: CopyRecord, now: int) -> int:
+    """Return since when a file waits to be compared with a copy."""
+    state = one.compared.get(copy.id)
+    if state is not None and state.compared_at <= now + _AHEAD_S:
+        return state.compared_at
+    return max(one.recorded_at, copy.created_at)
