@@ -2,56 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from integrity.catalog import history
 from integrity.catalog.baselines import NewFile, record_files
-from integrity.catalog.files import Position, find_file, page_in_order
+from integrity.catalog.files import find_file, page_in_order
 from integrity.catalog.roots import remove_root
 from integrity.model import BaselineReason, FileId
 from support.catalogs import NOW, CatalogBox, make_reading
-
-PATHS = [b"z", b"a/1", b"a/2", b"a/\xff", b"a-b/1", b"a/b/1", b"a/b/2", b"a0/1"]
-
-
-def walk(box: CatalogBox, prefix: bytes = b"", *, limit: int) -> list[bytes]:
-    found: list[bytes] = []
-    after: Position | None = None
-    with box.catalog.read() as c:
-        while True:
-            page, after = page_in_order(c, box.sealer, box.root.id, prefix=prefix, after=after, limit=limit)
-            if after is None:
-                return found
-            assert len(page) <= limit
-            found += [record.path for record in page]
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_pages_hold_each_file_once_in_order_of_folder_and_name(box: CatalogBox, limit: int) -> None:
-    """Wherever a page ends, nothing is lost and nothing comes twice."""
-    box.record_all({path: make_reading(path) for path in reversed(PATHS)})
-
-    assert PATHS == walk(box, limit=limit)
-
-
-@pytest.mark.parametrize(
-    ("prefix", "expected"),
-    [
-        (b"a", [b"a/1", b"a/2", b"a/\xff", b"a/b/1", b"a/b/2"]),
-        (b"a/b", [b"a/b/1", b"a/b/2"]),
-        (b"a/2", [b"a/2"]),
-        (b"z", [b"z"]),
-        (b"b", []),
-    ],
-)
-@pytest.mark.parametrize("limit", [1, 2, 100])
-def test_part_of_a_root_is_that_folder_or_file_alone(
-    box: CatalogBox, prefix: bytes, expected: list[bytes], limit: int
-) -> None:
-    """Neighbours whose names begin alike are no part of it."""
-    box.record_all({path: make_reading(path) for path in PATHS})
-
-    assert expected == walk(box, prefix, limit=limit)
 
 
 def test_pages_are_read_from_the_indexes(box: CatalogBox) -> None:

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
-from integrity.hub.due_votes import find_waiting_sets
 from integrity.hub.findings import HubFinding
 from integrity.hub.kinds import HubFindingKind
 from integrity.reporting.digest_tree import FROZEN
@@ -80,16 +79,6 @@ def test_damage_everywhere_has_no_command(rows: HubRows) -> None:
     assert "b: also damaged; c: does not have the file" in damaged[0].explanation
 
 
-def test_source_that_was_never_verified_is_verified_first(rows: HubRows) -> None:
-    """Its command runs on the box that recorded the content."""
-    rows.add_member("a", GOOD)
-    rows.add_member("b", {b"2019": [reported(b"a.jpg", verified_at=None), reported(b"b.jpg")]})
-    rows.report_finding("a", 1, "unreadable", b"2019/a.jpg")
-    found = only(rows.vote())
-
-    assert ("integrity scrub /srv/b/2019/a.jpg", "b") == (found.command, found.command_box_name)
-
-
 def test_reading_from_memory_is_no_proof(rows: HubRows) -> None:
     """A verification that the page cache may have answered does not make a source."""
     rows.add_member("a", GOOD)
@@ -97,6 +86,14 @@ def test_reading_from_memory_is_no_proof(rows: HubRows) -> None:
     rows.report_finding("a", 1, "rot", b"2019/a.jpg")
 
     assert "integrity scrub /srv/b/2019/a.jpg" == only(rows.vote()).command
+
+
+def test_single_member_has_no_vote(rows: HubRows) -> None:
+    """Its own findings are on its own page."""
+    rows.add_member("a", GOOD)
+    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
+
+    assert [] == rows.vote()
 
 
 def test_older_version_is_stale(rows: HubRows) -> None:
@@ -138,20 +135,6 @@ def test_costly_pattern_of_a_box_stops_no_vote(rows: HubRows) -> None:
     assert name == only(rows.vote()).path
 
 
-def test_file_newer_than_the_last_report_is_not_missing(rows: HubRows) -> None:
-    """A box that did not report since lacks nothing yet; the vote is repeated, for its next report may change it."""
-    rows.add_member("a", {b"2019": [*GOOD[b"2019"], reported(b"new.jpg", recorded_at=NOW - 60)]})
-    rows.add_member("b", GOOD, seen_at=NOW - 3600)
-
-    assert [] == rows.vote(NOW + 1)
-    assert [rows.set_id] == find_waiting_sets(rows.c)
-
-    rows.c.execute(sa.update(schema.box).values(seen_at=NOW))
-
-    assert b"2019/new.jpg" == only(rows.vote(NOW + 1)).path
-    assert [] == find_waiting_sets(rows.c)
-
-
 def test_impossible_times_stop_no_vote(rows: HubRows) -> None:
     """Times at the ends of what a number holds are compared like all others."""
     first, last = -(1 << 63), (1 << 63) - 1
@@ -187,17 +170,6 @@ def test_many_in_one_folder_name_it(rows: HubRows) -> None:
     rows.add_member("b", GOOD)
 
     assert "All of them are in x/y." in only(rows.vote()).explanation
-
-
-def test_finding_keeps_its_number_while_it_lasts(rows: HubRows) -> None:
-    """Each vote updates it; only its end and return make a new one."""
-    add_three(rows)
-    rows.report_finding("a", 1, "rot", b"2019/a.jpg")
-    first = only(rows.vote())
-    rows.store_folder("b", b"2019", [reported(b"a.jpg", verified_at=NOW - 60), reported(b"b.jpg")])
-    second = only(rows.vote(NOW + 60))
-
-    assert (first.id, NOW, NOW + 60) == (second.id, second.opened_at, second.updated_at)
 
 
 def test_hostile_names_and_urls_stay_text(rows: HubRows) -> None:

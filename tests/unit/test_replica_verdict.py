@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from integrity.hub.kinds import HubCertainty, HubFindingKind
+from integrity.hub.kinds import HubFindingKind
 from integrity.hub.replica_verdict import (
     BAD,
     HOLDING_OF_KIND,
@@ -134,18 +134,6 @@ def test_each_combination_has_one_row(holding: Holding, standing: Standing, sour
     assert [rule(holding, standing, source)] == matching
 
 
-def test_repair_only_from_a_verified_source() -> None:
-    """I1: no other row proposes a repair."""
-    proposing = {
-        source
-        for row in ROWS
-        if rule(*row).advice in (ReplicaAdvice.REPAIR, ReplicaAdvice.PUT_BACK)
-        for source in row[2:]
-    }
-
-    assert {Source.VERIFIED} == proposing
-
-
 def test_every_kind_of_damage_has_a_meaning() -> None:
     """Each kind that a repair mends, and each that leaves doubt, is held against the other boxes."""
     assert REPAIRABLE | DOUBTS == HOLDING_OF_KIND.keys()
@@ -159,110 +147,10 @@ def test_gravest_finding_decides() -> None:
     assert Holding.GOOD is find_holding(COVERAGE_PROBLEMS - REPAIRABLE - DOUBTS)
 
 
-def test_damage_is_repaired_from_who_verified_it() -> None:
-    """The best source is named, and only that kind of sources."""
-    damaged = view(holding=Holding.DAMAGED)
-    votes = judge_replicas([damaged, view(verified_at=None), view()])
-
-    assert [ReplicaAdvice.REPAIR, ReplicaAdvice.NOTHING, ReplicaAdvice.NOTHING] == [
-        vote.ruling.advice for vote in votes
-    ]
-    assert (2,) == votes[0].sources
-    assert HubCertainty.PROVEN is votes[0].certainty
-
-
-def test_two_damaged_replicas_are_no_sources() -> None:
-    """I2: the same file damaged on both boxes can only come from a backup."""
-    assert [ReplicaAdvice.FIND_BACKUP] * 2 == advice(view(holding=Holding.DAMAGED), view(holding=Holding.LOST))
-    assert [ReplicaAdvice.FIND_BACKUP, ReplicaAdvice.NOTHING] == advice(
-        view(holding=Holding.DAMAGED), view(holding=Holding.DOUBTFUL)
-    )
-
-
-def test_unverified_source_is_verified_first() -> None:
-    """What was only recorded is not proposed as a source yet."""
-    assert [ReplicaAdvice.VERIFY_SOURCE, ReplicaAdvice.NOTHING] == advice(
-        view(holding=Holding.DAMAGED), view(verified_at=None)
-    )
-
-
-def test_damaged_old_version_is_replaced_by_the_newer() -> None:
-    """The recorded content is nowhere else, but its successor is."""
-    votes = judge_replicas([view(holding=Holding.DAMAGED, mtime=1000), view(NEW, mtime=2000)])
-
-    assert ReplicaAdvice.TAKE_NEWER is votes[0].ruling.advice
-    assert (1,) == votes[0].sources
-
-
-def test_newest_version_that_is_damaged_is_not_replicated() -> None:
-    """The older version elsewhere may be the best that is left."""
-    votes = judge_replicas([view(NEW, Holding.DAMAGED, mtime=2000), view(mtime=1000)])
-
-    assert [ReplicaAdvice.FIND_BACKUP, ReplicaAdvice.DO_NOT_REPLICATE] == [vote.ruling.advice for vote in votes]
-
-
-def test_older_mtime_is_stale() -> None:
-    """Without history the later modification time wins, and is called likely."""
-    votes = judge_replicas([view(mtime=1000), view(NEW, mtime=2000), view(NEW, mtime=2000)])
-
-    assert [HubFindingKind.REPLICA_STALE, None, None] == [vote.ruling.kind for vote in votes]
-    assert HubCertainty.LIKELY is votes[0].certainty
-    assert (1, 2) == votes[0].sources
-
-
-def test_history_decides_where_mtimes_are_equal() -> None:
-    """Who replaced a content has the newer one, also if a program put the modification time back."""
-    votes = judge_replicas([view(OLD), view(NEW, former=(OLD,))])
-
-    assert [HubFindingKind.REPLICA_STALE, None] == [vote.ruling.kind for vote in votes]
-    assert HubCertainty.PROVEN is votes[0].certainty
-
-
-def test_history_against_mtime_is_undecided() -> None:
-    """A box where an older version was put back must not overwrite the others."""
-    assert [HubFindingKind.REPLICA_DIFFERS] * 2 == kinds(view(OLD, mtime=9000), view(NEW, mtime=1000, former=(OLD,)))
-
-
-def test_both_edited_is_a_conflict() -> None:
-    """Two contents with a common predecessor, neither of which is the other's: nobody is behind."""
-    both = view(NEW, mtime=2000, former=(OLD,)), view(THIRD, mtime=3000, former=(OLD,))
-
-    assert [HubFindingKind.REPLICA_CONFLICT] * 2 == kinds(*both)
-    assert [HubFindingKind.REPLICA_CONFLICT] * 2 + [HubFindingKind.REPLICA_STALE] == kinds(*both, view(OLD))
-
-
 def test_same_mtime_is_undecided() -> None:
     """I5: different content under one mtime is what a bad copy looks like; who did not verify it does so first."""
     assert [HubFindingKind.REPLICA_DIFFERS] * 2 == kinds(view(), view(NEW, mtime=1002))
     assert [ReplicaAdvice.COMPARE, ReplicaAdvice.VERIFY_HERE] == advice(view(), view(NEW, verified_at=None))
-
-
-@pytest.mark.parametrize("ahead", [DAY, -DAY])
-def test_wrong_clock_turns_no_vote(ahead: int) -> None:
-    """I4: an order of mtimes that a clock wrong by a day could have made decides nothing."""
-    views = view(mtime=10 * DAY), view(NEW, mtime=10 * DAY + ahead // 2, ahead=ahead)
-
-    assert [HubFindingKind.REPLICA_DIFFERS] * 2 == kinds(*views)
-    assert [HubFindingKind.REPLICA_STALE, None] == kinds(views[0], view(NEW, mtime=13 * DAY, ahead=ahead))
-
-
-def test_missing_only_by_a_newer_report() -> None:
-    """I3: a file recorded after the last report of a box is not missing there yet, and neither is an edit."""
-    before = NOW - 21 * DAY
-
-    assert [HubFindingKind.REPLICA_MISSING, None] == kinds(ABSENT, view())
-    assert [None, None] == kinds(view(None, Holding.ABSENT, reported_at=before), view())
-    assert [None, None] == kinds(view(reported_at=before, recorded_at=0), view(NEW, mtime=2000))
-    assert [None, None] == kinds(view(None, Holding.EXCLUDED), view())
-
-
-def test_unknown_digests_differ_from_nothing() -> None:
-    """Without a common digest nothing is said, and it is no source either."""
-    only_md5, only_xxh3 = view(OLD._replace(xxh3_128=None)), view(OLD._replace(md5=None))
-    damaged = view(OLD._replace(md5=None), Holding.DAMAGED)
-
-    assert [None, None] == kinds(only_md5, only_xxh3)
-    assert [ReplicaAdvice.FIND_BACKUP, ReplicaAdvice.NOTHING] == advice(damaged, only_md5)
 
 
 def test_circle_is_undecided() -> None:
