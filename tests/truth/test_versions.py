@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -33,8 +32,6 @@ def install(commit: str, *, is_native: bool) -> Path:
     try:
         return install_commit(commit, INSTALLED, is_native=is_native)
     except MissingCommitError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
 
 
