@@ -73,6 +73,20 @@ def test_spans_are_incidents_that_were_open_since(box: CatalogBox) -> None:
     assert [] == of_another
 
 
+def test_file_is_frozen_until_its_last_content_finding_goes(box: CatalogBox) -> None:
+    """Resolving one of two findings on the content does not free the baseline (R6)."""
+    file_id = box.record(b"a")
+    say(box, file_id=file_id, kind=FindingKind.UNSTABLE)
+    assert not box.get(file_id).is_frozen
+    say(box, file_id=file_id, kind=FindingKind.ROT)
+    say(box, file_id=file_id, kind=FindingKind.UNREADABLE)
+    for kind, is_frozen in ((FindingKind.UNSTABLE, True), (FindingKind.UNREADABLE, True), (FindingKind.ROT, False)):
+        with box.catalog.transaction() as c:
+            done = findings.resolve_findings(c, file_id=file_id, kinds={kind}, resolution="x", now=NOW)
+        assert [finding.kind for finding in done] == [kind]
+        assert box.get(file_id).is_frozen == is_frozen
+
+
 def test_resolving_everything_by_mistake_is_refused(box: CatalogBox) -> None:
     """Which findings are meant must be said."""
     with box.catalog.transaction() as c, pytest.raises(ValueError, match="name a file or a root"):

@@ -10,7 +10,7 @@ from support.machines import run_long, run_short
 
 def test_catalog_equals_model() -> None:
     """The same steps in each run."""
-    run_short(CatalogMachine, examples=16, steps=80)
+    run_short(CatalogMachine, examples=14, steps=80)
 
 
 @pytest.mark.long

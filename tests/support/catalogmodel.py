@@ -74,6 +74,20 @@ _SILENT = {CopyVote.NOT_COMPARABLE, CopyVote.UNREADABLE}
 _MONTH_S = 30 * DAY_S
 _AHEAD_S = 15 * 60
 _KEPT_DAYS = 90
+_ORDERS: list[tuple[bytes, int | None, int | None, bool, int | None, int | None]] = [
+    # prefix, due after days, older than days, never verified only, percent, at least bytes
+    (b"", None, None, False, None, None),
+    (b"", 30, None, False, None, None),
+    (b"", 30, None, False, None, 0),
+    (b"", 8, None, False, None, 150),
+    (b"a", 8, None, False, None, 3 * MIB),
+    (b"", None, None, True, None, None),
+    (b"", None, 7, False, None, None),
+    (b"", None, None, False, 50, None),
+    (b"a/b", None, None, False, 1, None),
+    (b"", None, None, False, None, 250),
+    (b"", None, None, True, 100, None),
+]
 _CHECKED_EVERY = 3
 _TAKEN_BACK_EVERY = 11
 
@@ -555,9 +569,9 @@ class CatalogMachine(RuleBasedStateMachine):
             found = candidates.find_staged(c, self._box.root.id)
             assert sorted(staged) == found
             if is_held:
-                candidates.hold(c, found)
+                candidates.hold(c, sorted(self._is.candidates))
             else:
-                candidates.discard_staged_of(c, found)
+                candidates.discard_staged_of(c, sorted(self._is.candidates))
             for file_id in staged:
                 if is_held:
                     self._is.candidates[file_id].state = CandidateState.HELD
@@ -605,6 +619,7 @@ class CatalogMachine(RuleBasedStateMachine):
             self._check_candidates(c)
             self._check_coverage(c)
             self._check_waits(c)
+            self._check_work(c)
         assert self._box.check_tally().is_right
 
     def _check_files(self, c: sa.Connection) -> None:
@@ -777,36 +792,17 @@ class CatalogMachine(RuleBasedStateMachine):
                 overdue=sum(at < now - _MONTH_S for at in since),
             )
 
-    @rule(
-        prefix=st.sampled_from(_PREFIXES),
-        due_days=st.sampled_from([None, 0, 30]),
-        older_days=st.sampled_from([None, None, 7]),
-        never_verified_only=st.booleans(),
-        percent=st.sampled_from([None, None, 1, 50, 100]),
-        at_least_bytes=st.sampled_from([None, None, 0, 150, 3 * MIB]),
-    )
-    def list_work(
-        self,
-        prefix: bytes,
-        due_days: int | None,
-        older_days: int | None,
-        never_verified_only: bool,
-        percent: int | None,
-        at_least_bytes: int | None,
-    ) -> None:
-        """A scrub asks what it has to verify, and in which order."""
-        due = None if due_days is None else self._now - due_days * DAY_S
-        older = None if older_days is None else self._now - older_days * DAY_S
-        order = WorkOrder(
-            *(self._box.root.id, prefix, self._now, never_verified_only, older, due, percent, at_least_bytes)
-        )
-        with self._box.catalog.read() as c:
+    def _check_work(self, c: sa.Connection) -> None:
+        """Ask what a scrub has to verify, and in which order; another few questions each time."""
+        for number in range(4):
+            prefix, due_days, older_days, never, percent, at_least = _ORDERS[(self._steps + number) % len(_ORDERS)]
+            due, older = (days and self._now - days * DAY_S for days in (due_days, older_days))
+            order = WorkOrder(self._box.root.id, prefix, self._now, never, older, due, percent, at_least)
             summary = create_worklist(c, order)
             pages = _page(lambda after: page_worklist(c, self._box.sealer, after, 2))
-            found = [record.id for _, record in pages]
-        wanted = self._list_by_hand(order)
-        assert wanted == found
-        assert summary == WorkSummary(len(wanted), sum(self._is.files[one].size for one in wanted))
+            wanted = self._list_by_hand(order)
+            assert wanted == [record.id for _, record in pages]
+            assert summary == WorkSummary(len(wanted), sum(self._is.files[one].size for one in wanted))
 
     def _list_by_hand(self, order: WorkOrder) -> list[FileId]:
         now = order.now

@@ -84,17 +84,21 @@ class Files(RuleBasedStateMachine):
     def _find_sizes(self) -> Iterator[int]:
         return count(_SIZE_BYTES)
 
-    @initialize()
-    def plant(self) -> None:
-        """Write the files, and record them."""
+    @initialize(flips=st.lists(st.tuples(_NUMBERS, _NUMBERS), max_size=2), is_known=st.booleans())
+    def plant(self, flips: list[tuple[int, int]], is_known: bool) -> None:
+        """Write the files and record them; some may be damaged then, which may be known."""
         for name, data in [(name, self._tree.content(next(self._sizes))) for name in _FILES]:
             self._tree.write(name, data)
         self._scrub()
+        for first, place in flips:
+            self.flip(first, place)
+        if is_known:
+            self._scrub()
 
     def play(self, steps: str) -> None:
         """Take the steps of a text, ``ACTION NUMBER NUMBER, ...``, as far as this machine knows them."""
         try:
-            self.plant()
+            self.plant([], is_known=False)
             for action, *numbers in (step.split() for step in steps.split(", ")):
                 self.pass_second()
                 if self.has_files() and hasattr(self, action):
@@ -275,7 +279,7 @@ class Files(RuleBasedStateMachine):
             self._tree.was_read()
         self._tree.was_scrubbed()
 
-    @precondition(has_files)
+    @precondition(lambda self: self.has_files() and self._find_open())
     @rule(number=_NUMBERS)
     def accept(self, number: int) -> None:
         """Scrub, and accept a file that has a finding as it is now."""

@@ -78,7 +78,7 @@ def test_steps_that_fell(disk: Disk, context: Context, steps: str) -> None:
 
 def test_what_is_damaged_is_found(disk: Disk, context: Context) -> None:
     """The same steps in each run."""
-    run_short(partial(_make, disk, context), examples=25, steps=14)
+    run_short(partial(_make, disk, context), examples=30, steps=14)
 
 
 @pytest.mark.long
