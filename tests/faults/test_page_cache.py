@@ -56,7 +56,7 @@ def test_scrub_of_cached_files_reads_the_disk_and_keeps_them_cached(each_fs: Loo
     assert cost.read_bytes >= size
     if each_fs.fs_type != "btrfs":  # there O_DIRECT is trusted only after clean pages were dropped
         after = [resident_bytes(path) for path in paths]
-        assert sum(after) >= 0.9 * sum(before)  # a system under pressure takes a page by itself now and then
+        assert sum(after) >= 0.7 * sum(before)  # a busy system takes pages by itself now and then
         assert len(after) - 4 <= sum(now >= 0.5 * then for now, then in zip(after, before, strict=True))
 
 

@@ -22,8 +22,8 @@ from support.cli import Box, make_command
 from support.faultfs import FaultFS, Rule
 from support.loopfs import LoopFS
 from support.planted import age
-from support.repairs import BLOCK, CONFIG, blocks, context_of, damage, leftovers, run_repair
-from support.shapes import put
+from support.repairs import BLOCK, CONFIG, blocks, context_of, leftovers, run_repair
+from support.shapes import damage, put
 from support.stored import query
 from support.waiting import wait_until
 
