@@ -58,8 +58,9 @@ def wait_compared(box: Box, *outcomes: str, name: str = "copy0") -> None:
 
 
 def show(box: Box, name: str = "copy0") -> JsonObject:
-    """Return what status says of a copy."""
-    return next(one for one in box.json("status") if one["type"] == "copy" and one["name"] == name)
+    """Return what status says of a copy; until the service has made the catalog, that it waits for nothing."""
+    unknown: JsonObject = {"waits": None}
+    return next((one for one in box.json("status") if one["type"] == "copy" and one["name"] == name), unknown)
 
 
 def wait_waiting(box: Box, part: str) -> None:

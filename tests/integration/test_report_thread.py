@@ -45,12 +45,12 @@ def test_damage_is_on_the_hub_after_the_scrub(integrity: Box, tmp_path: Path, hu
         integrity.run("scrub", root, expect=1)
         wait_until(lambda: kinds_of(hub) == ["silent_rewrite"], "the finding on the hub", timeout_s=90)
         wait_until(lambda: 1 in hub.settled, "the tree on the hub", timeout_s=30)
+        wait_until(lambda: hub.heartbeats[-1]["state"] == "problem", "a heartbeat that knows of it", timeout_s=30)
         status = integrity.get_object("hub", "status")
         service.stop()
 
     assert (hub.url, 0, False) == (status["url"], status["waiting"], status["is_failing"])
     assert status["complete_at"]
-    assert "problem" == hub.heartbeats[-1]["state"]
     assert 10 == sum(len(folder.files) for folder in hub.trees[1].values())
 
 

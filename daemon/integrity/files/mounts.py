@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import functools
 import os
 import re
 import stat
@@ -69,6 +70,7 @@ _TYPES = {
     0xFF534D42: "cifs",
     0x65735546: "fuse",
 }
+_KNOWN_LINES = 256  # of mountinfo, which hardly change between two looks
 _STATFS_BYTES = 256  # more than any architecture fills; f_type is its first word
 
 
@@ -230,6 +232,7 @@ def _find_type(fd: int) -> str:
     return _TYPES.get(number, f"type-{number:x}")
 
 
+@functools.lru_cache(_KNOWN_LINES)
 def _parse(line: bytes) -> Mount:
     # 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue; any number of fields before "-"
     before, _, after = line.rstrip(b"\n").partition(b" - ")

@@ -112,9 +112,11 @@ class Reporter:
         self._clock = clock
         self._trees = _Trees(catalog, monotonic, is_over)
 
-    def report(self) -> None:
+    def report(self) -> bool:
         """
-        Send everything that the hub does not have.
+        Send everything that the hub does not have; return whether messages were among it.
+
+        What the heartbeat said of the box is from before the messages.
 
         Raises:
             HubError: the hub was not reached, or refused; the rest waits in the catalog.
@@ -130,6 +132,7 @@ class Reporter:
         is_settled = [self._trees.send(self._client, root_id) for root_id in unsettled]
         if all(is_settled):
             self._note_complete(has_news=has_news or bool(unsettled))
+        return has_news
 
     def close(self) -> None:
         """Close the connection, and give temporary files back."""

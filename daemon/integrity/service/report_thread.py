@@ -82,6 +82,7 @@ class ReportThread(RoundThread):
         self._ended = threading.Event()
         self._catalog: Catalog | None = None
         self._reporter: Reporter | None = None
+        self._facts: _FactsReader  # as soon as there is a reporter
         self._client: HubClient | None = None
         self._used: Config | None = None  # by the reporter
         self._tried: Config | None = None  # that the pauses are about
@@ -146,12 +147,15 @@ class ReportThread(RoundThread):
         reporter = self._find_reporter(config)
         if now < self._next_at and not self._has_news():
             return min(self._next_at - now, _LOOK_S)
-        reporter.report()
+        has_news = reporter.report()
         if self._failures:
             _log.info("reports go to the hub again")
         self._failures, self._noted = 0, ""
-        self._next_at = time.monotonic() + config.hub.report_every_s * self._uniform(1.0, 1.1)
-        return min(self._next_at - time.monotonic(), _LOOK_S)
+        pause_s = config.hub.report_every_s * self._uniform(1.0, 1.1)
+        if has_news:  # the heartbeat before it may have known nothing of that: say it again as soon as may be
+            pause_s = min(pause_s, self._facts.pause_s)
+        self._next_at = time.monotonic() + pause_s
+        return min(pause_s, _LOOK_S)
 
     def _has_news(self) -> bool:
         """Return whether something waits in the queue. Reads the catalog only if it changed."""
@@ -210,6 +214,7 @@ class ReportThread(RoundThread):
                 pause=lambda wait_s: not self._ended.wait(wait_s),
             )
             facts = _FactsReader(self._catalog, config, self._words, self._state, self._service.clock, self._hostname)
+            self._facts = facts
             self._reporter = Reporter(
                 self._catalog,
                 self._client,
@@ -264,6 +269,11 @@ class _FactsReader:
         self._until = min(due, default=math.inf)
         self._next_at = time.monotonic() + _STATUS_PAUSE * (time.monotonic() - started_at)
         return self._facts
+
+    @property
+    def pause_s(self) -> float:
+        """Return for how long what was read is not read again."""
+        return max(0.0, self._next_at - time.monotonic())
 
     def _write(self, status: Status) -> BoxFacts:
         sentence, state = self._words.sum_up(status, self._state())

@@ -229,7 +229,15 @@ class RepairPlanner:
         self._tick = tick
         self._reader = run.reader(ReadMode.DISK)
 
-    def plan(self, path: bytes, source: BlockSource, *, is_named: bool, right: Reading | None = None) -> FilePlan:
+    def plan(
+        self,
+        path: bytes,
+        source: BlockSource,
+        *,
+        is_named: bool,
+        right: Reading | None = None,
+        decided: Witness | None = None,
+    ) -> FilePlan:
         """
         Plan the repair of one file.
 
@@ -238,6 +246,8 @@ class RepairPlanner:
             source: the copies of the file.
             is_named: the user named this file, not only its folder.
             right: of the copy whose content a person says is right; None: the recorded content is.
+            decided: of the file when a person decided about it just now: as long as it has this, nothing wrote to it
+                since, however young its ctime is.
 
         Raises:
             ReadInterrupted: stopped.
@@ -276,7 +286,15 @@ class RepairPlanner:
         except ReadError as error:
             tally = Tally.UNSTABLE if isinstance(error, Unstable) else Tally.UNREADABLE
             return replace(draft, outcome=PlanOutcome.UNREADABLE, reason=str(error), uninspected=tally)
-        return self._plan_damaged(draft, expected, inspection, open_findings, source, is_named=is_named)
+        return self._plan_damaged(
+            draft,
+            expected,
+            inspection,
+            open_findings,
+            source,
+            is_named=is_named,
+            is_unmoved=inspection.witness == decided,
+        )
 
     def _plan_damaged(
         self,
@@ -287,6 +305,7 @@ class RepairPlanner:
         source: BlockSource,
         *,
         is_named: bool,
+        is_unmoved: bool,
     ) -> FilePlan:
         run, record = self._run, draft.record
         assert record is not None
@@ -300,11 +319,11 @@ class RepairPlanner:
             return replace(draft, reason=reason)
         with run.catalog.read() as connection:
             candidate = candidates.get_candidate(connection, record.id)
-            reason_moved = (
-                _find_write(record, inspection, candidate)
-                if draft.is_decided
-                else find_refusal(run.capability, record, inspection, open_findings, candidate)
-            )
+            reason_moved = None
+            if draft.is_decided:
+                reason_moved = _find_write(record, inspection, candidate)
+            elif not is_unmoved:
+                reason_moved = find_refusal(run.capability, record, inspection, open_findings, candidate)
             recorded = load_expected(connection, run.catalog.sealer, record)
             names, reason_names = find_names(run, connection, record, inspection.stat, recorded or expected)
             newer = candidates.get_candidates(connection, [one.id for one in names])

@@ -149,7 +149,6 @@ class Repairer:
                 is_applied = options.applies and is_chosen and plan.outcome is PlanOutcome.REPAIRABLE
                 if is_applied and choice:
                     plan = choice.decide(plan)
-                    is_applied = plan.outcome is PlanOutcome.REPAIRABLE
                 done = self._apply(plan, source) if is_applied else None
             except ReadInterrupted:
                 run.counts.add(tally)
@@ -162,6 +161,8 @@ class Repairer:
 
     def _apply(self, plan: FilePlan, source: BlockSource) -> RepairedFile:
         options = self._options
+        if plan.outcome is not PlanOutcome.REPAIRABLE:  # any more, since a person decided
+            return RepairedFile(plan, message=plan.reason)
         try:
             return Application(self._run, self._buffers, plan, source, self._tick, discards=options.discards).run()
         except ReadInterrupted:
