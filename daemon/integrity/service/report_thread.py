@@ -42,7 +42,7 @@ _FIRST_S = 60.0
 _SHORTEST_RETRY_S = 30.0
 _LONGEST_RETRY_S = 900.0
 _STATUS_PAUSE = 20
-"""The status is not read again before so many times the duration of the last reading: 1 s for a million files."""
+"""The status is not read again before so many times the processor time of the last reading: 1 s for a million files."""
 
 
 class BoxWords(ReportWords, Protocol):
@@ -258,16 +258,18 @@ class _FactsReader:
 
     def read(self) -> BoxFacts:
         """Return what a heartbeat says."""
-        version, started_at = self._catalog.version(), time.monotonic()
+        version = self._catalog.version()
         is_same = version == self._version and self._clock() < self._until
-        if self._facts is not None and (is_same or started_at < self._next_at):
+        if self._facts is not None and (is_same or time.monotonic() < self._next_at):
             return self._facts
+        cost_s = -time.thread_time()
         status = find_status(self._catalog, self._config, [], clock=self._clock)
         self._facts = self._write(status)
         self._version = version
         due = [float(one.due_at) for one in status.roots if one.due_at is not None and one.due_at > status.at]
         self._until = min(due, default=math.inf)
-        self._next_at = time.monotonic() + _STATUS_PAUSE * (time.monotonic() - started_at)
+        cost_s += time.thread_time()
+        self._next_at = time.monotonic() + _STATUS_PAUSE * cost_s
         return self._facts
 
     @property
