@@ -13,7 +13,7 @@ from truth.oracle import Result
 
 pytestmark = pytest.mark.root("bindfs", "mkfs.exfat", "mount.exfat-fuse", "rsync")
 
-_SEEDS = range(8)  # with three copies each: every habit, and everything that happens to a root
+_SEEDS = range(4)  # with three copies each; ``test_versions`` plays as many again, and all are played by hand
 _FILES = 15
 
 

@@ -154,6 +154,7 @@ def test_state_is_taken_up_at_every_byte() -> None:
             assert expect_md5(message).hex() == stream.hexdigest()
 
 
+@pytest.mark.long
 def test_digest_and_state_are_right_beyond_4_gib() -> None:
     """The byte count does not wrap at 32 bits, neither in the digest nor in a saved state."""
     chunk = MESSAGE * (16 * MIB // len(MESSAGE))
