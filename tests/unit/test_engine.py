@@ -181,6 +181,18 @@ class TestAnswers:
         assert Digests(crc64nvme=crc64nvme.to_bytes(8, "big")) == done.reading.digests
         assert len(done.reading.blocks or ()) == 80
 
+    def test_tick_comes_while_nothing_is_ready(self, tmp_path: Path) -> None:
+        """Whoever consumes results is not left alone with a file that takes long; without a tick this would not end."""
+        let_go = threading.Event()
+
+        class Held(Pace):
+            def take(self, size_bytes: int) -> None:
+                assert let_go.wait(60)
+
+        files = make_files(tmp_path, [10_000])
+        with reading(tmp_path, ReadMode.DISK, pace=Held()) as reader:
+            one_done(Engine(reader, jobs=1).run(make_tasks(files), tick=let_go.set))
+
     def test_an_error_of_ours_reaches_the_consumer(self, tmp_path: Path) -> None:
         """What is no answer about a file ends the run, instead of leaving it to wait for ever."""
 
@@ -243,6 +255,14 @@ class TestStopping:
                 stop.left -= isinstance(result, Partial)
         return results
 
+    def expect_whole(self, content: bytes, results: list[Result]) -> None:
+        parts = [one.blocks for one in results if isinstance(one, Partial)]
+        parts += [one.reading.blocks for one in results if isinstance(one, Done) and one.reading.blocks is not None]
+        whole = expect_blocks(content, self.BLOCK)
+        assert whole.md5 == b"".join(one.md5 for one in parts)
+        assert whole.xxh3_128 == b"".join(one.xxh3_128 for one in parts)
+        assert whole.crc64nvme == b"".join(one.crc64nvme for one in parts)
+
     def test_partial_results_come_in_order(self, tmp_path: Path) -> None:
         """Parts of a large file follow each other without a gap, before its answer (I3)."""
         files = make_files(tmp_path, [5 * BUFFER_BYTES + 5])
@@ -258,11 +278,7 @@ class TestStopping:
             assert not isinstance(following, Failed)
             assert part.first_block + len(part.blocks) == following.first_block
             assert part.offset == following.first_block * self.BLOCK
-        blocks = [part.blocks for part in parts if isinstance(part, Partial)] + [done.reading.blocks]
-        whole = expect_blocks(files[task.path], self.BLOCK)
-        assert whole.md5 == b"".join(one.md5 for one in blocks if one is not None)
-        assert whole.xxh3_128 == b"".join(one.xxh3_128 for one in blocks if one is not None)
-        assert whole.crc64nvme == b"".join(one.crc64nvme for one in blocks if one is not None)
+        self.expect_whole(files[task.path], [*parts, done])
 
     @pytest.mark.parametrize("jobs", [1, 2])
     def test_a_stopped_file_goes_on_where_it_was(self, tmp_path: Path, jobs: int) -> None:
@@ -282,11 +298,7 @@ class TestStopping:
         rest = self.run_until(tmp_path, 100, Task(task.path, task.size_bytes, WANT, self.BLOCK, resume=resume), jobs)
         done = rest[-1]
         assert isinstance(done, Done)
-        blocks = [part.blocks for part in (*parts, *rest[:-1]) if isinstance(part, Partial)] + [done.reading.blocks]
-        whole = expect_blocks(files[task.path], self.BLOCK)
-        assert whole.md5 == b"".join(one.md5 for one in blocks if one is not None)
-        assert whole.xxh3_128 == b"".join(one.xxh3_128 for one in blocks if one is not None)
-        assert whole.crc64nvme == b"".join(one.crc64nvme for one in blocks if one is not None)
+        self.expect_whole(files[task.path], [*parts, *rest])
         assert Digests(md5=hashlib.md5(files[task.path]).digest()) == done.reading.digests
 
     def test_a_file_that_has_changed_is_read_from_its_beginning(self, tmp_path: Path) -> None:
