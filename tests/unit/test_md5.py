@@ -1,4 +1,8 @@
-"""MD5 through both implementations against hashlib, and what only the C core can do: save its state."""
+"""
+MD5 through both implementations, and what only the C core can do: save its state.
+
+All lengths, splits and states: ``native/md5_selftest_stream.c``, and on each path ``test_md5_paths.py``.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from integrity.errors import NativeError
 from integrity.hashing.md5_native import NativeMd5
@@ -41,22 +43,6 @@ def with_right_check(state: bytes) -> bytes:
 
 
 # What both implementations do.
-
-
-def test_digest_of_every_length_equals_hashlib(md5: AnyMd5) -> None:
-    """Padding is right at every position in a block."""
-    for size_bytes in range(len(MESSAGE) + 1):
-        assert expect_md5(MESSAGE[:size_bytes]).hex() == md5(MESSAGE[:size_bytes]).hexdigest()
-
-
-@given(pieces=st.lists(st.binary(max_size=200), max_size=30))
-def test_digest_does_not_depend_on_how_bytes_are_split(pieces: list[bytes]) -> None:
-    """A stream is its bytes, not its updates; and asking for a digest disturbs nothing."""
-    for md5 in (NativeMd5, StandinMd5):
-        stream = md5()
-        for count, piece in enumerate(pieces, start=1):
-            stream.update(piece)
-            assert expect_md5(b"".join(pieces[:count])).hex() == stream.hexdigest()
 
 
 def test_face_is_that_of_hashlib(md5: AnyMd5) -> None:
@@ -140,20 +126,6 @@ def test_reset_forgets_all_bytes(md5: AnyMd5) -> None:
 # What the C core does besides.
 
 
-def test_state_is_taken_up_at_every_byte() -> None:
-    """However much waits for its block to become full, the rest of the message completes it."""
-    message = MESSAGE[:300]
-    for at in range(len(message) + 1):
-        saved = NativeMd5(message[:at])
-        state = saved.export_state()
-        resumed = NativeMd5.import_state(state)
-        assert 40 + at % 64 == len(state)
-        assert state == resumed.export_state()
-        for stream in (saved, resumed):
-            stream.update(message[at:])
-            assert expect_md5(message).hex() == stream.hexdigest()
-
-
 def test_digest_and_state_are_right_beyond_4_gib() -> None:
     """The byte count does not wrap at 32 bits, neither in the digest nor in a saved state."""
     chunk = MESSAGE * (16 * MIB // len(MESSAGE))
@@ -215,14 +187,6 @@ def test_state_that_contradicts_itself_is_refused() -> None:
 
     with pytest.raises(NativeError, match="contradict"):
         NativeMd5.import_state(with_right_check(bytes(state)))
-
-
-def test_state_of_another_length_is_refused() -> None:
-    """Cut at any byte or with bytes added, a state is refused; so is what never was one."""
-    state = NativeMd5(MESSAGE[:50]).export_state()
-    for wrong in [*(state[:length] for length in range(len(state))), state + b"\0", state + state, b"x" * 90]:
-        with pytest.raises(NativeError):
-            NativeMd5.import_state(wrong)
 
 
 def test_interpreter_lock_is_released_while_hashing() -> None:
