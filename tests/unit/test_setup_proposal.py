@@ -39,32 +39,6 @@ def answer(*roots: bytes, base: Config | None = None, **others: object) -> Confi
     return config
 
 
-def test_answers_become_settings() -> None:
-    """Roots with their policies, copies with names, windows, interval and mail."""
-    config = answer(
-        b"/srv/data",
-        b"/srv/photos",
-        archives=(b"/srv/photos",),
-        copies=((b"/srv/data", "/mnt/backup"), (b"/srv/photos", "ssh://nas/mnt/backup")),
-        windows="sat 00:00-24:00",
-        verify_every_s=90 * DAY_S,
-        mail=Mail(to=("me@example.org",)),
-    )
-
-    assert [(b"/srv/data", Policy.MUTABLE), (b"/srv/photos", Policy.ARCHIVE)] == [
-        (root.path, root.policy) for root in config.roots
-    ]
-    assert [("backup", "/mnt/backup"), ("backup-2", "ssh://nas/mnt/backup")] == [
-        (copy.name, copy.url) for copy in config.copies
-    ]
-    assert ("sat 00:00-24:00", 90 * DAY_S, 90 * DAY_S) == (
-        config.schedule.scrub,
-        config.defaults.verify_every_s,
-        config.roots[0].verify_every_s,
-    )
-    assert ("me@example.org",) == config.mail.to
-
-
 def test_disk_in_a_root_becomes_part_of_it() -> None:
     """Roots can't lie in each other: the outer one includes the inner disk, and leaves the backup in it out."""
     config = answer(
@@ -76,13 +50,6 @@ def test_disk_in_a_root_becomes_part_of_it() -> None:
     (root,) = config.roots
 
     assert (b"/srv", True, ("/back\\[up\\]/",)) == (root.path, root.cross_mounts, root.exclude)
-
-
-def test_backup_disk_below_a_root_needs_no_exclude() -> None:
-    """A root does not cross mounts, so a disk that is mounted in it is no part of it."""
-    config = answer(b"/srv", copies=((b"/srv", "/srv/backup"),), mount_points=(b"/srv", b"/srv/backup"))
-
-    assert (False, ()) == (config.roots[0].cross_mounts, config.roots[0].exclude)
 
 
 def test_backup_on_the_same_disk_is_left_out() -> None:
