@@ -3,7 +3,6 @@ import random
 import shutil
 import socket
 import stat
-import subprocess
 import tracemalloc
 
 import pytest
@@ -12,7 +11,6 @@ from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderListing, Skip
 from integrity.files.walk import walk
 from integrity.model import SkipReason
-from support.proc import count_descriptors
 from support.reading import files_of
 
 NOTHING = Excludes(builtin=False)
@@ -137,33 +135,6 @@ def test_memory_does_not_grow_with_a_folder(root_fd: int, top: bytes) -> None:
 
     assert seen == 2500
     assert peak < 150_000
-
-
-def test_tree_too_deep_for_recursion_and_path_max_is_walked(root_fd: int, top: bytes) -> None:
-    """1,500 levels of names are walked with no more than a few descriptors open."""
-    name = b"n" * 20
-    levels = 400 if "INTEGRITY_TEST_SECCOMP" in os.environ else 1500  # without openat2 the time goes with the square
-    folder = os.dup(root_fd)
-    for _ in range(levels):
-        os.mkdir(name, dir_fd=folder)
-        deeper = os.open(name, os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = deeper
-    os.close(os.open(b"file", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
-    os.close(folder)
-    before = count_descriptors()
-    most = 0
-    try:
-        listings = []
-        for listing in walk(root_fd, excludes=NOTHING):
-            listings.append(listing)
-            most = max(most, count_descriptors())
-    finally:
-        subprocess.run(["rm", "-r", "--", name], cwd=top, check=True)
-
-    assert [listing.folder.count(name) for listing in listings] == list(range(levels + 1))
-    assert files_of(listings) == {b"/".join([name] * levels) + b"/file"}
-    assert most <= before + 2 + 17
 
 
 def test_folder_that_vanishes_before_it_is_opened_is_no_error(root_fd: int, top: bytes) -> None:
