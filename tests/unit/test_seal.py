@@ -37,10 +37,6 @@ def test_same_fields_give_the_same_seal_of_sixteen_bytes() -> None:
     [
         seal(token=bytes(16)),
         seal(path=b"2019/img_2.jpg"),
-        seal(witness=WITNESS._replace(size_bytes=1001)),
-        seal(witness=WITNESS._replace(mtime_ns=WITNESS.mtime_ns + 1)),
-        seal(witness=WITNESS._replace(ctime_ns=WITNESS.ctime_ns + 1)),
-        seal(witness=WITNESS._replace(inode=4712)),
         seal(witness=WITNESS._replace(is_racy=True)),
         seal(digests=DIGESTS._replace(md5=None)),
         seal(digests=DIGESTS._replace(xxh3_128=None)),
@@ -50,14 +46,12 @@ def test_same_fields_give_the_same_seal_of_sixteen_bytes() -> None:
         seal(digests=DIGESTS._replace(md5=DIGESTS.xxh3_128, xxh3_128=DIGESTS.md5)),
         seal(block_size_bytes=None),
         seal(block_size_bytes=0),
-        seal(block_size_bytes=2 << 20),
-        seal(version=2),
         seal(key=b"secret"),
         Sealer().seal_run(1, 1, 0, 1, b"m" * 16, b"x" * 16),
     ],
 )
 def test_each_field_is_sealed(other: bytes) -> None:
-    """A change of any one field changes the seal."""
+    """A change of any one field changes the seal; of single bits: ``contract/test_catalog_damage.py``."""
     assert seal() != other
 
 
