@@ -152,6 +152,9 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     assert body.index("DAMAGED (bit rot)") < body.index("5,000 findings")
     assert "more: integrity findings" not in body
     assert len(body.split("\n")) < 30
+    others = [replace(one, copy="weekly") for one in make_missing(5)]
+    odd = [replace(one, step="keep older backups") for one in make_missing(5)]
+    assert 15 == compose(*make_missing(5), *others, *odd).body.count("  [finding ")  # few are told one by one
 
 
 def test_files_gone_from_one_folder_are_one_entry() -> None:
