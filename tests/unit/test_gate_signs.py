@@ -105,20 +105,6 @@ def test_other_names_stand_for_nothing_that_is_gone(removed: bytes, new: bytes) 
     assert pieces[:1] == find_returned(make_changes(removed=[b"d/home.tar.gz"], new=pieces))
 
 
-def test_files_replaced_under_other_names_are_two_signs() -> None:
-    """All names are others: that most files went and as many random ones came is what is left to see."""
-    gone = [b"d/%d.jpg" % number for number in range(400)]
-    came = [b"d/%x.locky" % number for number in range(400)]
-    notes = [b"d%d/HELP.txt" % number for number in range(10)]
-    changes = make_changes(removed=gone, new=[*came, *notes], known_before=500)
-    blobs = [look(b"locky", is_typed=False, is_random=True)] * 32
-
-    assert [notes, came] == find_arrivals(changes)
-    assert {SignKind.REPLACED, SignKind.SCRAMBLED} == kinds(
-        changes, arrivals=[AppearedFile(10, []), AppearedFile(400, blobs)]
-    )
-
-
 @pytest.mark.parametrize(
     ("gone", "came", "known"),
     [
@@ -135,14 +121,6 @@ def test_random_files_are_no_sign_while_others_are_not_replaced_by_them(gone: by
     blobs = [look(b"xyz", is_typed=False, is_random=True)] * 32
 
     assert not kinds(changes, arrivals=[AppearedFile(came, blobs)])
-
-
-def test_new_files_that_may_hold_anything_stand_for_nothing() -> None:
-    """Who encrypts with gpg says so."""
-    removed = [b"%d.jpg" % number for number in range(40)]
-    new = [b"%d.%b" % (number, suffix) for number, suffix in enumerate([b"gpg", b"age", b"bin"] * 20)]
-
-    assert [] == find_arrivals(make_changes(removed=removed, new=new, known_before=40))
 
 
 def test_files_that_went_for_many_reasons_are_no_sign() -> None:
