@@ -24,28 +24,6 @@ def accuse(
     return steps
 
 
-def test_twenty_right_ones_end_the_reading_of_their_sort_only() -> None:
-    """Folder, encryption and kinds of checksum make a sort; the others are read on."""
-    accusations = Accusations()
-    assert [ConfirmStep.READ] * 20 + [ConfirmStep.LEAVE] * 5 == accuse(accusations, PLAIN, [RIGHT] * 25)
-    others = [
-        PLAIN._replace(folder=b"music"),
-        PLAIN._replace(encryption="AES256"),
-        PLAIN._replace(kinds=(Kind.MD5_OF_PARTS,)),
-        PLAIN._replace(kinds=(Kind.MD5, Kind.CRC64NVME)),
-    ]
-    for sort in others:
-        assert [ConfirmStep.READ] == accuse(accusations, sort, [RIGHT])
-
-
-def test_one_different_file_keeps_its_sort_under_suspicion() -> None:
-    """Whether it is among the first or the twentieth, the sort is read on."""
-    for at in (0, 19):
-        answers = [RIGHT] * 40
-        answers[at] = WRONG
-        assert [ConfirmStep.READ] * 40 == accuse(Accusations(), PLAIN, answers)
-
-
 def test_accusations_are_held_beyond_the_limits() -> None:
     """After 1,000 files, or 4 GiB; in a sort that accused twenty good files they say nothing."""
     accusations = Accusations()

@@ -48,29 +48,16 @@ def arena() -> Iterator[memoryview]:
         yield view
 
 
-def need_residency(folder: Path) -> None:
-    """Skip where it can't be told what is in memory: nothing would be taken, rightly."""
+def need_way(folder: Path, mode: ReadMode) -> None:
+    """Skip where no file can be read in this way: nothing would be taken, rightly."""
     probe = folder / "probe"
     probe.write_bytes(b"x")
     with open(probe, "rb") as file:
-        if resident_bytes(file.fileno(), 1) != page_bytes(1):
+        if mode is ReadMode.RECORD and resident_bytes(file.fileno(), 1) != page_bytes(1):
             pytest.skip("the file system under the tests' folder does not tell what it has in memory")
-    probe.unlink()
-
-
-def need_direct(folder: Path) -> None:
-    """Skip where the kernel does not vouch for O_DIRECT: nothing would be taken, rightly."""
-    probe = folder / "probe"
-    probe.write_bytes(b"x")
-    with open(probe, "rb") as file:
-        if not direct_alignment(file.fileno()):
+        if mode is ReadMode.DISK and not direct_alignment(file.fileno()):
             pytest.skip("the kernel does not vouch for O_DIRECT under the tests' folder")
     probe.unlink()
-
-
-def need_way(folder: Path, mode: ReadMode) -> None:
-    """Skip where no file can be read in this way."""
-    need_direct(folder) if mode is ReadMode.DISK else need_residency(folder)
 
 
 def content_of(file: BatchFile | None) -> bytes | None:
@@ -95,52 +82,6 @@ def drop(path: AnyPath) -> None:
 
 
 class TestTaken:
-    def test_files_in_memory_are_read_in_order(self, tmp_path: Path, arena: memoryview) -> None:
-        """Each file has its own bytes and what stat says of it, whatever their sizes; names may be any bytes."""
-        need_residency(tmp_path)
-        sizes = [0, 1, 4095, 4096, 4097, LIMIT_BYTES]
-        names = [b"f%d" % size for size in sizes[:-1]] + [b"bad\xff\xfename \n"]
-        (tmp_path / "sub").mkdir()
-        for name, size in zip(names, sizes, strict=True):
-            (tmp_path / "sub" / os.fsdecode(name)).write_bytes(os.urandom(size))
-        let_age(tmp_path / "sub" / os.fsdecode(names[-1]))
-        paths = [b"sub/" + name for name in names]
-        with reading(tmp_path) as reader:
-            files = read_batch(reader, paths, LIMIT_BYTES, arena)
-
-        for path, file in zip(paths, files, strict=True):
-            real = os.fsencode(tmp_path) + b"/" + path
-            assert file is not None
-            assert (stat_witness(real), Path(os.fsdecode(real)).read_bytes()) == (file.witness, bytes(file.data))
-
-    def test_fresh_files_are_racy(self, tmp_path: Path, arena: memoryview) -> None:
-        """A file that was written a moment ago may be written again without a trace."""
-        need_residency(tmp_path)
-        (tmp_path / "f").write_bytes(b"x")
-        now_ns = os.stat(tmp_path / "f").st_mtime_ns
-        for clock_ns, is_racy in ((now_ns, True), (now_ns + 10**9, False)):
-            with reading(tmp_path, clock_ns=lambda clock_ns=clock_ns: clock_ns) as reader:
-                (file,) = read_batch(reader, [b"f"], LIMIT_BYTES, arena)
-            assert file is not None
-            assert is_racy == file.witness.is_racy
-
-    def test_what_does_not_fit_waits_for_the_next_call(self, tmp_path: Path, arena: memoryview) -> None:
-        """The call ends where the arena is full, and each call takes at least one."""
-        need_residency(tmp_path)
-        names = [b"f%d" % number for number in range(9)]
-        for name in names:
-            (tmp_path / name.decode()).write_bytes(name * 20_000)
-        with reading(tmp_path) as reader:
-            counts, contents, left = [], [], names
-            while left:
-                files = read_batch(reader, left, LIMIT_BYTES, arena[: 130 << 10])
-                counts.append(len(files))
-                contents += [content_of(file) for file in files]
-                left = left[len(files) :]
-
-        assert [3, 3, 3] == counts
-        assert [name * 20_000 for name in names] == contents
-
     def test_a_file_larger_than_the_arena_is_left(self, tmp_path: Path, arena: memoryview) -> None:
         """Waiting would not help it."""
         (tmp_path / "f").write_bytes(bytes(8192))
@@ -149,7 +90,7 @@ class TestTaken:
 
     def test_reading_moves_no_atime(self, tmp_path: Path, arena: memoryview) -> None:
         """Reading one's own files does not move their access time."""
-        need_residency(tmp_path)
+        need_way(tmp_path, ReadMode.RECORD)
         (tmp_path / "f").write_bytes(b"x")
         os.utime(tmp_path / "f", ns=(0, os.stat(tmp_path / "f").st_mtime_ns))
         with reading(tmp_path) as reader:
@@ -157,44 +98,11 @@ class TestTaken:
 
         assert 0 == os.stat(tmp_path / "f").st_atime_ns
 
-    @pytest.mark.root
-    def test_each_file_system_serves_cached_files(self, each_fs: LoopFS, arena: memoryview) -> None:
-        """Files that were just written are taken on all file systems that people have, empty and full pages alike."""
-        sizes = [1, 4096, 5000, 60_000]
-        for size in sizes:
-            with open(each_fs.path(b"f%d" % size), "wb") as file:
-                file.write(os.urandom(size))
-        with reading(each_fs.mnt) as reader:
-            files = read_batch(reader, [b"f%d" % size for size in sizes], LIMIT_BYTES, arena)
-
-        for size, one in zip(sizes, files, strict=True):
-            with open(each_fs.path(b"f%d" % size), "rb") as file:
-                assert file.read() == content_of(one)
-
 
 class TestLeft:
-    def test_whatever_is_odd_is_left(self, tmp_path: Path, arena: memoryview) -> None:
-        """Links, folders, FIFOs, holes, ways out and names that are none are for the reader to judge."""
-        need_residency(tmp_path)
-        (tmp_path / "plain").write_bytes(b"plain")
-        (tmp_path / "folder").mkdir()
-        (tmp_path / "folder" / "in").write_bytes(b"in")
-        os.symlink("plain", tmp_path / "link")
-        os.symlink("folder", tmp_path / "way")
-        os.mkfifo(tmp_path / "fifo")
-        with open(tmp_path / "holes", "wb") as file:
-            file.truncate(20_000)
-        (tmp_path / "large").write_bytes(bytes(LIMIT_BYTES + 1))
-        odd = [b"link", b"way/in", b"fifo", b"folder", b"holes", b"large", b"gone", b"plain/x", b"", b"/etc/passwd"]
-        odd += [b"../" + os.fsencode(tmp_path.name) + b"/plain", b"folder/../plain", b"x" * 300, b"d/" * 3000 + b"f"]
-        with reading(tmp_path) as reader:
-            files = read_batch(reader, [b"plain", *odd, b"plain"], LIMIT_BYTES, arena)
-
-        assert [b"plain", *([None] * len(odd)), b"plain"] == [content_of(file) for file in files]
-
     def test_two_dots_are_left_only_as_a_whole_component(self, tmp_path: Path, arena: memoryview) -> None:
         """A way up is refused wherever it stands in a path; two dots within a name mean nothing."""
-        need_residency(tmp_path)
+        need_way(tmp_path, ReadMode.RECORD)
         (tmp_path / "a..").mkdir()
         names = [b"a..b", b"..a", b"a..", b"...", b"a../..b.."]
         for name in (b"a..b", b"..a", b"...", b"a../..b.."):
@@ -205,21 +113,6 @@ class TestLeft:
 
         contents = [None if name == b"a.." else name for name in names]
         assert [*contents, *([None] * len(up))] == [content_of(file) for file in files]
-
-    def test_a_path_with_a_nul_byte_disturbs_nothing(self, tmp_path: Path, arena: memoryview) -> None:
-        """Where one path would read as two, no file of the batch is taken for another."""
-        for name in ("a", "b", "c"):
-            (tmp_path / name).write_bytes(name.encode())
-        with reading(tmp_path) as reader:
-            assert [None, None] == read_batch(reader, [b"a\0b", b"c"], LIMIT_BYTES, arena)
-
-    def test_unreadable_files_are_left(self, tmp_path: Path, arena: memoryview) -> None:
-        """What may not be read is not read."""
-        tmp_path.chmod(0o755)
-        (tmp_path / "secret").write_bytes(b"x")
-        (tmp_path / "secret").chmod(0)
-        with reading(tmp_path) as reader, as_nobody():
-            assert [None] == read_batch(reader, [b"secret"], LIMIT_BYTES, arena)
 
     def test_times_beyond_64_bits_of_nanoseconds_are_left(self, tmp_path: Path, arena: memoryview) -> None:
         """A date that a record can't hold is not bent into one that it can."""
@@ -358,7 +251,7 @@ class TestDisk:
 
     def test_pace_is_asked_once_a_batch(self, tmp_path: Path) -> None:
         """It grants what is read, no more than it wants in one piece, and is told what came of it."""
-        need_direct(tmp_path)
+        need_way(tmp_path, ReadMode.DISK)
         sizes = [1, 5000, 4096, 60_000, 0, 50_000, *[4096] * 60]
         paths = [b"f%d" % number for number in range(len(sizes))]
         for path, size in zip(paths, sizes, strict=True):
@@ -383,7 +276,7 @@ class TestDisk:
 
     def test_slow_pace_is_asked_for_each_file(self, tmp_path: Path) -> None:
         """Whoever may stop the run, the end of a window among them, never waits for a batch that takes hours."""
-        need_direct(tmp_path)
+        need_way(tmp_path, ReadMode.DISK)
         paths = [b"f%d" % number for number in range(5)]
         for path in paths:
             (tmp_path / os.fsdecode(path)).write_bytes(b"x" * 1000)
@@ -410,7 +303,7 @@ class TestDisk:
 
     def test_tails_do_not_run_into_each_other(self, tmp_path: Path, arena: memoryview) -> None:
         """The disk writes whole sectors: behind the end of each file, but not over another, nor over the arena's."""
-        need_direct(tmp_path)
+        need_way(tmp_path, ReadMode.DISK)
         sizes = [1, 511, 512, 513, 4095, 4096, 4097, 12_289, 0, 1]
         for number, size in enumerate(sizes):
             (tmp_path / str(number)).write_bytes(bytes([number + 1]) * size)
@@ -486,7 +379,7 @@ class TestMeddling:
 
 def test_a_mapped_file_cannot_change_unseen(tmp_path: Path, arena: memoryview) -> None:
     """What a mapping had written is brought to the disk first, so the next store through it moves the mtime (R1)."""
-    need_residency(tmp_path)
+    need_way(tmp_path, ReadMode.RECORD)
     path = tmp_path / "f"
     path.write_bytes(bytes(4096))
     with (
@@ -564,4 +457,5 @@ def test_versions_are_never_mixed(tmp_path: Path, arena: memoryview, mode: ReadM
 )
 def test_without_a_system_call_all_of_this_holds(number: int, code: int) -> None:
     """On kernels and file systems that lack one of the calls, other calls do the same."""
-    pass_without(number, code, "-k", "not Meddling", "unit/test_batch.py")
+    modules = ["unit/test_batch.py", *(["contract/test_small_files.py"] if number == CACHESTAT else [])]
+    pass_without(number, code, "-k", "not Meddling and not each_fs and not each_file_system", *modules)

@@ -18,8 +18,6 @@ from integrity.jobs.bench.measure import (
     Row,
     Table,
     Turn,
-    by_cpu,
-    compare,
     hash_file,
     measure,
     measure_in_turn,
@@ -47,19 +45,6 @@ def test_median_is_one_of_the_runs() -> None:
 
     assert Cost(3, 2, 1) == pick_median(runs)
     assert Cost(4, 0, 0) == pick_median([*runs, Cost(9, 9, 9)])
-
-
-def test_ratio_is_how_many_times_as_fast() -> None:
-    """Each row is held against the reference of its own group; where either has no figures there is none."""
-    rows = [
-        make_row("peer", Cost(2, 1, 0)),
-        make_row("fast", Cost(1, 4, 0)),
-        make_row("missing", None),
-        make_row("fast", Cost(1, 1, 0), group="without peer"),
-    ]
-
-    assert [1, 2, None, None] == [row.ratio for row in compare(rows, "peer")]
-    assert [1, 0.25, None, None] == [row.ratio for row in compare(rows, "peer", by_cpu)]
 
 
 def test_contenders_take_turns() -> None:
@@ -92,18 +77,6 @@ def test_contenders_take_turns() -> None:
     ] == [(row.what, row.cost, row.create, row.note) for row in rows]
 
 
-def test_figures_follow_from_cost_and_size() -> None:
-    """Half a GiB in 4 s with 2 s of CPU."""
-    row = make_row("x", Cost(4, 1.5, 0.5))
-
-    assert (50, (1 << 29) / 4, 0.25, Cost(8, 3, 1)) == (
-        row.cpu_percent,
-        row.bytes_per_s,
-        row.operations_per_s,
-        row.per_gib,
-    )
-
-
 def test_cost_of_a_program_is_its_own() -> None:
     """CPU time of a child counts for the child, and not for this process."""
     ends: list[ProgramResult] = []
@@ -121,14 +94,6 @@ def test_grandchildren_count() -> None:
     program = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {BURN!r}])"
 
     assert run_program([sys.executable, "-I", "-S", "-c", program]).cost.cpu_s >= 0.2
-
-
-def test_end_of_a_program_is_told() -> None:
-    """Exit code, death by a signal, and the first line of error."""
-    program = "import os, sys; print('one\\ntwo', file=sys.stderr); sys.stderr.flush(); {}"
-    ends = [run_program([sys.executable, "-I", "-c", program.format(end)]) for end in ("sys.exit(5)", "os.abort()")]
-
-    assert [(5, "one"), (-6, "one")] == [(end.code, end.error) for end in ends]
 
 
 def test_short_work_is_measured_by_repeating() -> None:

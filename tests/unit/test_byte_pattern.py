@@ -112,15 +112,6 @@ def test_run_of_one_byte(seed: int, grain: int, at: int, count: int, value: int,
     assert (run,) == find_fills(bad)
 
 
-def test_sentence_of_a_lost_block() -> None:
-    """A lost block is told with its length and place."""
-    good = make(1, 3 * CHUNK_BYTES)
-    difference = find(good, put(good, 8192, bytes(4096)))
-    assert describe_difference(difference) == (
-        "The backup has a run of zeros, 4 KiB long, from byte 8,192 on: a block that was never written, or was lost."
-    )
-
-
 def test_block_that_began_with_zeros() -> None:
     """A lost block is told whole, although its first bytes were zeros before."""
     good = put(make(1, 3 * CHUNK_BYTES), 8192, bytes(1000))
@@ -135,15 +126,6 @@ def test_several_lost_blocks() -> None:
     assert describe_difference(find(bad, good)) == (
         "Your file has 2 runs of zeros, 12 KiB in all, the first from byte 8,192 on: blocks that were never written, or"
         " were lost."
-    )
-
-
-def test_zeros_to_the_end() -> None:
-    """A file that was allocated, and not written to its end, ends in zeros, wherever they begin."""
-    good = make(1, 3 * CHUNK_BYTES + 100)
-    bad = put(good, 4096, bytes(len(good) - 4096))
-    assert describe_difference(find(good, bad)) == (
-        "Everything from byte 4,096 to the end of the backup is zeros: a block that was never written, or was lost."
     )
 
 
@@ -265,14 +247,4 @@ def test_zeros_in_two_pieces() -> None:
 def test_many_runs_are_no_damage() -> None:
     """A file with zeros in many places always looked like this."""
     data = b"".join(make(seed, 512) + bytes(512) for seed in range(20))
-    assert ((), "") == (find_fills(data), describe_fills(find_fills(data)))
-
-
-def test_sentence_of_damaged_data_alone() -> None:
-    """What damaged data alone can't prove is said with a perhaps."""
-    data = put(make(1, CHUNK_BYTES), 8192, bytes(4096))
-    assert describe_fills(find_fills(data)) == (
-        "The damaged part has a run of zeros, 4 KiB long, from byte 8,192 on: perhaps a block that was never written,"
-        " or was lost."
-    )
-    assert ("The file ends after 5 of 10 bytes.", "") == (describe_end(5, 10), describe_end(10, 10))
+    assert ((), "", "") == (find_fills(data), describe_fills(find_fills(data)), describe_end(10, 10))

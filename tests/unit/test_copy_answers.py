@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 
 from integrity.catalog import files, history
-from integrity.copies.part_digests import join_parts
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.compare.copy_answer import answer_by_reading, is_older, vote_by_digests
 from integrity.jobs.judge.content_diff import Difference
@@ -31,48 +28,11 @@ def vote(box: CatalogBox, path: bytes, *published: Published) -> CopyVote | None
         return vote_by_digests(c, box.sealer, box.get_at(path), published)
 
 
-def test_digests_that_are_kept(box: CatalogBox) -> None:
-    """The MD5 and XXH3-128 of the whole file decide by themselves."""
-    digests = make_digests("small")
-    assert digests.md5 is not None
-    assert digests.xxh3_128 is not None
-    for kind, value in ((Kind.MD5, digests.md5), (Kind.XXH3_128, digests.xxh3_128)):
-        assert CopyVote.SAME is vote(box, b"small", Published(kind, value))
-        assert CopyVote.DIFFERS is vote(box, b"small", Published(kind, digest("other")))
-
-
 def test_digests_that_are_not_kept(box: CatalogBox) -> None:
     """Of SHA-256 and the like nothing follows from the catalog: None, not a difference."""
     for kind in (Kind.SHA1, Kind.SHA256, Kind.SHA512, Kind.BLAKE3, Kind.CRC32, Kind.CRC32C, Kind.XXH64):
         assert vote(box, b"small", Published(kind, bytes(20))) is None
     assert vote(box, b"small") is None
-
-
-def test_all_that_can_be_told_have_to_agree(box: CatalogBox) -> None:
-    """One wrong digest outweighs right ones; one that can't be told weighs nothing."""
-    good = make_digests("small")
-    assert good.md5 is not None
-    right, wrong = Published(Kind.MD5, good.md5), Published(Kind.XXH3_128, digest("other"))
-    assert CopyVote.DIFFERS is vote(box, b"small", right, wrong)
-    assert CopyVote.SAME is vote(box, b"small", right, Published(Kind.SHA1, bytes(20)))
-
-
-def test_etag_of_parts_that_are_blocks(box: CatalogBox) -> None:
-    """It follows from the MD5s of the blocks; a wrong one differs, and of other sizes nothing follows."""
-    packed = make_blocks("large", 4).md5
-    value = join_parts([packed[at : at + 16] for at in range(0, 64, 16)])
-    assert CopyVote.SAME is vote(box, b"large", Published(Kind.MD5_OF_PARTS, value, (MIB,), 4))
-    assert CopyVote.DIFFERS is vote(box, b"large", Published(Kind.MD5_OF_PARTS, bytes(16), (MIB,), 4))
-    assert vote(box, b"large", Published(Kind.MD5_OF_PARTS, value, (2 * MIB,), 2)) is None
-    assert vote(box, b"large", Published(Kind.MD5_OF_PARTS, bytes(16), (), 4)) is None
-
-
-def test_etag_of_one_part(box: CatalogBox) -> None:
-    """A file that was uploaded in one part has the MD5 of its MD5."""
-    md5 = make_digests("small").md5
-    assert md5 is not None
-    value = hashlib.md5(md5).digest()
-    assert CopyVote.SAME is vote(box, b"small", Published(Kind.MD5_OF_PARTS, value, (5000,), 1))
 
 
 def edit(box: CatalogBox, path: bytes, seed: str) -> None:

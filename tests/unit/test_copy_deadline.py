@@ -9,11 +9,10 @@ import pytest
 
 from integrity.catalog import copies, findings
 from integrity.catalog.copies import CopyState
-from integrity.catalog.findings import NewFinding
 from integrity.catalog.roots import set_root_state
 from integrity.config import Config
 from integrity.config.definition import ConfiguredCopy
-from integrity.jobs.compare.deadline import check_copies, find_copy_facts
+from integrity.jobs.compare.deadline import check_copies
 from integrity.jobs.context import Context
 from integrity.jobs.scrub.promise import check
 from integrity.model import Finding, FindingKind, RootState
@@ -60,7 +59,7 @@ def made(tmp_path: Path) -> Iterator[Box]:
 
 
 def test_copy_that_never_appears_breaks_its_promise(made: Box) -> None:
-    """From the moment that it is known its clock runs; the finding says what to do."""
+    """From the moment that it is known its clock runs; the finding says what to do, until it is compared."""
     assert [] == made.check()
     assert [] == made.check(after=90 * DAY_S)
     (finding,) = made.check(after=3 * DAY_S)
@@ -69,12 +68,6 @@ def test_copy_that_never_appears_breaks_its_promise(made: Box) -> None:
     assert "its file not compared with the copy nightly within 90 days, the oldest 3 days late" == finding.message
     assert "integrity compare /srv/photos --with nightly" == finding.command
     assert [finding.id] == [one.id for one in made.check(after=DAY_S)]
-
-
-def test_comparison_ends_it(made: Box) -> None:
-    """Until the next time."""
-    made.check()
-    assert made.check(after=91 * DAY_S)
     made.compare()
     assert [] == made.check()
     assert [] == made.open_findings()
@@ -107,33 +100,3 @@ def test_paused_root_promises_nothing_and_a_suspended_one_has_a_finding_of_its_o
             set_root_state(c, made.catalog.root.id, state, "a test")
         assert [] == made.check()
         assert count == len(made.open_findings())
-
-
-def test_findings_about_a_copy_end_when_it_is_taken_out_of_the_configuration(made: Box) -> None:
-    """Nobody looks again. Those about what was compared by its path stay: nobody said that it is gone."""
-    made.check()
-    with made.catalog.catalog.transaction() as c:
-        copies.ensure_copy(c, made.catalog.root.id, b"", "/mnt/other", "/mnt/other", None, now=NOW)
-        for copy in ("nightly", "/mnt/other"):
-            new = NewFinding(FindingKind.COPY_MISSING, made.catalog.root.id, made.file_id, b"a", "not there", copy=copy)
-            findings.open_finding(c, new, now=NOW, run_id=None)
-        new = NewFinding(FindingKind.ROT, made.catalog.root.id, made.file_id, b"a", "rot")
-        findings.open_finding(c, new, now=NOW, run_id=None)
-    made.check()
-    assert 3 == len(made.open_findings())
-    made.config = Config()
-    made.check()
-    assert {"/mnt/other", None} == {one.copy for one in made.open_findings()}
-
-
-def test_copy_of_a_folder_is_about_that_folder(made: Box) -> None:
-    """What lies beside it owes nothing; what is a copy of nothing recorded has no facts."""
-    made.catalog.record(b"sub/b")
-    sub = ConfiguredCopy(name="part", of=b"/srv/photos/sub", url="rclone:x,pass=secret:y")
-    made.config = Config(copies=(sub, ConfiguredCopy(name="lost", of=b"/srv", url="/x")))
-    made.check()
-    with made.catalog.catalog.read() as c:
-        (facts,) = find_copy_facts(c, made.config, now=NOW)
-    assert facts.record is not None
-    assert facts.waits is not None
-    assert (b"sub", 1, "rclone:x,...:y") == (facts.record.prefix, facts.waits.files, facts.record.url)

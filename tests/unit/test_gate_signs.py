@@ -99,29 +99,10 @@ def test_renamed_files_are_a_sign(name: str) -> None:
     ],
 )
 def test_other_names_stand_for_nothing_that_is_gone(removed: bytes, new: bytes) -> None:
-    """Another folder, another name, or a name that was only made shorter is no return."""
+    """Another folder, another name, or a name that was only made shorter is no return; many pieces return once."""
     assert [] == find_returned(make_changes(removed=[removed], new=[new]))
-
-
-def test_pieces_that_one_file_was_cut_into_return_once() -> None:
-    """What ``split`` made of an archive is one archive."""
     pieces = [b"d/home.tar.gz.%02d" % number for number in range(30)]
-
     assert pieces[:1] == find_returned(make_changes(removed=[b"d/home.tar.gz"], new=pieces))
-
-
-def test_files_replaced_under_other_names_are_two_signs() -> None:
-    """All names are others: that most files went and as many random ones came is what is left to see."""
-    gone = [b"d/%d.jpg" % number for number in range(400)]
-    came = [b"d/%x.locky" % number for number in range(400)]
-    notes = [b"d%d/HELP.txt" % number for number in range(10)]
-    changes = make_changes(removed=gone, new=[*came, *notes], known_before=500)
-    blobs = [look(b"locky", is_typed=False, is_random=True)] * 32
-
-    assert [notes, came] == find_arrivals(changes)
-    assert {SignKind.REPLACED, SignKind.SCRAMBLED} == kinds(
-        changes, arrivals=[AppearedFile(10, []), AppearedFile(400, blobs)]
-    )
 
 
 @pytest.mark.parametrize(
@@ -140,14 +121,6 @@ def test_random_files_are_no_sign_while_others_are_not_replaced_by_them(gone: by
     blobs = [look(b"xyz", is_typed=False, is_random=True)] * 32
 
     assert not kinds(changes, arrivals=[AppearedFile(came, blobs)])
-
-
-def test_new_files_that_may_hold_anything_stand_for_nothing() -> None:
-    """Who encrypts with gpg says so."""
-    removed = [b"%d.jpg" % number for number in range(40)]
-    new = [b"%d.%b" % (number, suffix) for number, suffix in enumerate([b"gpg", b"age", b"bin"] * 20)]
-
-    assert [] == find_arrivals(make_changes(removed=removed, new=new, known_before=40))
 
 
 def test_files_that_went_for_many_reasons_are_no_sign() -> None:
@@ -196,11 +169,8 @@ def test_lost_types_and_random_bytes_are_two_signs() -> None:
     assert {SignKind.TYPES_LOST} == kinds(nothing, [look(is_lost=True)] * 8)
     assert not kinds(nothing, [SCRAMBLED_PHOTO] * 7)
     assert not kinds(nothing, [SCRAMBLED_PHOTO] * 7 + [look()] * 8)
-
-
-def test_new_photos_do_not_hide_what_was_rewritten() -> None:
-    """Groups are looked at by themselves."""
-    assert {SignKind.TYPES_LOST, SignKind.SCRAMBLED} == kinds(make_changes(), [SCRAMBLED_PHOTO] * 10, [look()] * 64)
+    both = kinds(nothing, [SCRAMBLED_PHOTO] * 10, [look()] * 64)  # new photos do not hide what was rewritten
+    assert {SignKind.TYPES_LOST, SignKind.SCRAMBLED} == both
 
 
 def test_random_files_of_unknown_types_are_a_sign_only_if_they_are_different() -> None:
@@ -257,23 +227,22 @@ def test_files_that_are_in_order_look_so(name: bytes, head: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [b"a.jpg", b"a.jpg.locked", b"A.DOCX.id-7.[x@y.z].abc", b"a.txt", b"a.csv.dat", b"a.mp4"]
+    ("name", "is_renamed", "expected"),
+    [
+        *((name, True, (True, True, True)) for name in (b"a.jpg", b"a.jpg.locked", b"A.DOCX.id-7.[x@y.z].abc")),
+        *((name, True, (True, True, True)) for name in (b"a.txt", b"a.csv.dat", b"a.mp4")),
+        # pieces of an archive and encrypted backups were never what stands before their last suffix
+        *((name, False, (False, False, True)) for name in (b"home.tar.gz.00", b"b-1.tar.gz.enc", b"a.jpg.locked")),
+    ],
 )
-def test_encrypted_files_are_lost_and_random(name: bytes) -> None:
-    """The type before a suffix that means nothing is the one that was."""
-    found = look_at(Sample(name, random.Random(7).randbytes(HEAD_BYTES), is_renamed=True))
+def test_random_bytes_are_encrypted_or_never_were_of_a_type(
+    name: bytes, is_renamed: bool, expected: tuple[bool, ...]
+) -> None:
+    """The type before a suffix that means nothing is the one that was, if the file was renamed."""
+    found = look_at(Sample(name, random.Random(7).randbytes(HEAD_BYTES), is_renamed=is_renamed))
 
     assert found is not None
-    assert (True, True, True) == (found.is_typed, found.is_lost, found.is_random)
-
-
-@pytest.mark.parametrize("name", [b"home.tar.gz.00", b"b-1.tar.gz.enc", b"a.jpg.locked"])
-def test_files_that_were_not_renamed_lost_no_type(name: bytes) -> None:
-    """Pieces of an archive and encrypted backups were never what stands before their last suffix."""
-    found = look_at(Sample(name, random.Random(7).randbytes(HEAD_BYTES)))
-
-    assert found is not None
-    assert (False, False, True) == (found.is_typed, found.is_lost, found.is_random)
+    assert expected == (found.is_typed, found.is_lost, found.is_random)
 
 
 def test_zeros_in_the_place_of_content_are_lost_and_not_random() -> None:
@@ -290,13 +259,6 @@ def test_zeros_in_the_place_of_content_are_lost_and_not_random() -> None:
 def test_what_is_encrypted_on_purpose_says_nothing(name: bytes) -> None:
     """So does a type that may hold anything."""
     assert look_at(Sample(name, os.urandom(HEAD_BYTES))) is None
-
-
-def test_too_little_says_nothing() -> None:
-    """Empty files, and those of a few bytes, look like anything."""
-    for size in (0, 10, 63):
-        assert look_at(Sample(b"a.txt", os.urandom(size))) is None
-    assert look_at(Sample(b"a.jpg", os.urandom(1000))) is None
 
 
 @given(st.binary(max_size=300), st.binary(max_size=5000), st.binary(max_size=200))
@@ -357,8 +319,11 @@ def test_files_that_go_elsewhere_do_not_hide_renamed_ones() -> None:
     assert SignKind.RENAMED in kinds(changes)
 
 
-def test_short_text_is_no_doubt() -> None:
-    """Of a type that is not known, too: what can be read is not encrypted."""
+def test_too_little_says_nothing_unless_it_can_be_read() -> None:
+    """Empty files, and those of a few bytes, look like anything; what can be read is not encrypted."""
+    for size in (0, 10, 63):
+        assert look_at(Sample(b"a.txt", os.urandom(size))) is None
+    assert look_at(Sample(b"a.jpg", os.urandom(1000))) is None
     assert look_at(Sample(b"a.ts", TEXT[:256])) == ContentLook(b"ts", is_typed=False, is_lost=False, is_random=False)
     assert look_at(Sample(b"a.ts", TEXT[:255])) is None
     assert look_at(Sample(b"a.ts", random.Random(3).randbytes(2000))) is None

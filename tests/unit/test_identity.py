@@ -1,5 +1,4 @@
 import os
-import uuid
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from integrity.model import RootIdentity
 from integrity.same_place import get_plain_name, recognise
 from support.faultfs import FaultFS
 from support.loopfs import LoopFS
-from support.mounts import bound, hidden, shut_down, small_tmpfs, vanish
+from support.mounts import bound, small_tmpfs, vanish
 from support.programs import sh
 from support.reading import opened_root
 
@@ -21,16 +20,6 @@ OF_MKFS = {"ext4": ("-U", UUID), "xfs": ("-m", f"uuid={UUID}"), "btrfs": ("-U", 
 def get_identity(path: bytes) -> RootIdentity:
     with opened_root(path) as fd:
         return identify(fd, path)
-
-
-def test_identity_is_the_same_each_time_and_differs_by_folder(tmp_path: Path) -> None:
-    """One folder is recognised again, another one of the same file system is not taken for it."""
-    (tmp_path / "other").mkdir()
-    path = os.fsencode(tmp_path)
-
-    assert get_identity(path) == get_identity(path)
-    assert get_identity(path).folder_inode == os.stat(path).st_ino
-    assert get_identity(path) != get_identity(os.path.join(path, b"other"))
 
 
 @pytest.mark.root
@@ -53,21 +42,6 @@ def test_file_system_is_recognised_by_its_uuid(fs_type: str) -> None:
     assert (first.fs_type, first.mount_point) == (fs_type, fs.mnt)
     assert (moved.fs_id, moved.folder_inode) == (first.fs_id, first.folder_inode)
     assert moved.mount_point == os.fsencode(view)
-
-
-@pytest.mark.root
-def test_other_disk_and_no_disk_are_other_identities(ext4: LoopFS) -> None:
-    """A wrong disk, and the bare mount point, differ although their folders have the same path and inode."""
-    right = get_identity(ext4.mnt)
-    with LoopFS("ext4", mkfs=("-U", str(uuid.uuid4()))) as other:
-        wrong = get_identity(other.mnt)
-    with hidden(ext4.mnt):
-        covered = get_identity(ext4.mnt)
-    ext4.umount()
-    absent = get_identity(ext4.mnt)
-
-    assert wrong.folder_inode == right.folder_inode
-    assert len({right.fs_id, wrong.fs_id, covered.fs_id, absent.fs_id}) == 4
 
 
 @pytest.mark.root
@@ -146,26 +120,6 @@ def test_file_system_without_a_uuid_is_recognised_by_type_and_source(faulty: Fau
 def test_file_system_is_recognised_under_another_name(recorded: str, names: tuple[str, ...], kept: str | None) -> None:
     """A surer name is taken over, a weaker one proves what follows from it, and nothing else is the same."""
     assert kept == recognise(recorded, names)
-
-
-@pytest.mark.root
-def test_fsid_of_ext4_follows_from_its_uuid(ext4: LoopFS) -> None:
-    """What statfs answers and what is computed from the UUID are the same name."""
-    names = get_identity(ext4.mnt).names
-
-    assert ["uuid:", "fsid:", "ext4:"] == [name[:5] for name in names]
-    assert names[0] == recognise(names[0], names[1:])
-
-
-@pytest.mark.root
-def test_dead_disk_has_no_identity(xfs: LoopFS) -> None:
-    """A disk that answers nothing can't be identified: the root is suspended, with its path and what to do."""
-    with opened_root(xfs.mnt) as fd:
-        shut_down(xfs.mnt)
-        with pytest.raises(RootSuspended, match="check") as caught:
-            identify(fd, xfs.mnt)
-
-    assert os.fsdecode(xfs.mnt) in str(caught.value)
 
 
 @pytest.mark.root

@@ -88,27 +88,6 @@ def test_each_file_gets_its_own_digests(
     assert set(range(len(files))) == ended
 
 
-@pytest.mark.parametrize("start", [0, 65536, 65536 * 5])
-def test_a_file_goes_on_where_its_state_was_saved(tmp_path: Path, start: int) -> None:
-    """MD5 of the whole and blocks of the rest; XXH3 of the whole is not to be had, as its state can't be saved."""
-    content = CONTENT[: 65536 * 7 + 5]
-    fd = put(tmp_path, content)
-    batch: LargeBatch[None] = LargeBatch(memoryview(bytearray(1 << 20)), 2)
-    first = batch.begin(None, fd, WANT, end=max(start, 1), block_bytes=65536)
-    while first.is_active:
-        batch.run()
-    state = first.md5_state()
-    batch.release(first)
-    file = batch.begin(None, fd, WANT, end=len(content), block_bytes=65536, start=start, md5_state=state)
-    while file.is_active:
-        batch.run()
-    os.close(fd)
-
-    assert hashlib.md5(content).digest() == file.md5
-    assert (xxhash.xxh3_128_digest(content) if not start else None) == file.xxh3_128
-    assert expect_blocks(content[start:], 65536) == file.take_blocks()
-
-
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     """Nothing is digested from a state that is none."""
     fd = put(tmp_path, CONTENT)

@@ -35,18 +35,6 @@ def test_holder_is_known_while_it_holds(catalog: bytes) -> None:
     assert find_holder(catalog, ROOT) is None
 
 
-def test_second_job_is_refused_with_the_first_ones_name(catalog: bytes) -> None:
-    """After a moment of trying, the message says which job and process it is."""
-    waited: list[float] = []
-    with (
-        lock_root(catalog, ROOT, b"/srv", Job.SCAN, now=5),
-        pytest.raises(CatalogLocked, match=r"/srv: a scan of it is running \(process \d+\)"),
-        lock_root(catalog, ROOT, b"/srv", Job.SCRUB, now=6, wait=waited.append),
-    ):
-        pass
-    assert 0 < sum(waited) < 1
-
-
 def test_service_that_holds_a_root_is_not_to_be_stopped(catalog: bytes) -> None:
     """The message says what it does, and where its end can be seen."""
     with (

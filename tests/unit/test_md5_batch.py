@@ -1,14 +1,14 @@
-"""MD5 of many messages at once, through both implementations against hashlib, whatever goes beside what."""
+"""
+MD5 of many messages at once, through both implementations against hashlib, whatever goes beside what.
+
+All lengths, counts and borders of memory: ``native/md5_selftest_batch.c``, ``native/md5_selftest_border.c``.
+"""
 
 from __future__ import annotations
 
 import array
 import hashlib
-import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -48,55 +48,6 @@ def cut_messages(lengths: Sequence[int]) -> list[bytes]:
     return [MESSAGE[number * 13 % 251 :][:length] for number, length in enumerate(lengths)]
 
 
-def test_every_length_alone_and_beside_another(path: str) -> None:
-    """All lengths up to 1100 are right, alone, beside a shorter and beside a longer message."""
-    for length in range(1101):
-        message = MESSAGE[:length]
-        for messages in ([message], [message, MESSAGE[1:][: 1100 - length]], [MESSAGE[3:2003], message, b""]):
-            assert expect(messages) == md5_native.digest_many(messages)
-
-
-def test_every_length_in_one_batch(path: str) -> None:
-    """All lengths up to 300 and those around the borders of blocks, in one call, the long ones first and last."""
-    lengths = [*range(301), *BORDERS]
-    for order in (lengths, lengths[::-1], sorted(lengths, key=lambda length: length % 64)):
-        messages = cut_messages(order)
-
-        assert expect(messages) == md5_native.digest_many(messages)
-
-
-@pytest.mark.parametrize("huge_at", [0, 1, 40, 99])
-def test_one_huge_message_among_small_ones(path: str, huge_at: int) -> None:
-    """Wherever it stands, and whether it is one message or a stream's."""
-    messages = cut_messages(range(100))
-    messages[huge_at] = MESSAGE * 60
-    stream = NativeMd5(b"abc")
-
-    assert expect(messages) == md5_native.digest_many(messages)
-    assert expect(messages[:huge_at]) == md5_native.digest_many(messages[:huge_at], beside=[(stream, MESSAGE * 60)])
-    assert expect([b"abc" + MESSAGE * 60]) == [stream.digest()]
-
-
-def test_every_count(digest_many: DigestMany) -> None:
-    """Any number of messages from none to 130, of uneven lengths, comes out in the order it went in."""
-    choices = random.Random(40)
-    for count in range(131):
-        for _ in range(3):
-            messages = cut_messages(choices.choices(BORDERS, k=count))
-
-            assert expect(messages) == digest_many(messages)
-
-
-def test_every_count_on_every_path(path: str) -> None:
-    """The lanes that stay empty do not matter, for messages in one piece and for messages where they are."""
-    for count in range(131):
-        messages = cut_messages([55 + number % 19 for number in range(count)])
-        expected = expect(messages)
-
-        assert expected == md5_native.digest_many(messages)
-        assert expected == md5_native.digest_many([memoryview(message) for message in messages])
-
-
 @given(lengths=st.lists(st.integers(0, 300) | st.sampled_from(BORDERS) | st.integers(0, 4500), max_size=140))
 def test_unequal_lengths_on_every_path(lengths: list[int]) -> None:
     """Whatever lies beside what, every path gives what hashlib gives, copied into one piece or not."""
@@ -131,21 +82,6 @@ def test_streams_beside_messages_under_every_mask(
     assert expect([MESSAGE[: sum(one)] for one in streams]) == [stream.digest() for stream in resumed]
 
 
-def test_paths_may_change_while_others_compute() -> None:
-    """A limit set in one thread changes no digest that another one is computing."""
-    messages = cut_messages([random.Random(2).randrange(3000) for _ in range(200)])
-    expected = expect(messages)
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        running = [pool.submit(md5_native.digest_many, messages) for _ in range(100)]
-        mask = 0
-        while not all(one.done() for one in running):
-            lib.md5_set_feature_mask(mask % (lib.MD5_FEATURES_ALL + 1))
-            mask += 7
-    lib.md5_set_feature_mask(lib.MD5_FEATURES_ALL)
-
-    assert all(one.result() == expected for one in running)
-
-
 @given(
     lengths=st.lists(st.integers(0, 300), max_size=12),
     streams=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 300)), max_size=5),
@@ -163,24 +99,6 @@ def test_streams_beside_messages(core: tuple, lengths: list[int], streams: list[
 
     assert expect(messages) == digests
     assert expect([MESSAGE[: sum(one)] + b"more" for one in streams]) == [stream.digest() for stream, _ in beside]
-
-
-def test_a_stream_can_be_saved_after_a_batch() -> None:
-    """The state of a stream that was updated in a batch is the one that update leaves."""
-    for length in range(200):
-        beside, plain = NativeMd5(b"abc"), NativeMd5(b"abc")
-        plain.update(MESSAGE[:length])
-
-        md5_native.digest_many([MESSAGE], beside=[(beside, MESSAGE[:length])])
-
-        assert plain.export_state() == beside.export_state()
-
-
-def test_any_buffer_is_a_message(digest_many: DigestMany) -> None:
-    """Slices of memory are taken as they are, the empty ones too."""
-    memory = memoryview(bytearray(MESSAGE))
-
-    assert expect([MESSAGE[5:70], b"", MESSAGE]) == digest_many([memory[5:70], memory[9:9], memory])
 
 
 class OddBytes(bytes):
@@ -212,10 +130,11 @@ def test_short_and_long_messages_on_the_average(digest_many: DigestMany, more: i
 
 
 def test_words_count_by_their_bytes(digest_many: DigestMany) -> None:
-    """A buffer of larger items is a message of all its bytes."""
-    words = array.array("I", range(100))
+    """A buffer of larger items is a message of all its bytes; slices of memory are taken, empty ones too."""
+    words, memory = array.array("I", range(100)), memoryview(bytearray(MESSAGE))
 
     assert expect([words.tobytes(), b"a"]) == digest_many([words, b"a"])
+    assert expect([MESSAGE[5:70], b"", MESSAGE]) == digest_many([memory[5:70], memory[9:9], memory])
 
 
 def test_buffer_with_gaps_is_refused(digest_many: DigestMany) -> None:
@@ -233,43 +152,6 @@ def test_arena_is_cut_into_messages(path: str, size_bytes: int) -> None:
 
         assert expected == digest_arena(arena, size_bytes)
         assert expected == digest_arena(memoryview(bytearray(arena)), size_bytes)
-
-
-# Between two pages that nobody may read: messages of all lengths that end with the page, and that begin with it.
-ISLAND = """
-import ctypes, hashlib, mmap, sys
-from integrity.hashing.md5_native import NativeMd5, digest_arena, digest_many, list_paths, only_path
-
-page = mmap.PAGESIZE
-sea = mmap.mmap(-1, 3 * page)
-for at in range(page, 2 * page):
-    sea[at] = at * 7 % 251
-address = ctypes.addressof(ctypes.c_char.from_buffer(sea))
-protect = ctypes.CDLL(None, use_errno=True).mprotect
-for number in (0, 2):
-    assert protect(ctypes.c_void_p(address + number * page), ctypes.c_size_t(page), 0) == 0, ctypes.get_errno()
-island = memoryview(sea)[page : 2 * page]
-messages = [island[page - length :] for length in range(301)] + [island[:length] for length in range(301)]
-expected = [hashlib.md5(message).digest() for message in messages]
-for path in list_paths():
-    with only_path(path):
-        assert digest_many(messages) == expected, path
-        assert [NativeMd5(message).digest() for message in messages] == expected, path
-        streams = [(NativeMd5(message[:70]), message[70:]) for message in messages]
-        digest_many([], beside=streams)
-        assert [stream.digest() for stream, _ in streams] == expected, path
-        for size in (1, 64, 65, 300, 1023):
-            cut = [hashlib.md5(island[at : at + size]).digest() for at in range(0, page, size)]
-            assert digest_arena(island, size) == b"".join(cut), (path, size)
-    print(path)
-"""
-
-
-def test_no_path_reads_beyond_a_message() -> None:
-    """Not one byte behind the last or before the first: there may be no memory. In a process that may die of it."""
-    done = subprocess.run([sys.executable, "-c", ISLAND], capture_output=True, text=True, check=False)
-
-    assert (0, "", list_paths()) == (done.returncode, done.stderr, done.stdout.split())
 
 
 def test_text_is_refused(digest_many: DigestMany) -> None:

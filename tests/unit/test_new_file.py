@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.files.new_file import make_partial_name, write_new_file
+from integrity.files.new_file import find_obstacle, make_partial_name, write_new_file
 from support.machine import need_programs
 
 _WRITE = "import sys; from integrity.files.new_file import write_new_file as write; "
@@ -35,13 +35,30 @@ def test_killed_writer_leaves_nothing(call: str, tmp_path: Path) -> None:
 def test_new_file_has_its_content_and_mode(tmp_path: Path) -> None:
     """Whatever the umask; the folders that it needs are made."""
     place = tmp_path / "a/b/made.toml"
-    write_new_file(bytes(place), b"content", mode=0o640, folder_mode=0o750)
+    before = os.umask(0o777)
+    try:
+        write_new_file(bytes(place), b"content", mode=0o640, folder_mode=0o750)
+    finally:
+        os.umask(before)
 
     assert b"content" == place.read_bytes()
-    assert (0o640, 0o750) == (place.stat().st_mode & 0o777, place.parent.stat().st_mode & 0o777)
-    with pytest.raises(FileExistsError):
-        write_new_file(bytes(place), b"other", mode=0o640, folder_mode=0o750)
-    assert ["made.toml"] == os.listdir(place.parent)
+    assert [0o750, 0o750, 0o640] == [one.stat().st_mode & 0o7777 for one in (tmp_path / "a", place.parent, place)]
+
+
+def test_existing_file_is_never_replaced(tmp_path: Path) -> None:
+    """Not a file, nor a link that leads nowhere; nothing is left beside it, nor folders of a file that failed."""
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(FileExistsError):
+            write_new_file(bytes(tmp_path / name), b"new", mode=0o640, folder_mode=0o750)
+    with pytest.raises(OSError, match="too long"):
+        write_new_file(bytes(tmp_path / "a" / ("x" * 300)), b"new", mode=0o640, folder_mode=0o750)
+
+    assert "mine" == (tmp_path / "file").read_text()
+    assert ["file", "link"] == sorted(os.listdir(tmp_path))
+    assert find_obstacle(bytes(tmp_path / "a/b")) is None
+    assert "a file lies in the way" == find_obstacle(bytes(tmp_path / "file/b"))
 
 
 def test_leftovers_of_killed_writers_are_removed(tmp_path: Path) -> None:

@@ -78,20 +78,14 @@ def test_path_out_of_the_root_is_refused(root_fd: int, path: bytes) -> None:
     assert caught.value.filename == path
 
 
-def test_dots_in_a_name_are_part_of_the_name(root_fd: int) -> None:
-    """Two dots mean the parent only when they are the whole name."""
+def test_only_a_whole_name_of_dots_leads_up_and_a_nul_byte_ends_no_path(root_fd: int) -> None:
+    """Two dots within a name mean nothing; what is named by the beginning of a path is not opened."""
     write(root_fd, b"..a..b..")
-
-    assert read(root_fd, b"..a..b..") == b"content"
-
-
-def test_nul_byte_is_refused_instead_of_ending_the_path(root_fd: int) -> None:
-    """A path with a NUL byte does not open what is named by its beginning."""
     write(root_fd, b"x")
 
+    assert read(root_fd, b"..a..b..") == b"content"
     with pytest.raises(OSError, match="NUL") as caught:
         open_beneath(root_fd, b"x\0y", os.O_RDONLY)
-
     assert caught.value.errno == errno.EINVAL
 
 
@@ -108,9 +102,12 @@ def test_symbolic_link_is_followed_nowhere(root_fd: int, path: bytes) -> None:
 
     with pytest.raises(OSError, match=r".") as caught:
         open_beneath(root_fd, path, os.O_RDONLY)
-
     assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
     assert caught.value.filename == path
+    if path.endswith(b"/x"):
+        with pytest.raises(OSError, match=r".") as caught:
+            stat_beneath(root_fd, path)
+        assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
 
 
 @pytest.mark.parametrize(
@@ -151,18 +148,6 @@ def test_stat_says_what_lstat_says(root_fd: int, tmp_path: Path) -> None:
 
     for path in (b"folder", b"folder/x", b"folder/link", b"folder/fifo"):
         assert stat_beneath(root_fd, path) == os.lstat(os.path.join(os.fsencode(tmp_path), b"root", path))
-
-
-def test_stat_follows_no_link_on_the_way(root_fd: int) -> None:
-    """A name is not found through a link to its folder."""
-    os.mkdir(b"folder", dir_fd=root_fd)
-    write(root_fd, b"folder/x")
-    os.symlink(b"folder", b"link", dir_fd=root_fd)
-
-    with pytest.raises(OSError, match=r".") as caught:
-        stat_beneath(root_fd, b"link/x")
-
-    assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
 
 
 def test_folder_that_may_be_entered_but_not_listed_is_passed_through(root_fd: int) -> None:

@@ -13,7 +13,9 @@ from integrity.jobs.pace.throttle import BURST_S, PIECE_BYTES, DevicePace
 from integrity.jobs.report import Stop
 
 MIB = 1 << 20
-DISK_BYTES_PER_S = 100 * MIB
+FULL = 100 * MIB
+"""So many bytes a second the disk gives."""
+NEEDED = {"floor_bytes_per_s": MIB, "needed_bytes_per_s": 30 * MIB}
 
 
 class Box:
@@ -49,7 +51,7 @@ class Box:
         while self.now_s < began_s + duration_s:
             size = min(8 * MIB, self.pace.piece_bytes())
             self.pace.take(size)
-            took_s = self.slowness * size / DISK_BYTES_PER_S
+            took_s = self.slowness * size / FULL
             self.now_s += took_s
             self.stalled_s += took_s  # we wait, too: it must not be taken for somebody else
             self.pace.took(size, took_s)
@@ -57,9 +59,25 @@ class Box:
         return total / (self.now_s - began_s)
 
 
-def test_quiet_disk_is_read_nearly_at_full_speed():
-    """Listening costs some percent, our own waiting is not taken for that of others."""
-    assert Box().read(60) > 0.94 * DISK_BYTES_PER_S
+@pytest.mark.parametrize(
+    ("settings", "share", "least", "most"),
+    [
+        pytest.param({}, 0.0, 0.94 * FULL, FULL, id="a quiet disk: listening costs some percent"),
+        pytest.param({"floor_bytes_per_s": 4 * MIB}, 1.0, 0, 4.3 * MIB, id="who was there first is noticed at once"),
+        pytest.param({"pressure_percent": 20}, 0.15, 0.94 * FULL, FULL, id="pressure that the setting allows"),
+        pytest.param({"rate_bytes_per_s": 10 * MIB}, 0.0, 9.8 * MIB, 10.01 * MIB, id="a ceiling holds when alone"),
+        pytest.param({"rate_bytes_per_s": MIB}, 0.0, 0, 1.01 * MIB, id="a ceiling stands above the floor"),
+        pytest.param(NEEDED, 1.0, 29 * MIB, 31 * MIB, id="the promise is not starved by others"),
+        pytest.param(NEEDED | {"rate_bytes_per_s": 10 * MIB}, 1.0, 29 * MIB, 31 * MIB, id="nor by the ceiling"),
+        pytest.param({"needed_bytes_per_s": 2 * FULL}, 0.0, 0.99 * FULL, FULL, id="nobody listens if all is needed"),
+    ],
+)
+def test_rate_that_is_reached(settings: dict[str, int], share: float, least: float, most: float) -> None:
+    """From the first byte on; our own waiting is not taken for that of others."""
+    box = Box(**settings)  # type: ignore[arg-type] # numbers of any field
+    box.share = share
+
+    assert least <= box.read(60) <= most
 
 
 def test_others_have_the_disk_but_for_the_floor():
@@ -73,17 +91,10 @@ def test_others_have_the_disk_but_for_the_floor():
     assert 4 * MIB == box.pace.rate_bytes_per_s
 
 
-def test_whoever_was_there_first_is_noticed_before_the_first_byte():
-    """The first thing to do is to listen: nothing is read at full speed beside somebody else."""
-    box = Box(floor_bytes_per_s=4 * MIB)
-    box.share = 1.0
-
-    assert box.read(5) < 4.3 * MIB
-
-
 def test_newcomer_is_noticed_within_three_seconds():
     """From full speed to the floor it takes not longer than that."""
     box = Box(floor_bytes_per_s=4 * MIB)
+    assert 4 * MIB == box.pace.rate_bytes_per_s  # a number, before anything was read
     box.read(10)
     box.share = 1.0
     box.read(3)
@@ -100,36 +111,7 @@ def test_speed_comes_back_when_others_have_gone():
     box.share = 0.0
     box.read(30)
 
-    assert box.read(30) > 0.94 * DISK_BYTES_PER_S
-
-
-def test_pressure_below_the_setting_changes_nothing():
-    """What the setting allows is allowed."""
-    box = Box(pressure_percent=20)
-    box.share = 0.15
-
-    assert box.read(60) > 0.94 * DISK_BYTES_PER_S
-
-
-def test_ceiling_is_kept_when_nobody_is_there():
-    """The ceiling holds from the first byte on."""
-    box = Box(rate_bytes_per_s=10 * MIB)
-
-    assert 9.8 * MIB < box.read(60) <= 10.01 * MIB
-
-
-def test_ceiling_stands_above_the_floor():
-    """A ceiling below the default floor was asked for."""
-    assert Box(rate_bytes_per_s=MIB).read(60) <= 1.01 * MIB
-
-
-@pytest.mark.parametrize("rate", [0, 10 * MIB])
-def test_pace_does_not_starve_the_promise(rate: int) -> None:
-    """What is needed in the time that is left is read, whoever waits and whatever the ceiling."""
-    box = Box(rate_bytes_per_s=rate, floor_bytes_per_s=MIB, needed_bytes_per_s=30 * MIB)
-    box.share = 1.0
-
-    assert 30 * MIB == pytest.approx(box.read(60), rel=0.03)
+    assert box.read(30) > 0.94 * FULL
 
 
 def test_pace_quickens_as_the_deadline_nears():
@@ -154,32 +136,19 @@ def test_floor_of_nothing_still_moves():
     assert math.isfinite(box.pace.duration_s(8 * MIB))
 
 
-def test_no_silence_is_made_when_the_promise_needs_all():
-    """Where nothing depends on others nobody listens for them."""
-    box = Box(needed_bytes_per_s=2.0 * DISK_BYTES_PER_S)
-    box.read(5)
-
-    assert box.read(30) > 0.999 * DISK_BYTES_PER_S
-
-
-def test_rate_is_a_number_before_anything_was_read():
-    """Whoever shows it need not know of infinity."""
-    assert 4 * MIB == Box(floor_bytes_per_s=4 * MIB).pace.rate_bytes_per_s
-
-
 class TestLatency:
     """Where the kernel tells no pressure, how long our own reads take has to do."""
 
     def test_slow_reads_mean_somebody_else(self) -> None:
         """Twice as long as usual: back to the floor, and up again afterwards."""
         box = Box(has_pressure=False, floor_bytes_per_s=4 * MIB)
-        assert box.read(20) > 0.99 * DISK_BYTES_PER_S
+        assert box.read(20) > 0.99 * FULL
         box.slowness = 2.0
         box.read(10)
         assert 4 * MIB == pytest.approx(box.read(60), rel=0.02)
         box.slowness = 1.0
         box.read(30)
-        assert box.read(30) > 0.99 * DISK_BYTES_PER_S
+        assert box.read(30) > 0.99 * FULL
 
     def test_disk_that_slows_down_by_and_by_is_not_others(self) -> None:
         """Inner tracks are slower: over hours what is usual changes."""
@@ -188,7 +157,7 @@ class TestLatency:
             box.slowness = 1 + step / 60
             box.read(600)
 
-        assert box.read(60) > 0.9 * DISK_BYTES_PER_S / 2
+        assert box.read(60) > 0.9 * FULL / 2
 
     def test_it_helps_out_where_pressure_is_not_sure(self) -> None:
         """A disk's statistics know nothing of queues above it."""
@@ -205,7 +174,7 @@ class TestLatency:
         box.read(20)
         box.slowness = 2.0
 
-        assert box.read(60) > 0.9 * DISK_BYTES_PER_S / 2
+        assert box.read(60) > 0.9 * FULL / 2
 
 
 def test_pieces_are_small_while_others_wait():

@@ -58,20 +58,14 @@ def test_any_other_answer_tells_nothing(sense: bytes) -> None:
     assert read_power_mode(sense) is None
 
 
-@pytest.mark.parametrize("status", ["suspended", "suspending"])
-def test_disk_that_the_kernel_suspended_sleeps(tmp_path: Path, status: str) -> None:
-    """It is not asked itself: any command would wake it."""
+@pytest.mark.parametrize(
+    ("status", "expected"), [("suspended", True), ("suspending", True), ("active", None), ("unsupported", None)]
+)
+def test_disk_that_the_kernel_suspended_sleeps(tmp_path: Path, status: str, expected: bool | None) -> None:
+    """It is not asked itself: any command would wake it. The kernel's word on others says nothing of the disk's."""
     put(tmp_path / "sda/device/power/runtime_status", status)
 
-    assert is_asleep("sda", blocks_folder=str(tmp_path), nodes_folder="/nowhere") is True
-
-
-@pytest.mark.parametrize("status", ["active", "unsupported"])
-def test_disk_that_can_not_be_asked_is_not_known(tmp_path: Path, status: str) -> None:
-    """The kernel's word on its own power management says nothing about the disk's."""
-    put(tmp_path / "sda/device/power/runtime_status", status)
-
-    assert is_asleep("sda", blocks_folder=str(tmp_path), nodes_folder="/nowhere") is None
+    assert is_asleep("sda", blocks_folder=str(tmp_path), nodes_folder="/nowhere") is expected
 
 
 def test_file_that_is_no_disk_is_not_known(tmp_path: Path) -> None:

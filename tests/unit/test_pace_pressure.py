@@ -41,61 +41,35 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def difference(pressure: Pressure, before: float | None) -> float:
-    after = pressure()
-    assert before is not None
-    assert after is not None
-    return after - before
+BUSY = {"reads": 9, "busy_ms": 250}
 
 
-@pytest.mark.parametrize("work", [{"reads": 1}, {"writes": 1}, {"in_flight": 1}])
-def test_waiting_counts_when_the_disk_had_work(machine: Machine, work: dict[str, int]) -> None:
-    """Seconds of "some" since the last call, whatever the work was."""
-    pressure = machine.watch("sda")
+@pytest.mark.parametrize(
+    ("layers", "stalled_us", "work", "expected"),
+    [
+        pytest.param(["sda"], 5_300_000, {"reads": 1}, 0.3, id="a read on the disk"),
+        pytest.param(["sda"], 5_300_000, {"writes": 1}, 0.3, id="a write"),
+        pytest.param(["sda"], 5_300_000, {"in_flight": 1}, 0.3, id="a request under way"),
+        pytest.param(["sda"], 9_000_000, {}, 0.0, id="nobody waited for this disk"),
+        pytest.param(["sda"], 5_010_000, BUSY, 0.25, id="busy processors hide the waiting"),
+        pytest.param([], 5_300_000, {}, 0.3, id="no disk is known, as of a share"),
+        pytest.param(["sda"], None, BUSY, 0.25, id="a kernel without pressure, or a hidden /proc"),
+    ],
+)
+def test_waiting_counts_when_the_disk_had_work(
+    machine: Machine, layers: list[str], stalled_us: int | None, work: dict[str, int], expected: float
+) -> None:
+    """Seconds of "some" since the last call, or of the disk's own work; it is said where that is all that is known."""
+    if stalled_us is None:
+        machine.pressure_file.unlink()
+    pressure = machine.watch(*layers)
     before = pressure()
-    machine.put_stalled(5_300_000)
+    if stalled_us is not None:
+        machine.put_stalled(stalled_us)
     machine.put_work(**work)
 
-    assert 0.3 == pytest.approx(difference(pressure, before))
-
-
-def test_waiting_for_another_disk_does_not_count(machine: Machine) -> None:
-    """Without one request on this disk, nobody waited for it."""
-    pressure = machine.watch("sda")
-    before = pressure()
-    machine.put_stalled(9_000_000)
-
-    assert 0.0 == difference(pressure, before)
-
-
-def test_work_of_a_disk_counts_where_busy_processors_hide_the_waiting(machine: Machine) -> None:
-    """The kernel's pressure is diluted by each processor that works: the disk's own time is not."""
-    pressure = machine.watch("sda")
-    before = pressure()
-    machine.put_stalled(5_010_000)
-    machine.put_work(reads=9, busy_ms=250)
-
-    assert 0.25 == pytest.approx(difference(pressure, before))
-
-
-def test_all_waiting_counts_where_no_disk_is_known(machine: Machine) -> None:
-    """A server's share has no block device here."""
-    pressure = machine.watch()
-    before = pressure()
-    machine.put_stalled(5_300_000)
-
-    assert 0.3 == pytest.approx(difference(pressure, before))
-
-
-def test_disk_alone_tells_where_the_kernel_has_no_pressure(machine: Machine) -> None:
-    """Older kernels and hidden /proc: the disk's busy time remains, and it is said that this is not all."""
-    machine.pressure_file.unlink()
-    pressure = machine.watch("sda")
-    before = pressure()
-    machine.put_work(reads=9, busy_ms=250)
-
-    assert not pressure.has_stalls
-    assert 0.25 == pytest.approx(difference(pressure, before))
+    assert pressure.has_stalls == (stalled_us is not None)
+    assert expected == pytest.approx((pressure() or 0) - (before or 0))
 
 
 def test_nothing_is_known_without_pressure_and_disk(machine: Machine) -> None:
@@ -108,11 +82,11 @@ def test_nothing_is_known_without_pressure_and_disk(machine: Machine) -> None:
 def test_disk_that_is_pulled_out_is_no_error(machine: Machine) -> None:
     """What is left is the waiting."""
     pressure = machine.watch("sda")
-    before = pressure()
+    before = pressure() or 0
     os.unlink(machine.blocks_folder / "sda" / "stat")
     machine.put_stalled(5_300_000)
 
-    assert 0.3 == pytest.approx(difference(pressure, before))
+    assert 0.3 == pytest.approx((pressure() or 0) - before)
 
 
 def test_this_machine_is_read_without_error():

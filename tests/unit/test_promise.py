@@ -51,19 +51,20 @@ def test_rate_that_is_needed_is_that_of_open_windows() -> None:
     assert found.bytes_due_soon == 0
 
 
-def test_all_recorded_on_one_day_needs_no_more_than_the_same_spread_out() -> None:
-    """The deadline is one, and the windows until then are all there."""
-    found = plan(Facts((DueDay(NOW - DAY_S, 100, 600 * GIB),), rate_bytes_per_s=100 * MIB))
+@pytest.mark.parametrize(
+    ("days", "least", "most"),
+    [
+        pytest.param(((1, 600),), 0, 600 * GIB / (56 * HOUR_S), id="recorded on one day: no more than spread out"),
+        pytest.param(((27, 300), (1, 300)), 300 * GIB / (6 * HOUR_S), 300 * GIB / (5 * HOUR_S), id="due in three days"),
+    ],
+)
+def test_need_follows_from_the_windows_until_the_deadline(
+    days: tuple[tuple[int, int], ...], least: float, most: float
+) -> None:
+    """Whatever falls due together."""
+    due = tuple(DueDay(NOW - back * DAY_S, 10, size * GIB) for back, size in days)
 
-    assert found.is_kept
-    assert found.needed_bytes_per_s <= 600 * GIB / (56 * HOUR_S)
-
-
-def test_deadline_that_is_near_raises_the_need() -> None:
-    """Half of the root falls due in three days: three windows are left for it."""
-    facts = Facts((DueDay(NOW - 27 * DAY_S, 10, 300 * GIB), DueDay(NOW - DAY_S, 10, 300 * GIB)))
-
-    assert 300 * GIB / (6 * HOUR_S) <= plan(facts).needed_bytes_per_s <= 300 * GIB / (5 * HOUR_S)
+    assert least <= plan(Facts(due, rate_bytes_per_s=100 * MIB)).needed_bytes_per_s <= most
 
 
 def test_too_slow_a_disk_is_told_with_a_window_that_would_do() -> None:
@@ -125,13 +126,6 @@ def test_windows_that_pass_unused_are_suspected() -> None:
     )
 
 
-def test_what_can_t_be_covered_is_apart() -> None:
-    """It is in no other figure."""
-    found = plan(Facts(spread(600 * GIB), bytes_apart=GIB))
-
-    assert (found.bytes_apart, found.bytes_total) == (GIB, 600 * GIB // 28 * 28)
-
-
 def test_window_takes_what_falls_due_before_the_end_of_the_next() -> None:
     """That one may be missed; and the share is an even one."""
     options = plan_window(Facts(spread(600 * GIB)), NIGHTS, verify_every_s=30 * DAY_S, now=NOW)
@@ -143,23 +137,23 @@ def test_window_takes_what_falls_due_before_the_end_of_the_next() -> None:
     assert 600 * GIB // 29 <= options.at_least_bytes <= 600 * GIB // 27
 
 
-def test_window_that_was_begun_late_takes_less() -> None:
-    """Half of the time, half of the share."""
-    facts = Facts((DueDay(NOW - DAY_S, 10, 600 * GIB),))
-    options = plan_window(facts, NIGHTS, verify_every_s=30 * DAY_S, now=NOW + HOUR_S)
+@pytest.mark.parametrize(
+    ("verified_days_ago", "begun_late_s", "least", "most"),
+    [
+        pytest.param(1, HOUR_S, 10 * GIB, 11.7 * GIB, id="half of the time, half of the share"),
+        pytest.param(15, 0, 600 * GIB // 15, 600 * GIB // 13, id="missed windows raise the share"),
+    ],
+)
+def test_share_follows_from_the_time_that_is_left(
+    verified_days_ago: int, begun_late_s: int, least: float, most: float
+) -> None:
+    """Of a window that was begun late, and after half of the time in which nothing was verified."""
+    facts = Facts((DueDay(NOW - verified_days_ago * DAY_S, 10, 600 * GIB),))
+    options = plan_window(facts, NIGHTS, verify_every_s=30 * DAY_S, now=NOW + begun_late_s)
 
-    assert options.time_limit_s == HOUR_S
+    assert options.time_limit_s == 2 * HOUR_S - begun_late_s
     assert options.at_least_bytes is not None
-    assert 10 * GIB <= options.at_least_bytes <= 11.7 * GIB
-
-
-def test_missed_windows_raise_the_share() -> None:
-    """Nothing was verified for half of the time: the rest takes twice as much each."""
-    facts = Facts((DueDay(NOW - 15 * DAY_S, 10, 600 * GIB),))
-    options = plan_window(facts, NIGHTS, verify_every_s=30 * DAY_S, now=NOW)
-
-    assert options.at_least_bytes is not None
-    assert 600 * GIB // 15 <= options.at_least_bytes <= 600 * GIB // 13
+    assert least <= options.at_least_bytes <= most
 
 
 def test_long_windows_take_more_than_short_ones() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import errno
-import fcntl
 import itertools
 import mmap
 import os
 import re
-import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,33 +18,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from integrity.errors import ReadInterrupted, Unreadable, Unstable, Vanished
+from integrity.errors import ReadInterrupted, Unstable, Vanished
 from integrity.files.buffers import Buffers
 from integrity.files.read import Reader, Segment
-from integrity.files.read_errors import ErrorBudget, add_range, cut
+from integrity.files.read_errors import cut
 from integrity.files.span import Pace, ReadMode
-from integrity.model import ByteRange, ReadHow, Witness
+from integrity.model import Witness
+from support.privileges import as_nobody
 from support.proc import count_descriptors
 from support.reading import let_age, make_capability, opened_root, read_all, reading
 
 BUFFER_BYTES = 64 << 10
 MODES = pytest.mark.parametrize("mode", list(ReadMode))
 GRANULE_NS = 20_000_000
-
-
-@contextmanager
-def as_somebody_else() -> Iterator[None]:
-    """Drop root's rights for a while; nothing to drop for other users."""
-    is_root = os.geteuid() == 0
-    if is_root:
-        os.setegid(65534)
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if is_root:
-            os.seteuid(0)
-            os.setegid(0)
 
 
 class Recorder(Pace):
@@ -84,20 +67,6 @@ class TestContent:
             assert content == read_all(file, buffers)
             assert (size, size, []) == (file.size_bytes, file.bytes_read, file.bad_ranges)
             assert size == file.finish().size_bytes
-
-    def test_reading_can_start_in_the_middle(self, tmp_path: Path, buffers: Buffers) -> None:
-        """A start that is no multiple of the buffer's size only makes the first segment shorter."""
-        content = os.urandom(3 * BUFFER_BYTES + 5)
-        (tmp_path / "f").write_bytes(content)
-        for start in (4096, BUFFER_BYTES, BUFFER_BYTES + 8192, 3 * BUFFER_BYTES):
-            with reading(tmp_path) as reader, reader.open(b"f") as file:
-                assert content[start:] == read_all(file, buffers, start)
-
-    def test_nothing_is_left_behind_the_end(self, tmp_path: Path, buffers: Buffers) -> None:
-        """A start at the end of the file gives no segment."""
-        (tmp_path / "f").write_bytes(bytes(8192))
-        with reading(tmp_path) as reader, reader.open(b"f") as file:
-            assert [] == list(file.segments(buffers, 8192))
 
     def test_segments_do_not_straddle_buffers(self, tmp_path: Path, buffers: Buffers) -> None:
         """Segments are cut at the multiples of the buffer's size, in order and without a gap."""
@@ -136,19 +105,10 @@ class TestContent:
                 file.finish()
 
 
-def append(path: Path) -> None:
-    with open(path, "ab") as file:
-        file.write(b"x")
-
-
-def overwrite(path: Path) -> None:
-    with open(path, "r+b") as file:
-        file.write(b"x")
-
-
 def overwrite_and_put_mtime_back(path: Path) -> None:
     stat = path.stat()
-    overwrite(path)
+    with open(path, "r+b") as file:
+        file.write(b"x")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
@@ -158,14 +118,6 @@ def replace_with_same_times(path: Path) -> None:
     other.write_bytes(path.read_bytes())
     os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     other.rename(path)
-
-
-def truncate(path: Path) -> None:
-    os.truncate(path, 4096)
-
-
-def change_mode(path: Path) -> None:
-    path.chmod(0o640)
 
 
 def become_folder(path: Path) -> None:
@@ -191,7 +143,15 @@ class TestStability:
 
     @MODES
     @pytest.mark.parametrize(
-        "disturb", [append, overwrite, overwrite_and_put_mtime_back, replace_with_same_times, truncate, change_mode]
+        "disturb",
+        [
+            lambda path: os.truncate(path, 3 * BUFFER_BYTES + 1),
+            lambda path: os.truncate(path, 4096),
+            lambda path: path.chmod(0o640),
+            overwrite_and_put_mtime_back,
+            replace_with_same_times,
+        ],
+        ids=["grown", "truncated", "mode", "overwritten", "replaced"],
     )
     def test_a_change_during_the_reading_is_unstable(
         self, tmp_path: Path, buffers: Buffers, mode: ReadMode, disturb: Callable[[Path], None]
@@ -248,43 +208,32 @@ class TestStability:
                 file.finish()
 
     @pytest.mark.parametrize(
-        ("age_ns", "granularity_ns", "is_racy"),
+        ("age_ns", "granularity_ns", "is_remote", "is_racy"),
         [
-            (GRANULE_NS - 1, 1, True),
-            (GRANULE_NS, 1, True),
-            (GRANULE_NS + 1, 1, False),
-            (-GRANULE_NS, 1, True),
-            (-GRANULE_NS - 1, 1, False),
-            (-3_600_000_000_000, 1, False),
-            (999_000_000, 1_000_000_000, True),
-            (1_000_000_001, 1_000_000_000, False),
+            (GRANULE_NS - 1, 1, False, True),
+            (GRANULE_NS, 1, False, True),
+            (GRANULE_NS + 1, 1, False, False),
+            (-GRANULE_NS, 1, False, True),
+            (-GRANULE_NS - 1, 1, False, False),
+            (-3_600_000_000_000, 1, False, False),
+            (999_000_000, 1_000_000_000, False, True),
+            (1_000_000_001, 1_000_000_000, False, False),
+            (-600_000_000_000, GRANULE_NS, True, True),  # a server's clock may be ahead of ours
+            (-600_000_000_000, GRANULE_NS, False, False),
         ],
     )
     def test_witness_within_a_granule_is_racy(
-        self, tmp_path: Path, buffers: Buffers, age_ns: int, granularity_ns: int, is_racy: bool
+        self, tmp_path: Path, buffers: Buffers, age_ns: int, granularity_ns: int, is_remote: bool, is_racy: bool
     ) -> None:
         """Hashed within a granule of its change, at least 20 ms, a file may change unseen; not ahead of it."""
         (tmp_path / "f").write_bytes(b"content")
-        stat = (tmp_path / "f").stat()
-        now_ns = max(stat.st_mtime_ns, stat.st_ctime_ns) + age_ns
-        capability = make_capability(granularity_ns=granularity_ns)
+        os.utime(tmp_path / "f", ns=(0, 0))  # an mtime that was put back does not hide that it was touched just now
+        now_ns = (tmp_path / "f").stat().st_ctime_ns + age_ns
+        capability = replace(make_capability(granularity_ns=granularity_ns), is_remote=is_remote)
         with (
             reading(tmp_path, capability=capability, clock_ns=lambda: now_ns) as reader,
             reader.open(b"f") as file,
         ):
-            read_all(file, buffers)
-
-            assert is_racy == file.finish().is_racy
-
-    @pytest.mark.parametrize(("is_remote", "is_racy"), [(True, True), (False, False)])
-    def test_a_server_may_stamp_ahead_of_our_clock(
-        self, tmp_path: Path, buffers: Buffers, is_remote: bool, is_racy: bool
-    ) -> None:
-        """A stamp ten minutes ahead is fresh if the server's clock may be ahead, else a wrong date that stays."""
-        (tmp_path / "f").write_bytes(b"content")
-        now_ns = (tmp_path / "f").stat().st_ctime_ns - 600 * 10**9
-        capability = replace(make_capability(), is_remote=is_remote)
-        with reading(tmp_path, capability=capability, clock_ns=lambda: now_ns) as reader, reader.open(b"f") as file:
             read_all(file, buffers)
 
             assert is_racy == file.finish().is_racy
@@ -324,7 +273,7 @@ class TestStability:
         capability = replace(make_capability(), is_remote=is_remote)
         with (
             reading(tmp_path, capability=capability, clock_ns=lambda: clock_ns) as reader,
-            as_somebody_else(),
+            as_nobody(),
             reader.open(b"f") as file,
         ):
             read_all(file, buffers)
@@ -350,16 +299,6 @@ class TestStability:
                 mapped[1] = 1
                 with pytest.raises(Unstable):
                     opened.finish()
-
-    def test_an_old_mtime_with_a_fresh_ctime_is_racy(self, tmp_path: Path, buffers: Buffers) -> None:
-        """An mtime that was put back does not hide that the inode was touched just now."""
-        (tmp_path / "f").write_bytes(b"content")
-        os.utime(tmp_path / "f", ns=(0, 0))
-        ctime_ns = (tmp_path / "f").stat().st_ctime_ns
-        with reading(tmp_path, clock_ns=lambda: ctime_ns) as reader, reader.open(b"f") as file:
-            read_all(file, buffers)
-
-            assert file.finish().is_racy
 
     def test_the_clock_is_read_before_the_file(self, tmp_path: Path, buffers: Buffers) -> None:
         """A long reading makes no fresh file old: its age counts from before the first read."""
@@ -437,40 +376,6 @@ class TestRefusals:
 
         assert before == count_descriptors()
 
-    def test_a_file_that_may_not_be_read_is_unreadable(self, tmp_path: Path) -> None:
-        """A refused open says why and what to do, in one line, whatever the name holds."""
-        (tmp_path / "secret\n\x1b").write_bytes(b"")
-        (tmp_path / "secret\n\x1b").chmod(0)
-        tmp_path.chmod(0o755)
-        with reading(tmp_path) as reader, as_somebody_else(), pytest.raises(Unreadable) as caught:
-            reader.open(b"secret\n\x1b")
-
-        assert errno.EACCES == caught.value.errno
-        assert () == caught.value.ranges
-        assert str(caught.value) == "cannot open secret\\n\\x1b: Permission denied; run as a user that may read it"
-
-    def test_a_file_under_a_lease_is_unstable(self, tmp_path: Path) -> None:
-        """Samba's oplocks are leases: the file can't be opened at once, and is tried again later."""
-        (tmp_path / "f").write_bytes(b"content")
-        old = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel asks the holder to give the lease back
-        try:
-            with open(tmp_path / "f", "r+b") as holder, reading(tmp_path) as reader:
-                fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-                with pytest.raises(Unstable, match="lease"):
-                    reader.open(b"f")
-        finally:
-            signal.signal(signal.SIGIO, old)
-
-    @pytest.mark.root
-    def test_files_of_others_are_read_without_o_noatime(self, tmp_path: Path, buffers: Buffers) -> None:
-        """Who may not keep the atime still may read."""
-        (tmp_path / "f").write_bytes(b"content")
-        (tmp_path / "f").chmod(0o644)
-        tmp_path.chmod(0o755)
-        with reading(tmp_path) as reader, as_somebody_else(), reader.open(b"f") as file:
-            assert read_all(file, buffers) == b"content"
-            assert file.finish().size_bytes == 7
-
 
 def write_sparse(path: Path, size: int, data: list[tuple[int, bytes]]) -> None:
     with open(path, "wb") as file:
@@ -480,38 +385,20 @@ def write_sparse(path: Path, size: int, data: list[tuple[int, bytes]]) -> None:
             file.write(content)
 
 
-def describe(reader: Reader, buffers: Buffers, start: int = 0) -> list[tuple[int, int, bool]]:
-    """List (offset, length, is it a hole) of each segment of "f"."""
-    with reader.open(b"f") as file:
-        return [(one.offset, one.length, one.data is None) for one in file.segments(buffers, start)]
-
-
 class TestHoles:
     def test_holes_are_single_segments(self, tmp_path: Path, buffers: Buffers) -> None:
         """A hole in front, in the middle and at the end is one segment each, however long."""
         mib = 1 << 20
         write_sparse(tmp_path / "f", 12 * mib + 1, [(4 * mib, b"x" * 65536), (8 * mib, b"y" * 131072)])
-        with reading(tmp_path) as reader:
+        with reading(tmp_path) as reader, reader.open(b"f") as file:
             assert [
-                (0, 4 * mib, True),
+                (4 * mib - 8192, 8192, True),  # what is left of the hole
                 (4 * mib, 65536, False),
                 (4 * mib + 65536, 4 * mib - 65536, True),
                 (8 * mib, 65536, False),
                 (8 * mib + 65536, 65536, False),
                 (8 * mib + 131072, 4 * mib - 131072 + 1, True),
-            ] == describe(reader, buffers)
-
-    def test_a_reading_can_start_in_a_hole(self, tmp_path: Path, buffers: Buffers) -> None:
-        """The first segment is then what is left of the hole."""
-        write_sparse(tmp_path / "f", 4 << 20, [(1 << 20, b"x" * 65536)])
-        with reading(tmp_path) as reader:
-            assert [(8192, (1 << 20) - 8192, True), (1 << 20, 65536, False)] == describe(reader, buffers, 8192)[:2]
-
-    def test_a_file_of_nothing_but_a_hole_is_one_segment(self, tmp_path: Path, buffers: Buffers) -> None:
-        """A file without any data, shorter than a buffer, is one hole."""
-        write_sparse(tmp_path / "f", 50_000, [])
-        with reading(tmp_path) as reader:
-            assert [(0, 50_000, True)] == describe(reader, buffers)
+            ] == [(one.offset, one.length, one.data is None) for one in file.segments(buffers, 4 * mib - 8192)]
 
     def test_a_terabyte_of_zeros_takes_no_time(self, tmp_path: Path, buffers: Buffers) -> None:
         """A sparse file of 1 TiB costs what its data costs."""
@@ -620,27 +507,6 @@ class TestBuffers:
         assert len(bytes(view)) == 10
 
 
-class TestErrorBudget:
-    def test_errors_spend_the_budget(self) -> None:
-        """So many failing reads are borne, one less than the limit."""
-        budget = ErrorBudget(max_errors=3)
-        budget.charge(0)
-        budget.charge(0)
-        assert not budget.is_spent
-        budget.charge(0)
-        assert budget.is_spent
-        assert budget.errors == 3
-
-    def test_time_spends_the_budget(self) -> None:
-        """A few errors that take minutes each are enough."""
-        budget = ErrorBudget(max_error_s=600)
-        budget.charge(599)
-        assert not budget.is_spent
-        budget.charge(1)
-        assert budget.is_spent
-        assert budget.error_s == 600
-
-
 class TestNarrowing:
     @given(start=st.integers(0, 1 << 24), length=st.integers(1, 8 << 20), unit=st.sampled_from([512, 4096, 65536]))
     def test_parts_cover_what_failed(self, start: int, length: int, unit: int) -> None:
@@ -653,24 +519,6 @@ class TestNarrowing:
         assert all(before[1] == after[0] for before, after in itertools.pairwise(parts))
         assert all(first < last and last - first < length for first, last in parts)
         assert all(border % unit == 0 for _, border in parts[:-1])
-
-    def test_touching_ranges_become_one(self) -> None:
-        """Ranges that touch are joined, others are not."""
-        ranges: list[ByteRange] = []
-        for offset, length in ((0, 10), (10, 5), (20, 1)):
-            add_range(ranges, offset, length)
-
-        assert [(0, 15), (20, 1)] == ranges
-
-
-def test_a_capability_without_direct_io_is_honest_about_memory(tmp_path: Path, buffers: Buffers) -> None:
-    """On a file system that nothing is known of, no reading claims to have seen the disk."""
-    (tmp_path / "f").write_bytes(bytes(2 * BUFFER_BYTES))
-    capability = make_capability("fuse.mergerfs", has_direct_io=False)
-    with reading(tmp_path, ReadMode.DISK, capability=capability) as reader, reader.open(b"f") as file:
-        read_all(file, buffers)
-
-        assert ReadHow.CACHE_POSSIBLE == file.how
 
 
 def test_only_a_recording_reader_is_content_with_memory(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from support.waiting import wait_until
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 DEADLINE_S = 10.0
+NOON = "2026-11-21 12:00"
 
 
 class Box:
@@ -56,30 +57,31 @@ class Box:
         )
 
 
-def test_schedule_is_told_at_its_moments() -> None:
-    """Once each, and the next is known before."""
-    box = Box("2026-11-21 12:00")
-    box.add("daily", at("2026-11-21 00:00"))
+@pytest.mark.parametrize(
+    ("schedule", "begin", "last", "told"),
+    [
+        pytest.param("daily", NOON, "2026-11-21 00:00", ["22 00:00", "23 00:00"], id="once each"),
+        pytest.param("daily", NOON, "2026-11-14 00:00", ["21 12:01", "22 00:00", "23 00:00"], id="missed"),
+        pytest.param("daily", NOON, None, ["21 12:01", "22 00:00", "23 00:00"], id="never ran"),
+        pytest.param("daily", NOON, "2030-01-01 00:00", ["22 00:00", "23 00:00"], id="noted in future"),
+        pytest.param("02:30", "2026-10-24 12:00", "2026-10-24 02:30", ["25 02:30", "26 02:30"], id="comes twice"),
+        pytest.param("02:30", "2026-03-28 12:00", "2026-03-28 02:30", ["29 03:30", "30 02:30"], id="is left out"),
+    ],
+)
+def test_schedule_is_told_at_its_moments(schedule: str, begin: str, last: str | None, told: list[str]) -> None:
+    """
+    Once each, and the next is known before.
 
-    assert [("scan", at("2026-11-22 00:00"))] == box.scheduler.next_runs()
-    assert ["scan 22 00:00", "scan 23 00:00"] == box.pass_time(2 * DAY_S)
+    What was missed is made up for once, at once; what never ran is due, or a box that is off at each of its moments
+    would never run it.
+    """
+    box = Box(begin)
+    box.add(schedule, None if last is None else at(last))
 
-
-def test_missed_moments_are_made_up_for_once() -> None:
-    """A box that was off for a week runs what it missed once, at once, and then by the schedule again."""
-    box = Box("2026-11-21 12:00")
-    box.add("daily", at("2026-11-14 00:00"))
-
-    assert ["scan 21 12:01", "scan 22 00:00"] == box.pass_time(DAY_S)
-
-
-def test_what_never_ran_is_due() -> None:
-    """A box that is off at each moment of a schedule would otherwise never run it."""
-    box = Box("2026-11-21 12:00")
-    box.add("daily", None)
-
-    assert [("scan", int(box.now))] == box.scheduler.next_runs()
-    assert ["scan 21 12:01"] == box.pass_time(HOUR_S)
+    ((_, due_at),) = box.scheduler.next_runs()
+    first = datetime.fromtimestamp(max(due_at, box.now + 60), BERLIN)  # it looks each minute
+    assert told[0] == f"{first:%d %H:%M}"
+    assert [f"scan {one}" for one in told] == box.pass_time(2 * DAY_S)
 
 
 def test_box_that_is_on_by_day_only_runs_each_day() -> None:
@@ -92,25 +94,6 @@ def test_box_that_is_on_by_day_only_runs_each_day() -> None:
         assert [f"scan {day} 08:01"] == box.pass_time(10 * HOUR_S)
         last = int(box.now - 10 * HOUR_S)
         box.now += 14 * HOUR_S
-
-
-def test_run_that_was_noted_in_the_future_does_not_stop_the_schedule() -> None:
-    """The clock was wrong when it was noted, and has been set since."""
-    box = Box("2026-11-21 12:00")
-    box.add("daily", at("2030-01-01 00:00"))
-
-    assert ["scan 22 00:00"] == box.pass_time(DAY_S)
-
-
-def test_daily_run_comes_once_in_the_night_in_which_clocks_are_put_back() -> None:
-    """02:30 comes twice; and in spring, when it is left out, at 03:30."""
-    autumn = Box("2026-10-24 12:00")
-    autumn.add("02:30", at("2026-10-24 02:30"))
-    spring = Box("2026-03-28 12:00")
-    spring.add("02:30", at("2026-03-28 02:30"))
-
-    assert ["scan 25 02:30", "scan 26 02:30"] == autumn.pass_time(2 * DAY_S)
-    assert ["scan 29 03:30", "scan 30 02:30"] == spring.pass_time(2 * DAY_S)
 
 
 def test_suspend_over_several_moments_is_made_up_for_once() -> None:
@@ -143,23 +126,26 @@ def test_clock_that_was_far_ahead_holds_nothing_up() -> None:
     assert ["scan 21 01:00", "open 21 01:00", "scan 21 02:00"] == box.pass_time(2 * HOUR_S)
 
 
-def test_windows_are_told_when_they_open_and_close() -> None:
-    """In the night in which clocks are put back, an hour longer."""
-    box = Box("2026-10-24 12:00")
-    box.add_window("01:00-03:00, sun 20:00-24:00")
-
-    assert [("scrub", at("2026-10-25 01:00"))] == box.scheduler.next_runs()
-    assert ["open 25 01:00", "close 25 03:00", "open 25 20:00", "close 26 00:00"] == box.pass_time(37 * HOUR_S)
-
-
-def test_window_that_is_open_at_the_start_is_told_at_once() -> None:
-    """Whoever boots at three in the morning has three hours left."""
-    box = Box("2026-11-21 03:00")
-    box.add_window("01:00-06:00")
+@pytest.mark.parametrize(
+    ("begin", "text", "told"),
+    [
+        (
+            "2026-10-24 12:00",  # the night in which clocks are put back
+            "01:00-03:00, sun 20:00-24:00",
+            ["open 25 01:00", "close 25 03:00", "open 25 20:00", "close 26 00:00"],
+        ),
+        ("2026-11-21 03:00", "01:00-06:00", ["open 21 03:00", "close 21 06:00", "open 22 01:00", "close 22 06:00"]),
+        ("2026-11-24 12:00", "00:00-24:00", ["open 24 12:00"]),
+    ],
+)
+def test_windows_are_told_when_they_open_and_close(begin: str, text: str, told: list[str]) -> None:
+    """One that is open at the start at once; one that is always open once: it has no next opening."""
+    box = Box(begin)
+    box.add_window(text)
     box.scheduler.tick()
 
-    assert ["open 21 03:00"] == box.told
-    assert ["open 21 03:00", "close 21 06:00"] == box.pass_time(4 * HOUR_S)
+    assert (len(told) == 1) == (box.scheduler.next_runs() == [])
+    assert told == box.pass_time(37 * HOUR_S)
 
 
 def test_sleep_from_one_window_into_the_next_closes_the_first() -> None:
@@ -219,15 +205,6 @@ def test_reload_of_moments_begins_nothing() -> None:
     box.add_window("14:00-16:00")
 
     assert ["open 24 15:01", "close 24 16:00"] == box.pass_time(3 * HOUR_S)
-
-
-def test_always_open_window_opens_once() -> None:
-    """It has no closing, and no next opening."""
-    box = Box("2026-11-24 12:00")
-    box.add_window("00:00-24:00")
-
-    assert ["open 24 12:01"] == box.pass_time(3 * DAY_S)
-    assert [] == box.scheduler.next_runs()
 
 
 def test_replaced_schedule_loses_nothing_and_repeats_nothing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from integrity.config.load import parse_config
 from integrity.config.sample import write_config
 from integrity.errors import ConfigError
 from integrity.files.mounts import Mount
-from integrity.files.new_file import find_obstacle, write_new_file
 from integrity.jobs.setup.data_folders import find_data_folders
 from integrity.jobs.setup.mail_ways import MailWays, find_mail_ways, make_mail_settings
 from integrity.jobs.setup.proposal import (
@@ -41,32 +39,6 @@ def answer(*roots: bytes, base: Config | None = None, **others: object) -> Confi
     return config
 
 
-def test_answers_become_settings() -> None:
-    """Roots with their policies, copies with names, windows, interval and mail."""
-    config = answer(
-        b"/srv/data",
-        b"/srv/photos",
-        archives=(b"/srv/photos",),
-        copies=((b"/srv/data", "/mnt/backup"), (b"/srv/photos", "ssh://nas/mnt/backup")),
-        windows="sat 00:00-24:00",
-        verify_every_s=90 * DAY_S,
-        mail=Mail(to=("me@example.org",)),
-    )
-
-    assert [(b"/srv/data", Policy.MUTABLE), (b"/srv/photos", Policy.ARCHIVE)] == [
-        (root.path, root.policy) for root in config.roots
-    ]
-    assert [("backup", "/mnt/backup"), ("backup-2", "ssh://nas/mnt/backup")] == [
-        (copy.name, copy.url) for copy in config.copies
-    ]
-    assert ("sat 00:00-24:00", 90 * DAY_S, 90 * DAY_S) == (
-        config.schedule.scrub,
-        config.defaults.verify_every_s,
-        config.roots[0].verify_every_s,
-    )
-    assert ("me@example.org",) == config.mail.to
-
-
 def test_disk_in_a_root_becomes_part_of_it() -> None:
     """Roots can't lie in each other: the outer one includes the inner disk, and leaves the backup in it out."""
     config = answer(
@@ -78,13 +50,6 @@ def test_disk_in_a_root_becomes_part_of_it() -> None:
     (root,) = config.roots
 
     assert (b"/srv", True, ("/back\\[up\\]/",)) == (root.path, root.cross_mounts, root.exclude)
-
-
-def test_backup_disk_below_a_root_needs_no_exclude() -> None:
-    """A root does not cross mounts, so a disk that is mounted in it is no part of it."""
-    config = answer(b"/srv", copies=((b"/srv", "/srv/backup"),), mount_points=(b"/srv", b"/srv/backup"))
-
-    assert (False, ()) == (config.roots[0].cross_mounts, config.roots[0].exclude)
 
 
 def test_backup_on_the_same_disk_is_left_out() -> None:
@@ -161,47 +126,6 @@ def test_system_mounts_are_no_data() -> None:
     ]
 
     assert () == find_data_folders(home=b"/nonexistent", mounts=mounts).folders
-
-
-def test_existing_file_is_never_replaced(tmp_path: Path) -> None:
-    """Not a file, nor a link that leads nowhere; and nothing is left beside it."""
-    for name in ("file", "link"):
-        path = tmp_path / name
-        path.write_text("mine") if name == "file" else path.symlink_to("nowhere")
-        with pytest.raises(FileExistsError):
-            write_new_file(bytes(path), b"new", mode=0o640, folder_mode=0o750)
-
-    assert "mine" == (tmp_path / "file").read_text()
-    assert ["file", "link"] == sorted(os.listdir(tmp_path))
-
-
-def test_new_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
-    """So have the folders that are made for it."""
-    before = os.umask(0o777)
-    try:
-        write_new_file(bytes(tmp_path / "a/b/file"), b"new", mode=0o640, folder_mode=0o750)
-    finally:
-        os.umask(before)
-    modes = [(tmp_path / name).stat().st_mode & 0o7777 for name in ("a", "a/b", "a/b/file")]
-
-    assert [0o750, 0o750, 0o640] == modes
-    assert b"new" == (tmp_path / "a/b/file").read_bytes()
-
-
-def test_folders_of_a_file_that_failed_are_removed(tmp_path: Path) -> None:
-    """Nothing is left half done."""
-    with pytest.raises(OSError, match="too long"):
-        write_new_file(bytes(tmp_path / "a" / ("x" * 300)), b"new", mode=0o640, folder_mode=0o750)
-
-    assert [] == os.listdir(tmp_path)
-
-
-def test_obstacle_is_known_before(tmp_path: Path) -> None:
-    """A file in the way of a folder is seen without writing anything."""
-    (tmp_path / "file").touch()
-
-    assert find_obstacle(bytes(tmp_path / "a/b")) is None
-    assert "a file lies in the way" == find_obstacle(bytes(tmp_path / "file/b"))
 
 
 @pytest.fixture

@@ -144,10 +144,3 @@ def test_message_with_a_wrong_value_is_refused(change: dict[str, object]) -> Non
 
     with pytest.raises(ProtocolError, match=next(iter(change))):
         read_message(VisitResult, {**result, **change})
-
-
-@pytest.mark.parametrize("path", ["/a", "a/../b", "a//b", "..", "a\0b", "a/"])
-def test_path_out_of_the_tree_is_refused(path: str) -> None:
-    """A path in a message lies in the tree."""
-    with pytest.raises(ProtocolError):
-        to_path(path)

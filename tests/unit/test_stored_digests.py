@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from integrity.catalog import schema
 from integrity.catalog.rows import RECORD_COLUMNS
-from integrity.catalog.seal import Sealer
 from integrity.files.read import Segment
 from integrity.hashing.algorithms import STORED
 from integrity.hashing.digests import FileHasher, Want, digest_whole, want_to_confirm
@@ -50,16 +49,6 @@ def test_computed_digests_are_those_of_the_table() -> None:
     assert [digest.algorithm.digest_bytes for digest in STORED] == [len(value) for value in expected]
     assert list(digest_whole(DATA, EVERYTHING)) == expected
     assert list(hasher_of_file.digests()) == expected
-
-
-def test_seal_covers_each_digest() -> None:
-    """A row whose digest was exchanged for another of the same length, or lost, has another seal."""
-    digests = Digests(*(bytes(digest.algorithm.digest_bytes) for digest in STORED))
-    changed = [digests._replace(**{digest.name: b"\1" * digest.algorithm.digest_bytes}) for digest in STORED]
-    lost = [digests._replace(**{name: None}) for name in NAMES]
-    seals = {Sealer().seal_file(bytes(16), b"a", (1, 2, 3, 4, 0), one, None, 1) for one in (digests, *changed, *lost)}
-
-    assert len(seals) == 1 + 2 * len(NAMES)
 
 
 def test_verdicts_use_what_is_computed_again() -> None:

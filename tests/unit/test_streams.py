@@ -56,17 +56,6 @@ def test_digest_so_far_at_any_point(cuts: list[int]) -> None:
         assert expect_md5(DATA) == reader.md5.digest()
 
 
-def test_reset_sums_the_blocks_of_a_stream() -> None:
-    """A digest that is reset in mid-stream is of what came since."""
-    with HashingReader(io.BytesIO(DATA)) as reader:
-        digests = []
-        while reader.read(4096):
-            digests.append(reader.md5.digest())
-            reader.md5.reset()
-
-    assert [expect_md5(DATA[at : at + 4096]) for at in range(0, len(DATA), 4096)] == digests
-
-
 def test_every_way_to_read_is_digested(tmp_path: Path) -> None:
     """Lines, parts, buffers, iteration: what came out went through the digest."""
     (tmp_path / "f").write_bytes(b"line\nother line\n" + DATA)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from integrity.hashing.algorithms import MD5, SHA256
-from integrity.hashing.file_sums import ListedPaths, sum_files
+from integrity.hashing.file_sums import ListedPaths
 from integrity.hashing.manifests.entries import BadLine
 from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_header
 from integrity.hashing.manifests.reader import Manifest
-from integrity.hashing.manifests.text import write_bagit, write_bsd, write_gnu
+from integrity.hashing.manifests.text import write_bsd, write_gnu
 from integrity.jobs.sum.arguments import find_files
-from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit, match
-from integrity.jobs.sum.check import Checked, CheckTally, LineVerdict, check
+from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit
+from integrity.jobs.sum.check import Checked, LineVerdict, check
 from support.loopfs import unmount
 from support.mounts import small_tmpfs
 from support.privileges import as_nobody, let_in
@@ -45,20 +45,6 @@ def know(*manifests: bytes) -> ManifestFiles:
     return known
 
 
-def test_lines_are_answered_in_their_order(tmp_path: Path) -> None:
-    """Good, bad and unreadable lines, each in its place."""
-    path, gone = put_in(tmp_path, "a", b"abc"), bytes(tmp_path / "gone")
-    data = b"bad\n" + line(path, b"abc") + b"bad\nbad\n" + line(path, b"x") + line(gone, b"") + b"bad\n"
-    events = run_check(data)
-
-    assert [1, 3, 4, 7] == [event.line for event in events if isinstance(event, BadLine)]
-    verdicts = [event if isinstance(event, BadLine) else event.verdict for event in events]
-    assert [LineVerdict.OK, LineVerdict.FAILED, LineVerdict.UNREADABLE] == [
-        each for each in verdicts if isinstance(each, LineVerdict)
-    ]
-    assert [isinstance(each, BadLine) for each in verdicts] == [True, False, True, True, False, False, True]
-
-
 def test_lines_about_one_file_are_answered_one_by_one(tmp_path: Path) -> None:
     """As ``--tag`` with several algorithms writes them; the file is read once, and each line has its verdict."""
     path = put_in(tmp_path, "a", b"abc")
@@ -78,15 +64,6 @@ def test_size_is_checked_where_it_is_known(tmp_path: Path) -> None:
     events = run_check(header + write_hashdeep(path, 3, [digest]) + write_hashdeep(path, 4, [digest]))
 
     assert [LineVerdict.OK, LineVerdict.FAILED] == [event.verdict for event in events if isinstance(event, Checked)]
-
-
-def test_paths_of_a_bag_are_relative_to_it(tmp_path: Path) -> None:
-    """Wherever the program is started; other manifests mean the working folder."""
-    (tmp_path / "data").mkdir()
-    path = put_in(tmp_path, "data/50%\n", b"abc")
-    data = write_bagit(b"data/50%\n", hashlib.md5(b"abc").digest())
-
-    assert [Checked(path, LineVerdict.OK)] == run_check(data, name=bytes(tmp_path / "manifest-md5.txt"))
 
 
 def test_standard_input_can_not_be_checked_by_itself() -> None:
@@ -113,80 +90,11 @@ def test_manifest_that_breaks_off_is_told_behind_what_was_read(tmp_path: Path) -
         list(events)
 
 
-@pytest.mark.parametrize(
-    ("fields", "ignores_missing", "is_good", "is_strictly_good"),
-    [
-        ({}, False, False, False),
-        ({"ok": 1}, False, True, True),
-        ({"ok": 1, "bad_lines": 1}, False, True, False),
-        ({"ok": 1, "failed": 1}, False, False, False),
-        ({"ok": 1, "unreadable": 1}, False, False, False),
-        ({"ok": 1, "missing": 1}, True, True, True),
-        ({"missing": 1}, True, False, False),
-    ],
-)
-def test_tally_is_good_only_if_something_was_verified(
-    fields: dict[str, int], ignores_missing: bool, is_good: bool, is_strictly_good: bool
-) -> None:
-    """As md5sum exits."""
-    tally = CheckTally(ignores_missing=ignores_missing, **fields)
-
-    assert [is_good, is_strictly_good] == [tally.is_good(is_strict=False), tally.is_good(is_strict=True)]
-
-
-def test_missing_files_are_ignored_if_asked_for(tmp_path: Path) -> None:
-    """Only those that are not there, not those that can't be read."""
-    (gone, blocked) = run_check(line(bytes(tmp_path / "gone"), b"") + line(bytes(tmp_path), b""))
-    strict, lenient = CheckTally(), CheckTally(ignores_missing=True)
-
-    assert [True, True] == [strict.add(gone), strict.add(blocked)]
-    assert [False, True] == [lenient.add(gone), lenient.add(blocked)]
-    assert (2, 0) == (strict.unreadable, strict.missing)
-    assert (1, 1) == (lenient.unreadable, lenient.missing)
-
-
-def test_match_goes_by_content_alone(tmp_path: Path) -> None:
-    """Whatever the name is; what can't be read is in both answers."""
-    paths = [put_in(tmp_path, "a", b"abc"), put_in(tmp_path, "b", b"new"), bytes(tmp_path / "gone")]
-    known = know(line(b"elsewhere", b"abc"))
-
-    assert [paths[0], paths[2]] == [each.path for each in match(known, paths, wants_known=True)]
-    assert [paths[1], paths[2]] == [each.path for each in match(known, paths, wants_known=False)]
-
-
-def test_all_digests_of_a_file_must_agree(tmp_path: Path) -> None:
-    """One that differs is enough; lines about one file that follow each other are one file."""
-    path = put_in(tmp_path, "a", b"abc")
-    right, wrong = hashlib.sha256(b"abc").digest(), bytes(32)
-    for digest, expected in ((right, 1), (wrong, 0)):
-        known = know(line(b"x", b"abc") + write_bsd(b"x", SHA256, digest))
-
-        assert (MD5, SHA256) == known.algorithms
-        (result,) = sum_files([path], known.algorithms)
-        assert expected == len(known.find_same(result, known.algorithms))
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder of our own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_audit_places_each_file(place: Path) -> None:
-    """Matched, moved, new or missing; a file with other content is new, and the known one missing."""
-    known = know(line(b"same", b"1") + line(b"old name", b"2") + line(b"changed", b"3") + line(b"gone", b"4"))
-    for name, data in (("same", b"1"), ("new name", b"2"), ("changed", b"x"), ("added", b"y")):
-        put_in(place, name, data)
-
-    assert [
-        Audited(b"same", AuditState.MATCHED),
-        Audited(b"added", AuditState.NEW),
-        Audited(b"changed", AuditState.NEW),
-        Audited(b"new name", AuditState.MOVED, b"old name"),
-        Audited(b"changed", AuditState.MISSING),
-        Audited(b"gone", AuditState.MISSING),
-    ] == list(audit(known, sorted(os.listdir(b"."))))
 
 
 def test_audit_uses_each_known_file_once(place: Path) -> None:

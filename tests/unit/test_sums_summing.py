@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import subprocess
 import sys
@@ -39,14 +38,6 @@ def test_results_come_in_the_order_of_the_names(tmp_path: Path, jobs: int) -> No
     assert paths == [each.path for each in found]
     assert [[(expect_md5(data),)] for data in [*contents, contents[0]]] == [digests(each) for each in found]
     assert len(contents[4]) == found[4].size_bytes
-
-
-def test_several_algorithms_share_one_pass(tmp_path: Path) -> None:
-    """The digests stand in the order that was asked for."""
-    path = put_in(tmp_path, "a", b"abc")
-    (found,) = sum_files([path], [SHA256, MD5])
-
-    assert [(hashlib.sha256(b"abc").digest(), expect_md5(b"abc"))] == digests(found)
 
 
 def test_each_file_has_its_own_algorithms(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ import random
 import shutil
 import socket
 import stat
-import subprocess
 import tracemalloc
 
 import pytest
@@ -12,8 +11,6 @@ from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderListing, Skip
 from integrity.files.walk import walk
 from integrity.model import SkipReason
-from support.privileges import as_nobody
-from support.proc import count_descriptors
 from support.reading import files_of
 
 NOTHING = Excludes(builtin=False)
@@ -48,13 +45,6 @@ def test_every_regular_file_is_seen_as_lstat_sees_it(root_fd: int, top: bytes) -
         for seen in listing.files:
             lstat = os.lstat(os.path.join(top, listing.folder, seen.name))
             assert seen[1:] == (lstat.st_size, lstat.st_mtime_ns, lstat.st_ctime_ns, lstat.st_ino, lstat.st_nlink)
-
-
-def test_empty_root_is_one_whole_listing(root_fd: int) -> None:
-    """An empty folder is said to be empty."""
-    (listing,) = walk(root_fd, excludes=NOTHING)
-
-    assert listing._replace(files=list(listing.files), fingerprint=None) == FolderListing(b"", [], True, True, [], None)
 
 
 def test_what_is_no_file_is_named_and_left(root_fd: int, top: bytes) -> None:
@@ -117,19 +107,6 @@ def test_excluded_folder_is_one_skip_and_not_entered(root_fd: int, top: bytes) -
     assert listings[1].is_whole
 
 
-def test_catalog_is_left_out_under_any_name(root_fd: int, top: bytes) -> None:
-    """The files that the caller names by device and inode are skipped, their hard links too."""
-    write(top, b"catalog.db")
-    write(top, b"other")
-    os.link(os.path.join(top, b"catalog.db"), os.path.join(top, b"second"))
-    catalog = os.lstat(os.path.join(top, b"catalog.db"))
-
-    listings = list(walk(root_fd, excludes=NOTHING, leave_out=frozenset({(catalog.st_dev, catalog.st_ino)})))
-
-    assert skips_of(listings) == {b"catalog.db": SkipReason.CATALOG, b"second": SkipReason.CATALOG}
-    assert files_of(listings) == {b"other"}
-
-
 @pytest.mark.parametrize(("count", "sizes"), [(10, [4, 4, 2]), (8, [4, 4, 0]), (4, [4, 0]), (3, [3])])
 def test_huge_folder_comes_in_chunks(root_fd: int, top: bytes, count: int, sizes: list[int]) -> None:
     """Listings of one folder follow each other; only the last is the last, none of several is whole."""
@@ -158,33 +135,6 @@ def test_memory_does_not_grow_with_a_folder(root_fd: int, top: bytes) -> None:
 
     assert seen == 2500
     assert peak < 150_000
-
-
-def test_tree_too_deep_for_recursion_and_path_max_is_walked(root_fd: int, top: bytes) -> None:
-    """1,500 levels of names are walked with no more than a few descriptors open."""
-    name = b"n" * 20
-    levels = 400 if "INTEGRITY_TEST_SECCOMP" in os.environ else 1500  # without openat2 the time goes with the square
-    folder = os.dup(root_fd)
-    for _ in range(levels):
-        os.mkdir(name, dir_fd=folder)
-        deeper = os.open(name, os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = deeper
-    os.close(os.open(b"file", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
-    os.close(folder)
-    before = count_descriptors()
-    most = 0
-    try:
-        listings = []
-        for listing in walk(root_fd, excludes=NOTHING):
-            listings.append(listing)
-            most = max(most, count_descriptors())
-    finally:
-        subprocess.run(["rm", "-r", "--", name], cwd=top, check=True)
-
-    assert [listing.folder.count(name) for listing in listings] == list(range(levels + 1))
-    assert files_of(listings) == {b"/".join([name] * levels) + b"/file"}
-    assert most <= before + 2 + 17
 
 
 def test_folder_that_vanishes_before_it_is_opened_is_no_error(root_fd: int, top: bytes) -> None:
@@ -227,41 +177,6 @@ def test_folder_that_becomes_a_link_is_not_followed(root_fd: int, top: bytes) ->
             os.symlink(b"../outside", os.path.join(top, b"a"))
 
     assert [listing.folder for listing in listings] == [b""]
-
-
-def test_folder_without_permission_is_an_error_with_a_remedy(root_fd: int, top: bytes) -> None:
-    """A folder that may not be listed is reported, the rest is walked."""
-    write(top, b"closed/deeper", b"file")
-    write(top, b"open", b"file")
-    os.chmod(os.path.join(top, b"closed"), 0)
-    try:
-        with as_nobody():
-            listings = list(walk(root_fd, excludes=NOTHING))
-    finally:
-        os.chmod(os.path.join(top, b"closed"), 0o755)
-
-    closed = next(listing for listing in listings if listing.folder == b"closed")
-    assert closed.error is not None
-    assert (closed.error.path, closed.error.errno) == (b"closed", 13)
-    assert "exclude it" in closed.error.message
-    assert (closed.files, closed.is_whole, closed.is_last) == ([], False, True)
-    assert files_of(listings) == {b"open/file"}
-
-
-def test_folder_that_may_be_listed_but_not_entered_reports_its_files(root_fd: int, top: bytes) -> None:
-    """Names that lstat may not look at are errors one by one, and their folder is not whole."""
-    write(top, b"half", b"one")
-    write(top, b"half", b"two")
-    os.chmod(os.path.join(top, b"half"), 0o444)
-    try:
-        with as_nobody():
-            listings = [listing for listing in walk(root_fd, excludes=NOTHING) if listing.folder]
-    finally:
-        os.chmod(os.path.join(top, b"half"), 0o755)
-
-    assert {listing.error.path for listing in listings if listing.error} == {b"half/one", b"half/two"}
-    assert not any(listing.is_whole for listing in listings)
-    assert [listing.is_last for listing in listings] == [False, False, True]
 
 
 def test_start_limits_the_walk_to_a_part(root_fd: int, top: bytes) -> None:

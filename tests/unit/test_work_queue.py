@@ -1,10 +1,11 @@
-"""Who does which part of what there is to do."""
+"""Who does which part of what there is to do, and whose turn it is to read: one at a time, by numbers."""
 
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
-from integrity.hashing.work_queue import WorkQueue
+from integrity.hashing.work_queue import ReadTurn, WorkQueue
 
 
 def test_small_things_are_handed_out_in_order_one_by_one() -> None:
@@ -82,3 +83,48 @@ def test_waiting_threads_are_woken() -> None:
         thread.join(10)
 
     assert [[], [1], [2]] == sorted(taken)
+
+
+def test_numbers_are_let_in_in_order() -> None:
+    """However threads arrive, they go in by their numbers, and never two at once."""
+    turn = ReadTurn()
+    order: list[int] = []
+    inside = threading.Semaphore(1)
+
+    def enter(number: int) -> None:
+        turn.wait(number)
+        assert inside.acquire(blocking=False)
+        order.append(number)
+        inside.release()
+        turn.pass_on(number)
+
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(enter, reversed(range(20))))
+
+    assert list(range(20)) == order
+
+
+def test_a_number_may_be_passed_on_before_its_turn() -> None:
+    """Who needs no turn holds nobody up."""
+    turn = ReadTurn()
+    turn.pass_on(1)
+    turn.pass_on(2)
+    turn.pass_on(0)
+
+    turn.wait(3)
+
+
+def test_passing_on_twice_lets_nobody_in_early() -> None:
+    """A holder that was given up and comes back does not give away the turn of the next."""
+    turn = ReadTurn()
+    turn.pass_on(0)
+    turn.pass_on(0)
+    waiter = threading.Thread(target=turn.wait, args=(2,), daemon=True)
+    waiter.start()
+    waiter.join(0.05)
+
+    assert waiter.is_alive()
+
+    turn.pass_on(1)
+    waiter.join(10)
+    assert not waiter.is_alive()
