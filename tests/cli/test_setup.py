@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from support import AnyPath
-from support.cli import Box
 from support.dialog import CTRL_C, CTRL_D, Dialog
 from support.loopfs import LoopFS
 from support.setupbox import PROMPT, SetupBox, answer, answer_secret, fill, fill_disks, press_enter
@@ -481,23 +480,3 @@ def test_folder_without_files_is_not_proposed(ext4: LoopFS, tmp_path: Path) -> N
         (root["path"], root["policy"]) for root in config["root"]
     }
     assert "holds no files" in done.stdout
-
-
-def test_help_names_every_answer(integrity: Box) -> None:
-    """Each question has an option."""
-    text = integrity.run("setup", "--help", expect=0).stdout
-
-    for option in (
-        "--yes",
-        "--root",
-        "--archive",
-        "--copy",
-        "--window",
-        "--verify-every",
-        "--mail-to",
-        "--mail-server",
-        "--push",
-        "--page",
-        "--page-actions",
-    ):
-        assert option in text
