@@ -3,78 +3,36 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from integrity.cli.global_options import list_repeated, make_options
-from integrity.cli.main import COMMANDS, cli
+from integrity.cli.global_options import list_repeated
 from integrity.cli.session import Session
 from integrity.config import default_catalog_path
 from support.cli import Box, make_environment
+from support.planted import plant_path
 
 
-def find_all(command: click.Command, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], click.Command]]:
-    """Return a command and its subcommands."""
-    inner = command.commands.items() if isinstance(command, click.Group) else ()
-    return [(words, command), *(found for name, one in inner for found in find_all(one, (*words, name)))]
-
-
-def load_all() -> list[tuple[tuple[str, ...], click.Command]]:
-    """Load every command as the program does."""
-    context = cli.make_context("integrity", ["scan"], resilient_parsing=True)
-    loaded = [(name, cli.get_command(context, name)) for name in COMMANDS]
-    return [found for name, command in loaded if command is not None for found in find_all(command, (name,))]
-
-
-def test_every_command_takes_every_global_option() -> None:
-    """One mechanism for all; only `sum --quiet` is the option of md5sum."""
-    names = {name for option in make_options() for name in option.opts}
-    missing = {
-        (*words, name)
-        for words, command in load_all()
-        for name in names - {name for one in command.params for name in one.opts}
-    }
-
-    assert {("sum", "-q")} == missing
-
-
-def test_help_lists_global_options_once(integrity: Box) -> None:
-    """They stand in the help of the program; that of a command says where."""
-    assert "--catalog" in integrity.run("--help", expect=0).stdout
-    text = integrity.run("scan", "--help", expect=0).stdout
-
-    assert "--catalog" not in text
-    assert "integrity --help" in text
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--json", "catalog", "stats"],
-        ["catalog", "--json", "stats"],
-        ["catalog", "stats", "--json"],
-        ["status", "--json"],
-        ["--json", "root", "list", "--json"],
-    ],
-)
-def test_json_may_stand_anywhere(words: list[str], integrity: Box, tmp_path: Path) -> None:
+def test_json_may_stand_anywhere(integrity: Box, root: Path) -> None:
     """All output is objects, wherever the option stands."""
-    (tmp_path / "data").mkdir()
-    integrity.run("scan", tmp_path / "data", expect=0)
+    integrity.run("scan", root, expect=0)
 
-    assert integrity.run(*words, expect=0).objects
+    for words in (
+        *("--json catalog stats", "catalog --json stats", "catalog stats --json"),
+        *("status --json", "--json root list --json"),
+    ):
+        assert integrity.run(*words.split(), expect=0).objects
 
 
-def test_catalog_behind_the_command_is_used(integrity: Box, tmp_path: Path) -> None:
+@pytest.mark.files(1)
+def test_catalog_behind_the_command_is_used(integrity: Box, root: Path, tmp_path: Path) -> None:
     """It wins over the environment, as it does before the command."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/a").touch()
     other = tmp_path / "other.db"
-    done = integrity.run("scan", tmp_path / "data", "--catalog", other, expect=0)
+    done = integrity.run("scan", root, "--catalog", other, expect=0)
 
     assert other.exists()
     assert not integrity.catalog.exists()
@@ -90,14 +48,10 @@ def test_options_behind_two_dashes_are_names(integrity: Box, tmp_path: Path) -> 
     assert f"{tmp_path}/data/-q" in integrity.run("root", "list", expect=0).stdout
 
 
-def test_value_of_an_option_is_no_option(integrity: Box, tmp_path: Path) -> None:
+@pytest.mark.files(1, is_recorded=True)
+def test_value_of_an_option_is_no_option(integrity: Box, root: Path) -> None:
     """A reason may look like a global option."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/a").touch()
-    integrity.run("scan", tmp_path / "data", expect=0)
-    done = integrity.run("accept", tmp_path / "data/a", "--reason", "-q", expect=0)
-
-    assert "accepted" in done.stdout
+    assert "accepted" in integrity.run("accept", plant_path(root, 0), "--reason", "-q", expect=0).stdout
 
 
 def test_two_catalogs_are_refused(integrity: Box) -> None:
@@ -107,12 +61,12 @@ def test_two_catalogs_are_refused(integrity: Box) -> None:
     assert "--catalog: given twice, with different values" in done.stderr
 
 
-def test_quiet_and_verbose_behind_the_command(integrity: Box, tmp_path: Path) -> None:
+def test_quiet_and_verbose_behind_the_command(integrity: Box, root: Path) -> None:
     """-q prints nothing while all is well; -v lists what is left out."""
-    (tmp_path / "data/@eaDir").mkdir(parents=True)
+    (root / "@eaDir").mkdir()
 
-    assert "" == integrity.run("scan", tmp_path / "data", "-q", expect=0).stdout
-    assert "@eaDir" in integrity.run("scan", tmp_path / "data", "-v", expect=0).stdout
+    assert "" == integrity.run("scan", root, "-q", expect=0).stdout
+    assert "@eaDir" in integrity.run("scan", root, "-v", expect=0).stdout
 
 
 def test_error_is_an_object_whatever_is_wrong(integrity: Box) -> None:
@@ -137,32 +91,20 @@ def run_by_path(home: Path, *words: str, path: str = "/usr/bin:/bin") -> str:
     return done.stdout + done.stderr
 
 
-def test_printed_command_can_be_run_as_it_stands(tmp_path: Path) -> None:
-    """Not on PATH, with a catalog of its own: what is printed is typed into sh, and works."""
+@pytest.mark.parametrize("catalog", ["c d.db", "home/catalog.db"])
+def test_printed_command_can_be_run_as_it_stands(tmp_path: Path, catalog: str) -> None:
+    """Not on PATH, with a catalog that was named or of the environment: what is printed is typed into sh, and works."""
     data = tmp_path / "a b"
     data.mkdir()
     (data / "file").write_bytes(b"content")
-    printed = run_by_path(tmp_path / "home", "scan", "--catalog", str(tmp_path / "c d.db"), str(data))
+    named = ["--catalog", str(tmp_path / catalog)] if " " in catalog else []
+    printed = run_by_path(tmp_path / "home", "scan", *named, str(data))
     advised = printed.partition("next: ")[2].strip()
     done = subprocess.run(
         ["dash", "-c", advised], env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True, text=True
     )
 
-    own = f"--config {tmp_path}/home/integrity.toml --catalog '{tmp_path}/c d.db'"
-    assert f"{Path(sys.executable).parent / 'integrity'} {own} scrub" == advised
-    assert (0, "") == (done.returncode, done.stderr)
-    assert "1 verified" in done.stdout
-
-
-def test_options_of_the_environment_are_repeated(tmp_path: Path) -> None:
-    """A command that is copied into a shell without these variables is about the same catalog."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/file").write_bytes(b"content")
-    printed = run_by_path(tmp_path / "home", "scan", str(tmp_path / "data"))
-    advised = printed.partition("next: ")[2].strip()
-    done = subprocess.run(["dash", "-c", advised], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
-
-    own = f"--config {tmp_path}/home/integrity.toml --catalog {tmp_path}/home/catalog.db"
+    own = shlex.join(["--config", f"{tmp_path}/home/integrity.toml", "--catalog", f"{tmp_path}/{catalog}"])
     assert f"{Path(sys.executable).parent / 'integrity'} {own} scrub" == advised
     assert (0, "") == (done.returncode, done.stderr)
     assert "1 verified" in done.stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from integrity.cli.global_options import make_options
 from integrity.cli.help import TASKS, find_examples
 from integrity.cli.main import COMMANDS, cli
 from integrity.cli.session import Session
@@ -43,6 +44,34 @@ def parse(line: str) -> None:
     LOADED[tuple(words[:depth])].make_context(words[depth - 1], words[depth:], parent=context)
 
 
+def test_every_command_takes_every_global_option() -> None:
+    """One mechanism for all; only `sum --quiet` is the option of md5sum."""
+    names = {name for option in make_options() for name in option.opts}
+    missing = {
+        (*words, name)
+        for words, command in LOADED.items()
+        for name in names - {name for one in command.params for name in one.opts}
+    }
+
+    assert {("sum", "-q")} == missing
+
+
+def test_every_option_is_explained() -> None:
+    """No option without help text."""
+    options = [(words, one) for words, command in LOADED.items() for one in command.params]
+
+    assert [] == [(words, one.opts) for words, one in options if isinstance(one, click.Option) and not one.help]
+
+
+def test_help_lists_global_options_once(integrity: Box) -> None:
+    """They stand in the help of the program; that of a command says where."""
+    assert "--catalog" in integrity.run("--help", expect=0).stdout
+    text = integrity.run("scan", "--help", expect=0).stdout
+
+    assert "--catalog" not in text
+    assert "integrity --help" in text
+
+
 @pytest.mark.parametrize("words", LOADED, ids=" ".join)
 def test_examples_can_be_typed(words: tuple[str, ...]) -> None:
     """Each help has two or three, which the program understands, and the first is about the command itself."""
@@ -60,6 +89,7 @@ def test_help_fits_on_a_screen(words: tuple[str, ...], integrity: Box) -> None:
     text = integrity.run(*words, "--help", expect=0).stdout
 
     assert max(map(len, text.splitlines())) <= 120
+    assert "on your PATH" not in text  # where it is
     for example in find_examples(LOADED[words].epilog):
         assert f"    {example}" in text
 
@@ -77,12 +107,6 @@ def test_help_says_how_to_call_a_program_that_is_not_on_path(tmp_path: Path) -> 
     done = subprocess.run([place, "--help"], env=environment, capture_output=True, text=True, check=True)
 
     assert f"\nNot on your PATH; for integrity type: {place}\n" in done.stdout
-
-
-@pytest.mark.parametrize("words", [[], ["scan"], ["root"], ["root", "rebind"]])
-def test_help_with_the_program_on_path_says_nothing_of_it(words: list[str], integrity: Box) -> None:
-    """There is nothing to explain."""
-    assert "not on your PATH" not in integrity.run(*words, "--help", expect=0).stdout
 
 
 @pytest.mark.parametrize(

@@ -276,14 +276,14 @@ def test_gravest_finding_is_last_whatever_came_before(capsys: pytest.CaptureFixt
     """Damage that is found among thousands of files that the copy lacks stays, right above the summary."""
     report = ConsoleReport(PLAIN, NoProgress())
     report.finding(make_finding(number=1))
-    for number in range(2, 20_000):
+    for number in range(2, 2_000):
         missing = make_finding(FindingKind.COPY_MISSING, number, b"d/%d" % number, f"says {number}")
         report.finding(replace(missing, blocks=(), ranges=(), copy="nightly"))
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
 
     assert out.rindex("Missing from the backup") < out.index("DAMAGED (bit rot)") < out.index("scrub: PROBLEMS FOUND")
-    assert "19,799 more, not shown here" in out
+    assert "1,799 more, not shown here" in out
 
 
 def test_findings_that_say_the_same_of_a_copy_are_one_entry(capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,8 +118,12 @@ def test_page_on_this_machine_only(machine: SetupBox) -> None:
     assert "Its certificate" not in dialog.text
 
 
-def test_interruption_at_the_question_about_actions_changes_nothing(machine: SetupBox) -> None:
-    """Not even the folder of its password is made."""
+def test_interruption_says_what_is_there(machine: SetupBox) -> None:
+    """
+    At the question about actions nothing, not even the folder of its password; at the password the configuration.
+
+    A page without a password can be opened by nobody but with the link that it prints.
+    """
     before = machine.list_files()
     with machine.talk("--no-test") as dialog:
         press_enter(dialog, BEFORE_PAGE)
@@ -128,13 +132,9 @@ def test_interruption_at_the_question_about_actions_changes_nothing(machine: Set
         dialog.wait_for(PROMPT)
         dialog.type(CTRL_C)
         assert 130 == dialog.finish(), dialog.text
-
     assert before == machine.list_files()
     assert dialog.text.endswith("integrity: interrupted; nothing was changed\n")
 
-
-def test_interruption_at_the_password_says_what_is_there(machine: SetupBox) -> None:
-    """The configuration is; a page without a password can be opened by nobody but with the link that it prints."""
     with machine.talk("--no-test") as dialog:
         press_enter(dialog, BEFORE_PAGE)
         answer(dialog, "page for browsers?", "local")

@@ -64,7 +64,11 @@ def test_without_service_it_says_so(integrity: Box, root: Path) -> None:
 
 
 def test_running_service_is_shown(integrity: Box, root: Path) -> None:
-    """Since when it runs, how each root is watched, and what comes next."""
+    """
+    Since when it runs, how each root is watched, and what comes next.
+
+    If it hangs all that the catalog knows is told, and that it does not answer; nothing looks as if none ran.
+    """
     integrity.run("scan", root, expect=0)
     began = time.time()
     with serving(integrity) as running:
@@ -76,6 +80,13 @@ def test_running_service_is_shown(integrity: Box, root: Path) -> None:
 
         wait_until(is_idle, "the first jobs to end", timeout_s=_LONG_S)
         service, text = integrity.get_object("service", "status"), texts[-1]
+        running.signal(signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        hung = integrity.run("status", expect=0).stdout
+        took_s = time.monotonic() - stopped_at
+        nagios = integrity.run("status", "--nagios", expect=0).stdout
+        silent = integrity.get_object("service", "status")
+        running.signal(signal.SIGCONT)
 
     assert (True, running.pid) == (service["is_running"], service["pid"])
     assert str(service["started_at"]) >= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began - 1))
@@ -84,6 +95,13 @@ def test_running_service_is_shown(integrity: Box, root: Path) -> None:
     assert {"scan", "scrub"} == {one["name"] for one in service["next_runs"]}
     assert "  watched    8 folders: changes are noticed as they happen\n" in text
     assert f", process {running.pid}\n  now        nothing\nNext runs: sc" in text
+    assert f"Service: the service can't be asked: the service (process {running.pid}) does not answer" in hung
+    assert "no service runs" not in hung
+    assert "10 files" in hung
+    assert took_s < 10
+    assert nagios.startswith("INTEGRITY OK")
+    assert False is silent["is_running"]
+    assert "does not answer" in str(silent["trouble"])
 
 
 def test_blind_root_is_shown_with_the_reason(integrity: Box, root: Path) -> None:
@@ -117,27 +135,6 @@ def test_work_and_queue_are_shown(integrity: Box, root: Path) -> None:
     assert ": restart the service\n" in text  # it is of another version
     queued = {"root": "/odd\\xff", "root_b64": "L29kZP8=", "job": "scrub", "reason": "asked for", "copy": None}
     assert [queued] == service["queued"]
-
-
-def test_service_that_hangs_is_not_waited_for(integrity: Box, root: Path) -> None:
-    """All that the catalog knows is told, and that the service does not answer; nothing looks as if none ran."""
-    integrity.run("scan", root, expect=0)
-    with serving(integrity) as running:
-        running.signal(signal.SIGSTOP)
-        began = time.monotonic()
-        text = integrity.run("status", expect=0).stdout
-        took_s = time.monotonic() - began
-        nagios = integrity.run("status", "--nagios", expect=0).stdout
-        service = integrity.get_object("service", "status")
-        running.signal(signal.SIGCONT)
-
-    assert f"Service: the service can't be asked: the service (process {running.pid}) does not answer" in text
-    assert "no service runs" not in text
-    assert "10 files" in text
-    assert took_s < 10
-    assert nagios.startswith("INTEGRITY OK")
-    assert False is service["is_running"]
-    assert "does not answer" in str(service["trouble"])
 
 
 def test_failing_channel_is_told_even_with_q(integrity: Box, root: Path) -> None:

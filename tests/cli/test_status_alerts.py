@@ -191,10 +191,3 @@ def test_messages_that_no_channel_took_are_counted(integrity: Box, teller: Telle
     assert (0, 1) == (alerts["findings_waiting"], alerts["messages_waiting"])
     assert "; none sent yet\n  unsent     1 message, written " in text
     assert failed in text.partition("  unsent ")[2]
-
-
-def test_limit_is_written_where_alerts_are_configured(integrity: Box) -> None:
-    """The sample says how many mails an hour there are at most, and what does not count."""
-    sample = integrity.run("config", "sample", expect=0).stdout
-
-    assert "at most 5 such mails per hour" in sample.partition("[alerts]")[2]

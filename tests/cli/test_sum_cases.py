@@ -7,16 +7,14 @@ They stand here with what they must give, so that they hold whatever version of 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from support.cli import Box, make_command
+from support.cli import Box
 
 EMPTY = "d41d8cd98f00b204e9800998ecf8427e"
 SHA_EMPTY = hashlib.sha256(b"").hexdigest()
@@ -131,8 +129,8 @@ CHECKS = {
 
 def run(integrity: Box, folder: Path, *words: str) -> tuple[int, str, str]:
     """Run ``integrity sum`` in a folder; its name is taken off the messages."""
-    done = subprocess.run(make_command("sum", *words), env=integrity.environment, cwd=folder, capture_output=True)
-    return done.returncode, done.stdout.decode(), re.sub(r"(?m)^integrity sum: ", "", done.stderr.decode())
+    done = integrity.run("sum", *words, cwd=folder)
+    return done.code, done.stdout, re.sub(r"(?m)^integrity sum: ", "", done.stderr)
 
 
 def fill(folder: Path, files: Mapping[str, str]) -> Path:
@@ -235,15 +233,14 @@ def test_audits_of_hashdeep(integrity: Box, tmp_path: Path, name: str) -> None:
     fill(place, case.writes)
     for gone in case.removed:
         (place / gone).unlink()
-    command = make_command("--json", "sum", "-r", "--audit", tmp_path / "known", ".")
-    done = subprocess.run(command, env=integrity.environment, cwd=place, capture_output=True)
+    done = integrity.run("--json", "sum", "-r", "--audit", tmp_path / "known", ".", cwd=place)
     said = {}
-    for one in map(json.loads, done.stdout.splitlines()):
-        if one["type"] == "audit" and one["state"] != "matched":
+    for one in done.of_type("audit"):
+        if one["state"] != "matched":
             path = str(one["path"]).removeprefix("./")
             said[f"{path} (known)" if one["state"] == "missing" else path] = one["state"]
 
-    assert (bool(case.said), case.said) == (bool(done.returncode), said)
+    assert (bool(case.said), case.said) == (bool(done.code), said)
 
 
 def test_audit_of_a_list_that_is_half_right(integrity: Box, tmp_path: Path) -> None:

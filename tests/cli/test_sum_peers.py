@@ -16,7 +16,7 @@ import pytest
 
 from integrity.cli.sum_output import quote_name
 from support import AnyPath
-from support.cli import Box, make_command
+from support.cli import Box
 from support.machine import need_programs
 from support.nastytree import NAMES
 
@@ -56,8 +56,8 @@ class Runner:
     """Runs programs in one folder, each in the C.UTF-8 locale."""
 
     def __init__(self, box: Box, folder: bytes) -> None:
+        self._box, self._folder = box, folder
         self._environment = box.environment | {"LC_ALL": "C.UTF-8"}
-        self._folder = folder
 
     def call(self, *command: AnyPath) -> tuple[int, bytes, bytes]:
         """Run a program; return code, output, errors."""
@@ -66,8 +66,9 @@ class Runner:
 
     def sum(self, *words: AnyPath) -> tuple[int, bytes, bytes]:
         """Run integrity sum; its name in messages is that of md5sum."""
-        code, out, err = self.call(*make_command("sum", *words))
-        return code, out, re.sub(rb"^integrity sum: ", b"md5sum: ", err, flags=re.MULTILINE)
+        done = self._box.run("sum", *words, cwd=self._folder)
+        out, err = (text.encode("utf-8", "surrogateescape") for text in (done.stdout, done.stderr))
+        return done.code, out, re.sub(rb"^integrity sum: ", b"md5sum: ", err, flags=re.MULTILINE)
 
 
 @pytest.fixture

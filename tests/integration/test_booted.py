@@ -110,7 +110,11 @@ def wait_idle(box: SystemdBox) -> None:
 
 
 def test_service_starts_records_and_stops(box: SystemdBox) -> None:
-    """Active once it is ready, it says what it does, records what only root may read, reloads, and ends in time."""
+    """
+    Active once it is ready, it says what it does, records what only root may read, reloads, and ends in time.
+
+    What root asks for is done by the service; after uninstalling root does it alone.
+    """
     assert ("active", "running") == (box.show(UNIT, "ActiveState"), box.show(UNIT, "SubState"))
     wait_idle(box)
     box.run("sh", "-c", "umask 077; echo new > /srv/data/private/new")
@@ -125,27 +129,20 @@ def test_service_starts_records_and_stops(box: SystemdBox) -> None:
     box.run("systemctl", "reload", UNIT)
     wait(box, lambda: "reloaded roots=1" in box.log(UNIT), "the reload")
     assert before == box.show(UNIT, "MainPID")
-    began = time.monotonic()
-    box.run("systemctl", "stop", UNIT)
-
-    assert time.monotonic() - began < STOP_S
-    assert "success" == box.show(UNIT, "Result"), box.log(UNIT)
-    assert "all is well" in box.run(PROGRAM, "catalog", "check")
-
-
-def test_root_hands_over_to_the_service(box: SystemdBox) -> None:
-    """What root asks for is done by the service, through its socket; after uninstalling root does it alone."""
     wait_idle(box)
     box.run("sh", "-c", "echo more > /srv/data/more")
-    summary = scan(box)
-    pid = int(box.show(UNIT, "MainPID"))
+    summary = scan(box)  # through its socket
     assert ("clean", 1) == (summary["outcome"], summary["files_new"])
-    assert [[pid]] == query(box, "SELECT pid FROM run ORDER BY id DESC LIMIT 1")
+    assert [[int(before)]] == query(box, "SELECT pid FROM run ORDER BY id DESC LIMIT 1")
     box.run("test", "-S", "/run/integrity/control.sock")
+    began = time.monotonic()
+    box.run("systemctl", "stop", UNIT)
+    assert time.monotonic() - began < STOP_S
+    assert "success" == box.show(UNIT, "Result"), box.log(UNIT)
     assert "kept: /var/lib/integrity/catalog.db" in box.run(PROGRAM, "service", "uninstall")
 
     assert "inactive" == box.show(UNIT, "ActiveState")
-    assert 0 == scan(box)["files_new"]
+    assert 0 == scan(box)["files_new"]  # which root does alone
     assert "all is well" in box.run(PROGRAM, "catalog", "check")
 
 
@@ -169,29 +166,28 @@ def test_service_that_hangs_or_dies_is_started_anew(box: SystemdBox) -> None:
     assert "all is well" in box.run(PROGRAM, "catalog", "check")
 
 
-@pytest.mark.parametrize(("ends", "certainty"), [("power_off", "proven"), ("cut_power", "after_crash")])
-def test_rot_after_a_boot(box: SystemdBox, disk: LoopFS, ends: str, certainty: str) -> None:
-    """A machine that went down in order leaves no doubt; after a power cut, old times may stand over new content."""
-    wait_idle(box)
-    getattr(box, ends)()
-    flip_bit(disk.path("private/file0"), 5000)
-    boot(box)
-    ask(box, "scrub", "/srv/data")
-    (finding,) = [one for one in ask(box, "findings") if one["type"] == "finding"]
+def test_rot_after_a_boot(box: SystemdBox, disk: LoopFS) -> None:
+    """
+    A machine that went down in order leaves no doubt; after a power cut, old times may stand over new content.
 
-    assert ("rot", certainty, "/srv/data/private/file0") == (finding["kind"], finding["certainty"], finding["path"])
-
-
-def test_service_that_is_stopped_by_itself_proves_nothing_of_the_machine(box: SystemdBox, disk: LoopFS) -> None:
-    """Only the end of the machine is marked: what follows the end of the service nobody of us has seen."""
-    wait_idle(box)
-    box.run("systemctl", "stop", UNIT)
-    box.cut_power()
-    flip_bit(disk.path("private/file0"), 5000)
-    box.boot()
-    ask(box, "scrub", "/srv/data")
-
-    assert ["after_crash"] == [one["certainty"] for one in ask(box, "findings") if one["type"] == "finding"]
+    Only the end of the machine is marked: what follows the end of the service alone nobody of us has seen.
+    """
+    expected = []
+    for number, (ends, certainty) in enumerate(
+        [("power_off", "proven"), ("cut_power", "after_crash"), ("stop", "after_crash")]
+    ):
+        wait_idle(box)
+        if ends == "stop":
+            box.run("systemctl", "stop", UNIT)
+        getattr(box, "cut_power" if ends == "stop" else ends)()
+        flip_bit(disk.path(f"private/file{number}"), 5000)
+        boot(box)
+        ask(box, "scrub", "/srv/data")
+        expected.append(("rot", certainty, f"/srv/data/private/file{number}"))
+        found = [one for one in ask(box, "findings") if one["type"] == "finding"]
+        assert expected == sorted(
+            ((one["kind"], one["certainty"], one["path"]) for one in found), key=lambda one: one[2]
+        )
 
 
 def count_begun(box: SystemdBox) -> dict[str, int]:

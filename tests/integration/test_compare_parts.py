@@ -20,7 +20,7 @@ from integrity.model import Finding
 from support.jobs import open_context, tally
 from support.planted import plant_path
 
-COUNT = 1500
+COUNT = 150
 pytestmark = pytest.mark.files(COUNT, size_bytes=2000)
 NOW = 1_800_014_400
 
@@ -50,7 +50,7 @@ def open_findings(context: Context) -> list[Finding]:
 
 def test_each_file_is_compared_once(context: Context) -> None:
     """What an earlier part compared is not due; what changed since is."""
-    first = tally(part(context, passed_s=1, byte_limit=200_000))
+    first = tally(part(context, passed_s=1, byte_limit=20_000))
     assert 0 < first["verified"] < COUNT
     second = tally(part(context, passed_s=2))
     assert {"verified": COUNT - first["verified"], "not_due": first["verified"]} == second
@@ -72,7 +72,7 @@ def test_what_earlier_parts_found_stays_open(context: Context, tmp_path: Path) -
     """The last part does not meet it again, and does not take it for over."""
     for number in range(5):
         plant_path(tmp_path / "copy", number).unlink()
-    part(context, passed_s=1, byte_limit=200_000)
+    part(context, passed_s=1, byte_limit=20_000)
     part(context, passed_s=2)
     assert 5 == len(open_findings(context))
     part(context, passed_s=3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from support.machine import need_programs
 from support.planted import plant
 from support.results import kinds_by_name, messages, tallies
 from support.running import Running
-from support.s3box import ACCESS, SECRET, S3Box, open_s3
+from support.s3box import ACCESS, SECRET, S3Box
 from support.shapes import damage
 from support.stored import query
 from support.waiting import wait_until
@@ -66,13 +65,6 @@ def pair(integrity: Box, tmp_path: Path) -> Pair:
     return Pair(integrity, tmp_path)
 
 
-@pytest.fixture
-def moto() -> Iterator[S3Box]:
-    """Run an S3 server."""
-    with open_s3("moto") as box:
-        yield box
-
-
 def plant_differences(root: Path, copy: Path) -> dict[str, str]:
     """Make one difference of each kind."""
     (copy / "d0" / "0.txt").write_bytes((root / "d0" / "0.txt").read_bytes()[::-1])
@@ -101,6 +93,20 @@ def test_alias_is_compared_like_what_it_stands_for(pair: Pair) -> None:
     pair.add_remote("short", type="alias", remote=str(pair.copy))
     pair.rclone("copy", pair.root, "short:deep")
     assert {"verified": 20} == tallies(pair.compare("short:deep", expect=0))
+
+
+def test_what_a_backup_leaves_out_is_not_asked_of_rclone(pair: Pair) -> None:
+    """As of a copy that is a folder."""
+    pair.rclone("copy", pair.root, f"disk:{pair.copy}", "--exclude=/d0/**")
+    pair.integrity.configure(
+        f'[[root]]\npath = "{pair.root}"\n[[copy]]\nname = "nightly"\nof = "{pair.root}"\n'
+        f'url = "rclone:disk:{pair.copy}"\nexclude = ["/d0/"]\n'
+    )
+    pair.integrity.run("scan", expect=0)
+    done = pair.integrity.run("--json", "compare", "--with", "nightly", env=pair.env, expect=0)
+
+    assert {"verified": 17, "skipped": 3} == tallies(done)
+    assert 3 == done.summary["files_left_out"]
 
 
 def test_encrypted_remote_is_compared_by_its_bytes_only(pair: Pair) -> None:
@@ -206,9 +212,25 @@ def test_secrets_of_a_url_are_nowhere(pair: Pair) -> None:
 
 
 def test_remote_that_is_gone_makes_nothing_missing(pair: Pair) -> None:
-    """Its folder is gone, or the remote is not configured any more: exit 3, one finding about the copy."""
+    """
+    Its folder is gone, or the remote is not configured any more: exit 3, one finding about the copy.
+
+    A repair learns it when it asks for the file, as the store itself still answers, and could not cover it.
+    """
     pair.rclone("copy", pair.root, f"disk:{pair.copy}")
     pair.compare(f"disk:{pair.copy}", expect=0)
+    file = sorted(pair.root.rglob("*.*"))[0]
+    good = file.read_bytes()
+    damage(file, 5)
+    pair.integrity.run("scrub", pair.root, expect=1)
+    repair = ("repair", file, "--from", f"rclone:disk:{pair.copy}")
+    pair.integrity.run(*repair, env=pair.env, expect=0)
+    pair.copy.rename(pair.folder / "elsewhere")
+    refused = pair.integrity.run(*repair, env=pair.env, expect=3)
+    assert "can't be reached" in refused.stderr + refused.stdout
+    (pair.folder / "elsewhere").rename(pair.copy)
+    pair.integrity.run(*repair, "--apply", env=pair.env, expect=0)
+    assert good == file.read_bytes()
     pair.copy.rename(pair.folder / "elsewhere")
     done = pair.compare(f"disk:{pair.copy}", expect=3)
     assert ["copy_unreadable"] == [each["kind"] for each in done.findings]
@@ -216,22 +238,6 @@ def test_remote_that_is_gone_makes_nothing_missing(pair: Pair) -> None:
     pair.config.write_text("")
     done = pair.compare(f"disk:{pair.copy}", expect=3)
     assert ["copy_unreadable"] == [each["kind"] for each in done.findings]
-
-
-def test_repair_from_a_remote_that_is_gone_could_not_cover_it(pair: Pair) -> None:
-    """The store itself still answers, so it shows only when a file is asked for: exit 3, as of a comparison."""
-    pair.rclone("copy", pair.root, f"disk:{pair.copy}")
-    pair.integrity.run("scan", pair.root, expect=0)
-    file = sorted(pair.root.rglob("*.*"))[0]
-    damage(file, 5)
-    pair.integrity.run("scrub", pair.root, expect=1)
-    command = ("repair", file, "--from", f"rclone:disk:{pair.copy}")
-    pair.integrity.run(*command, env=pair.env, expect=0)
-    pair.copy.rename(pair.folder / "elsewhere")
-
-    done = pair.integrity.run(*command, env=pair.env, expect=3)
-
-    assert "can't be reached" in done.stderr + done.stdout
 
 
 def test_rclone_is_asked_for(pair: Pair, tmp_path: Path) -> None:

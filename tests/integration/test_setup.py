@@ -273,23 +273,19 @@ def test_interruption_of_the_installation_says_how_to_go_on(box: SystemdBox) -> 
     assert "active" == box.show(UNIT, "ActiveState")
 
 
-@pytest.mark.parametrize(
-    ("prepare", "complaint"),
-    [
-        ("ln -s /dev/null /etc/systemd/system/integrity.service", "edited, or not written by integrity"),
-        (
-            "mkdir -p /etc/integrity && mount -t tmpfs -o ro tmpfs /etc/integrity",
-            "the file system is mounted read-only",
-        ),
-        (f"chmod o-x {PROGRAM.parent}", "closed to others, so the service's user can't start"),
-    ],
-)
-def test_what_would_fail_at_the_end_is_told_before_the_first_question(
-    prepare: str, complaint: str, box: SystemdBox
-) -> None:
+def test_what_would_fail_at_the_end_is_told_before_the_first_question(box: SystemdBox) -> None:
     """Nobody answers ten questions for nothing."""
-    box.run("sh", "-c", prepare)
-    told = box.run("integrity", "setup", "--yes", expect=2)
-
-    assert complaint in told
-    assert "" == box.run("sh", "-c", "ls -A /etc/integrity 2>&-", expect=None)
+    unit, folder = "/etc/systemd/system/integrity.service", "/etc/integrity"
+    for prepare, complaint, undo in (
+        (f"ln -s /dev/null {unit}", "edited, or not written by integrity", f"rm {unit}"),
+        (
+            f"chmod o-x {PROGRAM.parent}",
+            "closed to others, so the service's user can't start",
+            f"chmod o+x {PROGRAM.parent}",
+        ),
+        (f"mkdir -p {folder} && mount -t tmpfs -o ro tmpfs {folder}", "the file system is mounted read-only", "true"),
+    ):
+        box.run("sh", "-c", prepare)
+        assert complaint in box.run("integrity", "setup", "--yes", expect=2)
+        assert "" == box.run("sh", "-c", f"ls -A {folder} 2>&-", expect=None)
+        box.run("sh", "-c", undo)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from support.systemdbox import SystemdBox
-from support.waiting import wait_until
 
 
 @pytest.mark.root
@@ -36,21 +35,3 @@ def test_box_boots_runs_a_unit_and_leaves_nothing(tmp_path: Path) -> None:
     assert not os.path.exists(f"/proc/{pid}")
     assert not box.root.exists()
     assert mounts == Path("/proc/self/mountinfo").read_text()
-
-
-@pytest.mark.root
-def test_box_powers_off_in_order() -> None:
-    """A service is ended by SIGTERM before the box goes."""
-    with SystemdBox() as box:
-        box.put(
-            "/etc/systemd/system/trap.service",
-            '[Service]\nExecStart=/bin/sh -c \'trap "echo ended > /var/trapped; exit" TERM; echo > /var/ready;'
-            " while :; do read line < /run/never; done'\n",
-        )
-        box.run("mkfifo", "/run/never")
-        box.run("systemctl", "daemon-reload")
-        box.run("systemctl", "start", "trap.service")
-        wait_until((box.root / "var/ready").exists, "the trap of the service")
-        box.power_off()
-
-        assert "ended\n" == (box.root / "var/trapped").read_text()

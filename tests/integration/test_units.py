@@ -58,17 +58,16 @@ def make_program(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("scope", "option", "name"),
+    ("scope", "names"),
     [
-        (Scope.SYSTEM, "--system", "integrity.service"),
-        (Scope.SYSTEM, "--system", "integrity-hub.service"),
-        (Scope.SYSTEM, "--system", "integrity-smart@.service"),
-        (Scope.USER, "--user", "integrity.service"),
+        (Scope.SYSTEM, ["integrity.service", "integrity-hub.service", "integrity-smart@.service"]),
+        (Scope.USER, ["integrity.service"]),
     ],
 )
-def test_units_are_verified(scope: Scope, option: str, name: str, tmp_path: Path, program: Path) -> None:
+def test_units_are_verified(scope: Scope, names: list[str], tmp_path: Path, program: Path) -> None:
     """The verifier has not a word to say: it warns of unknown settings with exit code 0."""
-    done = analyze(option, "verify", write_unit(tmp_path, scope, bytes(program), name), home=tmp_path)
+    units = [write_unit(tmp_path, scope, bytes(program), name) for name in names]
+    done = analyze(f"--{scope.value}", "verify", *units, home=tmp_path)
 
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
@@ -249,10 +248,30 @@ def test_installed_service_has_its_user_and_folders(box: SystemdBox) -> None:
     assert not (box.root / "etc/systemd/system/multi-user.target.wants/integrity.service").is_symlink()
     assert not (box.root / "etc/systemd/system/integrity.service").exists()
 
+    # Root without a running systemd is told what to do: the files are written, the commands for later are named.
+    box.run("userdel", "integrity")
+    hiding = 'mount -t tmpfs tmpfs /run/systemd && exec "$@"'
+    said = box.run("unshare", "--mount", "sh", "-c", hiding, "sh", PROGRAM, "service", "install", "--now")
+    assert 5 == said.count(": written")
+    assert "systemd does not run here" in said
+    for command in ("systemd-sysusers /etc/sysusers.d/integrity.conf", "systemctl enable integrity.service"):
+        assert f"\n  {command}\n" in said
+    box.run("id", "integrity", expect=1)
+
 
 @pytest.mark.root
 def test_service_is_started_and_stopped(box: SystemdBox) -> None:
-    """With --now it is enabled and runs, in the version that was just installed; uninstalling ends it."""
+    """
+    With --now it is enabled and runs, in the version that was just installed; uninstalling ends it.
+
+    If it does not start: exit 3, with systemd's words and the command to try again.
+    """
+    box.put(DROP_IN, "[Service]\nExecStart=\nExecStart=/bin/false\n")
+    failed = box.run(PROGRAM, "service", "install", "--now", expect=3)
+    assert "systemctl status integrity.service" in failed
+    assert "then run: systemctl restart integrity.service" in failed
+    box.run("systemctl", "reset-failed", "integrity.service")
+
     box.put(DROP_IN, "[Service]\nType=exec\nExecStart=\nExecStart=/bin/sleep 1000\n")
     said = box.run(PROGRAM, "service", "install", "--now")
     assert "started" in said
@@ -269,33 +288,12 @@ def test_service_is_started_and_stopped(box: SystemdBox) -> None:
 
 
 @pytest.mark.root
-def test_service_that_does_not_start_is_said_to(box: SystemdBox) -> None:
-    """Exit 3, with systemd's words and the command to try again."""
-    box.put(DROP_IN, "[Service]\nExecStart=\nExecStart=/bin/false\n")
-    failed = box.run(PROGRAM, "service", "install", "--now", expect=3)
-
-    assert "systemctl status integrity.service" in failed
-    assert "then run: systemctl restart integrity.service" in failed
-
-
-@pytest.mark.root
-def test_root_without_a_running_systemd_is_told_what_to_do(box: SystemdBox) -> None:
-    """The files are written, nothing else is done, and the commands for later are named."""
-    box.run(PROGRAM, "service", "uninstall")
-    box.run("userdel", "integrity")
-    hiding = 'mount -t tmpfs tmpfs /run/systemd && exec "$@"'
-    said = box.run("unshare", "--mount", "sh", "-c", hiding, "sh", PROGRAM, "service", "install", "--now")
-
-    assert 5 == said.count(": written")
-    assert "systemd does not run here" in said
-    for command in ("systemd-sysusers /etc/sysusers.d/integrity.conf", "systemctl enable integrity.service"):
-        assert f"\n  {command}\n" in said
-    box.run("id", "integrity", expect=1)
-
-
-@pytest.mark.root
 def test_sandbox_lets_the_program_do_its_work(box: SystemdBox, disk: LoopFS) -> None:
-    """It records and re-reads files that only root may read, past the cache, and moves no access time."""
+    """
+    It records and re-reads files that only root may read, past the cache, and moves no access time.
+
+    Only its own folders can be written; no device can be opened, no file changed or given away.
+    """
     files = sorted((disk.folder / "private").iterdir())
     before = [path.stat().st_atime_ns for path in files]
     run_as_service(box, f"{PROGRAM} scan /srv/data")
@@ -307,10 +305,6 @@ def test_sandbox_lets_the_program_do_its_work(box: SystemdBox, disk: LoopFS) -> 
     assert "direct" == explained["read_how"]
     assert before == [path.stat().st_atime_ns for path in files]
 
-
-@pytest.mark.root
-def test_sandbox_lets_nothing_else_be_written(box: SystemdBox) -> None:
-    """Only its own folders; no device can be opened, no file changed or given away."""
     box.run("mknod", "-m", "666", "/dev/disk0", "b", "7", "0")
     own = " ".join(f"{folder}/integrity/own" for folder in ("/var/lib", "/var/cache", "/run"))
     box.run("mkdir", "/tmp/others")
@@ -346,7 +340,20 @@ def ask_disk(box: SystemdBox, disk: str) -> str:
 
 @pytest.mark.root
 def test_service_has_smart_values_read_without_a_right_to_open_disks(box: SystemdBox) -> None:
-    """A unit runs smartctl for it, on a disk that it may only read, with the two capabilities of such commands."""
+    """
+    A unit runs smartctl for it, on a disk that it may only read, with the two capabilities of such commands.
+
+    Nobody else may ask: the socket is its user's. Where smartctl is missing what the service then says names the
+    package; a name that is none of a disk is refused.
+    """
+    box.run("rm", "-f", "/usr/sbin/smartctl")  # of the machine, which may have it
+    box.run("systemctl", "start", "integrity-smart.socket")
+    assert "600 integrity:integrity\n" == box.run("stat", "--format=%a %U:%G", "/run/integrity-smart.sock")
+    reading = 'from integrity.disks.smart import SOCKET, _ask_unit; print(_ask_unit({!r}, "", SOCKET))'
+    answers = [box.run(sys.executable, "-c", reading.format(name)) for name in ("sda", "../etc/shadow", "-h", "")]
+    assert "code=127" in answers[0]
+    assert ["no_answer\n"] * 3 == answers[1:]
+
     box.run("mknod", "/dev/sda", "b", "7", "0")
     box.put("/usr/local/sbin/smartctl", _SMARTCTL)
     box.run("chmod", "755", "/usr/local/sbin/smartctl")
@@ -357,44 +364,29 @@ def test_service_has_smart_values_read_without_a_right_to_open_disks(box: System
     assert f"label='{capabilities:016x} {' '.join(SMARTCTL_OPTIONS)} /dev/sda'" in answer
 
 
-@pytest.mark.root
-def test_missing_smartctl_is_said_by_its_unit(box: SystemdBox) -> None:
-    """What the service then says names the package; a name that is none of a disk is refused."""
-    box.run("rm", "-f", "/usr/sbin/smartctl")  # of the machine, which may have it
-    box.run("systemctl", "start", "integrity-smart.socket")
-    reading = 'from integrity.disks.smart import SOCKET, _ask_unit; print(_ask_unit({!r}, "", SOCKET))'
-    answers = [box.run(sys.executable, "-c", reading.format(name)) for name in ("sda", "../etc/shadow", "-h", "")]
-
-    assert "code=127" in answers[0]
-    assert ["no_answer\n"] * 3 == answers[1:]
-
-
-@pytest.mark.root
-def test_nobody_but_the_service_may_ask_for_smart_values(box: SystemdBox) -> None:
-    """The socket is its user's."""
-    box.run("systemctl", "start", "integrity-smart.socket")
-
-    assert "600 integrity:integrity\n" == box.run("stat", "--format=%a %U:%G", "/run/integrity-smart.sock")
-
-
-@pytest.mark.root
-def test_disk_that_is_mounted_later_is_seen(box: SystemdBox) -> None:
-    """The service's mounts are its own, but what the system mounts reaches them while it runs."""
-    box.run("mkdir", "/srv/late")
-    box.put("/srv/script", "echo > /run/integrity/waits; while [ ! -e /srv/late/file ]; do sleep 0.02; done")
-    box.put(DROP_IN, "[Service]\nType=exec\nRestart=no\nTimeoutSec=20\nExecStart=\nExecStart=/bin/sh /srv/script\n")
+def start_apart(box: SystemdBox, command: str) -> None:
+    """Have the unit run something that says when it waits."""
+    unit = f"[Service]\nType=exec\nRestart=no\nTimeoutSec=20\nExecStart=\nExecStart={command}\n"
+    box.put(DROP_IN, unit)
     box.run("systemctl", "daemon-reload")
     box.run("systemctl", "start", "integrity.service")
     box.run("sh", "-c", "while [ ! -e /run/integrity/waits ]; do sleep 0.02; done")
-    box.run("sh", "-c", "mount -t tmpfs tmpfs /srv/late && touch /srv/late/file")
-    box.run("timeout", "20", "sh", "-c", "while systemctl -q is-active integrity.service; do sleep 0.02; done")
 
-    assert "success" == box.show("integrity.service", "Result")
+
+def wait_for_its_end(box: SystemdBox) -> None:
+    """Insist that what the unit ran ends well."""
+    box.run("timeout", "20", "sh", "-c", "while systemctl -q is-active integrity.service; do sleep 0.02; done")
+    assert "success" == box.show("integrity.service", "Result"), box.log("integrity.service")
 
 
 @pytest.mark.root
 def test_root_and_the_service_do_not_lock_each_other_out(box: SystemdBox) -> None:
-    """They share one catalog; whoever comes first, its files are the service's, and closed to others."""
+    """
+    They share one catalog; whoever comes first, its files are the service's, and closed to others.
+
+    The log, its index and the locks that root's command makes while the service runs can be used by both. And what the
+    system mounts reaches the service, whose mounts are its own, while it runs.
+    """
     assert "a new catalog" in box.run(PROGRAM, "scan", "/srv/data").lower()
     assert {"root:root"} == get_owners(box)
     run_as_service(box, f"{PROGRAM} scrub /srv/data")  # systemd gives it what root had made
@@ -410,11 +402,6 @@ def test_root_and_the_service_do_not_lock_each_other_out(box: SystemdBox) -> Non
     modes = box.run("find", "/var/lib/integrity", "-type", "f", "-printf", "%m\n").split()
     assert {"600"} == set(modes)
 
-
-@pytest.mark.root
-def test_root_joins_while_the_service_has_the_catalog_open(box: SystemdBox) -> None:
-    """The log, its index and the locks that root's command makes while the service runs can be used by both."""
-    run_as_service(box, f"{PROGRAM} scan /srv/data")
     script = (
         "import os, sqlite3, time\n"
         "db = sqlite3.connect('/var/lib/integrity/catalog.db', timeout=20, isolation_level=None)\n"
@@ -425,19 +412,18 @@ def test_root_joins_while_the_service_has_the_catalog_open(box: SystemdBox) -> N
         "db.execute('commit')\n"
     )
     box.put("/srv/script.py", script)
-    box.put(
-        DROP_IN,
-        f"[Service]\nType=exec\nRestart=no\nTimeoutSec=20\nExecStart=\nExecStart={sys.executable} /srv/script.py\n",
-    )
-    box.run("systemctl", "daemon-reload")
-    box.run("systemctl", "start", "integrity.service")
-    box.run("sh", "-c", "while [ ! -e /run/integrity/waits ]; do sleep 0.02; done; echo new > /srv/data/new")
+    start_apart(box, f"{sys.executable} /srv/script.py")
+    box.run("sh", "-c", "echo newer > /srv/data/newer")
     box.run(PROGRAM, "scan", "/srv/data")
     assert {"integrity:integrity"} == get_owners(box)
-    box.run("timeout", "20", "sh", "-c", "while systemctl -q is-active integrity.service; do sleep 0.02; done")
-
-    assert "success" == box.show("integrity.service", "Result"), box.log("integrity.service")
+    wait_for_its_end(box)
     run_as_service(box, f"{PROGRAM} scrub /srv/data")
+
+    box.run("mkdir", "/srv/late")
+    box.put("/srv/script", "echo > /run/integrity/waits; while [ ! -e /srv/late/file ]; do sleep 0.02; done")
+    start_apart(box, "/bin/sh /srv/script")
+    box.run("sh", "-c", "mount -t tmpfs tmpfs /srv/late && touch /srv/late/file")
+    wait_for_its_end(box)
 
 
 def store_in_s3(box: SystemdBox) -> None:
