@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import blocks, candidates, removal
-from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
+from integrity.catalog import candidates
+from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading
-from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
+from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
 
 NEW = make_reading("new", blocks=make_blocks("new", 2), size_bytes=2 * MIB, how=ReadHow.DIRECT)
 
@@ -34,19 +34,6 @@ def get(box: CatalogBox, file_id: FileId) -> CandidateRecord | None:
         return candidates.get_candidate(c, file_id)
 
 
-def test_candidate_keeps_all_of_the_reading(box: CatalogBox) -> None:
-    """What is judged against later, or becomes the baseline, is what was read."""
-    file_id = box.record(b"d/a")
-    found = stage(box, file_id)
-
-    assert (found.path, found.kind, found.state) == (b"d/a", CandidateKind.CHANGE, CandidateState.STAGED)
-    assert (found.witness, found.digests, found.block_size_bytes) == (NEW.witness, NEW.digests, MIB)
-    assert (found.verdict, found.because, found.read_how) == ("changed", BaselineReason.EDITED, ReadHow.DIRECT)
-    assert (found.run_id, found.seen_at, found.is_sealed) == (box.run_id, NOW, True)
-    with box.catalog.read() as c:
-        assert blocks.load_blocks(c, box.sealer, file_id, found.version, MIB) == NEW.blocks
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -70,33 +57,6 @@ def test_damaged_candidate_never_becomes_a_baseline(box: CatalogBox, damage: str
 
     assert box.get(file_id).version == 1
     assert get(box, file_id) is None
-
-
-def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
-    """An accepted wave must not make the next honest change look like part of it (R5)."""
-    ids = [box.record(b"%d" % number) for number in range(4)]
-    for file_id, because in zip(ids, (BaselineReason.EDITED, BaselineReason.ACCEPTED), strict=False):
-        stage(box, file_id)
-        promote(box, file_id, because)
-    with box.catalog.transaction() as c:
-        for file_id, why in zip(ids[2:], (BaselineReason.DELETED, BaselineReason.FORGOTTEN), strict=True):
-            removal.remove_files(c, box.sealer, box.root, [file_id], because=why, now=NOW + 9)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
-
-
-def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
-    """A file edited three times in a day is one file, also if it went then, and one that is staged counts elsewhere."""
-    edited, removed, staged = (box.record(name) for name in (b"edited", b"removed", b"staged"))
-    for file_id in (edited, removed, staged):
-        for number in range(3):
-            stage(box, file_id, make_reading(f"{number}"))
-            promote(box, file_id, BaselineReason.EDITED)
-    stage(box, staged, make_reading("now"), state=CandidateState.STAGED)
-    with box.catalog.transaction() as c:
-        removal.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
-        assert candidates.count_recent_changes(c, box.root.id, 0, NOW + 9) == (1, 1)
 
 
 def test_candidate_recognises_its_content(box: CatalogBox) -> None:

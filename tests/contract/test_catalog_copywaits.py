@@ -23,27 +23,6 @@ def compare(box: CatalogBox, copy: CopyRecord, file_id: FileId, at: int, *, vers
         copies.save_states(c, copy.id, [CopyState(file_id, version, CopyVote.SAME, at, None)])
 
 
-def waits(box: CatalogBox, copy: CopyRecord, now: int) -> CopyWaits:
-    with box.catalog.read() as c:
-        return find_waits(c, copy, now=now, verify_every_s=MONTH_S)
-
-
-def test_comparison_starts_the_clock_anew_for_one_version(box: CatalogBox) -> None:
-    """What it says of an older version is nothing of the present one."""
-    first, second = box.record(b"first"), box.record(b"second")
-    copy = ensure(box)
-    compare(box, copy, first, NOW + 20 * DAY_S)
-    compare(box, copy, second, NOW + 25 * DAY_S)
-    found = waits(box, copy, NOW + 51 * DAY_S)
-    assert (2, 2, 0, NOW + 25 * DAY_S, NOW + 20 * DAY_S, 1) == (
-        found.files, found.compared, found.read, found.last_compared_at, found.waits_since, found.overdue,
-    )  # fmt: skip
-
-    box.damage("UPDATE file SET version = 2, recorded_at = ? WHERE id = ?", NOW + 40 * DAY_S, first)
-    found = waits(box, copy, NOW + 51 * DAY_S)
-    assert (1, 0) == (found.compared, found.overdue)
-
-
 def test_what_a_backup_leaves_out_is_not_waited_for(box: CatalogBox) -> None:
     """Unless it has it all the same, and was compared; patterns begin at the folder that is copied."""
     for name in (b"sub/kept", b"sub/cache/a", b"sub/cache/b", b"sub/deep/cache/c"):

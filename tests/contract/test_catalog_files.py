@@ -12,7 +12,7 @@ from integrity.catalog.history import FormerFile, find_by_former_content, find_o
 from integrity.catalog.removal import MovedFile
 from integrity.catalog.rows import FileContent
 from integrity.errors import CatalogCorrupt, CatalogError
-from integrity.model import BaselineReason, Digests, FileId, FindingKind, FindingState, ReadHow, Reading, Witness
+from integrity.model import BaselineReason, Digests, FileId, FindingKind, ReadHow, Reading, Witness
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, run_daily
 
 
@@ -73,34 +73,6 @@ def test_missing_files_are_no_error_but_get_is(box: CatalogBox) -> None:
             files.get_file(c, box.sealer, FileId(99))
 
 
-def test_inode_finds_all_names_of_a_file(box: CatalogBox) -> None:
-    """Hard links and renamed files are found by their inode."""
-    box.record_all({path: make_reading(path, inode=inode) for path, inode in ((b"a", 5), (b"b", 6), (b"d/c", 5))})
-    with box.catalog.read() as c:
-        found = files.find_by_inode(c, box.sealer, box.root.id, 5)
-
-    assert [record.path for record in found] == [b"a", b"d/c"]
-
-
-def test_replaced_baseline_stays_in_history(box: CatalogBox) -> None:
-    """The old digests survive with the reason, the new ones wait for their first verification."""
-    old_reading = make_reading("old", blocks=make_blocks("old", 3), size_bytes=3 * MIB)
-    file_id = box.record(b"a", old_reading)
-    new_reading = make_reading("new", blocks=make_blocks("new", 2), size_bytes=2 * MIB, mtime_ns=1)
-    replace_with(box, file_id, new_reading, BaselineReason.EDITED)
-    record, [old] = box.get(file_id), find_history(box, file_id)
-
-    assert (record.version, record.digests, record.witness) == (2, new_reading.digests, new_reading.witness)
-    assert (record.reason, record.recorded_at, record.verified_at) == (BaselineReason.EDITED, NOW + 9, None)
-    assert (old.version, old.digests, old.path, old.size_bytes) == (1, old_reading.digests, b"a", 3 * MIB)
-    assert (old.reason, old.because, old.note) == (BaselineReason.RECORDED, BaselineReason.EDITED, "why")
-    assert find_history(box, b"a") == [old]
-    with box.catalog.read() as c:
-        assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) is None
-        assert blocks.load_blocks(c, box.sealer, file_id, 2, MIB) == new_reading.blocks
-    assert box.check_tally().is_right
-
-
 def test_blocks_stay_when_history_has_no_other_digests(box: CatalogBox) -> None:
     """A sparse file without whole-file digests keeps its old blocks, until its history is purged."""
     reading = make_reading("old", digests=Digests(), blocks=make_blocks("old", 3), size_bytes=3 * MIB)
@@ -112,59 +84,6 @@ def test_blocks_stay_when_history_has_no_other_digests(box: CatalogBox) -> None:
         assert purge(c, NOW + 91 * DAY_S) == 1
         assert blocks.load_blocks(c, box.sealer, file_id, 1, MIB) is None
     assert find_history(box, file_id) == []
-
-
-def test_removed_files_are_remembered_with_their_digests(box: CatalogBox) -> None:
-    """A deleted file is found again by its content, until it is purged."""
-    reading = make_reading("a", blocks=make_blocks("a", 2), size_bytes=2 * MIB)
-    file_id = box.record(b"d/a", reading)
-    other = box.record(b"d/b")
-    finding = open_finding(box, file_id)
-    assert reading.digests.md5 is not None
-    assert remove(box, file_id) == []
-
-    with box.catalog.transaction() as c:
-        [found] = history.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5)
-        assert (found.path, found.file_id, found.digests) == (b"d/a", file_id, reading.digests)
-        assert history.find_deleted(c, box.root.id, 1, reading.digests.md5) == []
-        assert findings.get_finding(c, finding.id).resolution == "the file was deleted"
-        assert history.find_deleted_of_time(c, box.root.id, reading.witness) == [found]
-        assert baselines.load_content(c, box.sealer, found, reading.witness) == reading._replace(bytes_read=0)
-        assert purge(c, NOW + 89 * DAY_S) == 0
-        assert purge(c, NOW + 91 * DAY_S) == 1
-        assert history.find_deleted(c, box.root.id, 2 * MIB, reading.digests.md5) == []
-        assert blocks.load_run(c, box.sealer, file_id, 1, 0) is None
-    assert box.find(b"d/a") is None
-    assert box.get(other).is_sealed
-    assert box.check_tally().is_right
-
-
-def test_files_that_change_places_keep_what_is_known_of_each(box: CatalogBox) -> None:
-    """Three records go round; numbers, histories and findings of one kind go with them, none is lost on the way."""
-    paths = [b"a/f", b"b/f", b"f"]
-    ids = [box.record(path, make_reading(path)) for path in paths]
-    found = [open_finding(box, file_id) for file_id in ids[:2]]
-    with box.catalog.transaction() as c:
-        folder_ids = [folders.ensure_folder(c, box.root.id, name) for name in (b"a", b"b", b"")]
-        targets = zip(ids, folder_ids[1:] + folder_ids[:1], paths[1:] + paths[:1], strict=True)
-        removal.move_files(c, box.sealer, box.root, [MovedFile(*target) for target in targets], now=NOW + 9)
-    records = [box.get(file_id) for file_id in ids]
-
-    assert [b"b/f", b"f", b"a/f"] == [record.path for record in records]
-    assert [make_digests(path) for path in paths] == [record.digests for record in records]
-    assert [True, True, False] == [record.is_frozen for record in records]
-    assert all(record.is_sealed for record in records)
-    with box.catalog.read() as c:
-        now = [findings.get_finding(c, one.id) for one in found]
-    assert [(b"b/f", FindingState.OPEN), (b"f", FindingState.OPEN)] == [(one.path, one.state) for one in now]
-    assert box.check_tally().is_right
-
-
-def test_files_with_other_contents_are_not_made_one(box: CatalogBox) -> None:
-    """A mistake of the caller can't give a file another's baseline."""
-    old_id, new_id = box.record(b"a"), box.record(b"b")
-    with pytest.raises(ValueError, match="different contents"), box.catalog.transaction() as c:
-        removal.merge_moved(c, box.sealer, box.root, box.get(old_id), box.get(new_id), NOW)
 
 
 def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox) -> None:
@@ -224,14 +143,3 @@ def test_many_files_are_recorded_as_few_are(box: CatalogBox) -> None:
         assert (file_id, path, True) == (record.id, record.path, record.is_sealed)
         assert (reading.witness, reading.digests) == (record.witness, record.digests)
     assert box.check_tally().is_right
-
-
-def test_folder_has_one_number(box: CatalogBox) -> None:
-    """A folder gets its number once, and one that was never asked for has none."""
-    with box.catalog.transaction() as c:
-        made = {path: folders.ensure_folder(c, box.root.id, path) for path in (b"a/b", b"a", b"a.b", b"")}
-        assert {path: folders.ensure_folder(c, box.root.id, path) for path in made} == made
-        assert {path: folders.get_folder_id(c, box.root.id, path) for path in made} == made
-        assert folders.get_folder_id(c, box.root.id, b"z") is None
-
-    assert len(set(made.values())) == len(made)

@@ -7,7 +7,7 @@ import pytest
 from integrity.catalog import findings
 from integrity.catalog.findings import NewFinding
 from integrity.errors import ConfigError
-from integrity.model import Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId
+from integrity.model import Certainty, FileId, Finding, FindingId, FindingKind, RootId
 from support.catalogs import NOW, CatalogBox
 
 
@@ -28,34 +28,6 @@ def say(
         return findings.open_finding(c, new, now=now, run_id=box.run_id)
 
 
-def get(box: CatalogBox, finding: Finding) -> Finding:
-    with box.catalog.read() as c:
-        return findings.get_finding(c, finding.id)
-
-
-def test_finding_keeps_all_that_was_said(box: CatalogBox) -> None:
-    """What a job found is what a person reads."""
-    finding, is_new = say(box, b"d/\xff")
-
-    assert is_new
-    assert finding == Finding(
-        id=FindingId(1),
-        kind=FindingKind.ROT,
-        state=FindingState.OPEN,
-        root=b"/srv/photos",
-        path=b"d/\xff",
-        message="message",
-        opened_at=NOW,
-        updated_at=NOW,
-        certainty=Certainty.PROVEN,
-        blocks=(3, 9),
-        block_size_bytes=1 << 20,
-        ranges=((3 << 20, 1 << 20), (1 << 40, 5)),
-        confirmed_reads=2,
-        opened_by=box.run_id,
-    )
-
-
 def test_spans_are_incidents_that_were_open_since(box: CatalogBox) -> None:
     """Counted by kind and times; what ended before is left out, what is open is not, however old it is."""
     ended, _ = say(box, b"old", now=NOW - 900)
@@ -71,20 +43,6 @@ def test_spans_are_incidents_that_were_open_since(box: CatalogBox) -> None:
 
     assert [(FindingKind.ROT, NOW - 800, None, 2), (FindingKind.OVERDUE, NOW - 700, NOW - 400, 1)] == found
     assert [] == of_another
-
-
-def test_file_is_frozen_until_its_last_content_finding_goes(box: CatalogBox) -> None:
-    """Resolving one of two findings on the content does not free the baseline (R6)."""
-    file_id = box.record(b"a")
-    say(box, file_id=file_id, kind=FindingKind.UNSTABLE)
-    assert not box.get(file_id).is_frozen
-    say(box, file_id=file_id, kind=FindingKind.ROT)
-    say(box, file_id=file_id, kind=FindingKind.UNREADABLE)
-    for kind, is_frozen in ((FindingKind.UNSTABLE, True), (FindingKind.UNREADABLE, True), (FindingKind.ROT, False)):
-        with box.catalog.transaction() as c:
-            done = findings.resolve_findings(c, file_id=file_id, kinds={kind}, resolution="x", now=NOW)
-        assert [finding.kind for finding in done] == [kind]
-        assert box.get(file_id).is_frozen == is_frozen
 
 
 def test_resolving_everything_by_mistake_is_refused(box: CatalogBox) -> None:

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from integrity.catalog import baselines, files, maintenance, own_files
+from integrity.catalog import baselines, files, maintenance
 from integrity.catalog.backup import back_up
 from integrity.catalog.connection import Catalog
 from integrity.catalog.restore import restore
 from integrity.errors import CatalogLocked, CatalogReplaced
 from support.catalogs import NOW, CatalogBox, make_reading
-from support.proc import signal_at
 from support.waiting import wait_until
-
-_RESTORER = """
-import os, sys
-from integrity.catalog import own_files
-from integrity.catalog.restore import restore
-restore(os.fsencode(sys.argv[1]), b"")
-"""
 
 
 def paths_in(path: bytes, *, writes: bool = False) -> list[bytes]:
@@ -95,31 +86,6 @@ def test_restore_through_a_link_leaves_the_link(box: CatalogBox, tmp_path: Path)
 
     assert os.path.islink(link)
     assert [b"a"] == paths_in(link) == paths_in(box.path)
-
-
-@pytest.mark.long
-@pytest.mark.root
-@pytest.mark.parametrize("writes", [False, True])
-def test_restore_that_is_killed_at_any_call_leaves_a_catalog(tmp_path: Path, *, writes: bool) -> None:
-    """Whoever opens it next finds the former one, or the one that was to be restored, and need do nothing."""
-    seen = set()
-    for call in ("rename", "unlink", "fsync", "write"):
-        was_killed, nth = True, 1
-        while was_killed:
-            path = make_restorable(tmp_path / call / f"{nth}")
-            was_killed = signal_at([sys.executable, "-c", _RESTORER, path], call, nth).was_killed
-            left = paths_in(path, writes=writes)
-            assert left in ([b"a"], [b"a", b"b"])
-            assert not own_files.is_being_restored(path)
-            if not was_killed:
-                assert left == [b"a"]
-            elif left == [b"a"]:  # both parts of the former one are there, under one name
-                folder = os.path.dirname(path)
-                (aside,) = [name for name in os.listdir(folder) if b".replaced-" in name and name.endswith(b"Z")]
-                assert [b"a", b"b"] == paths_in(folder + b"/" + aside)
-            seen.add((was_killed, len(left)))
-            nth += 1
-    assert seen == {(True, 1), (True, 2), (False, 1)}
 
 
 @pytest.mark.root

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from awscrt import checksums
 
-from contract.copysuite import CopySuite, MakeCopy, list_entries
+from contract.copysuite import CopySuite, MakeCopy
 from integrity.copies.filenames import find_fault
 from integrity.copies.opening import open_copy
 from integrity.copies.part_digests import PartsHasher
@@ -98,15 +98,6 @@ class TestMoto(S3Suite):
     @pytest.fixture
     def server(self, moto: S3Box) -> S3Box:
         return moto
-
-    def test_many_files_are_listed_once_each(self, make: MakeCopy, tmp_path: Path) -> None:
-        """Three pages of a listing: each file once. moto takes its time to store more."""
-        folder = tmp_path / "many"
-        folder.mkdir()
-        for number in range(2_100):
-            (folder / str(number)).touch()
-        with make(folder) as copy:
-            assert {b"%d" % number for number in range(2_100)} == list_entries(copy).keys()
 
 
 class TestVersitygw(S3Suite):

@@ -22,7 +22,6 @@ from support.loopfs import LoopFS
 from support.statements import traced
 
 COUNT = 6
-ARCHIVE = '[[root]]\npath = "{path}"\npolicy = "archive"\n'
 WINDOW = ScrubOptions(scan_first=False)
 """As the service's windows scrub."""
 
@@ -118,33 +117,6 @@ def test_window_finds_rot_in_a_file_that_was_moved_to_another_folder(ext4: LoopF
             found = find_findings(connection)
     assert [("silent_rewrite", b"b/film")] == [(one.kind.value, one.path) for one in found]
     assert {"verified": 1, "damaged": 1} == tally(summary)
-
-
-class Unlinking(Pace):
-    """Deletes a file when the first read of a run is about to be done."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def take(self, size_bytes: int) -> None:
-        """Delete it."""
-        self._path.unlink(missing_ok=True)
-
-
-def test_file_that_is_deleted_while_a_window_scrubs(root: Path, tmp_path: Path) -> None:
-    """It is taken for what it is: in a root that changes it is gone, and each name is counted once."""
-    (root / "link").symlink_to("a")
-    with open_context(tmp_path / "catalog.db") as context:
-        scan(context, [os.fsencode(root)], ScanOptions())
-        context.pace, context.jobs = Unlinking(root / "b/2.jpg"), 1
-
-        summary = scrub(context, [os.fsencode(root)], WINDOW)
-
-        assert isinstance(context.report, Told)
-        gone = [note.path for note in context.report.notes if note.kind is NoteKind.DELETED]
-    assert [b"b/2.jpg"] == gone
-    assert Outcome.CLEAN is summary.outcome
-    assert {"verified": 5, "missing": 1} == tally(summary)
 
 
 def test_window_does_not_take_an_emptied_root_for_deletions(root: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from support.stored import query, tamper
 from support.waiting import wait_until
 
 MIB = 1 << 20
-SIZE = 160 * MIB + 12_345
+SIZE = 104 * MIB + 12_345
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def copy(faulty: FaultFS, root: Path, tmp_path: Path) -> Path:
 
 
 def stop_within(faulty: FaultFS, integrity: Box, root: Path, copy: Path, number: signal.Signals) -> Completed:
-    """Stop a comparison behind 130 MiB of the copy."""
-    rule = faulty.add(Rule("read", path="/large.img", offset=130 * MIB, length=MIB, is_hung=True))
+    """Stop a comparison behind 84 MiB of the copy."""
+    rule = faulty.add(Rule("read", path="/large.img", offset=84 * MIB, length=MIB, is_hung=True))
     seen = len(faulty.get_fired())
     with Running(integrity, "--json", "compare", root, "--with", copy) as running:
         wait_until(lambda: len(faulty.get_fired()) > seen, "the place to hang", timeout_s=30)

@@ -16,8 +16,6 @@ from support.nastytree import NAMES, nasty_tree
 from support.results import kinds, notes, tallies
 from support.shapes import put, put_deep
 
-MIB = 1 << 20
-
 
 @pytest.mark.root
 def test_tree_of_everything(ext4: LoopFS, integrity: Box) -> None:

@@ -1,7 +1,8 @@
-"""Reads that never come back, and files that may not be read."""
+"""Reads that never come back, files and folders that may not be read, and a server (FUSE) that loses files a while."""
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from integrity.hashing.engine import Engine
 from integrity.hashing.tasks import Failed, Task
 from support.cli import Box
 from support.faultfs import FaultFS, Rule
-from support.privileges import NOBODY, let_in, run_as_nobody
+from support.planted import plant
+from support.privileges import NOBODY, as_nobody, let_in, run_as_nobody
 from support.reading import make_capability, reading
-from support.results import tallies
+from support.results import met, tallies
 from support.shapes import put
 
 MIB = 1 << 20
@@ -79,3 +81,47 @@ def test_file_that_may_not_be_read(tmp_path: Path, integrity: Box) -> None:
     scrub = run_as_nobody(integrity, "--json", "scrub", root)
     assert (0, {"verified": 3}) == (scrub.code, tallies(scrub))
     assert 0 == run_as_nobody(integrity, "findings").code
+
+
+def test_names_in_a_folder_that_may_be_listed_but_not_entered(nobodys_box: Box) -> None:
+    """Each name counts as unreadable, new ones and recorded ones, and what is to be done is about permissions."""
+    with as_nobody():
+        root = plant(nobodys_box.home.parent / "root", 7)
+    (root / "new").mkdir()
+    put(root / "new" / "a", b"a")
+    put(root / "new" / "b", b"b")
+    os.chmod(root / "new", 0o644)
+    result = run_as_nobody(nobodys_box, "--json", "scan", root)
+    assert 3 == result.code
+    assert {"new": 7, "unreadable": 2} == tallies(result)
+    assert all("looked at: Permission denied" in str(one["message"]) for one in result.findings)
+    steps = str([one["next_steps"] for one in result.findings])
+    assert "give the user that integrity runs as read access" in steps
+    assert not any(word in steps for word in ("smartctl", "repair"))
+    os.chmod(root / "new", 0o755)
+    assert {"new": 2, "not_due": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))
+    os.chmod(root / "new", 0o644)
+    assert {"unreadable": 2, "not_due": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scan", root))
+    assert {"unreadable": 2, "verified": 7} == tallies(run_as_nobody(nobodys_box, "--json", "scrub", root))
+
+
+@pytest.mark.parametrize("rule", [Rule("open", path="/bad", errno=errno.ESTALE), Rule("read", path="/bad", eof=5_000)])
+def test_errors_that_go_away(tmp_path: Path, faulty: FaultFS, integrity: Box, rule: Rule) -> None:
+    """ESTALE makes a file unreadable; one that ends before its size is neither good nor damaged; both may be over."""
+    for name in ("bad", "same"):
+        put(tmp_path / "source" / name, os.urandom(9_000))
+    integrity.run("scrub", faulty.folder, expect=0)
+    faulty.add(rule)
+
+    done = integrity.run("--json", "scrub", faulty.folder, expect=3)
+
+    if rule.errno:
+        assert ({"unreadable": 1, "verified": 1}, [("unreadable", str(faulty.folder / "bad"))]) == (
+            tallies(done),
+            met(done),
+        )
+    else:
+        assert ({"unstable": 1, "verified": 1}, []) == (tallies(done), met(done))
+    faulty.clear()
+    assert {"verified": 2} == tallies(integrity.run("--json", "scrub", faulty.folder, expect=0))
+    integrity.run("findings", expect=0)

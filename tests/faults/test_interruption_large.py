@@ -24,7 +24,7 @@ from support.waiting import wait_until
 pytestmark = pytest.mark.root
 
 MIB = 1 << 20
-SIZE = 160 * MIB + 12_345
+SIZE = 104 * MIB + 12_345
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ def stop_within(faulty: FaultFS, integrity: Box, *args: str, offset: int, number
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("number", "code", "least"), [(signal.SIGINT, 130, 120 * MIB), (signal.SIGKILL, -9, 64 * MIB)])
+@pytest.mark.parametrize(("number", "code", "least"), [(signal.SIGINT, 130, 74 * MIB), (signal.SIGKILL, -9, 64 * MIB)])
 def test_recording_goes_on_where_it_stopped(
     faulty: FaultFS, integrity: Box, large: Path, number: signal.Signals, code: int, least: int
 ) -> None:
     """After Ctrl-C or a kill the second scan reads the rest only; MD5, CRC, blocks are those of an undisturbed scan."""
-    assert code == stop_within(faulty, integrity, "scan", offset=130 * MIB, number=number)
+    assert code == stop_within(faulty, integrity, "scan", offset=84 * MIB, number=number)
     result = integrity.run("--json", "scan", large.parent, expect=0)
     assert {"new": 1} == tallies(result)
-    assert SIZE - 130 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - least
+    assert SIZE - 84 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - least
     ((md5, crc64nvme, blocks),) = query(integrity, "SELECT md5, crc64nvme, (SELECT count(*) FROM block_run) FROM file")
     content = large.read_bytes()
     assert (hashlib.md5(content).digest(), expect_crc64nvme(content)) == (md5, crc64nvme)
@@ -78,7 +78,7 @@ def test_recording_goes_on_where_it_stopped(
 @pytest.mark.long
 def test_checkpoint_is_void_when_the_file_changed(faulty: FaultFS, integrity: Box, large: Path) -> None:
     """A file that was edited between two windows is read from its beginning."""
-    stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)
+    stop_within(faulty, integrity, "scan", offset=84 * MIB, number=signal.SIGINT)
     with open(large, "r+b") as file:
         file.seek(MIB)
         file.write(b"edited")
@@ -93,7 +93,7 @@ def test_checkpoint_is_void_when_the_file_changed(faulty: FaultFS, integrity: Bo
 
 def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, large: Path) -> None:
     """A stored MD5 state with a wrong seal is not gone on with."""
-    stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)
+    stop_within(faulty, integrity, "scan", offset=84 * MIB, number=signal.SIGINT)
     assert 1 == tamper(integrity, "UPDATE checkpoint SET offset_bytes = offset_bytes - 65536")
     result = integrity.run("--json", "scan", large.parent, expect=0)
     assert SIZE == result.summary["bytes_read"]
@@ -103,11 +103,11 @@ def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, lar
 @pytest.mark.long
 def test_reading_that_began_anew_and_was_stopped_again(faulty: FaultFS, integrity: Box, large: Path) -> None:
     """Blocks of a checkpoint that was void are not counted together with those of the reading that took its place."""
-    stop_within(faulty, integrity, "scan", offset=130 * MIB, number=signal.SIGINT)
+    stop_within(faulty, integrity, "scan", offset=84 * MIB, number=signal.SIGINT)
     tamper(integrity, "UPDATE checkpoint SET seal = zeroblob(16)")
-    stop_within(faulty, integrity, "scan", offset=100 * MIB, number=signal.SIGINT)
+    stop_within(faulty, integrity, "scan", offset=76 * MIB, number=signal.SIGINT)
     result = integrity.run("--json", "scan", large.parent, expect=0)
-    assert get_number(result.summary, "bytes_read") < SIZE - 90 * MIB
+    assert get_number(result.summary, "bytes_read") < SIZE - 64 * MIB
     assert 0 == integrity.run("catalog", "check").code
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", "--deep", large.parent, expect=0))
 
@@ -115,19 +115,19 @@ def test_reading_that_began_anew_and_was_stopped_again(faulty: FaultFS, integrit
 def test_verification_goes_on_where_it_stopped(faulty: FaultFS, integrity: Box, large: Path) -> None:
     """A scrub that was stopped inside a file goes on there."""
     integrity.run("scan", large.parent, expect=0)
-    assert 130 == stop_within(faulty, integrity, "scrub", offset=130 * MIB, number=signal.SIGINT)
+    assert 130 == stop_within(faulty, integrity, "scrub", offset=84 * MIB, number=signal.SIGINT)
     assert [] == query(integrity, "SELECT 1 FROM file WHERE verified_at IS NOT NULL")
     result = integrity.run("--json", "scrub", large.parent, expect=0)
     assert {"verified": 1} == tallies(result)
     # Where it was stopped, a piece of 8 MiB was being read, which may have come all the same.
-    assert SIZE - 136 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - 120 * MIB
+    assert SIZE - 90 * MIB <= get_number(result.summary, "bytes_read") <= SIZE - 74 * MIB
     assert [] == query(integrity, "SELECT 1 FROM checkpoint")
     assert SIZE == integrity.run("--json", "scrub", large.parent, expect=0).summary["bytes_read"]
 
 
 def test_rot_before_the_stop_is_found_by_the_window_after_it(integrity: Box) -> None:
     """Blocks that did not match before a limit stopped the scrub are told when the file has been read to its end."""
-    with LoopFS("ext4", size_bytes=400 * MIB) as fs:
+    with LoopFS("ext4", size_bytes=250 * MIB) as fs:
         root = fs.folder / "root"
         root.mkdir()
         integrity.configure(f'[[root]]\npath = "{root}"\nblock_size = "64KiB"\n')
@@ -136,7 +136,7 @@ def test_rot_before_the_stop_is_found_by_the_window_after_it(integrity: Box) -> 
         os.sync()
         integrity.run("scan", expect=0)
         flip_bit(os.fsencode(root / "large.img"), 10 * MIB, 1)
-        flip_bit(os.fsencode(root / "large.img"), 150 * MIB, 1)
+        flip_bit(os.fsencode(root / "large.img"), 95 * MIB, 1)
         found = []
         for _ in range(4):
             result = integrity.run("--json", "scrub", "--byte-limit", "60M")
@@ -146,6 +146,6 @@ def test_rot_before_the_stop_is_found_by_the_window_after_it(integrity: Box) -> 
             assert 0 == result.code
             assert {"not_due": 1} == tallies(result)
         assert ["rot"] == [one["kind"] for one in found]
-        assert [160, 2400] == found[0]["blocks"]
+        assert [160, 1520] == found[0]["blocks"]
         result = integrity.run("--json", "scrub")
         assert ["rot"] == kinds(result)

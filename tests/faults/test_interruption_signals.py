@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from support.bitrot import flip_bit
 from support.cli import REAL_PAUSES, Box, Completed
 from support.faultfs import FaultFS, Rule
 from support.flakydisk import FlakyDisk
-from support.planted import age, plant
+from support.loopfs import LoopFS
+from support.planted import age, plant, plant_path
 from support.results import kinds, tallies
 from support.running import Running
 from support.shapes import put
@@ -64,8 +66,7 @@ def test_slow_disk_holds_up_nobody_who_wants_to_end(integrity: Box) -> None:
     assert COUNT == found["verified"] + found["not_due"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_first_scan_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path, number: signal.Signals) -> None:
+def test_first_scan_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path) -> None:
     """Exit 130 with a summary; what was read is recorded, so that the next scan has only the rest to read."""
     more = [root / "d9" / f"{count}.txt" for count in range(400)]  # more than two threads read by one batch each
     (root / "d9").mkdir()
@@ -73,7 +74,7 @@ def test_first_scan_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path,
         put(path, path.name.encode())
     age(*more)
     total = COUNT + len(more)
-    result = interrupt(faulty, integrity, "scan", root, at=Rule("read", is_hung=True), signals=(number,))
+    result = interrupt(faulty, integrity, "scan", root, at=Rule("read", is_hung=True), signals=(signal.SIGHUP,))
     assert 130 == result.code
     assert "interrupted" == result.summary["outcome"]
     found = tallies(result)
@@ -105,12 +106,11 @@ def test_scan_that_is_stopped_counts_every_recorded_file(faulty: FaultFS, integr
     assert {"not_due": COUNT - 1} == tallies(integrity.run("--json", "scan", root, expect=0))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_scrub_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path, number: signal.Signals) -> None:
+def test_scrub_that_is_stopped(faulty: FaultFS, integrity: Box, root: Path) -> None:
     """What a stopped scrub verified stays verified, the rest is not due, and the next one begins with the rest."""
     integrity.run("scan", root, expect=0)
     at = Rule("read", path="*/3*.txt", is_hung=True)
-    result = interrupt(faulty, integrity, "scrub", root, "--jobs", "1", at=at, signals=(number,))
+    result = interrupt(faulty, integrity, "scrub", root, "--jobs", "1", at=at, signals=(signal.SIGTERM,))
     assert 130 == result.code
     found = tallies(result)
     assert COUNT == sum(found.values())
@@ -136,9 +136,6 @@ def test_second_signal_ends_at_once(faulty: FaultFS, integrity: Box, root: Path)
 
 def test_stop_while_a_mismatch_waits_for_its_rereads(integrity: Box, tmp_path: Path) -> None:
     """A mismatch that could not be confirmed any more is not said, and the next scrub finds it."""
-    from support.bitrot import flip_bit
-    from support.loopfs import LoopFS
-
     with LoopFS("ext4") as fs:
         plant(fs.folder / "root", 14, size_bytes=5000)
         integrity.run("scan", fs.folder / "root", expect=0)
@@ -153,3 +150,21 @@ def test_stop_while_a_mismatch_waits_for_its_rereads(integrity: Box, tmp_path: P
         assert [] == kinds(result)
         assert {"verified": 13, "not_due": 1} == tallies(result)
         assert ["rot"] == kinds(integrity.run("--json", "scrub", fs.folder / "root", expect=1))
+
+
+@pytest.mark.parametrize("command", ["scan", "scrub"])
+def test_root_that_is_forgotten_meanwhile(faulty: FaultFS, integrity: Box, root: Path, command: str) -> None:
+    """What a person decides goes before: the run ends and says why, nothing of the root is left."""
+    integrity.run("scan", root, expect=0)
+    put(plant_path(root, 3), b"edited")
+    rule = faulty.add(Rule("read", path="/d3/*", is_hung=True))
+    with Running(integrity, "--json", command, root) as running:
+        wait_until(lambda: bool(faulty.get_fired()), "the place to hang")
+        integrity.run("forget", root, "--yes", expect=0)
+        faulty.clear(rule)
+        done = running.finish()
+    assert 4 == done.code
+    assert f"{root}: was forgotten" in done.stderr
+    assert 0 == integrity.run("catalog", "check").code
+    assert 0 == count_rows(integrity)
+    assert {"new": COUNT} == tallies(integrity.run("--json", "scan", root, expect=0))

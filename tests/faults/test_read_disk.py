@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,27 @@ pytestmark = pytest.mark.root
 BUFFER_BYTES = 256 << 10
 SIZES = pytest.mark.parametrize("size", [5000, 5 * BUFFER_BYTES + 777], ids=["small", "large"])
 MODES = pytest.mark.parametrize("mode", list(ReadMode))
+
+
+@pytest.fixture(scope="module", params=["ext4", "xfs", "btrfs"])
+def each_fs(request: pytest.FixtureRequest) -> Iterator[LoopFS]:
+    """Mount each kind in turn, for all tests here: each writes its file anew."""
+    with LoopFS(request.param) as fs:
+        yield fs
+
+
+@pytest.fixture(scope="module")
+def ext4() -> Iterator[LoopFS]:
+    """Mount an ext4."""
+    with LoopFS("ext4") as fs:
+        yield fs
+
+
+@pytest.fixture(scope="module")
+def btrfs() -> Iterator[LoopFS]:
+    """Mount a btrfs."""
+    with LoopFS("btrfs") as fs:
+        yield fs
 
 
 def write(fs: LoopFS, size: int, name: str = "f") -> bytes:
@@ -79,15 +101,14 @@ def count_dirty(path: bytes) -> int:
 class TestScrub:
     @SIZES
     @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "dropped"])
-    @pytest.mark.parametrize("fs_type", ["ext4", "xfs"])
+    @pytest.mark.parametrize("each_fs", ["ext4", "xfs"], indirect=True)
     def test_rot_under_a_cached_file_is_seen(
-        self, buffers: Buffers, fs_type: str, size: int, has_direct_io: bool
+        self, buffers: Buffers, each_fs: LoopFS, size: int, has_direct_io: bool
     ) -> None:
         """A bit that flipped on the disk shows although the whole file is in memory, with and without O_DIRECT."""
-        with LoopFS(fs_type) as fs:
-            content = write(fs, size)
-            flip_bit(fs.path("f"), 4321)
-            seen, how = read(fs, buffers, ReadMode.DISK, has_direct_io=has_direct_io)
+        content = write(each_fs, size)
+        flip_bit(each_fs.path("f"), 4321)
+        seen, how = read(each_fs, buffers, ReadMode.DISK, has_direct_io=has_direct_io)
 
         assert flipped(content, 4321) == seen
         assert (ReadHow.DIRECT if has_direct_io else ReadHow.DROPPED) == how
@@ -221,14 +242,13 @@ class TestCache:
         assert count_read_from_disks() - before < page_bytes(size)
 
     @SIZES
-    @pytest.mark.parametrize("fs_type", ["ext4", "xfs"])
-    def test_what_was_cached_stays_after_a_scrub(self, buffers: Buffers, fs_type: str, size: int) -> None:
+    @pytest.mark.parametrize("each_fs", ["ext4", "xfs"], indirect=True)
+    def test_what_was_cached_stays_after_a_scrub(self, buffers: Buffers, each_fs: LoopFS, size: int) -> None:
         """O_DIRECT reads the disk beside the cache, which keeps what others had there."""
-        with LoopFS(fs_type) as fs:
-            write(fs, size)
-            read(fs, buffers, ReadMode.DISK)
+        write(each_fs, size)
+        read(each_fs, buffers, ReadMode.DISK)
 
-            assert page_bytes(size) <= cached_bytes(fs.path("f"))
+        assert page_bytes(size) <= cached_bytes(each_fs.path("f"))
 
     @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "buffered"])
     @pytest.mark.parametrize("size", [BUFFER_BYTES, 8 * BUFFER_BYTES], ids=["small", "large"])

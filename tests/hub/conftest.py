@@ -83,3 +83,14 @@ def hub(integrity: Box, hub_url: str) -> Iterator[HubServerProcess]:
     """Run a hub, on each kind of database in turn."""
     with HubServerProcess(integrity, hub_url) as server:
         yield server
+
+
+@pytest.fixture(scope="module", params=_KINDS)
+def lasting_hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubServerProcess]:
+    """Run a hub for all tests of a module whose boxes have names of their own, on each kind of database in turn."""
+    place = tmp_path_factory.mktemp("hub")
+    url = str(place / "hub.db")
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgres").create_database(template=TEMPLATE)
+    with HubServerProcess(Box(place / "home"), url) as server:
+        yield server

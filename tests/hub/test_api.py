@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import zstandard
 
 from integrity.hub.database import HubDatabase
-from integrity.hub.schema import box_event, replica_set
+from integrity.hub.schema import box, box_event, replica_set
 from integrity.reporting import protocol
 from integrity.reporting.protocol import MessageKind
 from support.hub_reports import Stream, Tree, make_file, make_finding, make_heartbeat, make_root
@@ -51,28 +51,29 @@ def has_voted(database: HubDatabase) -> bool:
 
 
 def test_unknown_token_reaches_nothing(hub: HubServerProcess) -> None:
-    """Without a token of a box no call is answered, and its body is not read."""
+    """Without one no call is answered, and its body is not read; nor can tokens be guessed one after the other."""
     for token in ("", "integrity-box-" + "A" * 43, "x" * 5000, "' OR 1=1 --"):
         stranger = hub.caller(token)
         for path in ("heartbeat", "messages", "trees/1/folders"):
             answer = stranger.post(path, b"x" * 1000)
             assert (401, "unknown_token") == (answer.status, answer.object["error"])
             stranger.close()
+    assert 429 in {hub.caller("integrity-box-guess").post("heartbeat", b"{}").status for _ in range(30)}
 
 
-def test_revoked_token_is_refused_at_once(hub: HubServerProcess) -> None:
+def test_revoked_token_is_refused_at_once(lasting_hub: HubServerProcess) -> None:
     """Revoking works without a restart; what the box reported stays."""
-    nas = hub.add("nas")
+    nas = lasting_hub.add("revoked")
     nas.call("heartbeat", make_heartbeat(bytes(16)))
-    hub.command("hub", "revoke", "nas")
+    lasting_hub.command("hub", "revoke", "revoked")
 
     assert 401 == nas.post("heartbeat", protocol.encode(make_heartbeat(bytes(16)))).status
-    assert "nas: revoked" in hub.command("hub", "list")
+    assert "revoked: revoked" in lasting_hub.command("hub", "list")
 
 
-def test_box_speaks_for_itself_only(hub: HubServerProcess) -> None:
+def test_box_speaks_for_itself_only(lasting_hub: HubServerProcess) -> None:
     """A box can't write to the root of another one, whatever number it names."""
-    first, second = hub.add("first"), hub.add("second")
+    first, second = lasting_hub.add("first"), lasting_hub.add("second")
     first.call("heartbeat", make_heartbeat(bytes(16), make_root(1, tree=TREE.top)))
     second.call("heartbeat", make_heartbeat(bytes(16), make_root(2, None)))
 
@@ -100,22 +101,22 @@ MALFORMED = [
 ]
 
 
-def test_malformed_body_is_refused(hub_once: HubCaller) -> None:
+@pytest.fixture(scope="module")
+def nas(lasting_hub: HubServerProcess) -> HubCaller:
+    """Add a box with one root."""
+    added = lasting_hub.add("nas")
+    added.call("heartbeat", make_heartbeat(bytes(16), make_root(1, tree=TREE.top)))
+    return added
+
+
+def test_malformed_body_is_refused(nas: HubCaller) -> None:
     """What is not of the protocol gets an answer that says what is wrong, and the connection goes on."""
     for path, body in MALFORMED:
-        answer = hub_once.post(path, body)
+        answer = nas.post(path, body)
         assert (400, "malformed") == (answer.status, answer.object["error"]), (path, body[:100])
 
 
-@pytest.fixture
-def hub_once(hub: HubServerProcess) -> HubCaller:
-    """Add a box with one root."""
-    nas = hub.add("nas")
-    nas.call("heartbeat", make_heartbeat(bytes(16), make_root(1, tree=TREE.top)))
-    return nas
-
-
-def test_deep_finding_is_refused(hub_once: HubCaller) -> None:
+def test_deep_finding_is_refused(nas: HubCaller) -> None:
     """An object that can be read but not written again refuses its call."""
     deep: object = 1
     for _ in range(900):
@@ -123,66 +124,52 @@ def test_deep_finding_is_refused(hub_once: HubCaller) -> None:
     stream = Stream().begin().add(MessageKind.RUN, {"deep": "@"})
     body = stream.body().replace(b'"@"', json.dumps(deep).encode())
 
-    assert hub_once.post("messages", body).status in (200, 400)
+    assert nas.post("messages", body).status in (200, 400)
 
 
-def test_bomb_is_refused(hub: HubServerProcess, hub_once: HubCaller) -> None:
-    """A small body that becomes a large one is refused, as is one that is large, damaged, or packed otherwise."""
+def test_bomb_is_refused(nas: HubCaller) -> None:
+    """A small body that becomes a large one, one that is large, damaged or packed otherwise, and one in chunks."""
     bomb = zstandard.compress(bytes(4 << 30 >> 4))
     assert len(bomb) < 64 << 10
 
-    assert 413 == hub_once.post("heartbeat", bomb, Content_Encoding="zstd").status
-    hub_once.close()
-    assert b" 413 " in begin_post(hub, hub_once, f"Content-Length: {protocol.MOST_BODY_BYTES + 1}")
-    assert 400 == hub_once.post("heartbeat", b"no zstd", Content_Encoding="zstd").status
-    assert 415 == hub_once.post("heartbeat", b"{}", Content_Encoding="gzip").status
-    hub_once.close()
-    assert 200 == hub_once.post("heartbeat", protocol.encode(make_heartbeat(bytes(16)))).status
+    assert 413 == nas.post("heartbeat", bomb, Content_Encoding="zstd").status
+    nas.close()
+    assert b" 413 " in begin(nas, f"Content-Length: {protocol.MOST_BODY_BYTES + 1}")
+    assert b" 411 " in begin(nas, "Transfer-Encoding: chunked")
+    assert 400 == nas.post("heartbeat", b"no zstd", Content_Encoding="zstd").status
+    assert 415 == nas.post("heartbeat", b"{}", Content_Encoding="gzip").status
+    nas.close()
+    assert 200 == nas.post("heartbeat", protocol.encode(make_heartbeat(bytes(16)))).status
 
 
-def test_other_methods_and_paths_are_refused(hub: HubServerProcess) -> None:
+def test_other_methods_and_paths_are_refused(nas: HubCaller) -> None:
     """There is nothing to read, and nothing beside the calls."""
-    nas = hub.add("nas")
     assert 404 == nas.post("nothing", b"{}").status
     nas.close()
-    with socket.create_connection(("127.0.0.1", hub.port)) as raw:
-        raw.sendall(b"GET /hub/v1/heartbeat HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert b" 405 " in raw.recv(100)
+    assert b" 405 " in begin(nas, "X: x", method="GET")
 
 
-def test_body_without_a_length_is_refused(hub: HubServerProcess) -> None:
-    """A body in chunks could be of any size."""
-    assert b" 411 " in begin_post(hub, hub.add("nas"), "Transfer-Encoding: chunked")
-
-
-def begin_post(hub: HubServerProcess, nas: HubCaller, header: str) -> bytes:
+def begin(nas: HubCaller, header: str, *, method: str = "POST") -> bytes:
     """Send the head of a request without its body, and return the first bytes of the answer."""
-    with socket.create_connection(("127.0.0.1", hub.port)) as raw:
-        head = f"POST /hub/v1/heartbeat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {nas.token}\r\n"
+    with socket.create_connection(("127.0.0.1", nas.port)) as raw:
+        head = f"{method} /hub/v1/heartbeat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {nas.token}\r\n"
         raw.sendall(f"{head}{header}\r\n\r\n".encode())
         return raw.recv(100)
 
 
-def test_repeated_calls_store_once(hub: HubServerProcess, hub_url: str) -> None:
+def test_repeated_calls_store_once(lasting_hub: HubServerProcess) -> None:
     """Sixteen threads that send the same messages at the same time store each once."""
-    nas = hub.add("nas")
+    token = lasting_hub.add("repeating").token
     stream = Stream().begin()
     for number in range(50):
         stream.add(MessageKind.RUN, {"number": number})
-    callers = [hub.caller(nas.token) for _ in range(16)]
+    callers = [lasting_hub.caller(token) for _ in range(16)]
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda one: one.post("messages", stream.body()), callers))
 
     assert {200} == {answer.status for answer in answers}
-    database = HubDatabase.open(hub_url)
+    database = HubDatabase.open(lasting_hub.database)
+    mine = sa.select(sa.func.count()).select_from(box_event).join(box).where(box.c.name == "repeating")
     with database.read() as c:
-        assert 50 == c.execute(sa.select(sa.func.count()).select_from(box_event)).scalar_one()
+        assert 50 == c.execute(mine).scalar_one()
     database.close()
-
-
-def test_strangers_have_to_wait(hub: HubServerProcess) -> None:
-    """Tokens can't be guessed one after the other."""
-    statuses = [hub.caller("integrity-box-guess").post("heartbeat", b"{}").status for _ in range(30)]
-
-    assert 401 == statuses[0]
-    assert 429 == statuses[-1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from integrity.hub.database import HubDatabase
@@ -86,9 +85,9 @@ def make_odd_messages() -> list[bytes]:
     return bodies
 
 
-def test_odd_values_are_refused_or_stored(hub: HubServerProcess) -> None:
+def test_odd_values_are_refused_or_stored(lasting_hub: HubServerProcess) -> None:
     """No text, number or time of a heartbeat or a message is a defect of the hub."""
-    boxes = [hub.add(f"box{number}") for number in range(6)]
+    boxes = [lasting_hub.add(f"box{number}") for number in range(6)]
     odd = [("heartbeat", protocol.encode(one)) for one in make_odd_heartbeats()]
     odd += [("messages", one) for one in make_odd_messages()]
 
@@ -97,20 +96,20 @@ def test_odd_values_are_refused_or_stored(hub: HubServerProcess) -> None:
     assert [] == [one for one in found if one[2] not in (200, 400, 409)]
 
 
-@pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "9" * 19])
-def test_number_in_a_path_that_no_root_has_is_not_found(hub: HubServerProcess, number: str) -> None:
+def test_number_in_a_path_that_no_root_has_is_not_found(lasting_hub: HubServerProcess) -> None:
     """A number that no database has names no root, for a stranger as well."""
-    nas = hub.add("nas")
+    nas = lasting_hub.add("numbers")
 
-    for call in ("compare", "folders", "settle"):
-        line: JsonObject = {"protocol": 1, "tree": TREE.top.hex()}
-        assert 404 == nas.post(f"trees/{number}/{call}", protocol.encode(line)).status
-        nas.close()
+    for number in ("9" * 30, "9" * 5000, "9" * 19):
+        for call in ("compare", "folders", "settle"):
+            line: JsonObject = {"protocol": 1, "tree": TREE.top.hex()}
+            assert 404 == nas.post(f"trees/{number}/{call}", protocol.encode(line)).status
+            nas.close()
 
 
-def test_odd_trees_are_refused_or_stored(hub: HubServerProcess) -> None:
+def test_odd_trees_are_refused_or_stored(lasting_hub: HubServerProcess) -> None:
     """No name or number of a file is a defect of the hub."""
-    nas = hub.add("nas")
+    nas = lasting_hub.add("trees")
     nas.call("heartbeat", make_heartbeat(bytes(16), make_root(1, tree=TREE.top)))
     names = [make_noise(count).encode()[:length] for count, length in ((300, 800), (1300, 3900), (1360, 4080))]
     trees = [Tree({b"": [make_file(name)]}) for name in names] + [Tree({name: []}) for name in names]
@@ -161,9 +160,9 @@ def test_odd_member_does_not_stop_the_votes_of_others(hub: HubServerProcess, hub
     assert 0 == hub.log.count("Traceback")
 
 
-def test_odd_worker_is_refused_or_given_work(hub: HubServerProcess) -> None:
+def test_odd_worker_is_refused_or_given_work(lasting_hub: HubServerProcess) -> None:
     """No value of a worker's first call or of its trouble is a defect of the hub, or of the trees of others."""
-    box = hub.add("nas")
+    box = lasting_hub.add("worker")
     right: JsonObject = {"protocol": 1, "tree": "archive", "inode": 2, "verify_every_s": 86400, "settings": {}}
     odd = [("join", right | {"tree": text}) for text in ODD_TEXTS]
     odd += [("join", right | {key: value}) for key in ("inode", "verify_every_s") for value in (*ODD_NUMBERS, 0)]
@@ -178,4 +177,4 @@ def test_odd_worker_is_refused_or_given_work(hub: HubServerProcess) -> None:
     found = [(path, str(body)[:200], box.post(f"shards/{path}", protocol.encode(body)).status) for path, body in odd]
 
     assert [] == [one for one in found if one[2] not in (200, 400, 409)]
-    assert 0 == hub.log.count("Traceback")
+    assert 0 == lasting_hub.log.count("Traceback")

@@ -29,7 +29,6 @@ from support.hub_rows import HubRows
 from support.hubserver import HubAnswer, HubCaller, HubServerProcess
 
 LIMIT = 3 << 20
-FILES = 10_000
 PADDING = "x" * 3000
 
 

@@ -111,6 +111,14 @@ class Hub:
         assert task.shard is None
         self.shards.accept_survey(HeldJob(*who, task.job), self.store_survey(SURVEY))
 
+    def begin(self) -> tuple[tuple[int, int], ShardTask]:
+        """Let a worker do the survey, and take the first shard."""
+        who = self.join()
+        self.survey(who)
+        task = self.take(who)
+        assert task is not None
+        return who, task
+
     def result(self, task: ShardTask, data: bytes = b"catalog", **values: object) -> VisitResult:
         """Return what a worker says after a visit whose catalog has arrived."""
         at = int(self.clock())
@@ -225,10 +233,7 @@ def test_worker_that_asks_again_gets_the_job_that_it_has(hub: Hub) -> None:
 
 def test_stored_version_is_what_the_next_worker_begins_with(hub: Hub) -> None:
     """The catalog that a worker brings back is the one that the next worker gets, a round later."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     result = hub.result(task)
     hub.finish(who, task, result)
     for other in iter(lambda: hub.take(who), None):
@@ -278,10 +283,7 @@ def test_late_result_of_a_worker_that_lost_its_lease_is_refused(hub: Hub) -> Non
 
 def test_result_that_began_with_another_version_is_refused(hub: Hub) -> None:
     """Compare and swap: work on a version that is not the stored one is not stored."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
 
     with pytest.raises(ShardRefused, match="version 0 now; this work began with 3"):
         hub.finish(who, task, hub.result(task, version=3))
@@ -289,10 +291,7 @@ def test_result_that_began_with_another_version_is_refused(hub: Hub) -> None:
 
 def test_result_that_is_sent_twice_counts_once(hub: Hub) -> None:
     """A worker that did not hear the answer sends its result again; the version grows once."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     result = hub.result(task)
     for _ in range(2):
         hub.finish(who, task, result)
@@ -344,10 +343,7 @@ def test_a_box_cannot_act_for_the_worker_of_another(hub: Hub) -> None:
 
 def test_shard_that_grew_is_cut_again_with_its_findings(hub: Hub) -> None:
     """New folders that made a shard too large get shards of their own, which begin with its catalog and findings."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     top = task.folders[0]
     grown = [FolderSize(f"{top}/{name}".strip("/").encode(), Size(9, 9)) for name in ("x", "y")]
     sizes = [FolderSize(top.encode(), Size(8, 8)), *grown]
@@ -370,10 +366,7 @@ def test_shard_that_grew_is_cut_again_with_its_findings(hub: Hub) -> None:
 
 def test_findings_of_a_shard_are_findings_of_the_tree(hub: Hub) -> None:
     """Damage that a worker found is a finding of the hub with its words, and ends when the shard has it no more."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     hub.finish(who, task, hub.result(task, is_complete=False), _finding("a/photo.jpg"))
     with hub.database.read() as c:
         (found,) = find_findings(c)
@@ -391,10 +384,7 @@ def test_findings_of_a_shard_are_findings_of_the_tree(hub: Hub) -> None:
 
 def test_damage_in_a_tree_is_sent_as_an_alert(hub: Hub) -> None:
     """The mail names tree and file, and says what to do."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     hub.finish(who, task, hub.result(task), _finding("a/photo.jpg"))
     hub.advance(3600)
     channel = KeepingChannel()
@@ -426,10 +416,7 @@ def test_broken_promise_is_a_finding_that_says_what_would_help(hub: Hub) -> None
 
 def test_too_few_workers_are_named_before_the_promise_is_broken(hub: Hub) -> None:
     """A tree that one box can't read in time, day and night, says how many more boxes are needed."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     hub.finish(who, task, hub.result(task, bytes=10 << 40, read_bytes=1 << 20, read_ms=1000))
     with hub.database.read() as c:
         (promise,) = find_promises(c, LIMITS.lease_s, int(hub.clock()), shared_tree.c.name == "archive")
@@ -481,10 +468,7 @@ def test_upload_that_is_damaged_on_the_way_is_refused(hub: Hub) -> None:
 
 def test_worker_stores_no_more_than_its_shard_can_have(hub: Hub) -> None:
     """All that it sends for a job together; what it did not bring back is gone when the job is given out again."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     sent = [hub.store(b"%d" % number * 300_000) for number in range(3)]
     with pytest.raises(UploadRefused, match="at most"):
         hub.store(b"3" * 300_000)
@@ -502,10 +486,7 @@ def test_worker_stores_no_more_than_its_shard_can_have(hub: Hub) -> None:
 
 def test_shard_that_was_read_bounds_what_is_sent_for_it(hub: Hub) -> None:
     """By its files and bytes, as the limits of shards and its last catalog say."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     job = ShardJob(task.job, task.shard)
     with hub.database.read() as c:
         assert MOST_PACKED_BYTES == find_most_packed(c, job, LIMITS)
@@ -530,10 +511,7 @@ def test_catalog_that_was_replaced_twice_is_removed_at_once(hub: Hub) -> None:
 
 def test_refused_visit_leaves_no_catalog(hub: Hub) -> None:
     """What began with another version is not stored under its name."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     with pytest.raises(ShardRefused):
         hub.finish(who, task, hub.result(task, version=7))
     hub.take(who)
@@ -553,10 +531,7 @@ def test_survey_that_is_too_large_is_refused(tmp_path: Path, survey: list[bytes]
 
 def test_files_that_no_shard_names_are_removed_after_a_day(hub: Hub) -> None:
     """The store keeps the present and the former catalog of each shard."""
-    who = hub.join()
-    hub.survey(who)
-    task = hub.take(who)
-    assert task is not None
+    who, task = hub.begin()
     result = hub.result(task)
     hub.finish(who, task, result)
     hub.store(b"nobody's")

@@ -228,7 +228,7 @@ def flip_at(position: Position, bit: int = 0) -> None:
     overwrite_at(position, bytes([read_at(position)[0] ^ (1 << bit)]))
 
 
-def flip_bit(path: AnyPath, offset: int = 0, bit: int = 0, *, mirrors: int | None = None) -> None:
+def flip_bit(path: AnyPath, offset: int = 0, bit: int = 0) -> None:
     """
     Flip one bit of byte ``offset`` of ``path`` on its device; the page cache keeps what it has.
 
@@ -236,12 +236,11 @@ def flip_bit(path: AnyPath, offset: int = 0, bit: int = 0, *, mirrors: int | Non
         path: a file on a mounted LoopFS.
         offset: of the byte in the file.
         bit: 0 to 7.
-        mirrors: in how many of the mirrors (btrfs DUP and RAID1); None for all.
 
     Raises:
         NotOursError: it lies on another disk.
     """
-    for position in get_positions(path, offset)[:mirrors]:
+    for position in get_positions(path, offset):
         flip_at(position, bit)
 
 

@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from support.machine import need_programs
 from support.webpage import PASSWORD
 
-WIDTHS = (360, 390, 1440)
 _NARROW = 400
 _SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, select, summary, input:not([type=hidden])")]
   .filter(one => one.checkVisibility() && !one.closest("svg, .skip"))
@@ -23,7 +22,11 @@ _SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, select, summ
   .map(one => one.outerHTML.slice(0, 120))"""
 """What a finger misses: lower than 44 px, and no link in a sentence."""
 
-Scheme = Literal["light", "dark"]
+_Views = tuple[tuple[int, Literal["light", "dark"]], ...]
+"""Widths of the window, and the colors that the reader prefers."""
+
+_FEW: _Views = (1440, "dark"), (360, "light")
+_ALL: _Views = (*_FEW, (1440, "light"))
 
 
 @contextmanager
@@ -67,40 +70,22 @@ def listen(tab: Page) -> list[str]:
     return complaints
 
 
-def find_problems(browser: Browser, url: str, places: Mapping[str, str], scheme: Scheme, folder: Path) -> list[str]:
-    """
-    Look at pages at each width, and take a screenshot of each.
-
-    Args:
-        browser: started.
-        url: of the pages.
-        places: path of each page, by its name.
-        scheme: colors that the reader prefers.
-        folder: for the screenshots.
-
-    Returns:
-        What sticks out of the window, what axe finds serious, and what the browser complains about.
-    """
-    problems = []
-    for width in WIDTHS:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        tab = context.new_page()
-        complaints = listen(tab)
-        log_in(tab, url)
-        for name, place in places.items():
-            tab.goto(url + place)
-            tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
-            problems += find_barriers(tab, f"{name} at {width}")
-        problems += [f"console at {width}: {text}" for text in complaints]
-        context.close()
-    return problems
+def find_problems(browser: Browser, url: str, places: Mapping[str, str], folder: Path) -> list[str]:
+    """Look at pages, by their names; return what is wrong with each (``shoot``), and what the browser complains of."""
+    tab = browser.new_context().new_page()
+    complaints, problems = listen(tab), []
+    log_in(tab, url)
+    for name, place in places.items():
+        tab.goto(url + place)
+        problems += shoot(tab, folder, name, _ALL)
+    tab.context.close()
+    return problems + [f"console: {text}" for text in complaints]
 
 
-def shoot(tab: Page, folder: Path, name: str) -> list[str]:
+def shoot(tab: Page, folder: Path, name: str, views: _Views = _FEW) -> list[str]:
     """Take screenshots of a page, narrow and light, wide and dark; return what sticks out, or is a barrier."""
     problems = []
-    schemes: tuple[tuple[int, Scheme], ...] = ((1440, "dark"), (360, "light"))
-    for width, scheme in schemes:
+    for width, scheme in views:
         tab.emulate_media(color_scheme=scheme)
         tab.set_viewport_size({"width": width, "height": 900})
         tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)

@@ -204,10 +204,10 @@ class HubRows:
         }
         self.c.execute(sa.insert(schema.box_finding).values({**values, **columns}))
 
-    def add_event(self, box_id: int, kind: str, body: Mapping[str, object] | str, *, ago_s: int = 3600) -> None:
+    def add_event(self, box_id: int, kind: str, body: Mapping[str, object] | str) -> None:
         """Add an event of a box; ``body``: an object, or the text to be stored in its place."""
         text = body if isinstance(body, str) else json.dumps(body)
-        self._insert(schema.box_event, box_id=box_id, at=self.now - ago_s, kind=kind, root_id=1, body=text)
+        self._insert(schema.box_event, box_id=box_id, at=self.now - 3600, kind=kind, root_id=1, body=text)
 
     def add_finding(
         self,

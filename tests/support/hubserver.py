@@ -124,7 +124,7 @@ class HubCaller:
     """A box that calls a hub; it keeps its connection."""
 
     def __init__(self, port: int, token: str) -> None:
-        self.token = token
+        self.port, self.token = port, token
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_S)
 
     def post(self, path: str, body: bytes, **headers: str) -> HubAnswer:

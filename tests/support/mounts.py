@@ -55,12 +55,10 @@ def other_disk(image: AnyPath, folder: AnyPath) -> Iterator[None]:
 
 
 @contextmanager
-def bound(source: AnyPath, folder: AnyPath, *, is_read_only: bool = False) -> Iterator[None]:
-    """Show the folder ``source`` at ``folder`` as well; as a view that can't be written, if asked."""
+def bound(source: AnyPath, folder: AnyPath) -> Iterator[None]:
+    """Show the folder ``source`` at ``folder`` as well."""
     sh("mount", "--bind", source, folder)
     try:
-        if is_read_only:
-            sh("mount", "-o", "remount,bind,ro", folder)
         yield
     finally:
         unmount(folder)

@@ -33,7 +33,6 @@ class Service:
         args: options before ``daemon``.
         env: on top of the box's environment.
         wrapper: a command that runs the daemon's, say in a namespace; it must become it (exec).
-        watchdog_s: it is told to feed a watchdog within so many seconds.
         is_awaited: wait until it is ready; else the block begins at once.
     """
 
@@ -43,7 +42,6 @@ class Service:
         *args: AnyPath,
         env: Mapping[str, str] | None = None,
         wrapper: Sequence[AnyPath] = (),
-        watchdog_s: float | None = None,
         is_awaited: bool = True,
     ) -> None:
         self._box, self._args, self._wrapper, self._is_awaited = box, args, wrapper, is_awaited
@@ -51,11 +49,9 @@ class Service:
         name = f"integrity-test-{secrets.token_hex(8)}"
         runtime = {"RUNTIME_DIRECTORY": box.environment["XDG_RUNTIME_DIR"]}  # root's would be the machine's own
         self._environment = {**box.environment, **runtime, "NOTIFY_SOCKET": f"@{name}", **(env or {})}
-        if watchdog_s is not None:
-            self._environment["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(b"\0" + name.encode())
-        self._messages: list[tuple[float, str]] = []
+        self._messages: list[str] = []
         self._lock = threading.Lock()
         self._reader = threading.Thread(target=self._read, name="notify", daemon=True)
         self._log = box.home / "daemon.log"
@@ -115,12 +111,6 @@ class Service:
     @property
     def messages(self) -> list[str]:
         """What it told, one assignment each: ``READY=1``, ``STATUS=...``, ``WATCHDOG=1``, in order."""
-        with self._lock:
-            return [line for _, line in self._messages]
-
-    @property
-    def timed_messages(self) -> list[tuple[float, str]]:
-        """The messages with the moments when they came, on the monotonic clock."""
         with self._lock:
             return list(self._messages)
 
@@ -204,9 +194,8 @@ class Service:
 
     def _read(self) -> None:
         while datagram := self._socket.recv(65_536):
-            now = time.monotonic()
             with self._lock:
-                self._messages += [(now, line) for line in datagram.decode(errors="replace").split("\n") if line]
+                self._messages += [line for line in datagram.decode(errors="replace").split("\n") if line]
 
     def _end(self) -> None:
         """Kill it unless it has ended; an empty message ends the thread that listens."""

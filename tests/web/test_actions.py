@@ -6,13 +6,16 @@ import html
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from tests.web.conftest import Watched
+from tests.web.conftest import SCRIPT, Watched, watch
 
 from integrity.model import Finding, FindingId, FindingKind, FindingState, Job
 from integrity.web.pages.actions import find_check
 from support.bitrot import rot
+from support.cli import Box
+from support.loopfs import LoopFS
 from support.service import Service
 from support.stored import query
 from support.waiting import wait_until
@@ -21,12 +24,29 @@ from support.webpage import PASSWORD, Reply, WebClient, WebPage
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 
-@pytest.fixture
-def page(watched: Watched) -> Iterator[WebPage]:
+@contextmanager
+def serve(watched: Watched) -> Iterator[WebPage]:
     """Serve the page with its actions switched on, and run the service."""
     toml = watched.toml + '[schedule]\nscrub = "mon 00:00-00:01"\n'
     with WebPage(watched.box, toml, web="actions = true") as served, Service(watched.box):
         yield served
+
+
+@pytest.fixture
+def page(watched: Watched) -> Iterator[WebPage]:
+    """Serve it for one test, whose damaged file is mended or accepted."""
+    with serve(watched) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def harmless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebPage, Watched]]:
+    """Serve it for all tests that change no file, and leave the finding about ``b.jpg`` open."""
+    place = tmp_path_factory.mktemp("harmless")
+    with LoopFS("ext4") as disk:
+        watched = watch(Box(place / "home"), disk, place)
+        with serve(watched) as served:
+            yield served, watched
 
 
 class Owner:
@@ -43,8 +63,8 @@ class Owner:
         )
 
 
-def find_number(watched: Watched) -> int:
-    return next(int(one["id"]) for one in watched.box.findings("findings") if one["path"].endswith("b.jpg"))
+def find_number(watched: Watched, name: str = "b.jpg") -> int:
+    return next(int(one["id"]) for one in watched.box.findings("findings") if one["path"].endswith(name))
 
 
 def find_seen(reply: Reply) -> str:
@@ -58,9 +78,10 @@ def find_state(watched: Watched, number: int) -> str:
     return next(one["state"] for one in watched.box.findings("findings", "--all") if one["id"] == number)
 
 
-def test_findings_are_acknowledged_and_muted(page: WebPage, watched: Watched) -> None:
+def test_findings_are_acknowledged_and_muted(harmless: tuple[WebPage, Watched]) -> None:
     """And the history says who did it, from where, and what came of it."""
-    owner, number = Owner(page), find_number(watched)
+    page, watched = harmless
+    owner, number = Owner(page), find_number(watched, SCRIPT)
 
     assert 200 == owner.send("ack", id=number).status
     assert "acknowledged" == find_state(watched, number)
@@ -72,8 +93,9 @@ def test_findings_are_acknowledged_and_muted(page: WebPage, watched: Watched) ->
     assert re.search(r"<td>acknowledged</td>[^~]*finding " + str(number), text)
 
 
-def test_root_is_paused_resumed_and_scrubbed(page: WebPage, watched: Watched) -> None:
+def test_root_is_paused_resumed_and_scrubbed(harmless: tuple[WebPage, Watched]) -> None:
     """By its number, which the page shows; another number is no root."""
+    page, watched = harmless
     owner = Owner(page)
 
     assert 200 == owner.send("pause", root=1).status
@@ -149,26 +171,26 @@ def test_damaged_file_is_mended(page: WebPage, watched: Watched) -> None:
     assert "repair" in owner.client.get("/history").text
 
 
-@pytest.mark.parametrize("shown", ["plan", "nothing"])
-def test_plan_that_changed_is_shown_instead_of_carried_out(page: WebPage, watched: Watched, shown: str) -> None:
-    """More of the file was damaged meanwhile: nothing is done before that plan was confirmed, too."""
+def test_plan_that_changed_is_shown_instead_of_carried_out(page: WebPage, watched: Watched) -> None:
+    """More of the file was damaged meanwhile, or no plan was shown: nothing is done before the new one is confirmed."""
     owner, number = Owner(page), find_number(watched)
     file = watched.folder / "2019" / "b.jpg"
-    seen = find_seen(owner.send("plan", id=number)) if shown == "plan" else ""
+    seen = find_seen(owner.send("plan", id=number))
     rot(file, 9)
     damaged = file.read_bytes()
 
-    new = owner.send("repair", id=number, seen=seen, password=PASSWORD)
-    assert (409, True) == (new.status, "This is the new plan" in new.text)
-    assert "2 blocks: 0-1 of 4" in new.text
-    assert damaged == file.read_bytes()
-    assert "open" == find_state(watched, number)
+    for token in ("", seen):
+        new = owner.send("repair", id=number, seen=token, password=PASSWORD)
+        assert (409, True) == (new.status, "This is the new plan" in new.text)
+        assert "2 blocks: 0-1 of 4" in new.text
+        assert damaged == file.read_bytes()
+        assert "open" == find_state(watched, number)
     assert 200 == owner.send("repair", id=number, seen=find_seen(new), password=PASSWORD).status
     assert (watched.folder / "2019" / "a.jpg").read_bytes() == file.read_bytes()
 
 
 def test_content_that_was_not_shown_is_not_accepted(page: WebPage, watched: Watched) -> None:
-    """It changed on the disk after the page was shown, or after the last scrub; or no page was shown."""
+    """It changed on the disk after the page was shown, or after the last scrub; then with password and reason only."""
     owner, number = Owner(page), find_number(watched)
     seen = find_seen(owner.client.get(f"/findings/{number}"))
     rot(watched.folder / "2019" / "b.jpg", 9)
@@ -180,46 +202,29 @@ def test_content_that_was_not_shown_is_not_accepted(page: WebPage, watched: Watc
     watched.box.run("scrub", watched.folder / "2019", expect=1)
     assert 409 == owner.send("accept", id=number, seen=seen, reason="now", password=PASSWORD).status
     seen = find_seen(owner.client.get(f"/findings/{number}"))
-    assert 200 == owner.send("accept", id=number, seen=seen, reason="now", password=PASSWORD).status
-
-
-def test_guesses_of_others_do_not_stop_the_owner(page: WebPage, watched: Watched) -> None:
-    """Whoever shares the owner's address can make log-ins wait, but not the password that an action asks for."""
-    owner, number, thief = Owner(page), find_number(watched), page.client()
-    while thief.log_in("a guess").status != 429:
-        pass
-
-    assert 409 == owner.send("accept", id=number, seen="x", reason="x", password=PASSWORD).status
-    replies = [owner.send("accept", id=number, reason="x", password="a guess").status for _ in range(7)]
-    assert (403, 429) == (replies[0], replies[-1])
-
-
-def test_file_is_accepted_with_the_password_only(page: WebPage, watched: Watched) -> None:
-    """A reason is needed, as the command needs one."""
-    owner, number = Owner(page), find_number(watched)
-
-    seen = find_seen(owner.client.get(f"/findings/{number}"))
-
     assert 403 == owner.send("accept", id=number, seen=seen, reason="as it should be", password="").status
-    assert "open" == find_state(watched, number)
     assert 409 == owner.send("accept", id=number, seen=seen, reason="", password=PASSWORD).status
+    assert "open" == find_state(watched, number)
     assert 200 == owner.send("accept", id=number, seen=seen, reason="as it should be", password=PASSWORD).status
     assert "resolved" == find_state(watched, number)
     assert [("as it should be",)] == query(watched.box, "SELECT reason FROM action WHERE verb = 'accept'")
 
 
-def test_wrong_passwords_count_for_their_session(page: WebPage, watched: Watched) -> None:
-    """Who is logged in guesses no faster than at the log-in, and keeps nobody else from it."""
-    owner, number = Owner(page), find_number(watched)
-    answers = [owner.send("repair", id=number, password=f"guess {nth}").status for nth in range(8)]
-
-    assert 429 == answers[-1]
+def test_guesses_count_for_those_who_make_them(page: WebPage, watched: Watched) -> None:
+    """Who is logged in guesses no faster than at the log-in, and keeps nobody from it; nor do others stop the owner."""
+    owner, other, number, thief = Owner(page), Owner(page), find_number(watched), page.client()
+    answers = [owner.send("accept", id=number, reason="x", password=f"guess {nth}").status for nth in range(8)]
+    assert (403, 429) == (answers[0], answers[-1])
     assert 303 == page.client().log_in().status
+    while thief.log_in("a guess").status != 429:
+        pass
+
+    assert 409 == other.send("accept", id=number, seen="x", reason="x", password=PASSWORD).status
 
 
-def test_forms_that_make_no_sense_are_refused(page: WebPage) -> None:
-    """With what is wrong."""
-    owner = Owner(page)
+def test_what_makes_no_sense_is_refused(harmless: tuple[WebPage, Watched]) -> None:
+    """With what is wrong; so is a finding that does not exist, and a channel that nobody configured."""
+    owner = Owner(harmless[0])
     for verb, fields in (
         ("ack", {"id": "x"}),
         ("ack", {}),
@@ -231,19 +236,14 @@ def test_forms_that_make_no_sense_are_refused(page: WebPage) -> None:
         reply = owner.send(verb, **fields)
         assert 400 == reply.status, (verb, fields)
         assert "must be" in reply.text
-
-
-def test_what_is_not_there_can_not_be_decided(page: WebPage) -> None:
-    """A finding that does not exist, and a channel that nobody configured."""
-    owner = Owner(page)
-
     assert 409 == owner.send("ack", id=99).status
     assert 404 == owner.send("plan", id=99).status
     assert "no channel is configured" in html.unescape(owner.send("test-alert").text)
 
 
-def test_nothing_is_done_without_token_or_log_in(page: WebPage, watched: Watched) -> None:
+def test_nothing_is_done_without_token_or_log_in(harmless: tuple[WebPage, Watched]) -> None:
     """Also not by a link."""
+    page, watched = harmless
     number = find_number(watched)
     visitor: WebClient = page.visitor()
 

@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, BrowserContext, expect
 from tests.web.conftest import Watched, lose_album
 
 from support.browsing import (
-    Scheme,
     find_problems,
     find_screenshots,
     follow_with_keyboard,
@@ -46,77 +45,76 @@ PLACES = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start Debian's chromium."""
     with open_browser() as started:
         yield started
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_and_have_no_barriers(browser: Browser, page: WebPage, tmp_path: Path, scheme: Scheme) -> None:
+def test_pages_fit_and_have_no_barriers(browser: Browser, lasting_page: WebPage, tmp_path: Path) -> None:
     """Nothing sticks out at any width, no script is refused or runs from a name, axe finds nothing serious."""
-    assert [] == find_problems(browser, page.url, PLACES, scheme, find_screenshots(tmp_path))
+    assert [] == find_problems(browser, lasting_page.url, PLACES, find_screenshots(tmp_path))
 
 
-def test_reading_needs_no_script(browser: Browser, page: WebPage) -> None:
+def test_reading_needs_no_script(browser: Browser, lasting_page: WebPage) -> None:
     """Every page says all that it says without JavaScript."""
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
-    log_in(tab, page.url)
+    log_in(tab, lasting_page.url)
 
     for place in PLACES.values():
-        tab.goto(page.url + place)
+        tab.goto(lasting_page.url + place)
         assert tab.inner_text("main").strip()
         expect(tab.locator("button.copy:visible")).to_have_count(0)
     tab.set_viewport_size({"width": 390, "height": 800})
     tab.click("text=Menu")
     tab.click("details.menu >> text=Copies")
     expect(tab.locator("h1")).to_have_text("Backup copies")
-    tab.goto(page.url)
+    tab.goto(lasting_page.url)
     expect(tab.locator("h1")).to_contain_text("2 damaged files")
-    tab.goto(f"{page.url}/findings")
+    tab.goto(f"{lasting_page.url}/findings")
     tab.click("text=Choose which")
     tab.select_option("select[name=state]", "all")
     tab.click("form.filters button")
-    expect(tab).to_have_url(f"{page.url}/findings?kind=&root=&state=all")
+    expect(tab).to_have_url(f"{lasting_page.url}/findings?kind=&root=&state=all")
 
 
-def test_command_is_copied_whole(browser: Browser, page: WebPage, watched: Watched) -> None:
+def test_command_is_copied_whole(browser: Browser, lasting_page: WebPage, lasting: Watched) -> None:
     """With the button beside it: what the clipboard has can be typed, and the button says so."""
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
     tab = context.new_page()
-    log_in(tab, page.url)
-    tab.goto(f"{page.url}/browse/1/2019/b.jpg")
+    log_in(tab, lasting_page.url)
+    tab.goto(f"{lasting_page.url}/browse/1/2019/b.jpg")
     tab.locator("button.copy").last.click()
 
     expect(tab.locator("button.copy").last).to_have_text("Copied")
     copied = tab.evaluate("navigator.clipboard.readText()")
-    assert f"{watched.box.program} explain {watched.folder}/2019/b.jpg" == copied
+    assert f"{lasting.box.program} explain {lasting.folder}/2019/b.jpg" == copied
 
 
-def test_command_is_copied_without_a_secure_connection(browser: Browser, page: WebPage) -> None:
+def test_command_is_copied_without_a_secure_connection(browser: Browser, lasting_page: WebPage) -> None:
     """Browsers give their clipboard to pages by HTTPS only: behind a proxy without it the old way is used."""
     tab = browser.new_page()
     tab.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
-    log_in(tab, page.url)
-    tab.goto(f"{page.url}/findings/1")
+    log_in(tab, lasting_page.url)
+    tab.goto(f"{lasting_page.url}/findings/1")
     tab.locator("button.copy").first.click()
 
     expect(tab.locator("button.copy").first).to_have_text("Copied")
 
 
-def test_keyboard_is_enough(browser: Browser, page: WebPage) -> None:
+def test_keyboard_is_enough(browser: Browser, lasting_page: WebPage) -> None:
     """From the log-in to a finding with the keyboard alone; the first stop of each page skips to its content."""
     tab = browser.new_page()
-    tab.goto(f"{page.url}/login")
+    tab.goto(f"{lasting_page.url}/login")
     expect(tab.locator("input[name=password]")).to_be_focused()
     tab.keyboard.type(PASSWORD)
     tab.keyboard.press("Enter")
-    tab.wait_for_url(f"{page.url}/")
+    tab.wait_for_url(f"{lasting_page.url}/")
     tab.keyboard.press("Tab")
     expect(tab.locator(":focus")).to_have_text("Skip to the content")
-    tab.goto(f"{page.url}/findings")
+    tab.goto(f"{lasting_page.url}/findings")
     follow_with_keyboard(tab, "tbody a")
     tab.wait_for_url("**/findings/*")
 
@@ -133,15 +131,15 @@ def test_progress_is_shown_as_it_goes(browser: Browser, watched: Watched) -> Non
     assert not [text for text in complaints if "Content Security Policy" in text]
 
 
-def test_log_out_ends_the_session(browser: Browser, page: WebPage) -> None:
+def test_log_out_ends_the_session(browser: Browser, lasting_page: WebPage) -> None:
     """The button works, and the back button shows nothing."""
     tab = browser.new_page()
-    log_in(tab, page.url)
+    log_in(tab, lasting_page.url)
     tab.click("header .wide button")
-    tab.wait_for_url(f"{page.url}/login")
-    tab.goto(f"{page.url}/findings")
+    tab.wait_for_url(f"{lasting_page.url}/login")
+    tab.goto(f"{lasting_page.url}/findings")
 
-    expect(tab).to_have_url(f"{page.url}/login")
+    expect(tab).to_have_url(f"{lasting_page.url}/login")
 
 
 def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from integrity.catalog.connection import Catalog
 from integrity.catalog.locking import is_being_upgraded
 from integrity.errors import CatalogLocked
 from integrity.web.query import patient
-from support.catalogs import take_back
+from support.catalogs import CatalogBox, make_reading, take_back
 from support.cli import Box, make_command
 from support.waiting import wait_until
 from support.webpage import WebClient, WebPage, read_memory
@@ -72,34 +72,33 @@ LARGE = 30_000
 """Files of a catalog whose upgrade takes long enough to be stopped in its middle."""
 
 
-@pytest.mark.parametrize("appears", ["catalog.db.upgrading", "catalog.db.before-*Z"], ids=["copying", "rebuilding"])
-def test_catalog_in_the_middle_of_an_upgrade(integrity: Box, appears: str) -> None:
-    """Pages say that it is being upgraded, with 503, until that is done; then they show what was recorded before."""
-    folder = integrity.home / "watched"
-    for number in range(LARGE):
-        (folder / f"{number // 1000}").mkdir(parents=True, exist_ok=True)
-        (folder / f"{number // 1000}" / f"{number}").write_bytes(b"x")
-    integrity.run("scan", folder, expect=0)
-    take_back(bytes(integrity.catalog), "0001")
+def test_catalog_in_the_middle_of_an_upgrade(integrity: Box) -> None:
+    """While it is copied, and rebuilt, pages say so, with 503; then they show what was recorded before."""
+    path = bytes(integrity.catalog)
+    integrity.home.mkdir()
+    with CatalogBox(path) as box:
+        box.record_all({b"%d/%d" % (number // 1000, number): make_reading(number) for number in range(LARGE)})
+    take_back(path, "0001")
     with WebPage(integrity) as page:
         visitor = page.visitor()
         assert "of another version" in visitor.get("/").text
         upgrading = subprocess.Popen(make_command("catalog", "upgrade"), env=integrity.environment)
-        wait_until(
-            lambda: (
-                (any(integrity.home.glob(appears)) and is_being_upgraded(bytes(integrity.catalog)))
-                or upgrading.poll() is not None
-            ),
-            "the upgrade",
-        )
-        upgrading.send_signal(signal.SIGSTOP)
-        replies = [visitor.get(place) for place in PLACES]
-        told = visitor.get("/api/v1/findings").object["error"]
-        upgrading.send_signal(signal.SIGCONT)
+        for appears in ("catalog.db.upgrading", "catalog.db.before-*Z"):
+            wait_until(
+                lambda appears=appears: (
+                    (any(integrity.home.glob(appears)) and is_being_upgraded(path)) or upgrading.poll() is not None
+                ),
+                appears,
+                every_s=0.01,
+            )
+            upgrading.send_signal(signal.SIGSTOP)
+            replies = [visitor.get(place) for place in PLACES]
+            told = visitor.get("/api/v1/findings").object["error"]
+            upgrading.send_signal(signal.SIGCONT)
+            assert {(503, True)} == {(one.status, "is being upgraded" in one.text) for one in replies}
+            assert "is being upgraded" in told
 
         assert 0 == upgrading.wait(60)
-        assert {(503, True)} == {(one.status, "is being upgraded" in one.text) for one in replies}
-        assert "is being upgraded" in told
         text = visitor.get("/").text
         assert f"{LARGE:,} files" in text, text
         assert not list(integrity.home.glob("*.upgrading"))
@@ -116,13 +115,19 @@ def test_catalog_that_is_held_alone(recorded: Box, visitor: WebClient) -> None:
     assert 200 == visitor.get("/findings").status
 
 
-def test_catalog_that_is_missing(recorded: Box, visitor: WebClient) -> None:
-    """The page names the place, and the commands that make a catalog or bring one back."""
-    recorded.catalog.unlink()
-
-    for place in PLACES:
-        reply = visitor.get(place)
-        assert (503, True) == (reply.status, f"{recorded.program} catalog restore" in reply.text), place
+def test_catalog_that_is_damaged_or_missing(recorded: Box, visitor: WebClient) -> None:
+    """The page names the place, and the commands that make a catalog or bring one back, until it is there again."""
+    kept = recorded.catalog.read_bytes()
+    for content in (b"this is no database" * 1000, None):
+        recorded.catalog.unlink()
+        if content is not None:
+            recorded.catalog.write_bytes(content)
+        for place in PLACES:
+            reply = visitor.get(place)
+            assert (503, True) == (reply.status, f"{recorded.program} catalog restore" in reply.text), place
+        assert 503 == visitor.get("/healthz").status
+    recorded.catalog.write_bytes(kept)
+    assert 200 == visitor.get("/findings").status
 
 
 def test_catalog_that_is_locked_for_a_moment(recorded: Box) -> None:

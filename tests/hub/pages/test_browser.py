@@ -16,7 +16,7 @@ from tests.hub.pages.conftest import EVIL_SET, fill, fill_hostile
 
 from integrity.hub.database import HubDatabase
 from integrity.hub.migrate import migrate
-from support.browsing import Scheme, find_problems, find_screenshots, follow_with_keyboard, listen, log_in, open_browser
+from support.browsing import find_problems, find_screenshots, follow_with_keyboard, listen, log_in, open_browser
 from support.hub_pages import HubPages
 from support.webpage import PASSWORD
 
@@ -51,7 +51,7 @@ HOSTILE = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start Debian's chromium."""
     with open_browser() as started:
@@ -75,12 +75,9 @@ def shown(database: HubDatabase, tmp_path: Path) -> Iterator[HubPages]:
         yield served
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_of_a_hub_fit_and_have_no_barriers(
-    browser: Browser, shown: HubPages, tmp_path: Path, scheme: Scheme
-) -> None:
+def test_pages_of_a_hub_fit_and_have_no_barriers(browser: Browser, shown: HubPages, tmp_path: Path) -> None:
     """Nothing sticks out at any width, and axe finds nothing serious."""
-    assert [] == find_problems(browser, shown.url, PLACES, scheme, find_screenshots(tmp_path))
+    assert [] == find_problems(browser, shown.url, PLACES, find_screenshots(tmp_path))
 
 
 def test_stolen_box_runs_nothing_in_the_browser(
@@ -89,7 +86,7 @@ def test_stolen_box_runs_nothing_in_the_browser(
     """Whatever a box reports, no script runs, nothing is loaded, and nothing sticks out of the window."""
     fill_hostile(database)
 
-    assert [] == find_problems(browser, shown.url, HOSTILE, "light", find_screenshots(tmp_path))
+    assert [] == find_problems(browser, shown.url, HOSTILE, find_screenshots(tmp_path))
 
 
 def test_pages_of_a_hub_need_no_script(browser: Browser, shown: HubPages) -> None:
