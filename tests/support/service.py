@@ -55,7 +55,7 @@ class Service:
             self._environment["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(b"\0" + name.encode())
-        self._messages: list[tuple[float, str]] = []
+        self._messages: list[str] = []
         self._lock = threading.Lock()
         self._reader = threading.Thread(target=self._read, name="notify", daemon=True)
         self._log = box.home / "daemon.log"
@@ -115,12 +115,6 @@ class Service:
     @property
     def messages(self) -> list[str]:
         """What it told, one assignment each: ``READY=1``, ``STATUS=...``, ``WATCHDOG=1``, in order."""
-        with self._lock:
-            return [line for _, line in self._messages]
-
-    @property
-    def timed_messages(self) -> list[tuple[float, str]]:
-        """The messages with the moments when they came, on the monotonic clock."""
         with self._lock:
             return list(self._messages)
 
@@ -204,9 +198,8 @@ class Service:
 
     def _read(self) -> None:
         while datagram := self._socket.recv(65_536):
-            now = time.monotonic()
             with self._lock:
-                self._messages += [(now, line) for line in datagram.decode(errors="replace").split("\n") if line]
+                self._messages += [line for line in datagram.decode(errors="replace").split("\n") if line]
 
     def _end(self) -> None:
         """Kill it unless it has ended; an empty message ends the thread that listens."""
