@@ -7,13 +7,9 @@ from pathlib import Path
 from support.cli import Box
 from support.servers import free_port
 from support.service import Service
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.stored import query
 from support.waiting import wait_until
-
-
-def mail_toml(port: int, to: str = "me@example.org") -> str:
-    return f'[mail]\nto = ["{to}"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {port}\n'
 
 
 def test_without_channels_it_says_which_keys_to_set(integrity: Box) -> None:

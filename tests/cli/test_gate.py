@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ import pytest
 from integrity.catalog import findings, roots
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
-from integrity.catalog.roots import RootRecord
 from integrity.jobs.lock import lock_root
 from integrity.model import FindingKind, Job
 from support.cli import Box
@@ -37,11 +37,13 @@ def open_by_hand(integrity: Box, kind: FindingKind, path: bytes | None = None, c
         findings.open_finding(c, new, now=int(time.time()), run_id=None)
 
 
-def find_root(integrity: Box) -> RootRecord:
-    """Find the one root."""
+@contextmanager
+def scrubbing(integrity: Box) -> Iterator[None]:
+    """Hold the one root as a scrub does."""
     with Catalog.open(str(integrity.catalog), writes=False) as catalog, catalog.read() as c:
         [root] = roots.find_roots(c)
-        return root
+    with lock_root(bytes(integrity.catalog), root.id, root.path, Job.SCRUB, now=0):
+        yield
 
 
 def test_findings_elsewhere_do_not_close_it(integrity: Box, data: Path) -> None:
@@ -106,7 +108,7 @@ def test_gate_waits_for_another_job(integrity: Box, data: Path) -> None:
     """A scrub that cron began at the same time is no reason to fail."""
     integrity.run("gate", data, expect=0)
     with ExitStack() as stack:
-        with lock_root(bytes(integrity.catalog), find_root(integrity).id, bytes(data), Job.SCRUB, now=0):
+        with scrubbing(integrity):
             running = stack.enter_context(Running(integrity, "gate", data))
             line = running.read_error()
             assert not running.has_ended
@@ -120,8 +122,7 @@ def test_gate_waits_for_another_job(integrity: Box, data: Path) -> None:
 def test_gate_that_is_stopped_while_it_waits_was_interrupted(integrity: Box, data: Path) -> None:
     """That somebody else was at work is not why it ends."""
     integrity.run("gate", data, expect=0)
-    lock = lock_root(bytes(integrity.catalog), find_root(integrity).id, bytes(data), Job.SCRUB, now=0)
-    with lock, Running(integrity, "gate", data) as running:
+    with scrubbing(integrity), Running(integrity, "gate", data) as running:
         running.read_error()
         running.signal(signal.SIGTERM)
         done = running.finish()
@@ -132,7 +133,7 @@ def test_gate_that_is_stopped_while_it_waits_was_interrupted(integrity: Box, dat
 def test_gate_that_waited_too_long_says_for_whom(integrity: Box, data: Path) -> None:
     """Exit 4, as for every job that meets another one."""
     integrity.run("gate", data, expect=0)
-    with lock_root(bytes(integrity.catalog), find_root(integrity).id, bytes(data), Job.SCRUB, now=0):
+    with scrubbing(integrity):
         done = integrity.run("-q", "gate", data, "--wait", "1s", expect=4)
 
     assert f"a scrub of it is running (process {os.getpid()})" in done.stderr

@@ -106,11 +106,6 @@ def test_finding_has_the_pinned_fields() -> None:
     assert "message" in fields
 
 
-def test_finding_about_a_root_has_the_path_of_the_root() -> None:
-    """A finding without a path of its own is about its root."""
-    assert "/data" == finding_object(make_finding(FindingKind.MASS_CHANGE, path=None))["path"]
-
-
 def test_finding_shows_the_damage_and_what_to_do() -> None:
     """What, where, how sure, and commands to copy."""
     text = "\n".join(describe_finding(make_finding(), PLAIN))
@@ -193,32 +188,6 @@ def test_every_problem_says_what_to_do(kind: FindingKind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "code"),
-    [
-        (set(), 0),
-        ({FindingKind.ROT}, 1),
-        ({FindingKind.SILENT_REWRITE}, 1),
-        ({FindingKind.TRANSIENT}, 1),
-        ({FindingKind.CATALOG_DAMAGED}, 1),
-        ({FindingKind.CHANGED}, 1),
-        ({FindingKind.MISSING}, 1),
-        ({FindingKind.SHRUNK}, 1),
-        ({FindingKind.MASS_CHANGE}, 1),
-        ({FindingKind.UNREADABLE}, 3),
-        ({FindingKind.UNSTABLE}, 3),
-        ({FindingKind.ROOT_SUSPENDED}, 3),
-        ({FindingKind.OVERDUE}, 3),
-        ({FindingKind.DEVICE_FAILING}, 3),
-        ({FindingKind.DEVICE_STALLED}, 3),
-        ({FindingKind.UNREADABLE, FindingKind.ROT}, 1),
-    ],
-)
-def test_kinds_have_the_pinned_exit_codes(kinds: set[FindingKind], code: int) -> None:
-    """A problem is 1, a gap 3, and 1 wins."""
-    assert code == code_for_kinds(kinds)
-
-
-@pytest.mark.parametrize(
     ("summary", "code"),
     [
         (make_summary(), 0),
@@ -243,20 +212,6 @@ def test_problems_stand_last_above_the_summary(capsys: pytest.CaptureFixture[str
 
     assert ExitCode.PROBLEM is code
     assert out.index("moved: /data/b") < out.index("DAMAGED (bit rot)") < out.index("scrub: PROBLEMS FOUND")
-
-
-def test_quiet_report_is_silent_when_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
-    """With -q notes and a clean summary are not worth a mail from cron; a problem is."""
-    quiet = Output(is_quiet=True, color="never")
-    report = ConsoleReport(quiet, NoProgress())
-    report.note(Note(NoteKind.MOVED, b"/data", b"b", "was c"))
-    report.finish(make_summary())
-    silent = capsys.readouterr()
-    report.finding(make_finding())
-    report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
-
-    assert ("", "") == (silent.out, silent.err)
-    assert "DAMAGED (bit rot)" in capsys.readouterr().out
 
 
 def test_a_wave_of_findings_is_cut_off_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -301,18 +256,3 @@ def test_findings_that_say_the_same_of_a_copy_are_one_entry(capsys: pytest.Captu
     assert "in italy (30), . (10)" in out
     assert "    - integrity compare /data --with nightly\n" in out
     assert 3 == out.count("such as ")
-
-
-def test_json_report_prints_objects_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each line of stdout is an object with type and schema; the summary is the last."""
-    report = ConsoleReport(Output(is_json=True), NoProgress())
-    report.note(Note(NoteKind.MOVED, b"/data", b"\xff", "was c"))
-    report.finding(make_finding())
-    report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
-    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-    assert ["note", "finding", "summary"] == [each["type"] for each in objects]
-    assert {1} == {each["schema"] for each in objects}
-    summary = objects[-1]
-    assert (8, 7, 1) == (summary["files_known"], summary["files_verified"], summary["files_damaged"])
-    assert ("scrub", "findings", 7.4) == (summary["job"], summary["outcome"], summary["duration_s"])

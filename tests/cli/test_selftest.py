@@ -20,7 +20,7 @@ from support.cli import Box, Completed
 from support.mounts import small_tmpfs
 from support.running import Running
 from support.servers import free_port
-from support.smtpsink import Rules, SmtpSink
+from support.smtpsink import Rules, SmtpSink, mail_toml
 from support.waiting import wait_until
 
 _STAGES = ["plant", "record", "damage", "scrub", "alert"]
@@ -32,11 +32,6 @@ def scratch(tmp_path: Path) -> Path:
     folder = tmp_path / "scratch"
     folder.mkdir()
     return folder
-
-
-def mail_toml(port: int, *to: str) -> str:
-    names = ", ".join(f'"{name}"' for name in to or ("me@example.org",))
-    return f'[mail]\nto = [{names}]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {port}\n'
 
 
 def take(box: Box, scratch: Path, *options: str, expect: int) -> Completed:

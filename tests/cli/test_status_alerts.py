@@ -15,7 +15,7 @@ from support.catalogs import CatalogBox
 from support.cli import Box
 from support.clock import Clock
 from support.daemons import SmallDaemon
-from support.smtpsink import Rules, SmtpSink
+from support.smtpsink import Rules, SmtpSink, mail_toml
 
 GROUP_S = 120
 HOUR_S = 3600
@@ -24,9 +24,7 @@ HOUR_S = 3600
 @pytest.fixture
 def teller(integrity: Box, sink: SmtpSink) -> Iterator[Teller]:
     """Deliver from the catalog of the box to one recipient, beginning a quarter of an hour ago."""
-    config = integrity.configure(
-        f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
-    )
+    config = integrity.configure(mail_toml(sink.port))
     with CatalogBox(bytes(integrity.catalog)) as box:
         yield Teller(box, load_config(bytes(config)), clock=Clock(time.time() - 900))
 

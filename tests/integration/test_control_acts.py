@@ -366,38 +366,32 @@ def send(box: Box, line: bytes) -> bytes:
     return received
 
 
-def test_decision_is_carried_out_when_its_client_has_gone(integrity: Box, root: Path, tmp_path: Path) -> None:
-    """A page that is closed does not leave a file half accepted: the service ends what it began."""
-    act = Act(ActVerb.ACCEPT, ALICE, path=bytes(root / "bad"), reason="meant")
+def test_decision_outlives_its_client_and_waits_for_the_catalog(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """
+    A page that is closed does not leave a file half accepted: the service ends what it began.
+
+    While somebody else holds the write lock others are answered; the decision is carried out when it is free.
+    """
     with serving(integrity, root, tmp_path, ON) as service:
         with greet(integrity, PAGE) as client:
-            client.send(act)
+            client.send(Act(ActVerb.ACCEPT, ALICE, path=bytes(root / "bad"), reason="meant"))
         wait_until(lambda: len(list_actions(integrity)) == 1, "the decision")
         log = service.log
-
-    assert [ActionVerb.ACCEPT] == [one.verb for one in list_actions(integrity)]
-    assert "control.act verb=accept who=alice" in log
-    integrity.run("findings", expect=0)
-
-
-def test_others_are_answered_while_a_decision_waits_for_the_catalog(integrity: Box, root: Path, tmp_path: Path) -> None:
-    """Somebody else holds the write lock: the decision is carried out when it is free."""
-    act = Act(ActVerb.PAUSE, ALICE, path=bytes(root))
-    with (
-        serving(integrity, root, tmp_path, ON),
-        closing(sqlite3.connect(integrity.catalog, isolation_level=None)) as db,
-    ):
-        db.execute("BEGIN IMMEDIATE")
-        with greet(integrity, PAGE) as waiting:
-            waiting.send(act)
-            began = time.monotonic()
-            with greet(integrity, SOMEBODY) as other:
-                other.ask_state(_TIMEOUT_S)
-            took_s = time.monotonic() - began
-            early = waiting.receive(0.1)
-            db.execute("ROLLBACK")
-            answer = waiting.receive(_TIMEOUT_S)
+        with closing(sqlite3.connect(integrity.catalog, isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            with greet(integrity, PAGE) as waiting:
+                waiting.send(Act(ActVerb.PAUSE, ALICE, path=bytes(root)))
+                began = time.monotonic()
+                with greet(integrity, SOMEBODY) as other:
+                    other.ask_state(_TIMEOUT_S)
+                took_s = time.monotonic() - began
+                early = waiting.receive(0.1)
+                db.execute("ROLLBACK")
+                answer = waiting.receive(_TIMEOUT_S)
 
     assert took_s < 2
     assert early is None
     assert isinstance(answer, ActDone)
+    assert [ActionVerb.ACCEPT, ActionVerb.PAUSE] == [one.verb for one in list_actions(integrity)]
+    assert "control.act verb=accept who=alice" in log
+    integrity.run("findings", expect=0)

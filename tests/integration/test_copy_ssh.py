@@ -21,7 +21,7 @@ from integrity.errors import Unreadable, Unstable, Vanished
 from support.machine import need_programs
 from support.programs import sh
 from support.proxies import LineProxy, LineRules
-from support.sshbox import SshBox
+from support.sshbox import SshBox, make_programs
 from support.waiting import wait_until
 
 NAMES = (
@@ -156,19 +156,6 @@ def test_digests_are_computed_over_there(sshd: SshBox, tree: Path) -> None:
             assert asked == [path for path, _ in answers]
             good = {path: answer for path, answer in answers if isinstance(answer, bytes)}
             assert {**{name: compute(content_of(name)) for name in NAMES}, b"empty": compute(b"")} == good
-
-
-def make_programs(folder: Path, *names: str, **scripts: str) -> str:
-    """Make a folder of programs, and return the option that has sshd look for them there and nowhere else."""
-    folder.mkdir()
-    for name in ("sh", "cat", *names):
-        found = shutil.which(name)
-        assert found is not None
-        (folder / name).symlink_to(found)
-    for name, text in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
-        (folder / name).chmod(0o755)
-    return f"SetEnv PATH={folder}"
 
 
 def test_md5sum_without_nul_is_used_all_the_same(sshd: SshBox, tree: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from support.planted import age, plant
 from support.results import tallies
 from support.running import Running
 from support.service import Service
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.stored import count_rows, query
 from support.waiting import wait_until
 
@@ -43,7 +43,7 @@ def test_flipped_bit_is_found_in_the_next_window_and_mailed(integrity: Box, ext4
     age(victim)
     roots = f'[[root]]\npath = "{victim.parent}"\nsettle = "1s"\n[schedule]\n'
     with SmtpSink() as sink:
-        mail = f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+        mail = mail_toml(sink.port)
         more = f'{mail}[alerts]\ngroup = "0s"\n'
         integrity.configure(f"{roots}{NEVER}\n{more}")
         with Service(integrity) as service:
@@ -66,7 +66,7 @@ def test_configured_root_that_is_not_there_is_mailed(integrity: Box, tmp_path: P
     root, absent = plant(tmp_path / "root", 10), tmp_path / "photos"
     roots = "".join(f'[[root]]\npath = "{path}"\nsettle = "1s"\n' for path in (root, absent))
     with SmtpSink() as sink:
-        mail = f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+        mail = mail_toml(sink.port)
         integrity.configure(f'{roots}[schedule]\n{NEVER}\n{mail}[alerts]\ngroup = "0s"\n')
         with Service(integrity) as service:
             service.wait_begun()
@@ -81,7 +81,11 @@ def test_configured_root_that_is_not_there_is_mailed(integrity: Box, tmp_path: P
 
 
 def test_jobs_are_handed_over_and_answered(integrity: Box, tmp_path: Path) -> None:
-    """A scan and a scrub by command are done by the service, with the summary and the exit code of their own."""
+    """
+    A scan and a scrub by command are done by the service, with the summary and the exit code of their own.
+
+    One that waits for a root that another one borrows says that a comparison goes before it, and since when.
+    """
     root = plant(tmp_path / "root", 30)
     integrity.configure(f'[[root]]\npath = "{root}"\n[schedule]\n{NEVER}\n')
     with Service(integrity) as service:
@@ -92,7 +96,21 @@ def test_jobs_are_handed_over_and_answered(integrity: Box, tmp_path: Path) -> No
         assert {"new": 12, "not_due": 30} == tallies(scan)
         assert {"verified": 12} == tallies(scrub)
         assert 2 == service.log.count("control.submit")
+
+        began = int(time.time())
+        connected = connect(bytes(integrity.home / "run" / "control.sock"))
+        assert connected is not None
+        with DaemonClient(connected) as borrower:
+            borrower.send(LendRoots((bytes(root),)))
+            service.wait_status("compare of")
+            with Running(integrity, "--json", "scan", root) as running:
+                waiting = json.loads(running.read_output())
+                borrower.send(StopJob())
+                assert 0 == running.finish().code
         service.stop()
+    (ahead,) = waiting["ahead"]
+    assert ("waiting", "compare", str(root)) == (waiting["type"], ahead["job"], ahead["root"])
+    assert began - 1 <= datetime.fromisoformat(ahead["started_at"]).timestamp() <= time.time()
 
 
 def test_questions_and_decisions_need_not_wait(integrity: Box, tmp_path: Path) -> None:
@@ -146,25 +164,3 @@ def test_hanging_disk_leaves_the_others_working(integrity: Box, faulty: FaultFS,
             service.stop()
     finally:
         faulty.clear()
-
-
-def test_command_waits_for_a_root_that_another_one_borrows(integrity: Box, tmp_path: Path) -> None:
-    """It says that a comparison goes before it, and since when."""
-    root = plant(tmp_path / "root", 5)
-    integrity.configure(f'[[root]]\npath = "{root}"\n[schedule]\n{NEVER}\n')
-    with Service(integrity) as service:
-        service.wait_begun()
-        began = int(time.time())
-        connected = connect(bytes(integrity.home / "run" / "control.sock"))
-        assert connected is not None
-        with DaemonClient(connected) as borrower:
-            borrower.send(LendRoots((bytes(root),)))
-            service.wait_status("compare of")
-            with Running(integrity, "--json", "scan", root) as scan:
-                waiting = json.loads(scan.read_output())
-                borrower.send(StopJob())
-                assert 0 == scan.finish().code
-        service.stop()
-    (ahead,) = waiting["ahead"]
-    assert ("waiting", "compare", str(root)) == (waiting["type"], ahead["job"], ahead["root"])
-    assert began - 1 <= datetime.fromisoformat(ahead["started_at"]).timestamp() <= time.time()

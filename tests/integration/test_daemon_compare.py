@@ -15,7 +15,7 @@ from support.planted import plant, plant_path
 from support.running import Running
 from support.service import Service
 from support.shapes import damage
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.stored import query, rewrite
 from support.waiting import wait_until
 
@@ -41,7 +41,7 @@ def write(
         text += f'[[copy]]\nname = "copy{number}"\nof = "{root}"\nurl = "{copy}"\n'
     text += f'[schedule]\nscan = "{NEVER}"\nscrub = "{scrub}"\ncompare = "{compare}"\n'
     if sink is not None:
-        text += f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+        text += mail_toml(sink.port)
         text += '[alerts]\ngroup = "0s"\n'
     box.configure(text + more)
 
@@ -230,29 +230,12 @@ def test_reload_takes_new_copies_and_lets_go_of_former_ones(integrity: Box, tmp_
         service.stop()
 
 
-def test_comparison_by_a_command_has_the_service_make_room(integrity: Box, tmp_path: Path) -> None:
-    """A scrub of hours is no reason to refuse; it goes on when the command has ended, also if that is killed."""
-    root = plant(tmp_path / "root", COUNT)
-    (root / "large.bin").write_bytes(os.urandom(64 * MIB))
-    copy = shutil.copytree(root, tmp_path / "copy")
-    integrity.run("scan", root, expect=0)
-    pace = '[pace]\nrate = "4MiB"\nfloor = "1MiB"\n'
-    write(integrity, root, more=pace, scrub="00:00-24:00")
-    with Service(integrity) as service:
-        service.wait_status("scrub of")
-        summary = integrity.summary("compare", root, "--with", copy, expect=0)
-        assert COUNT + 1 == summary["files_verified"]
-        service.wait_status("scrub of")
+def test_command_has_the_service_make_room(integrity: Box, tmp_path: Path) -> None:
+    """
+    A scrub of hours is no reason to refuse a comparison or a repair.
 
-        with Running(integrity, "compare", root, "--with", copy, "--rate", "1M") as running:
-            service.wait_status(f"compare of {root}")
-            running.signal(signal.SIGKILL)
-            service.wait_status("scrub of")
-        service.stop()
-
-
-def test_repair_has_the_service_make_room(integrity: Box, tmp_path: Path) -> None:
-    """A file is mended while the service scrubs its root, which goes on afterwards."""
+    It goes on when the command has ended, also if that is killed.
+    """
     root = plant(tmp_path / "root", COUNT)
     (root / "large.bin").write_bytes(os.urandom(64 * MIB))
     copy = shutil.copytree(root, tmp_path / "copy")
@@ -268,4 +251,12 @@ def test_repair_has_the_service_make_room(integrity: Box, tmp_path: Path) -> Non
         integrity.run("repair", damaged, "--from", copy, "--apply", expect=0)
         assert good == damaged.read_bytes()
         service.wait_status("scrub of")
+        summary = integrity.summary("compare", root, "--with", copy, expect=0)
+        assert COUNT + 1 == summary["files_verified"]
+        service.wait_status("scrub of")
+
+        with Running(integrity, "compare", root, "--with", copy, "--rate", "1M") as running:
+            service.wait_status(f"compare of {root}")
+            running.signal(signal.SIGKILL)
+            service.wait_status("scrub of")
         service.stop()

@@ -20,7 +20,7 @@ from support.cli import REAL_PAUSES, Box
 from support.loopfs import LoopFS
 from support.planted import age
 from support.service import Service
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.stored import query, rewrite
 from support.waiting import wait_until
 
@@ -148,7 +148,7 @@ def test_service_that_is_killed_again_and_again(ext4: LoopFS, integrity: Box, ki
         integrity.configure(
             f'[[root]]\npath = "{folder}"\nsettle = "1s"\nverify_every = "1d"\n'
             '[schedule]\nscrub = "00:00-24:00"\n[pace]\nrate = "2M"\nfloor = "64K"\n[alerts]\ngroup = "1s"\n'
-            f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+            f"{mail_toml(sink.port)}"
         )
         integrity.run("scan", folder, expect=0)
         for life in range(kills):

@@ -9,7 +9,7 @@ from support.loopfs import LoopFS
 from support.planted import plant, plant_path
 from support.service import Service
 from support.shapes import damage
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.waiting import wait_until
 
 SOON_S = 20.0
@@ -24,7 +24,7 @@ def test_disk_that_was_away_for_a_moment_is_noticed_and_not_mailed(integrity: Bo
     """``status`` follows within seconds, both ways; the one mail that comes is about something else."""
     root = plant(ext4.folder / "photos", 8, size_bytes=5000)
     with SmtpSink() as sink:
-        mail = f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+        mail = mail_toml(sink.port)
         integrity.configure(f'[[root]]\npath = "{root}"\n[schedule]\n{NEVER}\n{mail}[alerts]\ngroup = "20s"\n')
 
         def is_suspended() -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from support.cli import Box
 from support.planted import plant
 from support.service import Service
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.stored import count_rows, query
 from support.waiting import wait_until
 
@@ -20,12 +20,6 @@ def write(box: Box, *roots: Path, scrub: str = NEVER, more: str = "") -> None:
     """Write the configuration anew."""
     text = "".join(f'[[root]]\npath = "{root}"\nsettle = "1s"\n' for root in roots)
     box.configure(f'{text}[schedule]\nscrub = "{scrub}"\n{more}\n')
-
-
-def mail_to(sink: SmtpSink) -> str:
-    """Have findings mailed at once."""
-    to = f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
-    return f'{to}[alerts]\ngroup = "0s"\n'
 
 
 def states(box: Box) -> dict[str, str]:
@@ -40,7 +34,13 @@ def test_good_configuration_is_taken_over(integrity: Box, tmp_path: Path) -> Non
     write(integrity, old)
     with SmtpSink() as sink, Service(integrity) as service:
         service.wait_begun()
-        write(integrity, old, new, scrub=ALWAYS, more=mail_to(sink) + '[defaults]\npolicy = "archive"\n')
+        write(
+            integrity,
+            old,
+            new,
+            scrub=ALWAYS,
+            more=f'{mail_toml(sink.port)}[alerts]\ngroup = "0s"\n[defaults]\npolicy = "archive"\n',
+        )
         service.reload()
         assert "reloaded roots=2" in service.log
         assert any(message.startswith("RELOADING=1") for message in service.messages)
@@ -82,23 +82,31 @@ def test_bad_configuration_is_refused(integrity: Box, tmp_path: Path) -> None:
 
 
 def test_root_that_is_taken_out_is_paused_and_put_back_resumed(integrity: Box, tmp_path: Path) -> None:
-    """Nothing is forgotten meanwhile, nothing looked at either; afterwards what happened is found."""
+    """
+    Nothing is forgotten meanwhile, nothing looked at either; afterwards what happened is found.
+
+    A root that a command made, or that was paused by hand, is left alone.
+    """
     stays, leaves = plant(tmp_path / "stays", 5), plant(tmp_path / "leaves", 7)
-    write(integrity, stays, leaves)
+    made, stopped = plant(tmp_path / "made", 1), plant(tmp_path / "stopped", 1)
+    integrity.run("scan", made, stopped, expect=0)
+    integrity.run("root", "pause", stopped, expect=0)
+    others = {"made": "active", "stopped": "paused"}
+    write(integrity, stays, leaves, stopped)
     with Service(integrity) as service:
         service.wait_begun(roots=2)
-        assert 12 == count_rows(integrity)
+        wait_until(lambda: count_rows(integrity) == 14, "both roots", every_s=0.05)
         write(integrity, stays)
         service.reload()
-        assert {"stays": "active", "leaves": "paused"} == states(integrity)
+        assert {"stays": "active", "leaves": "paused", **others} == states(integrity)
         (leaves / "unseen.txt").write_text("unseen")
         (stays / "seen.txt").write_text("seen")
-        wait_until(lambda: count_rows(integrity) == 13, "what is still watched", every_s=0.05)
+        wait_until(lambda: count_rows(integrity) == 15, "what is still watched", every_s=0.05)
 
-        write(integrity, stays, leaves)
+        write(integrity, stays, leaves, stopped)
         service.reload()
-        assert {"stays": "active", "leaves": "active"} == states(integrity)
-        wait_until(lambda: count_rows(integrity) == 14, "what came meanwhile", every_s=0.05)
+        assert {"stays": "active", "leaves": "active", **others} == states(integrity)
+        wait_until(lambda: count_rows(integrity) == 16, "what came meanwhile", every_s=0.05)
         service.stop()
     names = {row[0] for row in query(integrity, "SELECT name FROM file")}
     assert {b"seen.txt", b"unseen.txt"} <= names

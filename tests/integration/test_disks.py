@@ -25,7 +25,7 @@ from support.loopfs import LoopFS
 from support.reading import opened_root
 from support.service import Service
 from support.smartctl import ASLEEP, FakeSmartctl, ata
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.waiting import wait_until
 from support.webpage import WebPage
 
@@ -176,47 +176,28 @@ def test_two_folders_on_one_disk_ask_it_once(checked: Checked, tmp_path: Path) -
     ]
 
 
-def test_unmounted_folder_says_nothing_of_the_disk_below_its_mount_point(checked: Checked, ext4: LoopFS) -> None:
-    """Its own disk may be well or not: nobody was asked."""
-    checked.smartctl.show(checked.disk, ata(a197=8))
-    ext4.umount()
+def test_disk_that_is_not_asked(checked: Checked, ext4: LoopFS) -> None:
+    """
+    A virtual disk has nothing to report, and is not mentioned. Without `smart` what was known is forgotten.
+
+    An unmounted folder says nothing of the disk below its mount point: its own may be well or not.
+    """
     checked.check()
-
-    assert [] == checked.smartctl.calls
-
-
-def test_smart_can_be_turned_off(checked: Checked) -> None:
-    """Nothing is asked then, and what was known is forgotten."""
-    checked.smartctl.show(checked.disk, ata(a197=8))
-    checked.check()
-    checked.check(after_s=1, config="[disks]\nsmart = false\n")
-
-    assert 1 == len(checked.smartctl.calls)
-    assert [] == checked.open
-
-
-def test_virtual_disk_is_not_mentioned(checked: Checked) -> None:
-    """It has nothing to report, and nobody can help that."""
-    checked.check()
-
     assert "disks" not in checked.box.run("status", expect=0).stdout
     assert [] == checked.open
-
-
-def test_page_shows_what_the_disk_reports(checked: Checked) -> None:
-    """Beside the folder, and in the sentence at the head: nothing is damaged, and nothing was left unchecked."""
     checked.smartctl.show(checked.disk, ata(a197=8))
-    checked.check()
-    with WebPage(checked.box, "") as page:
-        text = html.unescape(page.visitor().get("/").text)
+    checked.check(after_s=DAY_S)
+    assert 1 == len(checked.open)
+    asked = len(checked.smartctl.calls)
+    checked.check(after_s=1, config="[disks]\nsmart = false\n")
+    assert [] == checked.open
+    ext4.umount()
+    checked.check(after_s=DAY_S, is_restarted=True)
+    assert asked == len(checked.smartctl.calls)
 
-    assert "serial WD-TEST0001): 8 pending sectors, 34 °C (read 2025-11-24" in text
-    assert "Act before files are lost: 1 disk warning." in text
-    assert "could be checked" not in text
 
-
-def test_status_and_metrics_show_what_the_disk_reports(checked: Checked) -> None:
-    """The same values everywhere."""
+def test_page_status_and_metrics_show_what_the_disk_reports(checked: Checked) -> None:
+    """The same values everywhere; nothing is damaged, and nothing was left unchecked."""
     checked.smartctl.show(checked.disk, ata(a197=8))
     checked.check()
     text = checked.box.run("status", expect=3).stdout
@@ -234,6 +215,11 @@ def test_status_and_metrics_show_what_the_disk_reports(checked: Checked) -> None
     where = f'device="{checked.disk}",kind="disk"'
     assert f'integrity_device_warning{{{where},root="{checked.folder}"}} 1.0' in metrics
     assert 'quantity="pending_sectors"' in metrics
+    with WebPage(checked.box, "") as page:
+        shown = html.unescape(page.visitor().get("/").text)
+    assert "serial WD-TEST0001): 8 pending sectors, 34 °C (read 2025-11-24" in shown
+    assert "Act before files are lost: 1 disk warning." in shown
+    assert "could be checked" not in shown
 
 
 def test_disk_that_does_not_answer_holds_nothing_up(checked: Checked, tmp_path: Path) -> None:
@@ -261,10 +247,7 @@ def test_mail_about_damage_says_what_the_disk_reports(
 ) -> None:
     """A bit flipped on a real file system, found by the real service, beside a disk that reports something or not."""
     checked.smartctl.show(checked.disk, sample)
-    checked.box.configure(
-        f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
-        '[alerts]\ngroup = "1s"\n'
-    )
+    checked.box.configure(f'{mail_toml(sink.port)}[alerts]\ngroup = "1s"\n')
     rot(checked.folder / "a.jpg", 5)
     with Service(checked.box, env=checked.smartctl.environment) as service:
         service.wait_begun()

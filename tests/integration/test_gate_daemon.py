@@ -11,7 +11,7 @@ from support.documents import encrypt, make_documents
 from support.planted import age, plant, plant_path
 from support.running import Running
 from support.service import Service
-from support.smtpsink import SmtpSink
+from support.smtpsink import SmtpSink, mail_toml
 from support.stored import query
 from support.waiting import wait_until
 
@@ -66,7 +66,7 @@ def test_closed_gate_is_mailed_and_so_is_its_release(integrity: Box, tmp_path: P
     """The service tells what the command noticed: within a minute, or as here when it has done something else."""
     files = make_documents(tmp_path / "home", 200)
     with SmtpSink() as sink:
-        mail = f'[mail]\nto = ["me@example.org"]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {sink.port}\n'
+        mail = mail_toml(sink.port)
         integrity.configure(
             f'[[root]]\npath = "{tmp_path / "home"}"\n[schedule]\n{NEVER}\n{mail}[alerts]\ngroup = "0s"\n'
         )

@@ -182,8 +182,8 @@ def test_excluded_files_are_not_sent(reporting: ReportingBox, hub: SmallHub) -> 
 
 def test_transfer_that_breaks_off_is_continued(reporting: ReportingBox, hub: SmallHub) -> None:
     """Stored folders are not sent again; nothing counts as settled before all of it is there."""
-    reporting.client.body_bytes = 16 << 10
-    reporting.box.record_all({b"d%02d/%d" % (number % 20, number): make_reading(number) for number in range(2000)})
+    reporting.client.body_bytes = 8 << 10
+    reporting.box.record_all({b"d%02d/%d" % (number % 20, number): make_reading(number) for number in range(1000)})
     before = []
     for _ in range(3):
         hub.answers = [("trees/1/folders", NOTHING)] * 2
@@ -193,20 +193,20 @@ def test_transfer_that_breaks_off_is_continued(reporting: ReportingBox, hub: Sma
         before.append(len(stored(hub)))
     reporting.report()
 
-    assert [*before, 2000] == sorted({*before, 2000})
-    assert 2000 == len(stored(hub))
+    assert [*before, 1000] == sorted({*before, 1000})
+    assert 1000 == len(stored(hub))
     assert is_settled(hub)
 
 
 def test_large_folder_goes_in_parts(reporting: ReportingBox, hub: SmallHub) -> None:
     """Over several calls; it is stored when the last part is there."""
-    reporting.client.body_bytes = 32 << 10
-    reporting.box.record_all({b"d/%05d" % number: make_reading(number) for number in range(3000)})
+    reporting.client.body_bytes = 16 << 10
+    reporting.box.record_all({b"d/%05d" % number: make_reading(number) for number in range(1500)})
 
     reporting.report()
 
     assert hub.calls.count("trees/1/folders") > 5
-    assert 3000 == len(stored(hub))
+    assert 1500 == len(stored(hub))
     assert is_settled(hub)
 
 

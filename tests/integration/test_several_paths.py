@@ -101,20 +101,19 @@ def test_two_commands_that_need_the_same_disks_take_turns(disks: Disks) -> None:
     assert {0, 1} >= set(codes)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_command_that_is_ended_leaves_no_disk_behind(disks: Disks, number: signal.Signals) -> None:
-    """While it waits for one of two disks it keeps the other one; both are the service's again afterwards."""
-    with disks.borrow(disks.roots[1]), Running(disks.box, *disks.spell("repair A1 B1 --apply")) as running:
-        assert f"waiting: the service is comparing {disks.roots[1]}" in running.read_error()
-        running.signal(number)
-        code = running.finish().code
-    assert code == (130 if number is signal.SIGINT else -signal.SIGKILL)
-    done = disks.box.run(*disks.spell("repair A1 B1 --apply"), expect=0, timeout=60)
-    assert "waiting" not in done.stderr
+def test_command_that_is_ended_leaves_no_disk_behind(disks: Disks) -> None:
+    """
+    While it waits for one of two disks it keeps the other one; both are the service's again afterwards.
 
-
-def test_disks_of_a_command_that_works_are_returned_when_it_is_killed(disks: Disks) -> None:
-    """Also if that happens in the middle of its work."""
+    So are those of a command that is killed in the middle of its work.
+    """
+    for number, expected in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        with disks.borrow(disks.roots[1]), Running(disks.box, *disks.spell("repair A1 B1 --apply")) as running:
+            assert f"waiting: the service is comparing {disks.roots[1]}" in running.read_error()
+            running.signal(number)
+            assert expected == running.finish().code
+        done = disks.box.run(*disks.spell("repair A1 B1"), expect=0, timeout=60)
+        assert "waiting" not in done.stderr
     with Running(disks.box, *disks.spell("repair A1 B1 A2 B2 --apply")) as running:
         wait_until(lambda: "left to a command" in disks.box.run("status").stdout or running.has_ended, "it to begin")
         running.signal(signal.SIGKILL)

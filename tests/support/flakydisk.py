@@ -80,13 +80,6 @@ class FlakyDisk:
         self.drop(path)
         return rule
 
-    def flip_in_transit(self, path: AnyPath, offset: int, bit: int = 0, *, count: int = 0) -> RuleId:
-        """Flip a bit of ``path`` between disk and memory, in the next ``count`` reads of the disk (0: in all)."""
-        position = self.position(path, offset)
-        rule = self.add(Rule("read", flip=position, bit=bit, offset=position, length=1, count=count))
-        self.drop(path)
-        return rule
-
     def clear(self, rule: RuleId | None = None) -> None:
         """Take one rule back, or all: the sector was remapped, the cable replaced."""
         self._faults.clear(rule)

@@ -1,8 +1,8 @@
 """
 Disks that are full, read-only, dead, gone, or not the one that should be there.
 
-Each context manager undoes what it did. What is only called once a test is at its end (``vanish``, ``shut_down``,
-``turn_read_only``) leaves a mount point that ``LoopFS`` still cleans up.
+Each context manager undoes what it did. What is only called once a test is at its end (``vanish``, ``shut_down``)
+leaves a mount point that ``LoopFS`` still cleans up.
 """
 
 from __future__ import annotations
@@ -38,16 +38,6 @@ def small_tmpfs(folder: AnyPath, size_bytes: int, *, inodes: int = 0) -> Iterato
 def hidden(folder: AnyPath) -> Iterator[None]:
     """Put an empty file system over ``folder``: what a disk that is not mounted looks like. No error, no event."""
     sh("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder)
-    try:
-        yield
-    finally:
-        unmount(folder)
-
-
-@contextmanager
-def other_disk(image: AnyPath, folder: AnyPath) -> Iterator[None]:
-    """Mount another image over ``folder``: the wrong disk in the slot."""
-    sh("mount", "-o", "loop", image, folder)
     try:
         yield
     finally:
@@ -102,18 +92,6 @@ def shut_down(folder: AnyPath) -> None:
     A yanked disk, or a power cut when it is mounted again. btrfs has no such call: take a ``FlakyDisk``.
     """
     sh("xfs_io", "-x", "-c", "shutdown", folder)
-
-
-def turn_read_only(folder: AnyPath) -> None:
-    """
-    Let an ext4 turn read-only as after an error of its disk: EROFS on writes, though /proc/mounts may still say "rw".
-
-    Unlike ``mount -o remount,ro`` this works while files are open for writing.
-    """
-    device = os.path.basename(get_mount(folder).source)
-    sh("mount", "-o", "remount,errors=remount-ro", folder)
-    with open(b"/sys/fs/ext4/" + device + b"/trigger_fs_error", "wb") as trigger:
-        trigger.write(b"test")
 
 
 @contextmanager

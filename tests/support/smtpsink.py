@@ -127,6 +127,12 @@ class _Handler:
         return "250 stored"
 
 
+def mail_toml(port: int, *to: str) -> str:
+    """Write the part of a configuration by which mails go to a server of the loopback."""
+    names = ", ".join(f'"{name}"' for name in to or ("me@example.org",))
+    return f'[mail]\nto = [{names}]\ntransport = "smtp"\nhost = "127.0.0.1"\nport = {port}\n'
+
+
 class _Liar(SMTP):
     """Replies what the rules say instead of what it should."""
 

@@ -153,6 +153,19 @@ def make_sshbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) 
     return box
 
 
+def make_programs(folder: Path, *names: str, **scripts: str) -> str:
+    """Make a folder of programs and scripts; return the option that has sshd look for them there and nowhere else."""
+    folder.mkdir()
+    for name in ("sh", "cat", *names):
+        found = shutil.which(name)
+        assert found is not None
+        (folder / name).symlink_to(found)
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    return f"SetEnv PATH={folder}"
+
+
 def replace_programs(folder: Path, *, find: str = "", md5sum: str = "") -> str:
     """
     Put programs of our own before the machine's; what they are asked for as a test, the machine's answer.
@@ -165,17 +178,11 @@ def replace_programs(folder: Path, *, find: str = "", md5sum: str = "") -> str:
     Returns:
         The option that has sshd find them.
     """
-    folder.mkdir()
-    real = {name: shutil.which(name) for name in ("sh", "xargs", "find", "md5sum")}
-    for name, path in real.items():
-        assert path is not None
-        (folder / name).symlink_to(path)
-    for name, test, script in (("find", '[ "$2" = -maxdepth ]', find), ("md5sum", "[ $# -lt 2 ]", md5sum)):
-        if script:
-            (folder / name).unlink()
-            (folder / name).write_text(f'#!/bin/sh\n{test} && exec {real[name]} "$@"\n{script}\n', encoding="utf-8")
-            (folder / name).chmod(0o755)
-    return f"SetEnv PATH={folder}"
+    tests = {"find": ('[ "$2" = -maxdepth ]', find), "md5sum": ("[ $# -lt 2 ]", md5sum)}
+    scripts = {
+        name: f'{test} && exec {shutil.which(name)} "$@"\n{script}' for name, (test, script) in tests.items() if script
+    }
+    return make_programs(folder, *{"xargs", *tests} - {*scripts}, **scripts)
 
 
 def _read_if_any(path: Path) -> bytes:
