@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import candidates
+from integrity.catalog import candidates, removal
 from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading
-from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
+from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
 
 NEW = make_reading("new", blocks=make_blocks("new", 2), size_bytes=2 * MIB, how=ReadHow.DIRECT)
 
@@ -57,6 +57,33 @@ def test_damaged_candidate_never_becomes_a_baseline(box: CatalogBox, damage: str
 
     assert box.get(file_id).version == 1
     assert get(box, file_id) is None
+
+
+def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
+    """An accepted wave must not make the next honest change look like part of it (R5)."""
+    ids = [box.record(b"%d" % number) for number in range(4)]
+    for file_id, because in zip(ids, (BaselineReason.EDITED, BaselineReason.ACCEPTED), strict=False):
+        stage(box, file_id)
+        promote(box, file_id, because)
+    with box.catalog.transaction() as c:
+        for file_id, why in zip(ids[2:], (BaselineReason.DELETED, BaselineReason.FORGOTTEN), strict=True):
+            removal.remove_files(c, box.sealer, box.root, [file_id], because=why, now=NOW + 9)
+        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
+        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
+        assert candidates.count_recent_changes(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
+
+
+def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
+    """A file edited three times in a day is one file, also if it went then, and one that is staged counts elsewhere."""
+    edited, removed, staged = (box.record(name) for name in (b"edited", b"removed", b"staged"))
+    for file_id in (edited, removed, staged):
+        for number in range(3):
+            stage(box, file_id, make_reading(f"{number}"))
+            promote(box, file_id, BaselineReason.EDITED)
+    stage(box, staged, make_reading("now"), state=CandidateState.STAGED)
+    with box.catalog.transaction() as c:
+        removal.remove_files(c, box.sealer, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
+        assert candidates.count_recent_changes(c, box.root.id, 0, NOW + 9) == (1, 1)
 
 
 def test_candidate_recognises_its_content(box: CatalogBox) -> None:

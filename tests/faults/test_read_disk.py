@@ -7,6 +7,7 @@ import mmap
 import os
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ MODES = pytest.mark.parametrize("mode", list(ReadMode))
 
 @pytest.fixture(scope="module", params=["ext4", "xfs", "btrfs"])
 def each_fs(request: pytest.FixtureRequest) -> Iterator[LoopFS]:
-    """Mount each kind in turn, for all tests here: each writes its file anew."""
+    """Mount each kind in turn, for all tests here."""
     with LoopFS(request.param) as fs:
         yield fs
 
@@ -53,6 +54,15 @@ def btrfs() -> Iterator[LoopFS]:
     """Mount a btrfs."""
     with LoopFS("btrfs") as fs:
         yield fs
+
+
+@pytest.fixture(autouse=True)
+def _file_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave no file of a test to the next one."""
+    yield
+    for name in {"each_fs", "ext4", "btrfs"} & {*request.fixturenames}:
+        with suppress(FileNotFoundError):
+            os.unlink(request.getfixturevalue(name).path("f"))
 
 
 def write(fs: LoopFS, size: int, name: str = "f") -> bytes:
