@@ -32,6 +32,11 @@ static inline void store_u64(uint8_t *to, uint64_t value)
     store_u32(to + 4, (uint32_t)(value >> 32));
 }
 
+static inline uint32_t load_u32_be(const uint8_t *from)
+{
+    return (uint32_t)from[0] << 24 | (uint32_t)from[1] << 16 | (uint32_t)from[2] << 8 | (uint32_t)from[3];
+}
+
 /* Most significant byte first, the order in which CRCs are written. */
 static inline void store_u64_be(uint8_t *to, uint64_t value)
 {

@@ -75,20 +75,6 @@ ffibuilder.cdef(
     void file_batch_digest(md5_scheduler *scheduler, unsigned wanted, const uint8_t *arena,
                            file_batch_record *records, size_t count, size_t *unfinished);
 
-    #define SEAL_BATCH_MOST_PATH_BYTES ...
-    #define SEAL_BATCH_NONE ...
-    typedef struct {
-        const uint8_t *key; const uint8_t *root_token; int64_t first_id; int64_t recorded_at; int64_t boot_id;
-        const char *words; size_t reason_bytes; size_t words_bytes;
-    } seal_batch_terms;
-    typedef struct {
-        file_batch_paths paths; const int64_t *sizes_bytes; const int64_t *mtimes_ns; const int64_t *ctimes_ns;
-        const int64_t *inodes; const int64_t *are_racy;
-        const uint8_t *md5s; const uint8_t *xxh3_128s; const uint8_t *crc64nvmes;
-    } seal_batch_files;
-    void seal_batch_new(const seal_batch_terms *terms, const seal_batch_files *files, uint8_t *seals,
-                        uint8_t *state_seals, uint8_t *tally);
-
     #define LARGE_BATCH_IDLE ...
     #define LARGE_BATCH_ACTIVE ...
     #define LARGE_BATCH_HALTED ...
@@ -143,12 +129,15 @@ ffibuilder.cdef(
                              folder_batch_result *result);
     void folder_batch_continue(int fd, size_t most_names, const folder_batch_marked *marked, size_t marked_count,
                                folder_batch_result *result);
+
+    typedef struct { uint64_t sound; uint64_t lost; } wal_frames;
+    int wal_check(const uint8_t *log, size_t bytes, wal_frames *frames);
     """
 )
 _HEADERS = (
     *("md5.h", "md5_batch.h", "crc64.h", "file_batch.h", "stable_batch.h", "load_batch.h", "folder_batch.h"),
     "large_batch.h",
     "position_batch.h",
-    "seal_batch.h",
+    "wal.h",
 )
 ffibuilder.set_source("integrity._native", "\n".join(f'#include "{header}"' for header in _HEADERS))

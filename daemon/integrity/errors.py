@@ -9,7 +9,7 @@ Every message names the path, the operation and the remedy: the command line pri
     ├── CatalogError            the catalog cannot be used
     │   ├── CatalogMissing
     │   ├── CatalogLocked       another job works on the root
-    │   ├── CatalogCorrupt      SQLite or a seal says that the file is damaged
+    │   ├── CatalogCorrupt      a checksum or SQLite says that the file is damaged
     │   ├── RecordSuperseded    a file is not recorded as it was judged any more
     │   └── SchemaMismatch      the catalog is of another version
     ├── ReadError               one file could not be read as one stable version

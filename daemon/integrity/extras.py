@@ -11,7 +11,6 @@ import json
 import os
 import shlex
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
 
@@ -29,7 +28,7 @@ _WEB = (
     "prometheus_client",
     "markdown_it",
 )
-_HUB = ("psycopg", "procrastinate", "zstandard")
+_HUB = ("alembic", "psycopg", "procrastinate", "sqlalchemy", "zstandard")
 _PREFIX = "file://"
 
 
@@ -75,6 +74,8 @@ def how_to_install(extra: str) -> str:
 
 def _find_checkout() -> tuple[str | None, bool]:
     """Return the folder that this program was installed from, if it is still there, and whether that is editable."""
+    from importlib.metadata import PackageNotFoundError, distribution  # here, for most commands say nothing of extras
+
     try:
         text = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:

@@ -188,7 +188,6 @@ class SkipReason(StrEnum):
     SYMLINK = "symlink"
     MOUNT = "mount"  # another file system, not entered
     CATALOG = "catalog"  # the catalog's own files
-    CATALOG_DAMAGED = "catalog_damaged"  # its row's seal is broken, or rows were lost
     DEVICE_FAILING = "device_failing"
 
 

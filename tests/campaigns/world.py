@@ -6,13 +6,13 @@ import hashlib
 import os
 import random
 import shutil
-import sqlite3
 import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
 
 from campaigns.facts import tame_text
+from integrity.catalog.db import Connection
 from support import AnyPath
 from support.bitrot import rot
 from support.cli import Box, Completed, run_here
@@ -122,8 +122,8 @@ class World:
         self.box.configure(_SERVICE.format(root=self.root))
 
         def has_failed() -> bool:
-            with closing(sqlite3.connect(self.box.catalog)) as db:
-                return bool(db.execute(_HAS_FAILED).fetchone()[0])
+            with closing(Connection(bytes(self.box.catalog), "mode=ro")) as db:
+                return bool(db.value(_HAS_FAILED))
 
         run_forked([("daemon",)], self.box.environment, is_done=has_failed)
 

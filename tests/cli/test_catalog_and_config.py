@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import time
 from pathlib import Path
 
 import pytest
 
-from support.catalogs import take_back
 from support.cli import Box
-from support.stored import tamper
+from support.flips import damage_table, find_lost_writes, find_pages, flip_bit, put_back
+from support.older import put_older
+from support.service import Service
 
 
 @pytest.fixture
@@ -31,29 +33,103 @@ def test_sound_catalog_passes_its_check(integrity: Box, data: Path) -> None:
     assert "" == integrity.run("-q", "catalog", "check", "--quick", expect=0).stdout
 
 
-def test_damaged_row_is_found_named_and_mended(integrity: Box, data: Path) -> None:
-    """The check is 4 and names the file; the backup brings the row back."""
+def test_damaged_page_is_found_and_mended_by_a_backup(integrity: Box, data: Path) -> None:
+    """The check is 4, and so is a command that reads the page; the backup brings all back."""
     integrity.run("catalog", "backup", expect=0)
-    tamper(integrity, "UPDATE file SET md5 = zeroblob(16) WHERE name = CAST('file1' AS BLOB)")
-    bad = integrity.run("catalog", "check", expect=4)
+    damage_table(integrity.catalog, "file")
+    bad, met = integrity.run("catalog", "check", expect=4), integrity.run("scan", data, expect=4)
     restored = integrity.run("catalog", "restore", "--yes", expect=0)
 
-    assert f"{data}/file1: its row is damaged" in bad.stdout
-    assert "integrity catalog restore" in bad.stdout
+    assert "structure: the checksum of a page is wrong" in bad.stdout
+    for said in (bad.stdout, met.stderr):
+        assert "integrity catalog restore" in said
+        assert "integrity catalog salvage" in said
     assert "the former catalog is kept as" in restored.stdout
     integrity.run("catalog", "check", expect=0)
 
 
-def test_lost_row_is_found_and_resealing_takes_it_as_it_is(integrity: Box, data: Path) -> None:
-    """Only a person's word makes a catalog with lost rows right."""
-    tamper(integrity, "DELETE FROM file WHERE name = CAST('file1' AS BLOB)")
-    bad = integrity.run("catalog", "check", expect=4)
-    integrity.run("catalog", "reseal", expect=2)
-    integrity.run("catalog", "reseal", "--yes", expect=0)
+def test_salvage_names_what_is_lost(integrity: Box, data: Path) -> None:
+    """Nothing is done without a yes; the damaged catalog is kept, and what was lost is recorded anew."""
+    integrity.run("scrub", data, expect=0)
+    damage_table(integrity.catalog, "file")
+    damaged, damaged_box = integrity.catalog.read_bytes(), integrity.copy_to(integrity.home.parent / "other")
+    assert "--yes" in integrity.run("catalog", "salvage", expect=2).stderr
+    assert damaged == integrity.catalog.read_bytes()
+    done = integrity.run("catalog", "salvage", "--yes", expect=4)
+    (told,) = damaged_box.json("catalog", "salvage", "--yes", expect=4)
 
-    assert "holds 2 files, should hold 3" in bad.stdout
+    (former,) = integrity.home.glob("catalog.db.replaced-*Z")
+    lines = done.stdout.splitlines()
+    assert f"could be read; the damaged catalog is kept as {former}" in lines[0]
+    assert "lost of file: 3 rows" in lines
+    assert {f"to be recorded again, and earlier damage can't be seen: {data}/file{number}" for number in range(3)} <= {
+        *lines
+    }
+    assert damaged == former.read_bytes()
+    assert ("catalog_salvage", {"file": 3}) == (told["type"], told["lost"])
+    assert [str(data / f"file{number}") for number in range(3)] == [one["path"] for one in told["files"]]
+    assert isinstance(told["kept"], int)
+    assert lines[0].startswith(f"{told['kept']} rows could be read")
+    for box in (integrity, damaged_box):
+        box.run("catalog", "check", expect=0)
+    assert 3 == integrity.summary("scan", data, expect=0)["files_new"]
+    integrity.run("findings", expect=0)
+
+
+def test_salvage_of_what_is_not_damaged_or_not_of_this_version(integrity: Box, data: Path) -> None:
+    """A sound catalog stays; one of another version, or without its schema, is left alone, and the message says why."""
+    assert "is not damaged: nothing was done" in integrity.run("catalog", "salvage", "--yes", expect=4).stderr
+    content = integrity.catalog.read_bytes()
+
+    def is_told(says: str) -> None:
+        before = integrity.catalog.read_bytes()
+        told = integrity.run("catalog", "salvage", "--yes", expect=4).stderr
+        assert says in told
+        assert "integrity catalog" in told
+        assert before == integrity.catalog.read_bytes()
+
+    flip_bit(integrity.catalog, random.Random(1), 110, 4096)
+    is_told("its schema can't be read")
+    for garbage in (content[:100] + bytes(len(content) - 100), bytes(len(content)), b""):
+        put_back(integrity.catalog, garbage)
+        is_told("its schema can't be read")
+    integrity.catalog.unlink()
+    put_older(integrity.catalog, "0011")
+    is_told("written by an older integrity (schema 0011)")
+    integrity.catalog.unlink()
+    assert "there is no catalog" in integrity.run("catalog", "salvage", "--yes", expect=4).stderr
+    assert not list(integrity.home.glob("*.restoring*"))
+
+
+def test_salvage_after_a_lost_write(integrity: Box, data: Path) -> None:
+    """What is missing can be neither counted nor named, but is said to be missing; what is there is kept."""
+    find_pages(integrity.catalog)
+    before = integrity.catalog.read_bytes()
+    integrity.run("scrub", data, expect=0)
+    _ = next(find_lost_writes(integrity.catalog, before, "file"))
+    assert "the table file is not as it was last written" in integrity.run("catalog", "check", expect=4).stdout
+    assert "the disk has lost a write" in integrity.run("catalog", "backup", expect=4).stderr
+    salvaged = integrity.run("catalog", "salvage", "--yes", expect=4)
+
+    assert "lost of file: some rows, nobody knows how many" in salvaged.stdout
     integrity.run("catalog", "check", expect=0)
-    assert 1 == integrity.summary("scan", data, expect=0)["files_new"]
+    assert 3 == integrity.summary("scan", data, expect=0)["files_not_due"]
+
+
+def test_salvage_while_the_service_runs(integrity: Box, data: Path) -> None:
+    """The service has to be stopped first; it goes on with the catalog that it has."""
+    integrity.configure(f'[[root]]\npath = "{data}"\n')
+    with Service(integrity) as service:
+        service.wait_begun()
+        damage_table(integrity.catalog, "history")
+        before = integrity.catalog.stat().st_ino
+        refused = integrity.run("catalog", "salvage", "--yes", expect=4).stderr
+        service.stop()
+
+    assert "is in use (by process" in refused
+    assert "stop that first" in refused
+    assert before == integrity.catalog.stat().st_ino
+    integrity.run("catalog", "salvage", "--yes", expect=0)
 
 
 def test_restore_asks(integrity: Box, data: Path) -> None:
@@ -85,10 +161,11 @@ def test_upgrade_of_a_catalog_that_is_up_to_date_does_nothing(integrity: Box, da
 def test_upgrade_says_where_the_former_catalog_is(integrity: Box, data: Path) -> None:
     """Whichever command upgrades: who goes back to the older version needs it."""
     for words in (("catalog", "upgrade"), ("scan", data)):
-        take_back(bytes(integrity.catalog), "0008")
-        former = set(integrity.home.glob("catalog.db.before-*"))
+        integrity.catalog.unlink(missing_ok=True)
+        put_older(integrity.catalog, "0010")
+        former = set(integrity.home.glob("catalog.db.before-*Z"))
         said = integrity.run(*words, expect=0).stdout
-        (made,) = set(integrity.home.glob("catalog.db.before-*")) - former
+        (made,) = set(integrity.home.glob("catalog.db.before-*Z")) - former
         assert f"{integrity.catalog}: was upgraded for this version; as it was before: {made}" in said
         made.unlink()
 
@@ -125,17 +202,6 @@ def test_backup_in_another_folder_is_not_called_the_last_one_here(integrity: Box
     (line,) = [one for one in integrity.run("catalog", "stats").stdout.splitlines() if one.startswith("  backup")]
 
     assert "ago, but it is not in the configured folder (any more); the newest there: " in line
-
-
-def test_catalog_of_a_seal_key_is_not_opened_without_it(integrity: Box, data: Path, tmp_path: Path) -> None:
-    """Every row would look damaged; resealing changes the key."""
-    (tmp_path / "key").write_text("a long secret")
-    integrity.configure(f'seal_key_file = "{tmp_path}/key"\n')
-    integrity.run("status", expect=4)
-    integrity.run("catalog", "reseal", "--yes", expect=0)
-    integrity.run("scrub", expect=0)
-    integrity.configure("")
-    integrity.run("status", expect=4)
 
 
 def test_config_check_tells_all_errors_at_once(integrity: Box) -> None:

@@ -26,7 +26,7 @@ from support.proc import signal_at
 from support.results import get_number
 from support.running import Running
 from support.shapes import damage, put, put_sparse
-from support.stored import query, tamper
+from support.stored import query
 from support.waiting import wait_until
 
 VERDICTS = (
@@ -38,7 +38,6 @@ VERDICTS = (
     "outside",
     "left_out",
     "unknown",
-    "record_damaged",
     "bad",
 )
 
@@ -262,17 +261,6 @@ def test_manifest_does_not_list_itself(integrity: Box, data: Path) -> None:
     integrity.run("catalog", "export", "--output", data / "MD5SUMS", expect=0)
 
     subprocess.run(["md5sum", "-c", "--strict", "--quiet", "MD5SUMS"], cwd=data, check=True)
-
-
-def test_damaged_rows_are_left_out(integrity: Box, data: Path) -> None:
-    """What a row with a broken seal says may be wrong; the others are written."""
-    integrity.run("scan", data, expect=0)
-    tamper(integrity, "UPDATE file SET md5 = zeroblob(16) WHERE name = CAST('3.txt' AS BLOB)")
-    done = integrity.run("catalog", "export", expect=4)
-
-    assert 19 == len(done.stdout.splitlines())
-    assert "d3/3.txt" not in done.stdout
-    assert f"{plant_path(data, 3)}: its row in the catalog is damaged" in done.stderr
 
 
 def test_files_in_question_are_written_as_they_were(integrity: Box, data: Path) -> None:
@@ -538,21 +526,6 @@ def test_moved_file_keeps_its_baseline(integrity: Box, data: Path, tmp_path: Pat
 
     assert {"already": 19, "differing": 1} == counts(done)
     assert 2 == integrity.summary("scan", data, expect=0)["files_moved"]
-
-
-def test_damaged_and_lost_rows_are_no_unknown_files(integrity: Box, data: Path, tmp_path: Path) -> None:
-    """A damaged row is a finding on the catalog; after lost rows nothing is imported at all."""
-    put(tmp_path / "sums", sum_up(data))
-    integrity.run("scan", data, expect=0)
-    tamper(integrity, "UPDATE file SET md5 = zeroblob(16) WHERE name = CAST('3.txt' AS BLOB)")
-    damaged = integrity.run("--json", "catalog", "import", tmp_path / "sums", "--root", data, expect=1)
-    assert {"already": 19, "record_damaged": 1} == counts(damaged)
-    assert ["catalog_damaged"] == [finding["kind"] for finding in damaged.findings]
-    tamper(integrity, "DELETE FROM file WHERE name = CAST('3.txt' AS BLOB)")
-    lost = integrity.run("catalog", "import", tmp_path / "sums", "--root", data, expect=4)
-
-    assert "rows were lost" in lost.stderr
-    assert 19 == len(recorded(integrity))
 
 
 def test_sparse_file_is_held_against_its_digest_all_the_same(integrity: Box, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ HEAVY = (
     "procrastinate",
     "zstandard",
     "sqlalchemy",
-    "alembic",
+    "apsw",
     "pydantic",
     "tomllib",
     "watchdog",
@@ -55,7 +55,7 @@ PINNED = [
 ]
 GROUPS = {
     "root": {"list", "release", "rebind", "pause", "resume"},
-    "catalog": {"check", "backup", "restore", "upgrade", "reseal", "stats", "export", "import"},
+    "catalog": {"check", "backup", "restore", "upgrade", "salvage", "stats", "export", "import"},
     "alert": {"test"},
     "config": {"check", "show", "sample"},
     "service": {"install", "uninstall", "show"},

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
-from integrity.catalog import maintenance
 from integrity.catalog.actions import Action, find_actions, record_action
 from integrity.catalog.roots import remove_root
-from integrity.catalog.seal import Sealer
-from integrity.catalog.upgrade import run_migrations
 from integrity.errors import CatalogError
 from integrity.model import ActionVerb, Actor, FindingId
-from support.catalogs import NOW, CatalogBox, take_back
+from support.catalogs import NOW, CatalogBox
 
 ACTOR = Actor("alice (uid 1000)", "192.0.2.7")
 
@@ -64,16 +58,6 @@ def test_action_outlives_its_root(box: CatalogBox) -> None:
         assert [box.root.path] == [one.action.root for one in find_actions(c)]
 
 
-@pytest.mark.parametrize("column", ["who = 'mallory'", "at = at + 60", "path = x'62'", "findings = '[4]'"])
-def test_damaged_action_is_noticed(box: CatalogBox, column: str) -> None:
-    """A row that was changed behind the catalog's back has no valid seal."""
-    record(box, Action(ACTOR, ActionVerb.ACK, "acknowledged", b"/srv", b"a", (FindingId(3),)))
-    box.damage(f"UPDATE action SET {column}")
-
-    check = maintenance.check(box.catalog)
-    assert not check.is_right
-
-
 def test_action_without_its_change_is_not_recorded(box: CatalogBox) -> None:
     """Both are in one transaction."""
 
@@ -86,20 +70,3 @@ def test_action_without_its_change_is_not_recorded(box: CatalogBox) -> None:
         fail_after_recording()
     with box.catalog.read() as c:
         assert [] == find_actions(c)
-
-
-def test_catalog_of_the_version_before_records_actions_after_its_upgrade(box: CatalogBox) -> None:
-    """Its files stay, and the table is sealed as in a new catalog."""
-    box.record(b"a")
-    box.catalog.close()
-    take_back(box.path, "0008")
-    with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
-        assert [] == db.execute("SELECT 1 FROM sqlite_master WHERE name = 'action'").fetchall()
-        run_migrations(db, Sealer(), to="0009")
-    box.reopen()
-    record(box, Action(ACTOR, ActionVerb.ACK, "acknowledged"))
-
-    assert maintenance.check(box.catalog).is_right
-    assert box.find(b"a") is not None
-    with box.catalog.read() as c:
-        assert ["acknowledged"] == [one.action.outcome for one in find_actions(c)]

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog import baselines, copying, files
+from integrity.catalog import baselines, copying, files, maintenance
 from integrity.catalog.backup import back_up, due_for_backup
-from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
 from integrity.catalog.own_files import find_backups
 from integrity.catalog.restore import restore, verify_backup
-from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing
+from integrity.model import RootId
 from support.catalogs import DAY_S, NOW, CatalogBox, make_reading
 
 STAMPS = [b"20251121T044000Z", b"20251122T044000Z", b"20251123T044000Z", b"20251124T044000Z"]
@@ -22,7 +21,7 @@ STAMPS = [b"20251121T044000Z", b"20251122T044000Z", b"20251123T044000Z", b"20251
 
 def paths_in(path: bytes) -> list[bytes]:
     with Catalog.open(path, writes=False) as catalog, catalog.read() as c:
-        return [path for _, path, _ in files.page_files(c, files.RootId(1))]
+        return [path for _, path, _ in files.page_files(c, RootId(1))]
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def test_backup_is_a_whole_catalog(box: CatalogBox, folder: bytes) -> None:
     path = back_up(box.catalog, folder, keep=3, now=NOW)
 
     assert path == folder + b"/catalog-" + STAMPS[0] + b".db"
-    assert verify_backup(path, box.sealer) is None
+    assert verify_backup(path) is None
     assert os.listdir(folder) == [os.path.basename(path)]
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert paths_in(path) == [b"a"]
@@ -52,7 +51,7 @@ def test_backup_holds_up_no_writer(box: CatalogBox, folder: bytes) -> None:
             path = folder + b"/now.db"
             copying.make_folder(folder)
             with other.read() as reading:
-                copying.copy_database(driver_of(reading), path, os.stat(box.path))
+                copying.copy_database(reading, path, os.stat(box.path))
         assert paths_in(path) == [b"a"]
 
 
@@ -106,7 +105,7 @@ def test_failed_backup_keeps_the_old_ones(box: CatalogBox, folder: bytes) -> Non
     with pytest.raises(CatalogError, match="cannot write a copy"):
         back_up(box.catalog, folder, keep=1, now=NOW + DAY_S)
 
-    assert verify_backup(folder + b"/catalog-" + STAMPS[0] + b".db", box.sealer) is None
+    assert verify_backup(folder + b"/catalog-" + STAMPS[0] + b".db") is None
     assert not [name for name in os.listdir(folder) if name.endswith(b".partial")]
 
 
@@ -184,7 +183,7 @@ def test_restoring_without_a_backup_touches_nothing(box: CatalogBox) -> None:
 
 
 def test_restored_catalog_goes_on(box: CatalogBox, folder: bytes) -> None:
-    """Rows can be recorded into it, and its tally is right."""
+    """Rows can be recorded into it, and its counts are right."""
     box.record(b"a")
     back_up(box.catalog, folder, keep=3, now=NOW)
     box.catalog.close()
@@ -192,18 +191,9 @@ def test_restored_catalog_goes_on(box: CatalogBox, folder: bytes) -> None:
     box.reopen()
     box.record(b"b", make_reading("b"))
 
-    assert box.check_tally().is_right
-    assert box.check_tally().actual_rows == 2
-
-
-def test_keyed_backup_needs_its_key(tmp_path: Path, folder: bytes) -> None:
-    """A backup is sealed as its catalog is."""
-    with CatalogBox(bytes(tmp_path / "catalog.db"), seal_key=b"secret") as box:
-        path = back_up(box.catalog, folder, keep=3, now=NOW)
-    with pytest.raises(CatalogError, match="another key"):
-        Catalog.open(path, writes=False)
-    with Catalog.open(path, writes=False, seal_key=b"secret") as catalog:
-        assert catalog.sealer.key_check == Sealer(b"secret").key_check
+    report = maintenance.check(box.catalog)
+    assert report.is_right
+    assert [one.actual for one in report.counts] == [2]
 
 
 @pytest.mark.root

@@ -1,4 +1,4 @@
-"""New files recorded in columns are recorded as they are one by one, seals and all."""
+"""New files recorded in columns are recorded as they are one by one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integrity.catalog import baselines
+from integrity.catalog import baselines, maintenance
 from integrity.catalog.baselines import NewFile
-from integrity.catalog.seal import Sealer, xor_seals
 from integrity.model import Digests, ReadHow, Reading, Readings, Witness
 from support.catalogs import NOW, CatalogBox
-
-seal_batch = pytest.importorskip("integrity.catalog.seal_batch", reason="the extension is not built")
 
 NUMBERS = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
 SIZES = st.integers(0, (1 << 63) - 1)
@@ -48,7 +45,7 @@ def in_columns(readings: Sequence[Reading]) -> Readings:
 @settings(max_examples=40, deadline=None)
 @given(draw_files(), st.booleans())
 def test_columns_are_recorded_as_rows_are(new: dict[bytes, Reading], has_boot: bool) -> None:
-    """All that can be asked of a file is the same, and every seal is right."""
+    """All that can be asked of a file is the same."""
     with (
         TemporaryDirectory() as folder,
         CatalogBox(f"{folder}/rows.db".encode()) as one_by_one,
@@ -57,47 +54,14 @@ def test_columns_are_recorded_as_rows_are(new: dict[bytes, Reading], has_boot: b
         boot_id = at_once.boot_id if has_boot else None
         rows, paths = [NewFile(*row) for row in new.items()], list(new)
         with one_by_one.catalog.transaction() as c:
-            first = baselines.record_files(c, one_by_one.sealer, one_by_one.root, rows, now=NOW, boot_id=boot_id)
+            first = baselines.record_files(c, one_by_one.root, rows, now=NOW, boot_id=boot_id)
         with at_once.catalog.transaction() as c:
             second = baselines.record_small_files(
-                *(c, at_once.sealer, at_once.root, paths, in_columns(list(new.values()))), now=NOW, boot_id=boot_id
+                *(c, at_once.root, paths, in_columns(list(new.values()))), now=NOW, boot_id=boot_id
             )
         kept = [box.get(file_id) for box, ids in ((one_by_one, first), (at_once, second)) for file_id in ids]
-        tally = at_once.check_tally()
+        report = maintenance.check(at_once.catalog)
 
-    assert all(record.is_sealed for record in kept)
     assert first == second
-    assert [one._replace(seal=b"", state_seal=b"") for one in kept[: len(new)]] == [
-        one._replace(seal=b"", state_seal=b"") for one in kept[len(new) :]
-    ]
-    assert tally.is_right
-
-
-@pytest.mark.parametrize("key", [None, b"secret"])
-def test_seals_of_paths_of_every_length(key: bytes | None) -> None:
-    """Messages end at every place of a block of BLAKE3; with a longer path nothing is sealed in this way."""
-    sealer, most = Sealer(key), 768
-    paths = [b"x" * length for length in range(1, most + 1)]
-    digests = Digests(b"m" * 16, b"x" * 16, None, b"c" * 8)
-    readings = [
-        Reading(Witness(n, -n, n << 40, n * n, n % 2 > 0), digests, None, ReadHow.DIRECT, n) for n in range(most)
-    ]
-    terms = {"recorded_at": NOW, "boot_id": 3, "reason": b"recorded"}
-    sealed = seal_batch.seal_new_files(sealer.hash_key, b"t" * 16, 7, paths, in_columns(readings), **terms)
-    seals = [
-        sealer.seal_file(b"t" * 16, path, one.witness, one.digests, None, 1)
-        for path, one in zip(paths, readings, strict=True)
-    ]
-
-    assert seals == sealed.seals
-    assert xor_seals(bytes(16), seals) == sealed.tally
-    assert [
-        sealer.seal_state(number, seal, NOW, b"recorded", None, b"direct", 3, 0, 0)
-        for number, seal in enumerate(seals, 7)
-    ] == sealed.state_seals
-    assert (
-        seal_batch.seal_new_files(
-            sealer.hash_key, b"t" * 16, 7, [*paths[1:], b"x" * 769], in_columns(readings), **terms
-        )
-        is None
-    )
+    assert kept[: len(new)] == kept[len(new) :]
+    assert report.is_right

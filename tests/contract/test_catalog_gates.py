@@ -39,16 +39,14 @@ def replace(
     """Replace a file's baseline."""
     record = box.get_at(path)
     with box.catalog.transaction() as c:
-        replace_baseline(
-            c, box.sealer, box.root, record.id, make_reading(seed), because=because, now=now, boot_id=box.boot_id
-        )
+        replace_baseline(c, box.root, record.id, make_reading(seed), because=because, now=now, boot_id=box.boot_id)
 
 
 def remove(box: CatalogBox, path: bytes, because: BaselineReason = BaselineReason.DELETED) -> FileId:
     """Take a file out."""
     record = box.get_at(path)
     with box.catalog.transaction() as c:
-        remove_files(c, box.sealer, box.root, [record.id], because=because, now=NOW)
+        remove_files(c, box.root, [record.id], because=because, now=NOW)
     return record.id
 
 
@@ -204,8 +202,8 @@ def test_numbers_of_history_that_come_again_are_noticed(box: CatalogBox, is_purg
     with box.catalog.transaction() as c:
         other = add_root(c, b"/other", box.root.identity, NOW)
         going = box.root if is_purged else other
-        [gone] = record_files(c, box.sealer, going, [NewFile(b"gone", make_reading("x"))], now=NOW, boot_id=box.boot_id)
-        remove_files(c, box.sealer, going, [gone], because=BaselineReason.DELETED, now=NOW)
+        [gone] = record_files(c, going, [NewFile(b"gone", make_reading("x"))], now=NOW, boot_id=box.boot_id)
+        remove_files(c, going, [gone], because=BaselineReason.DELETED, now=NOW)
     pass_gate(box)
     with box.catalog.transaction() as c:
         if is_purged:

@@ -8,6 +8,7 @@ from integrity.catalog.files import find_file, page_in_order
 from integrity.catalog.roots import remove_root
 from integrity.model import BaselineReason, FileId
 from support.catalogs import NOW, CatalogBox, make_reading
+from support.statements import traced
 
 
 def test_pages_are_read_from_the_indexes(box: CatalogBox) -> None:
@@ -15,13 +16,10 @@ def test_pages_are_read_from_the_indexes(box: CatalogBox) -> None:
     box.record_all({b"f%d/x" % number: make_reading(number) for number in range(300)})
     told: list[str] = []
     with box.catalog.read() as c:
-        driver = c.connection.driver_connection
-        assert driver is not None
-        driver.set_trace_callback(told.append)
-        page_in_order(c, box.sealer, box.root.id, prefix=b"f1", after=(b"f1", b"x"), limit=10)
-        page_in_order(c, box.sealer, box.root.id, after=(b"f1", b"x"), limit=10)
-        driver.set_trace_callback(None)
-        plans = [row[3] for sql in told for row in driver.execute(f"EXPLAIN QUERY PLAN {sql}")]
+        with traced(box.catalog, told.append):
+            page_in_order(c, box.root.id, prefix=b"f1", after=(b"f1", b"x"), limit=10)
+            page_in_order(c, box.root.id, after=(b"f1", b"x"), limit=10)
+        plans = [row[3] for sql in told for row in c.rows(f"EXPLAIN QUERY PLAN {sql}", *[0] * sql.count("?"))]
 
     assert plans
     assert not [plan for plan in plans if "TEMP B-TREE" in plan or plan.startswith("SCAN")]
@@ -34,14 +32,14 @@ def test_imported_files_know_their_manifest(box: CatalogBox) -> None:
         with box.catalog.transaction() as c:
             row = NewFile(name, make_reading(name))
             because = BaselineReason.IMPORTED if manifest else BaselineReason.RECORDED
-            (ids[name],) = record_files(c, box.sealer, box.root, [row], now=NOW, boot_id=box.boot_id, because=because)
+            (ids[name],) = record_files(c, box.root, [row], now=NOW, boot_id=box.boot_id, because=because)
             if manifest:
                 history.keep_import(c, box.root.id, ids[name], manifest)
 
     with box.catalog.read() as c:
-        record = find_file(c, box.sealer, box.root.id, b"a")
+        record = find_file(c, box.root.id, b"a")
         assert record is not None
-        assert (BaselineReason.IMPORTED, True) == (record.reason, record.is_sealed)
+        assert BaselineReason.IMPORTED == record.reason
         assert "one.md5" == history.find_import(c, box.root.id, ids[b"a"])
         assert "two.md5" == history.find_import(c, box.root.id, ids[b"c"])
     with box.catalog.transaction() as c:

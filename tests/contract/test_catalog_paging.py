@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from integrity.catalog.connection import Catalog
+from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.paging import write_in_pages
-from integrity.catalog.schema import meta
 from support.catalogs import CatalogBox
 
 
@@ -26,9 +24,8 @@ class Jumps:
         return self.now
 
 
-def put(c: sa.Connection, keys: Sequence[str]) -> None:
-    for key in keys:
-        c.execute(sa.insert(meta).values(key=key, value="x"))
+def put(c: Connection, keys: Sequence[str]) -> None:
+    c.run_many("INSERT INTO meta (key, value) VALUES (?, 'x')", ([key] for key in keys))
 
 
 def test_all_is_written_in_order_and_in_several_transactions(tmp_path: Path) -> None:
@@ -37,15 +34,15 @@ def test_all_is_written_in_order_and_in_several_transactions(tmp_path: Path) -> 
     seen: list[int] = []
     with CatalogBox(bytes(tmp_path / "catalog.db")) as box, Catalog.open(box.path, writes=False) as other:
 
-        def write(c: sa.Connection, some: Sequence[str]) -> None:
+        def write(c: Connection, some: Sequence[str]) -> None:
             with other.read() as reading:
-                seen.append(reading.execute(sa.select(sa.func.count()).where(meta.c.key.like("key %"))).scalar_one())
+                seen.append(reading.value("SELECT count(*) FROM meta WHERE key LIKE 'key %'"))
             put(c, some)
 
         write_in_pages(box.catalog.transaction, keys, write, monotonic=Jumps())
 
         with box.catalog.read() as c:
-            assert keys == list(c.execute(sa.select(meta.c.key).where(meta.c.key.like("key %"))).scalars())
+            assert keys == c.column("SELECT key FROM meta WHERE key LIKE 'key %' ORDER BY key")
     assert [0, 100, 200, 300, 400] == seen
 
 
@@ -56,7 +53,7 @@ def test_writer_of_many_pages_lets_others_write(tmp_path: Path) -> None:
     class Enough(Exception):
         pass
 
-    def write(c: sa.Connection, some: Sequence[str]) -> None:
+    def write(c: Connection, some: Sequence[str]) -> None:
         has_begun.set()
         if is_enough.is_set():
             raise Enough

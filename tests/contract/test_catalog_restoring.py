@@ -13,13 +13,14 @@ from integrity.catalog.backup import back_up
 from integrity.catalog.connection import Catalog
 from integrity.catalog.restore import restore
 from integrity.errors import CatalogLocked, CatalogReplaced
+from integrity.model import FileId, RootId
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.waiting import wait_until
 
 
 def paths_in(path: bytes, *, writes: bool = False) -> list[bytes]:
     with Catalog.open(path, writes=writes) as catalog, catalog.read() as c:
-        return [path for _, path, _ in files.page_files(c, files.RootId(1))]
+        return [path for _, path, _ in files.page_files(c, RootId(1))]
 
 
 def make_restorable(folder: Path) -> bytes:
@@ -55,7 +56,7 @@ def test_restore_lets_readers_be(box: CatalogBox) -> None:
     with Catalog.open(box.path, writes=False) as reader:
         restore(box.path, b"")
         with reader.read() as c:
-            assert len(files.page_files(c, files.RootId(1))) == 2
+            assert len(files.page_files(c, RootId(1))) == 2
     assert paths_in(box.path) == [b"a"]
 
 
@@ -121,7 +122,7 @@ def test_backup_ends_while_others_commit(box: CatalogBox) -> None:
         with Catalog.open(box.path, writes=True) as other:
             while not is_over.is_set():
                 with other.transaction() as c:
-                    baselines.mark_suspects(c, {files.FileId(1 + commits % 30_000): None})
+                    baselines.mark_suspects(c, {FileId(1 + commits % 30_000): None})
                 commits += 1
 
     thread = threading.Thread(target=go_on)
@@ -134,4 +135,4 @@ def test_backup_ends_while_others_commit(box: CatalogBox) -> None:
         thread.join()
 
     with Catalog.open(backup, writes=False) as copy:
-        assert maintenance.check(copy).tallies[0][1].actual_rows == 30_000
+        assert maintenance.check(copy).counts[0].actual == 30_000

@@ -45,9 +45,9 @@ def test_unfinished_run_counts_as_started(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         runs.note_finished(c, run_id, Outcome.CLEAN.value, now=NOW + 200)
     with box.catalog.read() as c:
-        row = c.exec_driver_sql("SELECT * FROM schedule_run WHERE id = ?", (run_id,)).one()
+        row = c.row("SELECT * FROM schedule_run WHERE id = ?", run_id)
 
-    assert (run_id, "scan", None, NOW + 95, NOW + 100, NOW + 200, "clean") == tuple(row)[:-2]
+    assert (run_id, "scan", None, NOW + 95, NOW + 100, NOW + 200, "clean") == row
 
 
 def test_old_runs_are_forgotten(box: CatalogBox) -> None:
@@ -59,13 +59,13 @@ def test_old_runs_are_forgotten(box: CatalogBox) -> None:
         run_daily(c, NOW, NOW + 401 * DAY_S)
     begin(box, "scan", None, NOW + 401 * DAY_S)
     with box.catalog.read() as c:
-        found = c.exec_driver_sql("SELECT schedule, started_at FROM schedule_run ORDER BY id").all()
+        found = list(c.rows("SELECT schedule, started_at FROM schedule_run ORDER BY id"))
 
     assert [
         ("compare", NOW),
         ("scan", NOW + 2 * DAY_S),
         ("scan", NOW + 401 * DAY_S),
-    ] == [tuple(row) for row in found]
+    ] == found
 
 
 def test_run_without_an_end_is_found_until_it_has_one(box: CatalogBox) -> None:

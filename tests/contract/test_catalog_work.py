@@ -21,7 +21,7 @@ def order_of(box: CatalogBox, order: WorkOrder, *, limit: int = 1000) -> list[by
     with box.catalog.read() as c:
         summary = create_worklist(c, order)
         after, size = 0, 0
-        while page := page_worklist(c, box.sealer, after, limit):
+        while page := page_worklist(c, after, limit):
             after = page[-1][0]
             paths += [record.path for _, record in page]
             size += sum(record.witness.size_bytes for _, record in page)
@@ -72,8 +72,8 @@ def test_large_files_can_be_had_apart(box: CatalogBox, everything: WorkOrder) ->
         box.record(b"%d" % number, make_reading(number, inode=number, size_bytes=size))
     with box.catalog.read() as c:
         create_worklist(c, everything)
-        larger = [record.path for _, record in page_worklist(c, box.sealer, 0, larger_than=100)]
-        others = [record.path for _, record in page_worklist(c, box.sealer, 0, up_to=100)]
+        larger = [record.path for _, record in page_worklist(c, 0, larger_than=100)]
+        others = [record.path for _, record in page_worklist(c, 0, up_to=100)]
         assert count_larger(c, 100) == 3
         assert count_larger(c, 7000) == 0
 
@@ -88,10 +88,10 @@ def test_others_write_while_a_list_is_made(box: CatalogBox, everything: WorkOrde
             create_worklist(c, everything)
             with other.transaction() as writing:
                 rows = [baselines.NewFile(b"b", make_reading("b"))]
-                baselines.record_files(writing, box.sealer, box.root, rows, now=NOW, boot_id=box.boot_id)
+                baselines.record_files(writing, box.root, rows, now=NOW, boot_id=box.boot_id)
             summary = create_worklist(c, everything)
         with box.catalog.read() as c:
-            assert [first] == [record.id for _, record in page_worklist(c, box.sealer, 0)]
+            assert [first] == [record.id for _, record in page_worklist(c, 0)]
     assert WorkSummary(1, 5000) == summary
 
 
@@ -100,8 +100,8 @@ def test_files_that_go_meanwhile_are_left_out(box: CatalogBox, everything: WorkO
     first, second = box.record(b"a"), box.record(b"b")
     with box.catalog.transaction() as c:
         create_worklist(c, everything)
-        removal.remove_files(c, box.sealer, box.root, [first], because=BaselineReason.DELETED, now=NOW)
-        assert [record.id for _, record in page_worklist(c, box.sealer, 0)] == [second]
+        removal.remove_files(c, box.root, [first], because=BaselineReason.DELETED, now=NOW)
+        assert [record.id for _, record in page_worklist(c, 0)] == [second]
 
 
 def test_reader_can_make_a_list_too(box: CatalogBox, everything: WorkOrder) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog import baselines, findings
+from integrity.catalog.db import Connection
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.folders import find_fingerprints, set_fingerprints
-from integrity.catalog.reseal import reseal
 from integrity.files.excludes import Excludes
 from integrity.files.listing import FolderListing
 from integrity.files.open_beneath import open_root
@@ -52,13 +51,13 @@ def list_all(root: Path) -> dict[bytes, FolderListing]:
 
 
 def read_fingerprints(catalog: Path) -> dict[bytes, bytes | None]:
-    with closing(sqlite3.connect(catalog)) as db:
-        return dict(db.execute("SELECT path, fingerprint FROM folder"))
+    with closing(Connection(bytes(catalog))) as c:
+        return dict(c.rows("SELECT path, fingerprint FROM folder"))
 
 
 def drop_fingerprints(catalog: Path) -> None:
-    with closing(sqlite3.connect(catalog)) as db, db:
-        db.execute("UPDATE folder SET fingerprint = NULL")
+    with closing(Connection(bytes(catalog))) as c:
+        c.run("UPDATE folder SET fingerprint = NULL")
 
 
 def test_second_scan_takes_them_and_third_reads_no_row(root: Path, integrity: Box) -> None:
@@ -235,15 +234,6 @@ def find_kept(box: CatalogBox, *folders: bytes) -> set[bytes]:
         return {one.folder for one in find_fingerprints(c, box.root.id, folders) if one.fingerprint is not None}
 
 
-def test_reseal_believes_rows_and_no_fingerprint(box: CatalogBox) -> None:
-    """What changed in a row by itself was seen by no trigger."""
-    box.record(b"a/1", make_reading("one"))
-    take(box, b"a")
-    reseal(box.catalog, None, NOW)
-
-    assert not find_kept(box, b"a")
-
-
 def freeze(box: CatalogBox, file_id: FileId) -> None:
     with box.catalog.transaction() as c:
         new = NewFinding(FindingKind.ROT, box.root.id, file_id, b"a/1", "message")
@@ -253,22 +243,20 @@ def freeze(box: CatalogBox, file_id: FileId) -> None:
 def replace(box: CatalogBox, file_id: FileId) -> None:
     with box.catalog.transaction() as c:
         baselines.replace_baseline(
-            c, box.catalog.sealer, box.root, file_id, make_reading("other"),
+            c, box.root, file_id, make_reading("other"),
             because=BaselineReason.EDITED, now=NOW, boot_id=None,
         )  # fmt: skip
 
 
 def move(box: CatalogBox, file_id: FileId) -> None:
     with box.catalog.transaction() as c:
-        c.exec_driver_sql(
-            "UPDATE file SET name = ?, folder_id = (SELECT id FROM folder WHERE path = ?) WHERE id = ?",
-            (b"moved", b"b", file_id),
-        )
+        folder_id = c.value("SELECT id FROM folder WHERE path = ?", b"b")
+        c.run("UPDATE file SET folder_id = ?, name = ? WHERE id = ?", folder_id, b"moved", file_id)
 
 
 def remove(box: CatalogBox, file_id: FileId) -> None:
     with box.catalog.transaction() as c:
-        c.exec_driver_sql("DELETE FROM file WHERE id = ?", (file_id,))
+        c.run("DELETE FROM file WHERE id = ?", file_id)
 
 
 def add(box: CatalogBox, file_id: FileId) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_unchanged_folders_are_told_at_once(box: CatalogBox, is_whole: bool) -> 
     assert split(box, [*nothing, *reversed(see(box, is_whole=is_whole))]) == (set(ids.values()), set())
 
 
-def with_file(change: Callable[[Seen], Seen]) -> Callable[[list[Seen]], list[Seen]]:
+def with_file(change: Callable[[Seen], Seen]) -> Callable[[Sequence[Seen]], Sequence[Seen]]:
     return lambda seen: [*seen[:2], change(seen[2])]
 
 
@@ -71,7 +71,7 @@ def with_file(change: Callable[[Seen], Seen]) -> Callable[[list[Seen]], list[See
     ids=["size", "mtime", "ctime", "inode", "name", "gone", "new"],
 )
 def test_folder_with_any_difference_is_left_to_be_looked_at(
-    box: CatalogBox, change: Callable[[list[Seen]], list[Seen]]
+    box: CatalogBox, change: Callable[[Sequence[Seen]], Sequence[Seen]]
 ) -> None:
     """One folder with one difference; all others are still told at once."""
     ids = record(box)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from integrity.catalog import baselines, files, maintenance
+from integrity.catalog import baselines, maintenance
 from integrity.catalog.backup import back_up
 from integrity.catalog.connection import Catalog
 from integrity.catalog.own_files import find_backups
@@ -41,7 +39,7 @@ for batch in range(batches):
     print("committed", flush=True)
 if len(sys.argv) > 3:
     with box.catalog.transaction() as c:
-        c.exec_driver_sql("DELETE FROM file")
+        c.run("DELETE FROM file")
         print("in the middle", flush=True)
         sys.stdin.read()
 box.catalog.close()
@@ -53,7 +51,7 @@ def count_rows(path: bytes) -> int:
     with Catalog.open(path, writes=True) as catalog:
         report = maintenance.check(catalog)
         assert report.is_right, report
-        return sum(tally.actual_rows for _, tally in report.tallies)
+        return sum(count.actual for count in report.counts)
 
 
 def test_killed_in_a_transaction_loses_that_transaction_only(tmp_path: Path) -> None:
@@ -100,7 +98,7 @@ def test_full_disk_loses_nothing_and_is_told(tmp_path: Path) -> None:
             for _ in range(2):
                 with pytest.raises(CatalogError, match=r"disk full; free space on .*small"):
                     box.record_all({b"new/%d" % number: make_reading(number) for number in range(5000)})
-            assert box.check_tally().is_right
+            assert maintenance.check(box.catalog).is_right
             assert box.find(b"7") is not None
             with pytest.raises(CatalogError, match=r"cannot (write a copy|copy the catalog)"):
                 back_up(box.catalog, folder + b"/backups", keep=1, now=NOW)
@@ -126,8 +124,8 @@ def test_failing_disk_is_told_from_a_damaged_catalog(flaky_ext4: FlakyDisk) -> N
         box.record_all({b"%d" % number: make_reading(number) for number in range(3000)})
     size = os.path.getsize(path)
     flaky_ext4.bad_sector(path, size // 2, sectors=16)
-    with pytest.raises(CatalogError) as caught:
-        Catalog.open(path, writes=False)
+    with pytest.raises(CatalogError) as caught, Catalog.open(path, writes=False) as catalog, catalog.read() as c:
+        c.column("SELECT md5 FROM file")
     assert not isinstance(caught.value, CatalogCorrupt)
     assert "disk failed" in str(caught.value)
     flaky_ext4.clear()
@@ -140,14 +138,17 @@ def test_damage_in_a_transaction_is_told_as_damage(tmp_path: Path) -> None:
     path = bytes(tmp_path / "catalog.db")
     with CatalogBox(path) as box:
         box.record_all({b"%d" % number: make_reading(number) for number in range(500)})
-    with closing(sqlite3.connect(path.decode())) as db:
-        page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'file'").fetchone()[0]
-    with Catalog.open(path, writes=True, quick_check=False) as catalog:
+    with Catalog.open(path, writes=True) as catalog:
+        with catalog.read() as c:
+            page = c.value("SELECT rootpage FROM sqlite_master WHERE name = 'file'")
+        whole = Path(os.fsdecode(path)).read_bytes()
         with open(path, "r+b") as stored:
-            stored.seek((page - 1) * 4096)
-            stored.write(b"\xff" * 4096)
-        with pytest.raises(CatalogCorrupt, match="restore"), catalog.read() as c:
-            files.page_files(c, files.RootId(1))
+            stored.seek((page - 1) * 4096 + 2000)
+            stored.write(b"\xff")
+        with pytest.raises(CatalogCorrupt, match=r"catalog restore.*catalog salvage"), catalog.transaction() as c:
+            list(map(c.run, ("INSERT INTO meta (key, value) VALUES ('a', 'b')", "DELETE FROM file")))
+        Path(os.fsdecode(path)).write_bytes(whole)
+    assert count_rows(path) == 500
 
 
 @pytest.mark.root("strace")

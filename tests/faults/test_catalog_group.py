@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from integrity.catalog.connection import Catalog
-from integrity.catalog.schema import meta
 from support import AnyPath
 from support.cli import Box, Completed, complete, make_command
 from support.planted import plant, plant_path
@@ -60,7 +58,7 @@ seen = Counter()
 print("began", flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:
     try:
-        with Catalog.open(sys.argv[1], writes=False, quick_check=False) as catalog, catalog.read() as c:
+        with Catalog.open(sys.argv[1], writes=False) as catalog, catalog.read() as c:
             seen[f"{len(roots.find_roots(c))} roots"] += 1
     except CatalogLocked:
         seen["locked"] += 1
@@ -137,8 +135,8 @@ def list_files(box: Box) -> dict[str, tuple[int, int, int]]:
 
 def put(box: Box, value: str) -> None:
     """Write to the catalog, as any command does."""
-    with Catalog.open(bytes(box.catalog), writes=True, quick_check=False) as catalog, catalog.transaction() as c:
-        c.execute(sa.insert(meta).prefix_with("OR REPLACE").values(key="test", value=value))
+    with Catalog.open(bytes(box.catalog), writes=True) as catalog, catalog.transaction() as c:
+        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('test', ?)", value)
 
 
 def test_catalog_that_nobody_has_open(box: Box, root: Path) -> None:
@@ -159,9 +157,10 @@ def test_catalog_of_a_running_service(box: Box, root: Path) -> None:
         service.wait_begun()
         assert is_shown(box, plant_path(root, 3))
         with Catalog.open(bytes(box.catalog), writes=True) as catalog, catalog.transaction() as c:
-            c.execute(sa.text("DELETE FROM file"))
+            c.run("SAVEPOINT before")
+            c.run("DELETE FROM file")
             assert is_shown(box, plant_path(root, 3))
-            c.rollback()
+            c.run("ROLLBACK TO before")
         service.stop()
     assert is_shown(box, plant_path(root, 3))
 

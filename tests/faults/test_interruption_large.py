@@ -18,7 +18,7 @@ from support.planted import age
 from support.results import get_number, kinds, tallies
 from support.running import Running
 from support.shapes import put_large
-from support.stored import baselines, query, tamper
+from support.stored import baselines, query, rewrite
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.root
@@ -91,10 +91,10 @@ def test_checkpoint_is_void_when_the_file_changed(faulty: FaultFS, integrity: Bo
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))
 
 
-def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, large: Path) -> None:
-    """A stored MD5 state with a wrong seal is not gone on with."""
+def test_checkpoint_that_lacks_blocks_is_none(faulty: FaultFS, integrity: Box, large: Path) -> None:
+    """A stored MD5 state without all blocks that it goes with is not gone on with."""
     stop_within(faulty, integrity, "scan", offset=84 * MIB, number=signal.SIGINT)
-    assert 1 == tamper(integrity, "UPDATE checkpoint SET offset_bytes = offset_bytes - 65536")
+    assert 1 == rewrite(integrity, "UPDATE checkpoint SET offset_bytes = offset_bytes - 65536")
     result = integrity.run("--json", "scan", large.parent, expect=0)
     assert SIZE == result.summary["bytes_read"]
     assert {"verified": 1} == tallies(integrity.run("--json", "scrub", large.parent, expect=0))
@@ -104,7 +104,7 @@ def test_checkpoint_that_is_damaged_is_none(faulty: FaultFS, integrity: Box, lar
 def test_reading_that_began_anew_and_was_stopped_again(faulty: FaultFS, integrity: Box, large: Path) -> None:
     """Blocks of a checkpoint that was void are not counted together with those of the reading that took its place."""
     stop_within(faulty, integrity, "scan", offset=84 * MIB, number=signal.SIGINT)
-    tamper(integrity, "UPDATE checkpoint SET seal = zeroblob(16)")
+    assert rewrite(integrity, "DELETE FROM checkpoint_run")
     stop_within(faulty, integrity, "scan", offset=76 * MIB, number=signal.SIGINT)
     result = integrity.run("--json", "scan", large.parent, expect=0)
     assert get_number(result.summary, "bytes_read") < SIZE - 64 * MIB

@@ -134,7 +134,7 @@ def find_files(root: Path) -> dict[str, Path]:
 def find_baselines(catalog: Catalog) -> dict[bytes, tuple[int, bytes | None]]:
     """Give inode and MD5 that are recorded of each file."""
     with catalog.read() as connection:
-        records = find_records(connection, catalog.sealer, find_roots(connection)[0].id)
+        records = find_records(connection, find_roots(connection)[0].id)
         return {one.path: (one.witness.inode, one.digests.md5) for one in records}
 
 
@@ -290,7 +290,7 @@ def test_rename_between_a_refusal_and_its_judgement(btrfs: LoopFS, was_renamed_b
         def work(run: RootRun) -> None:
             assessor = Assessor(run, from_disk=True, replaced=ReplacedInodes())
             with catalog.read() as connection:
-                record = find_file(connection, catalog.sealer, run.root.id, name)
+                record = find_file(connection, run.root.id, name)
             assert record is not None
             refusal = refuse(run, name)
             exchange(root / "a", root / "b")
@@ -319,7 +319,7 @@ def test_refused_file_takes_its_record_to_a_name_of_which_another_refusal_is_kno
         def work(run: RootRun) -> None:
             assessor = Assessor(run, from_disk=True, replaced=ReplacedInodes())
             with catalog.read() as connection:
-                records = find_records(connection, catalog.sealer, run.root.id)
+                records = find_records(connection, run.root.id)
                 second, third = (one for one in records if one.path in (b"a/2", b"a/3"))
             rot(root / "a" / "1", 30)
             rot(root / "a" / "2", 30)

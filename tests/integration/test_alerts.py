@@ -373,8 +373,7 @@ def test_channel_that_works_again_sends_what_is_still_true(box: CatalogBox, *, a
 
 def box_due_times(box: CatalogBox) -> list[int]:
     with box.catalog.read() as c:
-        row = c.exec_driver_sql("SELECT next_try_at FROM delivery WHERE sent_at IS NULL")
-        return [int(each[0]) for each in row]
+        return c.column("SELECT next_try_at FROM delivery WHERE sent_at IS NULL")
 
 
 @pytest.mark.parametrize("rules", [Rules(mail="451 later", times=2), Rules(rcpt={"*": "450 greylisted"}, times=2)])

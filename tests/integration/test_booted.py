@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from integrity.catalog.seal import Sealer
+from integrity.catalog.db import Connection
 from support.bitrot import flip_bit
 from support.cli import JsonObject
 from support.loopfs import LoopFS
@@ -28,6 +27,7 @@ CONFIG = '[[root]]\npath = "/srv/data"\nsettle = "1s"\n'
 FILES = 3
 STOP_S = 5.0
 DAY_S = 86_400
+CATALOG = "/var/lib/integrity/catalog.db"
 
 pytestmark = pytest.mark.root
 
@@ -71,10 +71,9 @@ def scan(box: SystemdBox) -> JsonObject:
 
 def query(box: SystemdBox, sql: str) -> list[list[object]]:
     """Ask the catalog's file; from inside, because the service has it open there."""
-    script = "import json, sqlite3, sys; db = sqlite3.connect('/var/lib/integrity/catalog.db')"
-    rows: list[list[object]] = json.loads(
-        box.run(sys.executable, "-c", f"{script}; print(json.dumps(db.execute(sys.argv[1]).fetchall()))", sql)
-    )
+    script = "import json, sys; from integrity.catalog.db import Connection"
+    ask = f"c = Connection(b'{CATALOG}', 'mode=ro'); print(json.dumps([*c.rows(sys.argv[1])]))"
+    rows: list[list[object]] = json.loads(box.run(sys.executable, "-c", f"{script}; {ask}", sql))
     return rows
 
 
@@ -202,13 +201,11 @@ def test_schedule_that_was_missed_is_caught_up_once(box: SystemdBox, disk: LoopF
     box.run("systemctl", "restart", UNIT)
     wait_idle(box)
     box.power_off()
-    with closing(sqlite3.connect(box.root / "var/lib/integrity/catalog.db")) as db, db:
-        Sealer().bind(db)
-        db.execute("DELETE FROM schedule_run")
+    then = int(time.time()) - 3 * DAY_S
+    with closing(Connection(bytes(box.root) + CATALOG.encode())) as c:
+        c.run("DELETE FROM schedule_run")
         for name in ("scan", "scrub"):
-            then = int(time.time()) - 3 * DAY_S
-            values = (name, then, then)
-            db.execute("INSERT INTO schedule_run (schedule, due_at, started_at) VALUES (?, ?, ?)", values)
+            c.run("INSERT INTO schedule_run (schedule, due_at, started_at) VALUES (?, ?, ?)", name, then, then)
     booted_at = int(time.time())
     boot(box)
     wait(box, lambda: count_begun(box) == {"scan": 2, "scrub": 2}, "a scan and a scrub")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from integrity.catalog.db import Connection
 from integrity.files.capability import identify
 from integrity.same_place import recognise
 from support import AnyPath
@@ -119,8 +119,8 @@ def test_disk_is_the_same_inside_and_outside_of_a_chroot(ext4: LoopFS) -> None:
     chroot = make_chroot(ext4.folder, "proc")
     chroot.run("scan", "/data")
 
-    with closing(sqlite3.connect(chroot.folder / "var/lib/integrity/catalog.db")) as db:
-        ((recorded,),) = db.execute("SELECT fs_id FROM root").fetchall()
+    with closing(Connection(bytes(chroot.folder / "var/lib/integrity/catalog.db"), "mode=ro")) as c:
+        recorded = c.value("SELECT fs_id FROM root")
     with opened_root(ext4.folder) as fd:
         assert recognise(recorded, identify(fd, bytes(ext4.folder)).names) is not None
     assert recorded.startswith("uuid:")

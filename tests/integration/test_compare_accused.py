@@ -288,7 +288,7 @@ def test_store_that_contradicts_itself_is_told(tmp_path: Path, monkeypatch: pyte
                 with run.catalog.snapshot() as connection:
                     known = ensure_copy(connection, run.root.id, b"", "store", copy.url, None, now=run.now())
                     order_files(connection, known.id, run.root.id, b"")
-                    rows = page_files(connection, run.catalog.sealer, known.id, 0, 10)
+                    rows = page_files(connection, known.id, 0, 10)
                 evidence = CopyEvidence(
                     *(run, copy, listing, CompareOptions("store", read=True), Compared("store", copy.shown), len(data)),
                     limit=RunLimit(run, until=None, until_bytes=None),

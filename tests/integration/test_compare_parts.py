@@ -20,7 +20,7 @@ from integrity.model import Finding
 from support.jobs import open_context, tally
 from support.planted import plant_path
 
-COUNT = 150
+COUNT = 300
 pytestmark = pytest.mark.files(COUNT, size_bytes=2000)
 NOW = 1_800_014_400
 

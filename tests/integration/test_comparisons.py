@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -102,9 +100,7 @@ class Parts:
         """Count the files whose copies have been read back."""
         with self.open_catalog() as catalog, catalog.read() as c:
             (copy,) = find_copies(c)
-        with closing(sqlite3.connect(self.path)) as db:
-            query = "SELECT count(read_at) FROM copy_file WHERE copy_id = ?"
-            return int(db.execute(query, (copy.id,)).fetchone()[0])
+            return int(c.value("SELECT count(read_at) FROM copy_file WHERE copy_id = ?", copy.id))
 
     def findings(self) -> list[Finding]:
         with self.open_catalog() as catalog, catalog.read() as c:

@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import socket
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from integrity.catalog.actions import Action, find_actions
-from integrity.catalog.connection import Catalog
+from integrity.catalog.connection import Catalog, Connection
 from integrity.errors import AppError, ConfigError
 from integrity.jobs.byte_pattern import Side
 from integrity.jobs.picture_type import Picture
@@ -377,8 +376,8 @@ def test_decision_outlives_its_client_and_waits_for_the_catalog(integrity: Box, 
             client.send(Act(ActVerb.ACCEPT, ALICE, path=bytes(root / "bad"), reason="meant"))
         wait_until(lambda: len(list_actions(integrity)) == 1, "the decision")
         log = service.log
-        with closing(sqlite3.connect(integrity.catalog, isolation_level=None)) as db:
-            db.execute("BEGIN IMMEDIATE")
+        with closing(Connection(bytes(integrity.catalog))) as c:
+            c.run("BEGIN IMMEDIATE")
             with greet(integrity, PAGE) as waiting:
                 waiting.send(Act(ActVerb.PAUSE, ALICE, path=bytes(root)))
                 began = time.monotonic()
@@ -386,7 +385,7 @@ def test_decision_outlives_its_client_and_waits_for_the_catalog(integrity: Box, 
                     other.ask_state(_TIMEOUT_S)
                 took_s = time.monotonic() - began
                 early = waiting.receive(0.1)
-                db.execute("ROLLBACK")
+                c.run("ROLLBACK")
                 answer = waiting.receive(_TIMEOUT_S)
 
     assert took_s < 2

@@ -10,6 +10,7 @@ import pytest
 
 from support.cli import Box
 from support.mounts import filled, small_tmpfs
+from support.older import put_older
 from support.planted import plant
 from support.service import Service
 from support.smtpsink import SmtpSink, mail_toml
@@ -25,12 +26,11 @@ def configure(box: Box, root: Path, more: str = "") -> None:
 
 
 def damage(catalog: Path) -> None:
-    """Flip all bits of some pages in the middle; nobody has the file open."""
-    with open(catalog, "r+b") as file:
-        size = os.fstat(file.fileno()).st_size
-        for offset in range(8192, size - 4096, 8192):
-            data = os.pread(file.fileno(), 512, offset)
-            os.pwrite(file.fileno(), bytes(byte ^ 0xFF for byte in data), offset)
+    """Flip one bit in the middle of every second page; nobody has the file open."""
+    data = bytearray(catalog.read_bytes())
+    for offset in range(8192, len(data) - 4096, 8192):
+        data[offset + 2000] ^= 1
+    catalog.write_bytes(data)
 
 
 def test_damaged_catalog_is_restored_from_the_newest_good_backup(integrity: Box, tmp_path: Path) -> None:
@@ -58,6 +58,19 @@ def test_damaged_catalog_is_restored_from_the_newest_good_backup(integrity: Box,
     assert ["catalog_damaged"] == [one["kind"] for one in integrity.findings("findings", expect=1)]
     assert newest.name in sink.received[0].text
     assert list(integrity.home.glob("catalog.db.replaced-*"))
+
+
+def test_older_catalog_is_upgraded_at_the_start(integrity: Box, tmp_path: Path) -> None:
+    """The log names the files whose records were damaged, and the former catalog is kept."""
+    configure(integrity, plant(tmp_path / "root", 3))
+    put_older(integrity.catalog, "0010")
+    with Service(integrity) as service:
+        service.wait_begun()
+        service.stop()
+
+    assert "catalog_record_left_behind path=/srv/nas/photos/2020/same.jpg" in service.log
+    assert 9 + 3 == count_rows(integrity)
+    assert 1 == len(list(integrity.home.glob("catalog.db.before-*")))
 
 
 def test_catalog_that_is_gone_or_damaged_without_a_backup_ends_the_service(integrity: Box, tmp_path: Path) -> None:

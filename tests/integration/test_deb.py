@@ -7,7 +7,6 @@ Takes minutes for each release, and a mirror of Debian: by hand, with ``--long``
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from integrity.catalog.schema import SCHEMA_REVISION
+from integrity.catalog.db import SCHEMA_REVISION, Connection
 from support.bitrot import flip_bit
 from support.loopfs import LoopFS
 from support.machine import need_programs, need_root
@@ -28,7 +27,7 @@ from support.waiting import wait_until
 pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.timeout(0)]
 
 TOP = Path(__file__).parents[2]
-LAST = max(os.listdir(TOP / "migrations/versions"), key=lambda name: (name.startswith("v"), name))
+LAST = max(path.name for path in (TOP / "migrations").glob("v*"))
 FILES = 100_000
 MOST_S = 60
 FAST = "DPKG_DEB_COMPRESSOR_LEVEL=1"
@@ -66,9 +65,7 @@ def older(release: Path) -> Path:
     checkout, folder = release / "checkout", release / "older"
     folder.mkdir()
     sh("git", "clone", "--quiet", TOP, checkout)
-    added = sh(
-        "git", "-C", checkout, "log", "-1", "--format=%H", "--diff-filter=A", "--", f"migrations/versions/{LAST}"
-    )
+    added = sh("git", "-C", checkout, "log", "-1", "--format=%H", "--diff-filter=A", "--", f"migrations/{LAST}")
     sh("git", "-C", checkout, "checkout", "--quiet", f"{added.strip()}^")
     program = checkout / "packaging/deb/build"
     program.write_text(program.read_text().replace("--ignore-environment", f"--ignore-environment {FAST}"))
@@ -185,9 +182,9 @@ def test_purge_removes_records_only_on_request(box: SystemdBox) -> None:
 
 def read_catalog(box: SystemdBox, query: str) -> object:
     """Return the only value that a query of the service's catalog has."""
-    with closing(sqlite3.connect(box.root / "var/lib/integrity/catalog.db")) as db:
-        ((value,),) = db.execute(query).fetchall()
-    return value
+    # An older one has no checksums.
+    with closing(Connection(bytes(box.root / "var/lib/integrity/catalog.db"), "mode=ro", is_checked=False)) as c:
+        return c.value(query)
 
 
 def go_back(box: SystemdBox, copy: str) -> None:

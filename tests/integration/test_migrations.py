@@ -1,236 +1,303 @@
-"""Migrations: the chain makes what the program reads, with data in it, and a failing step leaves nothing behind."""
+"""Upgrades of real catalogs of older schemas: each row arrives or is named, and the former file stays as it was."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import random
 import site
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 
-from integrity.catalog import maintenance, row_seals, schema
-from integrity.catalog.compiled_sql import connect_core
 from integrity.catalog.connection import Catalog
-from integrity.catalog.row_seals import split
-from integrity.catalog.seal import Sealer
-from integrity.catalog.upgrade import run_migrations, shipped_scripts, upgrade
-from integrity.errors import CatalogError, SchemaMismatch
-from integrity.model import Reading
+from integrity.catalog.database_file import read_schema
+from integrity.catalog.db import SCHEMA_REVISION, Connection
+from integrity.errors import CatalogCorrupt, CatalogError, SchemaMismatch
 from support import AnyPath
-from support.catalogs import MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, take_back
 from support.cli import Box
-from support.programs import sh
+from support.killpoints import is_possible
+from support.mounts import small_tmpfs
+from support.older import REVISIONS, put_older
+from support.resident import MissingCommitError, install_commit
+from truth.upgrades import OLDER
+from truth.versions import INSTALLED, read_reference
 
-TOP = Path(__file__).parents[2]
-BAD_STEP = """
-import sqlalchemy as sa
-from alembic import op
-
-revision = "{next_revision}"
-down_revision = "{head}"
-
-
-def upgrade():
-    op.create_table("half_done", sa.Column("id", sa.Integer))
-    with op.batch_alter_table("folder") as batch:
-        batch.add_column(sa.Column("half_done", sa.Integer))
-    op.execute("{last}")
-"""
+LEFT_BEHIND = {"alembic_version", "checkpoint", "checkpoint_run", "copy_reading", "sqlite_sequence"}
+CHANGED = {"folder.fingerprint", "root.file_count"}
+WRONG = ("2020/same.jpg", "2020/holes")  # a wrong seal of a file, and of a block of a file
+NEXT = f"{int(SCHEMA_REVISION) + 1:04}"
 
 
-def shipped() -> ScriptDirectory:
-    config = Config()
-    config.set_main_option("script_location", shipped_scripts())
-    return ScriptDirectory.from_config(config)
-
-
-REVISIONS = sorted(script.revision for script in shipped().walk_revisions())
-NEXT = f"{int(schema.SCHEMA_REVISION) + 1:04}"
-
-
-def describe_schema(db: sqlite3.Connection) -> dict[str, list[str]]:
-    """Give each table's and index's parts in no order: a column that was added stands behind the constraints."""
-    rows = db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {name: split(sql) for name, sql in rows}
-
-
-def triggers(db: sqlite3.Connection) -> dict[str, str]:
-    """Give each trigger: what it seals is in an order, which must be the same however the catalog was made."""
-    return dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
-
-
-def dump(path: bytes) -> list[str]:
-    with closing(sqlite3.connect(path.decode())) as db:
-        return list(db.iterdump())
-
-
-def without_crc(reading: Reading) -> Reading:
-    """Make of a reading what versions up to 0002 knew of a file."""
-    blocks = None if reading.blocks is None else replace(reading.blocks, crc64nvme=b"")
-    return reading._replace(digests=reading.digests._replace(crc64nvme=None), blocks=blocks)
+@pytest.fixture(params=REVISIONS)
+def revision(request: pytest.FixtureRequest, integrity: Box) -> str:
+    """Have a catalog of each older schema; return which."""
+    integrity.configure("")
+    put_older(integrity.catalog, request.param)
+    return str(request.param)
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Iterator[CatalogBox]:
-    """Give a catalog with a row of each kind that a step might lose."""
-    with CatalogBox(bytes(tmp_path / "catalog.db")) as box:
-        box.record_all({b"d/%d" % number: without_crc(make_reading(number)) for number in range(5)})
-        large = make_reading("large", blocks=make_blocks("large", 1500), size_bytes=1500 * MIB)
-        box.record(b"large", without_crc(large))
-        yield box
+def older(integrity: Box) -> Path:
+    """Have a catalog of the schema before this one; return its path."""
+    integrity.configure("")
+    put_older(integrity.catalog, REVISIONS[-1])
+    return integrity.catalog
 
 
-def test_numbers_follow_each_other_up_to_the_programs() -> None:
-    """One line of steps, numbered from 0001, whose last is what the program reads and writes."""
-    assert shipped().get_heads() == [schema.SCHEMA_REVISION]
-    assert [f"{number:04}" for number in range(1, len(REVISIONS) + 1)] == REVISIONS
+def change(catalog: Path, sql: str) -> None:
+    """Change an older catalog, without its seals."""
+    with closing(Connection(bytes(catalog), is_checked=False)) as c:
+        c.driver.create_scalar_function("row_seal", lambda *_: None)
+        c.run(sql)
 
 
-def test_steps_make_what_a_new_catalog_has(tmp_path: Path) -> None:
-    """An upgraded catalog and a new one are the same, table by table, index by index."""
-    path = tmp_path / "new.db"
-    Catalog.create(bytes(path)).close()
-    with (
-        closing(sqlite3.connect(path)) as new,
-        closing(sqlite3.connect(tmp_path / "steps.db", isolation_level=None)) as upgraded,
-    ):
-        run_migrations(upgraded, Sealer(), to=schema.SCHEMA_REVISION)
-
-        assert describe_schema(upgraded) == describe_schema(new)
-        assert triggers(upgraded) == triggers(new)
-        assert upgraded.execute("SELECT * FROM alembic_version").fetchall() == [(schema.SCHEMA_REVISION,)]
+def read(catalog: AnyPath) -> dict[str, list[dict[str, object]]]:
+    """Return the rows of each table that is taken over, by columns, without what an upgrade is to change."""
+    with closing(Connection(os.fsencode(catalog), "mode=ro", is_checked=False)) as c:
+        tables = set(c.column("SELECT name FROM sqlite_master WHERE type = 'table'")) - LEFT_BEHIND - {"tally"}
+        found = {}
+        for table in tables:
+            names = c.column("SELECT name FROM pragma_table_info(?)", table)
+            kept = [name for name in names if f"{table}.{name}" not in CHANGED]
+            query = f"SELECT {', '.join(kept)} FROM {table}"
+            found[table] = [dict(zip(kept, row, strict=True)) for row in c.rows(query)]
+        return found
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_upgrade_from_every_revision_keeps_the_rows(tmp_path: Path, revision: str) -> None:
-    """Whatever version wrote the catalog: afterwards all rows are there and every reference holds."""
-    with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as db:
-        run_migrations(db, Sealer(), to=revision)
-        values = (1, bytes(16), b"/srv", "uuid", 1, "ext4", "active", None, 1, 1, bytes(16))
-        names = "id, token, path, fs_id, folder_inode, fs_type, state, state_reason, created_at, file_count, seal_xor"
-        db.execute(f"INSERT INTO root ({names}) VALUES ({', '.join('?' * len(values))})", values)
-        db.execute("INSERT INTO folder (id, root_id, path) VALUES (1, 1, x'64')")
-        boot = {"id": 7, "uuid": "u", "fs_id": "", "mount": "", "first_seen_at": 1, "stopped_cleanly_at": 2}
-        known = {name: boot[name] for _, name, *_ in db.execute("PRAGMA table_info(boot)") if name in boot}
-        db.execute(f"INSERT INTO boot ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})", [*known.values()])
-        ran = {
-            name: 1
-            for _, name, _, needed, *_ in db.execute("PRAGMA table_info(run)")
-            if needed and name not in ("id", "seal")
-        }
-        ran |= {"job": "scan", "boot_id": 7}
-        for values in ({**ran, "finished_at": 1}, ran):
-            db.execute(
-                f"INSERT INTO run ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})", [*values.values()]
-            )
-        run_migrations(db, Sealer(), to=schema.SCHEMA_REVISION)
-
-        ended, working = db.execute("SELECT last_file_id FROM run ORDER BY id").fetchall()
-        assert (ended, working) == ((0 if revision < "0004" else None,), (None,))
-        assert db.execute("SELECT id, root_id, path FROM folder").fetchall() == [(1, 1, b"d")]
-        db.execute("INSERT INTO folder (id, root_id, path) VALUES (2, 1, x'65')")
-        assert db.execute("SELECT parity FROM folder").fetchall() == [(2,), (3,)]
-        with connect_core(db, Sealer()) as c:
-            assert [] == [*row_seals.find_odd(c)]
-        assert db.execute(f"SELECT {', '.join(boot)} FROM boot").fetchall() == [tuple(boot.values())]
-        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
-        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert db.execute("PRAGMA foreign_keys").fetchone() == (1,)
+def find_lost(before: AnyPath, after: AnyPath) -> dict[str, int]:
+    """Return how many rows of each table did not arrive with each value that both schemas have."""
+    old, new = read(before), read(after)
+    assert old.keys() <= new.keys()
+    lost = {}
+    for table, rows in old.items():
+        common = [name for name in rows[0] if not new[table] or name in new[table][0]] if rows else []
+        arrived = [{name: row[name] for name in common} for row in new[table]]
+        gone = [row for row in rows if {name: row[name] for name in common} not in arrived]
+        assert len(arrived) == len(rows) - len(gone), table
+        lost |= {table: len(gone)} if gone else {}
+    return lost
 
 
-def test_catalog_of_the_first_version_is_upgraded_by_who_writes(filled: CatalogBox) -> None:
-    """Its rows keep their seals, new ones can be written beside them, and a copy of it as it was is kept."""
-    filled.catalog.close()
-    take_back(filled.path, "0001")
-    with pytest.raises(SchemaMismatch, match="catalog upgrade"):
-        Catalog.open(filled.path, writes=False)
-
-    with filled.reopen() as catalog:
-        old, new = filled.find(b"d/1"), filled.get(filled.record(b"new"))
-        assert old is not None
-        assert (old.is_sealed, old.digests) == (True, make_digests(1)._replace(crc64nvme=None))
-        assert (new.is_sealed, new.digests) == (True, make_digests(b"new"))
-        assert maintenance.check(catalog).is_right
-        with catalog.transaction() as c:
-            values = {"schedule": "scrub", "root_id": filled.root.id, "due_at": None, "started_at": NOW}
-            c.execute(schema.schedule_run.insert().values(values))
-            assert c.execute(schema.schedule_run.select()).one().finished_at is None
-        assert filled.check_tally().is_right
-    copies = [
-        name
-        for name in os.listdir(os.path.dirname(filled.path))
-        if b".before-%s-" % schema.SCHEMA_REVISION.encode() in name
-    ]
-    assert len(copies) == 1
+def find_former(catalog: Path) -> Path:
+    """Return the file that an upgrade kept."""
+    (found,) = (path for path in catalog.parent.glob(f"{catalog.name}.*-20*Z"))
+    assert found.name.startswith(f"{catalog.name}.before-{SCHEMA_REVISION}-")
+    return found
 
 
-def with_one_more_step(folder: Path, last: str) -> str:
-    """Copy the shipped steps and add one."""
-    shipped_folder = Path(shipped_scripts())
-    (folder / "versions").mkdir(parents=True)
-    for script in [shipped_folder / "env.py", *sorted((shipped_folder / "versions").glob("*.py"))]:
-        (folder / script.relative_to(shipped_folder)).write_bytes(script.read_bytes())
-    bad_step = BAD_STEP.format(last=last, head=schema.SCHEMA_REVISION, next_revision=NEXT)
-    (folder / "versions" / f"v{NEXT}_bad.py").write_text(bad_step)
-    return str(folder)
+def test_all_rows_arrive_but_damaged_ones(integrity: Box, revision: str) -> None:
+    """These are told, the former file is kept to the byte, and the new one is what a new catalog would be."""
+    former = integrity.catalog.read_bytes()
+    assert "catalog upgrade" in integrity.run("status", expect=4).stderr
+    done = integrity.run("catalog", "upgrade", expect=0)
+
+    kept = find_former(integrity.catalog)
+    assert former == kept.read_bytes()
+    assert str(kept) in done.stdout
+    lost = {"block_run": 1, "copy_file": 1, "file": 2, "history": 1}
+    assert {name: lost[name] for name in lost if revision > "0004" or name in ("block_run", "file")} == find_lost(
+        kept, integrity.catalog
+    )
+    for name in WRONG:
+        assert f"path=/srv/nas/photos/{name}" in done.stderr
+    integrity.run("catalog", "check", expect=0)
+    assert [] != integrity.findings("findings", expect=1)
+    with closing(Connection(b"")) as new, closing(Connection(bytes(integrity.catalog), "mode=ro")) as c:
+        new.driver.execute(read_schema())
+        definitions = "SELECT type, name, sql FROM sqlite_schema ORDER BY name"
+        assert [*new.rows(definitions)] == [*c.rows(definitions)]
+        assert SCHEMA_REVISION == c.value("SELECT version_num FROM alembic_version")
 
 
-@pytest.mark.parametrize(
-    "last",
-    ["INSERT INTO no_such_table VALUES (1)", "DELETE FROM root", "INSERT INTO meta VALUES ('uuid', 'twice')"],
-)
-def test_failing_step_leaves_nothing_behind(filled: CatalogBox, tmp_path: Path, last: str) -> None:
-    """Neither a half-made table nor a lost row nor another version: the catalog goes on as it was."""
-    before = dump(filled.path)
-    filled.catalog.close()
-    scripts = with_one_more_step(tmp_path / "scripts", last)
-    with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
-        with pytest.raises(CatalogError, match="was undone"):
-            upgrade(filled.path, db, Sealer(), to=NEXT, scripts=scripts, clock=lambda: NOW)
-        assert not db.in_transaction
-    assert dump(filled.path) == before
-    assert dump(filled.path + f".before-{NEXT}-20251121T044000Z".encode()) == before
-    with filled.reopen() as catalog:
-        assert maintenance.check(catalog).is_right
+def test_what_older_schemas_did_not_know(integrity: Box, revision: str) -> None:
+    """Copies that were the same then are witnesses since; runs that ended had seen all files; boots were whole."""
+    before = read(integrity.catalog)
+    integrity.run("catalog", "upgrade", expect=0)
+
+    after = read(integrity.catalog)
+    for row in after["copy_file"]:
+        was_same = row["vote"] == "same"
+        if revision < "0011":
+            known = (row["version"], row["compared_at"]) if was_same else (None, None)
+            assert (*known, None) == (row["found_version"], row["found_at"], row["found_mtime_ns"])
+    if revision < "0004":
+        assert {max(int(str(row["id"])) for row in before["file"])} == {row["last_file_id"] for row in after["run"]}
+        assert {("", "")} == {(row["fs_id"], row["mount"]) for row in after["boot"]}
 
 
-def test_good_step_rebuilds_a_table_without_losing_what_points_to_it(filled: CatalogBox, tmp_path: Path) -> None:
-    """SQLite can only copy a table to change it; the rows that point to it stay."""
-    filled.catalog.close()
-    scripts = with_one_more_step(tmp_path / "scripts", "UPDATE folder SET half_done = 1")
-    with closing(sqlite3.connect(filled.path.decode(), isolation_level=None)) as db:
-        upgrade(filled.path, db, Sealer(), to=NEXT, scripts=scripts, clock=lambda: NOW)
-        assert db.execute("SELECT count(*), sum(half_done) FROM folder").fetchone() == (2, 2)
-        assert db.execute("SELECT count(*) FROM file JOIN folder ON folder.id = folder_id").fetchone() == (6,)
-        assert db.execute("SELECT version_num FROM alembic_version").fetchone() == (NEXT,)
+def test_what_the_log_of_the_older_one_has_arrives(integrity: Box, older: Path) -> None:
+    """Also if the older program was killed, and nobody has read its log since."""
+    c = Connection(bytes(older), is_checked=False)
+    c.driver.create_scalar_function("row_seal", lambda *_: None)
+    c.run("PRAGMA wal_autocheckpoint = 0")
+    c.run("UPDATE meta SET value = 'of before' WHERE key = 'uuid'")
+    c.run("UPDATE meta SET value = 'keyed' WHERE key = 'seal_check'")  # else the seal would be wrong
+    c.close(keeps_log=True)
+    assert Path(f"{older}-wal").stat().st_size
+    integrity.run("catalog", "upgrade", expect=0)
+
+    assert {"key": "uuid", "value": "of before"} in read(older)["meta"]
+    former = find_former(older)
+    assert not Path(f"{former}-wal").exists()
+    assert "of before" in {row["value"] for row in read(former)["meta"]}
 
 
-def extract_older_program(folder: Path) -> None:
-    """Extract the program as it was before the last step was added."""
-    script = f"migrations/versions/{os.path.basename(shipped().get_revision('head').path)}"
-    found = ("log", "-1", "--format=%H", "--diff-filter=A", "--", script)
-    commit = subprocess.run(["git", *found], cwd=TOP, capture_output=True, text=True, check=False).stdout.strip()
-    archive = ("archive", f"--output={folder}/older.tar", f"{commit}^", "daemon", "migrations")
-    if not commit or subprocess.run(["git", *archive], cwd=TOP, check=False).returncode != 0:
-        pytest.skip("needs the history of this checkout")
-    sh("tar", "-x", "-f", folder / "older.tar", "-C", folder)
-    (folder / "migrations").rename(folder / "daemon/integrity/migrations")
+def test_seals_with_a_key_are_not_compared(integrity: Box, older: Path) -> None:
+    """Who has the key may compare them with the older program; all rows arrive, and none is called damaged."""
+    change(older, "UPDATE meta SET value = '00' WHERE key = 'seal_check'")
+    done = integrity.run("catalog", "upgrade", expect=0)
+
+    assert ({}, "") == (find_lost(find_former(older), older), done.stderr)
 
 
-def run_older(folder: Path, box: Box, *args: AnyPath, expect: int) -> str:
-    """Run the older program, in pure Python, with this environment's libraries and without its site module."""
-    modules = os.pathsep.join([str(folder / "daemon"), *site.getsitepackages()])
+def test_findings_are_not_queued_for_the_hub_again(integrity: Box, older: Path) -> None:
+    """What the hub has confirmed stays confirmed, and what waited still waits."""
+    with closing(Connection(bytes(older), "mode=ro", is_checked=False)) as c:
+        before = [*c.rows("SELECT id, kind, item_id FROM report_change")]
+    integrity.run("catalog", "upgrade", expect=0)
+
+    with closing(Connection(bytes(older), "mode=ro")) as c:
+        assert before == [*c.rows("SELECT id, kind, item_id FROM report_change")]
+
+
+def test_lost_boot_takes_no_file_with_it(integrity: Box, older: Path) -> None:
+    """Only the runs that were in it; when files were seen last is not known then."""
+    change(older, "UPDATE boot SET uuid = 'another'")
+    integrity.run("catalog", "upgrade", expect=0)
+
+    after = read(older)
+    assert (9, {None}) == (len(after["file"]), {row["boot_id"] for row in after["file"]})
+    integrity.run("catalog", "check", expect=0)
+
+
+def test_lost_root_is_no_upgrade(older: Path) -> None:
+    """All records of the folder would be left behind with it, so the catalog stays as it was."""
+    change(older, "UPDATE root SET state_reason = 'no seal has this'")
+    before = older.read_bytes()
+    with pytest.raises(CatalogError, match="the row of a watched folder in it is damaged"):
+        Catalog.open(bytes(older), writes=True)
+
+    assert before == older.read_bytes()
+    assert [] == [*older.parent.glob("catalog.db.[!l]*")]
+
+
+def test_damaged_pages_of_an_older_one_are_no_upgrade(older: Path) -> None:
+    """A backup is brought back first: what SQLite can't read would be left out without a word."""
+    with open(older, "r+b") as file:
+        file.seek(10 * 4096)
+        file.write(random.Random(1).randbytes(4096))
+    before = older.read_bytes()
+    with pytest.raises(CatalogCorrupt, match="catalog restore"):
+        Catalog.open(bytes(older), writes=True)
+
+    assert before == older.read_bytes()
+
+
+def test_folder_may_have_any_name(tmp_path: Path) -> None:
+    """Also one that means something in a URI."""
+    folder = os.fsencode(tmp_path) + b"/a?b=%20#c \xff"
+    os.mkdir(folder)
+    put_older(folder + b"/catalog.db", REVISIONS[0])
+    with Catalog.open(folder + b"/catalog.db", writes=True) as catalog:
+        former = catalog.before_upgrade
+
+    assert former is not None
+    assert {"file": 2, "block_run": 1} == find_lost(former, folder + b"/catalog.db")
+
+
+@pytest.mark.root
+def test_no_room_is_told_with_both_figures(integrity: Box, tmp_path: Path) -> None:
+    """Before anything is written."""
+    integrity.configure("")
+    with small_tmpfs(tmp_path / "disk", 512 << 10):
+        integrity.catalog = tmp_path / "disk/catalog.db"
+        put_older(integrity.catalog, REVISIONS[-1])
+        before = integrity.catalog.read_bytes()
+        done = integrity.run("catalog", "upgrade", expect=4)
+
+        assert before == integrity.catalog.read_bytes()
+    assert f"needs {len(before) >> 10} KiB; " in done.stderr
+    assert "KiB are free; free more, or use the older integrity; the catalog is as it was" in done.stderr
+
+
+# A process of its own, for a fork must have one thread only: it kills an upgrade at its calls, and tells what was left.
+_SCRIPT = """
+import hashlib, json, os, shutil, sys
+sys.path.insert(0, sys.argv[1])
+from support.cli import run_here
+from support.killpoints import run_forked
+first, step, errno = map(int, sys.argv[2:])
+home = os.environ["HOME"]
+shutil.copytree(home, home + ".kept")
+def look():
+    names = [name for name in os.listdir(home) if name.startswith("catalog")]
+    return {name: hashlib.sha256(open(f"{home}/{name}", "rb").read()).hexdigest() for name in names}
+def begin():
+    shutil.rmtree(home)
+    shutil.copytree(home + ".kept", home)
+begin()
+run_here(["catalog", "upgrade"], dict(os.environ))
+number, was_killed = first, True
+while was_killed:
+    begin()
+    run = run_forked([["catalog", "upgrade"]], {}, kill_at=number, errno=errno)
+    was_killed, left = run.was_killed or bool(errno and run.completed[0].code), look()
+    then = run_forked([["catalog", "upgrade"], ["catalog", "check"]], {}).completed
+    ends = [(one.code, one.stdout + one.stderr) for one in (*run.completed, *then)]
+    print(json.dumps([number, left, look(), ends]))
+    number += step
+"""
+
+
+def interrupt(box: Box, first: int, step: int, errno: int = 0) -> list[list[dict[str, str]]]:
+    """Interrupt an upgrade at its calls, and do it once more; return the digests of files in between and at the end."""
+    arguments = [str(Path(__file__).parents[1]), str(first), str(step), str(errno)]
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, *arguments], env=box.environment, capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    for number, _, _, ends in found:
+        (upgraded, _), (checked, _) = ends[-2:]
+        assert (0, 0) == (upgraded, checked), (number, ends)
+        assert {0, 4} >= {code for code, _ in ends}, (number, ends)
+        assert "Traceback" not in str(ends), (number, ends)
+    return [each[1:3] for each in found]
+
+
+@pytest.mark.skipif(not is_possible(), reason="needs x86-64")
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("errno", [0, 28], ids=["kill", "ENOSPC"])
+def test_interrupted_upgrade_leaves_the_old_or_the_new_one(
+    integrity: Box, older: Path, errno: int, request: pytest.FixtureRequest
+) -> None:
+    """Whenever it is killed, or the disk is full; then it is done to its end, with the former one beside it."""
+    before = hashlib.sha256(older.read_bytes()).hexdigest()
+    step = 13 if "not long" in request.config.getoption("-m") else 1
+    ends = interrupt(integrity, random.randrange(1, step + 1), step, errno)
+
+    assert len(ends) > 300 // step
+    for left, after in ends:
+        has_former = any(".before-" in name for name in left)
+        assert before in left.values()
+        assert {"catalog.db", "catalog.db.restoring"} & left.keys() if has_former else left["catalog.db"] == before
+        (former,) = (name for name in after if name.endswith("Z"))
+        assert former.startswith(f"catalog.db.before-{SCHEMA_REVISION}-")
+        assert before == after[former]
+        others = {f"catalog.db{suffix}" for suffix in ("", "-wal", "-shm", ".lock", ".upgrading")}
+        assert others >= {*after} - {former}
+
+
+def run_older(program: Path, box: Box, *args: AnyPath, expect: int) -> str:
+    """Run an older program, in pure Python, with this environment's libraries and without its site module."""
     done = subprocess.run(
         [sys.executable, "-S", "-P", "-m", "integrity", *args],
-        env=box.environment | {"PYTHONPATH": modules},
+        env=box.environment | {"PYTHONPATH": os.pathsep.join([str(program), *site.getsitepackages()])},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -240,54 +307,51 @@ def run_older(folder: Path, box: Box, *args: AnyPath, expect: int) -> str:
     return done.stdout + done.stderr
 
 
-def test_older_program_goes_back_to_the_catalog_before_the_upgrade(integrity: Box, root: Path, tmp_path: Path) -> None:
-    """It refuses the upgraded one untouched, restores the copy from before, and this program upgrades it once more."""
-    extract_older_program(tmp_path)
+@pytest.mark.parametrize("commit", [OLDER["1.0.0"], read_reference()], ids=["1.0.0", "0011"])
+def test_older_program_goes_back_to_the_catalog_before_the_upgrade(integrity: Box, root: Path, commit: str) -> None:
+    """It refuses the upgraded one untouched, restores the one before, and this program upgrades that once more."""
+    try:
+        program = install_commit(commit, INSTALLED, is_native=False)
+    except MissingCommitError as error:
+        pytest.skip(str(error))
     (root / "file").write_bytes(b"content")
-    run_older(tmp_path, integrity, "scan", root, expect=0)
+    run_older(program, integrity, "scan", root, expect=0)
     assert 1 == integrity.summary("scrub", root, expect=0)["files_verified"]
-    upgraded = dump(os.fsencode(integrity.catalog))
+    upgraded, former = integrity.catalog.read_bytes(), find_former(integrity.catalog)
 
-    assert "newer integrity" in run_older(tmp_path, integrity, "status", expect=4)
-    assert "newer integrity" in run_older(tmp_path, integrity, "scan", expect=4)
-    assert upgraded == dump(os.fsencode(integrity.catalog))
-    (copy,) = tmp_path.rglob("catalog.db.before-*")
-    run_older(tmp_path, integrity, "catalog", "restore", "--yes", copy, expect=0)
-    assert "1 file: 1 verified" in run_older(tmp_path, integrity, "scrub", root, expect=0)
+    for command in ("status", "scan", "scrub", "findings"):
+        said = run_older(program, integrity, command, expect=4)
+        assert "newer integrity" in said
+        assert f"catalog restore {former}" in said
+    assert upgraded == integrity.catalog.read_bytes()
+    run_older(program, integrity, "catalog", "restore", "--yes", former, expect=0)
+    assert "1 file: 1 verified" in run_older(program, integrity, "scrub", root, expect=0)
     assert 1 == integrity.summary("scrub", root, expect=0)["files_verified"]
+    integrity.run("catalog", "check", expect=0)
 
 
-def test_refusal_of_a_newer_catalog_names_the_copy_to_go_back_to(filled: CatalogBox) -> None:
-    """The copy from before the first upgrade that this program does not know, not an older or a later one."""
-    filled.catalog.close()
-    with closing(sqlite3.connect(filled.path.decode())) as db:
-        db.execute("UPDATE alembic_version SET version_num = '9999'")
-        db.commit()
-    for name in (f"{schema.SCHEMA_REVISION}-20261101", f"{NEXT}-20261102", f"{NEXT}-20261103", "9999-20261104"):
-        Path(f"{filled.path.decode()}.before-{name}T000000Z").touch()
+def test_former_catalog_is_restored(integrity: Box, older: Path) -> None:
+    """What was recorded since is gone then; opening it upgrades it once more."""
+    integrity.run("catalog", "upgrade", expect=0)
+    former, upgraded = find_former(older), read(older)
+    with closing(Connection(bytes(older))) as c:
+        c.run("DELETE FROM history")
+    assert str(former) in integrity.run("catalog", "restore", "--yes", former, expect=0).stdout
+    assert former.read_bytes() == older.read_bytes()
+    integrity.run("catalog", "upgrade", expect=0)
+
+    assert upgraded == read(older)
+
+
+def test_refusal_of_a_newer_catalog_names_the_copy_to_go_back_to(integrity: Box) -> None:
+    """The one from before the first upgrade that this program does not know, not an older or a later one."""
+    catalog = integrity.catalog
+    integrity.configure("")
+    Catalog.create(bytes(catalog)).close()
+    with closing(Connection(bytes(catalog))) as c:
+        c.run("UPDATE alembic_version SET version_num = '9999'")
+    for name in (f"{SCHEMA_REVISION}-20261101", f"{NEXT}-20261102", f"{NEXT}-20261103", "9999-20261104"):
+        Path(f"{catalog}.before-{name}T000000Z").touch()
 
     with pytest.raises(SchemaMismatch, match=rf"catalog restore \S+\.before-{NEXT}-20261103T000000Z$"):
-        Catalog.open(filled.path, writes=True)
-
-
-def test_copies_that_were_the_same_stay_witnesses(tmp_path: Path) -> None:
-    """0011: what a comparison found the same was found then, under times that nobody kept; what differed was not."""
-    with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as db:
-        run_migrations(db, Sealer(), to="0010")
-        values = (1, bytes(16), b"/srv", "uuid", 1, "ext4", "active", None, 1, 1, bytes(16))
-        names = "id, token, path, fs_id, folder_inode, fs_type, state, state_reason, created_at, file_count, seal_xor"
-        db.execute(f"INSERT INTO root ({names}) VALUES ({', '.join('?' * len(values))})", values)
-        db.execute(
-            "INSERT INTO copy (id, root_id, prefix, name, url, has_bytes, created_at) VALUES (1,1,x'','n','/n',1,1)"
-        )
-        states = (
-            "INSERT INTO copy_file (copy_id, file_id, version, vote, compared_at, read_at) VALUES (1, ?, ?, ?, ?, ?)"
-        )
-        db.executemany(states, [(7, 3, "same", 100, 90), (8, 1, "differs", 100, 90), (9, 1, "same", 100, 90)])
-        db.execute("UPDATE copy_file SET seal = zeroblob(16) WHERE file_id = 9")  # as damage leaves it
-        run_migrations(db, Sealer(), to=schema.SCHEMA_REVISION)
-        found = db.execute(
-            "SELECT file_id, vote, found_version, found_at, found_mtime_ns FROM copy_file ORDER BY file_id"
-        )
-
-        assert [(7, "same", 3, 100, None), (8, "differs", None, None, None)] == found.fetchall()
+        Catalog.open(bytes(catalog), writes=True)

@@ -125,7 +125,7 @@ class Machine:
     def query(self, sql: str) -> list[tuple[object, ...]]:
         """Ask the catalog."""
         with self._catalog.read() as connection:
-            return [tuple(row) for row in connection.exec_driver_sql(sql)]
+            return list(connection.rows(sql))
 
     def _wait(self, duration_s: float) -> bool:
         with self._lock:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from integrity.catalog import report_queue, roots, runs
 from integrity.catalog.actions import Action, record_action
+from integrity.catalog.copying import copy_database
 from integrity.errors import HubError, ReadInterrupted
 from integrity.files.excludes import BUILTIN
 from integrity.model import ActionVerb, Actor, Job, Outcome, RunCounts
@@ -171,8 +171,8 @@ def test_box_restored_from_an_image_begins_a_new_stream(reporting: ReportingBox,
     first = reporting.open_finding(b"a")
     reporting.report()
     image = reporting.box.path + b".image"
-    with closing(sqlite3.connect(reporting.box.path.decode())) as db, closing(sqlite3.connect(image.decode())) as copy:
-        db.backup(copy)
+    with reporting.box.catalog.read() as c:
+        copy_database(c, image, os.stat(reporting.box.path))
     reporting.open_finding(b"lost")
     reporting.report()
     reporting.close()
@@ -235,28 +235,6 @@ def test_refusal_of_every_stream_is_an_error(reporting: ReportingBox, hub: Small
     with pytest.raises(HubError):
         reporting.report()
     assert 2 == hub.calls.count("messages")
-
-
-def test_damaged_queue_begins_a_new_stream(reporting: ReportingBox, hub: SmallHub) -> None:
-    """What a damaged row was about can't be known, so all open findings are reported again."""
-    number = reporting.open_finding(b"a")
-    reporting.report()
-    reporting.open_finding(b"b")
-    reporting.box.damage("UPDATE report_change SET item_id = item_id + 64")
-
-    reporting.report()
-
-    assert (2, [(number, "open"), (number + 1, "open")]) == (len(hub.streams), findings_of(hub))
-
-
-def test_damaged_state_begins_a_new_stream(reporting: ReportingBox, hub: SmallHub) -> None:
-    """Nor can a damaged chain be continued."""
-    reporting.report()
-    reporting.box.damage("UPDATE report_state SET confirmed = confirmed + 1")
-
-    reporting.report()
-
-    assert 2 == len(hub.streams)
 
 
 def test_other_hub_gets_a_stream_of_its_own(reporting: ReportingBox, hub: SmallHub) -> None:
@@ -348,14 +326,12 @@ def test_report_without_news_writes_nothing(reporting: ReportingBox, hub: SmallH
     """The disk of the catalog may sleep."""
     reporting.box.record(b"d/a", make_reading("a"))
     reporting.report()
-    with closing(sqlite3.connect(reporting.box.path.decode())) as db:
-        before = db.execute("PRAGMA data_version").fetchone()
-        calls = len(hub.calls)
-        for _ in range(5):
-            reporting.now += 300
-            reporting.report()
+    before, calls = reporting.box.catalog.version(), len(hub.calls)
+    for _ in range(5):
+        reporting.now += 300
+        reporting.report()
 
-        assert before == db.execute("PRAGMA data_version").fetchone()
+    assert before == reporting.box.catalog.version()
     assert ["heartbeat"] * 5 == hub.calls[calls:]
     assert 1 == hub.connections
 

@@ -403,13 +403,13 @@ def test_root_and_the_service_do_not_lock_each_other_out(box: SystemdBox) -> Non
     assert {"600"} == set(modes)
 
     script = (
-        "import os, sqlite3, time\n"
-        "db = sqlite3.connect('/var/lib/integrity/catalog.db', timeout=20, isolation_level=None)\n"
-        "count = lambda: db.execute('select count(*) from file').fetchone()[0]\n"
+        "import time\n"
+        "from integrity.catalog.db import Connection\n"
+        "c = Connection(b'/var/lib/integrity/catalog.db', busy_timeout_s=20)\n"
+        "count = lambda: c.value('SELECT count(*) FROM file')\n"
         "before = count(); open('/run/integrity/waits', 'w').close()\n"
         "while count() == before: time.sleep(0.02)\n"
-        "db.execute('begin immediate'); db.execute('update alembic_version set version_num = version_num')\n"
-        "db.execute('commit')\n"
+        "c.run('UPDATE meta SET value = value'); c.close()\n"
     )
     box.put("/srv/script.py", script)
     start_apart(box, f"{sys.executable} /srv/script.py")

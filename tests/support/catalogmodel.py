@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -36,6 +35,7 @@ from integrity.catalog import (
 )
 from integrity.catalog.baselines import NewFile, Verified
 from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog.connection import Connection
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
 from integrity.catalog.findings import NewFinding
@@ -219,7 +219,7 @@ class CatalogMachine(RuleBasedStateMachine):
     # Steps
 
     @contextmanager
-    def _changing(self) -> Iterator[sa.Connection]:
+    def _changing(self) -> Iterator[Connection]:
         """Do something; each so many steps it is taken back."""
         before = deepcopy(self._is)
         with suppress(_TakenBackError), self._box.catalog.transaction() as c:
@@ -228,7 +228,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 self._is = before
                 raise _TakenBackError
 
-    def _refuse(self, change: Callable[[sa.Connection], object], why: str) -> None:
+    def _refuse(self, change: Callable[[Connection], object], why: str) -> None:
         """Try something that is refused, and with it all of its transaction."""
         with pytest.raises(CatalogError, match=why), self._box.catalog.transaction() as c:
             change(c)
@@ -271,8 +271,8 @@ class CatalogMachine(RuleBasedStateMachine):
         box = self._box
         rows = [NewFile(path, self._read(reading)) for path in paths]
 
-        def record(c: sa.Connection) -> list[FileId]:
-            return baselines.record_files(c, box.sealer, box.root, rows, now=self._now, boot_id=box.boot_id)
+        def record(c: Connection) -> list[FileId]:
+            return baselines.record_files(c, box.root, rows, now=self._now, boot_id=box.boot_id)
 
         if {one.path for one in self._is.files.values()} & set(paths):
             self._refuse(record, "UNIQUE")
@@ -288,9 +288,9 @@ class CatalogMachine(RuleBasedStateMachine):
         """A baseline is replaced, unless a finding holds it and no person said so."""
         box, file_id, reading = self._box, self._id(number), self._read(reading)
 
-        def replace_it(c: sa.Connection) -> None:
+        def replace_it(c: Connection) -> None:
             how = {"because": because, "now": self._now, "boot_id": box.boot_id, "note": "why"}
-            baselines.replace_baseline(c, box.sealer, box.root, file_id, reading, **how)  # type: ignore[arg-type]
+            baselines.replace_baseline(c, box.root, file_id, reading, **how)  # type: ignore[arg-type]
 
         if self._is_frozen(file_id) and because not in _DECISIONS:
             self._refuse(replace_it, "open finding")
@@ -320,7 +320,7 @@ class CatalogMachine(RuleBasedStateMachine):
         with self._changing() as c:
             rows = [Verified(box.get(file_id), witness, how)]
             now = self._now + ahead_s
-            baselines.mark_verified(c, box.sealer, box.root, rows, now=now, boot_id=box.boot_id)
+            baselines.mark_verified(c, rows, now=now, boot_id=box.boot_id)
             one = self._is.files[file_id]
             one.verified_at, one.how, one.is_suspect, one.seen = now, how, False, None
             if witness is not None:
@@ -341,7 +341,7 @@ class CatalogMachine(RuleBasedStateMachine):
         """A file leaves the catalog."""
         box, file_id = self._box, self._id(number)
         with self._changing() as c:
-            assert not removal.remove_files(c, box.sealer, box.root, [file_id], because=because, now=self._now)
+            removal.remove_files(c, box.root, [file_id], because=because, now=self._now)
             self._take_out(file_id, because)
 
     def _take_out(self, file_id: FileId, because: BaselineReason) -> None:
@@ -365,7 +365,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 MovedFile(file_id, folders.ensure_folder(c, box.root.id, split_path(target)[0]), target)
                 for file_id, target in zip(ids, targets, strict=True)
             ]
-            removal.move_files(c, box.sealer, box.root, moved, now=self._now)
+            removal.move_files(c, box.root, moved, now=self._now)
             for file_id, target in zip(ids, targets, strict=True):
                 self._is.files[file_id].path = target
             for file_id, target in zip(ids, targets, strict=True):
@@ -395,12 +395,12 @@ class CatalogMachine(RuleBasedStateMachine):
         records = box.get(old_id), box.get(new_id)
         if old.content != new.content:
             with pytest.raises(ValueError, match="different contents"), box.catalog.transaction() as c:
-                removal.merge_moved(c, box.sealer, box.root, *records, self._now)
+                removal.merge_moved(c, box.root, *records, self._now)
             return
         if old.reading.blocks != new.reading.blocks:
             return
         with self._changing() as c:
-            removal.merge_moved(c, box.sealer, box.root, *records, self._now)
+            removal.merge_moved(c, box.root, *records, self._now)
             for one in self._find_unresolved(new_id):
                 self._end(one, "the file was moved here")
             self._is.candidates.pop(new_id, None)
@@ -532,8 +532,8 @@ class CatalogMachine(RuleBasedStateMachine):
         box, waiting = self._box, sorted(self._is.candidates)
         file_id = waiting[number % len(waiting)] if waiting else self._id(number)
 
-        def promote(c: sa.Connection) -> bool:
-            return candidates.promote(c, box.sealer, box.root, file_id, because, self._now, box.boot_id)
+        def promote(c: Connection) -> bool:
+            return candidates.promote(c, box.root, file_id, because, self._now, box.boot_id)
 
         one = self._is.candidates.get(file_id)
         if one is None:
@@ -620,14 +620,12 @@ class CatalogMachine(RuleBasedStateMachine):
             self._check_coverage(c)
             self._check_waits(c)
             self._check_work(c)
-        assert self._box.check_tally().is_right
 
-    def _check_files(self, c: sa.Connection) -> None:
+    def _check_files(self, c: Connection) -> None:
         box = self._box
         for file_id, one in self._is.files.items():
-            record = files.get_file(c, box.sealer, file_id)
-            assert record == files.find_file(c, box.sealer, box.root.id, one.path)
-            assert record.is_sealed
+            record = files.get_file(c, file_id)
+            assert record == files.find_file(c, box.root.id, one.path)
             assert (record.path, record.witness, record.digests) == (
                 *(one.path, one.reading.witness),
                 one.reading.digests,
@@ -639,20 +637,20 @@ class CatalogMachine(RuleBasedStateMachine):
             )
             assert (record.is_frozen, record.boot_id) == (self._is_frozen(file_id), box.boot_id)
             if one.reading.blocks is not None:
-                assert one.reading.blocks == blocks.load_blocks(c, box.sealer, file_id, one.version, MIB)
-            same = [each.id for each in files.find_by_inode(c, box.sealer, box.root.id, record.witness.inode)]
+                assert one.reading.blocks == blocks.load_blocks(c, file_id, one.version, MIB)
+            same = [each.id for each in files.find_by_inode(c, box.root.id, record.witness.inode)]
             assert same == ([file_id] if one.seen is None else [])
 
-    def _check_places(self, c: sa.Connection) -> None:
+    def _check_places(self, c: Connection) -> None:
         box = self._box
         for prefix in _PREFIXES:
             below = {file_id: one for file_id, one in self._is.files.items() if _is_below(one.path, prefix)}
             load = partial(files.page_files, c, box.root.id, prefix=prefix, limit=2)
             pages = _page(lambda after, load=load: load(after=after))  # type: ignore[misc]
             assert list(pages) == [(file_id, one.path, one.size) for file_id, one in sorted(below.items())]
-            in_order, after = files.page_in_order(c, box.sealer, box.root.id, prefix=prefix, after=None, limit=2)
+            in_order, after = files.page_in_order(c, box.root.id, prefix=prefix, after=None, limit=2)
             while after is not None:
-                page, after = files.page_in_order(c, box.sealer, box.root.id, prefix=prefix, after=after, limit=2)
+                page, after = files.page_in_order(c, box.root.id, prefix=prefix, after=after, limit=2)
                 in_order += page
             assert [one.path for one in in_order] == sorted((one.path for one in below.values()), key=split_path)
             here = {file_id: split_path(one.path) for file_id, one in self._is.files.items()}
@@ -665,13 +663,13 @@ class CatalogMachine(RuleBasedStateMachine):
                 marks = int(one.is_suspect), int(self._is_frozen(each.id)), *(one.seen or (None, None))
                 assert tuple(each) == (each.id, *one.reading.witness, *marks)
 
-    def _check_contents(self, c: sa.Connection) -> None:
+    def _check_contents(self, c: Connection) -> None:
         box = self._box
         readings = [one.reading for one in self._is.files.values()]
         readings += [one._replace(digests=Digests(md5=one.digests.md5)) for one in readings]
         readings += [one._replace(digests=Digests(xxh3_128=one.digests.xxh3_128)) for one in readings]
         contents = [FileContent(one.witness.size_bytes, one.digests, one.blocks) for one in readings]
-        found = files.find_by_content(c, box.sealer, box.root.id, contents)
+        found = files.find_by_content(c, box.root.id, contents)
         for reading, same in zip(readings, found, strict=True):
             assert {one.id for one in same} == {
                 file_id for file_id, one in self._is.files.items() if _is_same(one.reading, reading)
@@ -685,7 +683,7 @@ class CatalogMachine(RuleBasedStateMachine):
                     if each.because is BaselineReason.DELETED and each.content == one.content
                 }
 
-    def _check_history(self, c: sa.Connection) -> None:
+    def _check_history(self, c: Connection) -> None:
         for file_id in {one.file_id for one in self._is.history} | set(self._is.files):
             assert [
                 (
@@ -695,7 +693,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 for one in history.history_of(c, self._box.root.id, file_id)
             ] == [astuple(one)[1:] for one in reversed(self._is.history) if one.file_id == file_id]
 
-    def _check_findings(self, c: sa.Connection) -> None:
+    def _check_findings(self, c: Connection) -> None:
         root_id = self._box.root.id
         found = findings.find_findings(c, root_id=root_id, include_resolved=True)
         assert {
@@ -722,7 +720,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 number for number, one in sorted(self._is.findings.items()) if one.file_id == file_id
             ]
 
-    def _check_candidates(self, c: sa.Connection) -> None:
+    def _check_candidates(self, c: Connection) -> None:
         root_id, waiting = self._box.root.id, self._is.candidates
         counts = Counter((one.state, one.kind) for one in waiting.values())
         for state in CandidateState:
@@ -735,12 +733,12 @@ class CatalogMachine(RuleBasedStateMachine):
             assert [one.file_id for one in found] == [
                 file_id for file_id, one in sorted(waiting.items()) if wanted in (None, one.state)
             ]
-            assert all(one.is_sealed and one.path == self._is.files[one.file_id].path for one in found)
+            assert all(one.path == self._is.files[one.file_id].path for one in found)
             for one in found:
                 reading = waiting[one.file_id].reading
                 assert candidates.load_candidate(c, one) == (reading and reading._replace(bytes_read=0))
 
-    def _check_coverage(self, c: sa.Connection) -> None:
+    def _check_coverage(self, c: Connection) -> None:
         now, all_files = self._now, self._is.files
         found = coverage(c, self._box.root.id, now=now, verify_every_s=_MONTH_S)
         covered = {file_id: one for file_id, one in all_files.items() if not self._is_uncovered(file_id)}
@@ -773,7 +771,7 @@ class CatalogMachine(RuleBasedStateMachine):
             for _, of_day in sorted(days.items())
         ]
 
-    def _check_waits(self, c: sa.Connection) -> None:
+    def _check_waits(self, c: Connection) -> None:
         now = self._now
         for copy in self._copies:
             wanted = [one for one in self._is.files.values() if _is_below(one.path, copy.prefix)]
@@ -792,14 +790,14 @@ class CatalogMachine(RuleBasedStateMachine):
                 overdue=sum(at < now - _MONTH_S for at in since),
             )
 
-    def _check_work(self, c: sa.Connection) -> None:
+    def _check_work(self, c: Connection) -> None:
         """Ask what a scrub has to verify, and in which order; another few questions each time."""
         for number in range(4):
             prefix, due_days, older_days, never, percent, at_least = _ORDERS[(self._steps + number) % len(_ORDERS)]
             due, older = (days and self._now - days * DAY_S for days in (due_days, older_days))
             order = WorkOrder(self._box.root.id, prefix, self._now, never, older, due, percent, at_least)
             summary = create_worklist(c, order)
-            pages = _page(lambda after: page_worklist(c, self._box.sealer, after, 2))
+            pages = _page(lambda after: page_worklist(c, after, 2))
             wanted = self._list_by_hand(order)
             assert wanted == [record.id for _, record in pages]
             assert summary == WorkSummary(len(wanted), sum(self._is.files[one].size for one in wanted))

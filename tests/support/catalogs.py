@@ -7,17 +7,12 @@ Like ``reading`` this knows a part of the program, so that the tests of the cata
 from __future__ import annotations
 
 import hashlib
-import os
-import sqlite3
 from contextlib import closing
 
-import sqlalchemy as sa
-
-from integrity.catalog import baselines, files, roots, rows, runs, schema
-from integrity.catalog.connection import Catalog
+from integrity.catalog import baselines, files, roots, rows, runs
+from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.days_run import note_day
-from integrity.catalog.seal import Sealer
-from integrity.catalog.upgrade import run_migrations
+from integrity.catalog.db import Value
 from integrity.model import (
     Blocks,
     Digests,
@@ -28,7 +23,6 @@ from integrity.model import (
     RootIdentity,
     Witness,
 )
-from support.stored import leave_seals
 
 NOW = 1_763_700_000
 DAY_S = 86_400
@@ -41,7 +35,7 @@ def digest(seed: object, length: int = 16) -> bytes:
     return hashlib.shake_128(repr(seed).encode()).digest(length)
 
 
-def run_daily(c: sa.Connection, first: int, last: int) -> None:
+def run_daily(c: Connection, first: int, last: int) -> None:
     """Let the program have run on each day from one time to another."""
     for now in range(first, last + 1, DAY_S):
         note_day(c, now)
@@ -86,11 +80,9 @@ class CatalogBox:
         run_id: an unfinished scan of the root.
     """
 
-    def __init__(self, path: bytes, *, seal_key: bytes | None = None) -> None:
+    def __init__(self, path: bytes) -> None:
         self.path = path
-        self.seal_key = seal_key
-        self.catalog = Catalog.create(path, seal_key=seal_key)
-        self.sealer = self.catalog.sealer
+        self.catalog = Catalog.create(path)
         with self.catalog.transaction() as c:
             self.boot_id = runs.ensure_boot(c, "first-boot", NOW)
             self.root = roots.add_root(c, b"/srv/photos", IDENTITY, NOW)
@@ -105,7 +97,7 @@ class CatalogBox:
     def reopen(self, *, writes: bool = True) -> Catalog:
         """Close the catalog and open it again."""
         self.catalog.close()
-        self.catalog = Catalog.open(self.path, writes=writes, seal_key=self.seal_key)
+        self.catalog = Catalog.open(self.path, writes=writes)
         return self.catalog
 
     def record(self, path: bytes, reading: Reading | None = None, *, now: int = NOW) -> FileId:
@@ -116,17 +108,17 @@ class CatalogBox:
         """Record files by path, in one transaction."""
         with self.catalog.transaction() as c:
             rows = [baselines.NewFile(path, reading) for path, reading in readings.items()]
-            return baselines.record_files(c, self.sealer, self.root, rows, now=now, boot_id=self.boot_id)
+            return baselines.record_files(c, self.root, rows, now=now, boot_id=self.boot_id)
 
     def get(self, file_id: FileId) -> rows.FileRecord:
         """Get the record of a file."""
         with self.catalog.read() as c:
-            return files.get_file(c, self.sealer, file_id)
+            return files.get_file(c, file_id)
 
     def find(self, path: bytes) -> rows.FileRecord | None:
         """Find the record of a path."""
         with self.catalog.read() as c:
-            return files.find_file(c, self.sealer, self.root.id, path)
+            return files.find_file(c, self.root.id, path)
 
     def get_at(self, path: bytes) -> rows.FileRecord:
         """Return the record of a path that has one."""
@@ -134,34 +126,9 @@ class CatalogBox:
         assert record is not None, path
         return record
 
-    def check_tally(self) -> roots.TallyCheck:
-        """Check every seal, the count and the XOR of the root."""
-        with self.catalog.read() as c:
-            return roots.check_tally(c, self.sealer, self.root)
-
-    def damage(self, sql: str, *values: object) -> None:
-        """Change the file behind the catalog's back, as bad memory would: no constraint is asked."""
-        with closing(sqlite3.connect(self.path.decode(), isolation_level=None)) as db:
-            leave_seals(db)
-            db.execute("PRAGMA foreign_keys = OFF")
-            db.execute("PRAGMA ignore_check_constraints = ON")
-            assert db.execute(sql, values).rowcount
-
-
-def take_back(path: bytes, revision: str) -> None:
-    """Make of a catalog what an earlier version would have written: its tables by its own steps, and what fits in."""
-    old = path + b"." + revision.encode()
-    with closing(sqlite3.connect(old.decode(), isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-        run_migrations(db, Sealer(), to=revision)
-        db.execute("PRAGMA foreign_keys = OFF")
-        db.execute("ATTACH ? AS newer", (path.decode(),))
-        for (table,) in db.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
-            if table in ("alembic_version", "sqlite_sequence"):
-                continue
-            columns = ", ".join(name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,)))
-            db.execute(f"DELETE FROM main.{table}")
-            db.execute(f"INSERT OR IGNORE INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
-        db.execute("UPDATE main.file SET boot_id = NULL WHERE boot_id NOT IN (SELECT id FROM main.boot)")
-        db.execute(f"PRAGMA main.application_id = {schema.APPLICATION_ID}")
-    os.replace(old, path)
+    def damage(self, sql: str, *values: Value) -> None:
+        """Change rows behind the catalog's back, as bad memory would: no constraint is asked."""
+        with closing(Connection(self.path)) as c:
+            c.run("PRAGMA foreign_keys = OFF")
+            c.run("PRAGMA ignore_check_constraints = ON")
+            assert c.run(sql, *values)

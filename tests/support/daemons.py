@@ -171,7 +171,7 @@ class SmallDaemon:
         )
 
     def _find_roots(self) -> tuple[bytes, ...]:
-        with Catalog.open(bytes(self._box.catalog), writes=False, quick_check=False) as catalog, catalog.read() as c:
+        with Catalog.open(bytes(self._box.catalog), writes=False) as catalog, catalog.read() as c:
             return tuple(root.path for root in find_roots(c))
 
     def is_stopped(self, index: int) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing
 from pathlib import Path
 
+from integrity.catalog.db import Connection
 from integrity.jobs.options import ScanOptions
 from integrity.jobs.runner import scan
 from support.jobs import open_context
@@ -24,8 +24,8 @@ _TESTS = Path(__file__).resolve().parent.parent
 
 def count(catalog: Path, sql: str) -> int:
     """Count in a catalog, as others see it."""
-    with closing(sqlite3.connect(catalog)) as db:
-        return int(db.execute(sql).fetchone()[0])
+    with closing(Connection(bytes(catalog), "mode=ro")) as c:
+        return int(c.value(sql))
 
 
 def scan_until(catalog: Path, root: Path, sql: str) -> None:

@@ -1,26 +1,23 @@
-"""Flipped bits in what stands in a catalog, as bad memory or a bad disk would leave them."""
+"""Flipped bits, and writes that a disk has lost, in the file of a catalog."""
 
 from __future__ import annotations
 
 import os
 import random
-import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Table
+from integrity.catalog.db import Connection
+from integrity.catalog.log import carry_over
 
-from integrity.catalog import schema
-from support import AnyPath
-from support.stored import leave_seals
+PAGE_BYTES = 4096
 
 
-def flip_bit(path: Path, chance: random.Random) -> str:
-    """Flip one bit anywhere in a file; say which."""
+def flip_bit(path: Path, chance: random.Random, begin: int = 0, end: int | None = None) -> str:
+    """Flip one bit anywhere in a file, or between two of its bytes; say which."""
     with open(path, "r+b") as file:
-        offset, bit = chance.randrange(path.stat().st_size), chance.randrange(8)
+        offset, bit = chance.randrange(begin, path.stat().st_size if end is None else end), chance.randrange(8)
         file.seek(offset)
         byte = file.read(1)[0]
         file.seek(offset)
@@ -28,76 +25,47 @@ def flip_bit(path: Path, chance: random.Random) -> str:
     return f"{path.name}: bit {bit} of byte {offset}"
 
 
-def flip_value(db: sqlite3.Connection, table: Table, column: str, chance: random.Random) -> str | None:
-    """Flip one bit of one value of a column; say what was done, None if it has no value."""
-    key = [one.name for one in table.primary_key]
-    keys = ", ".join(f'"{name}"' for name in key)
-    found = db.execute(f'SELECT {keys}, "{column}" FROM "{table.name}" WHERE "{column}" IS NOT NULL').fetchall()
-    found = [row for row in found if row[-1] not in ("", b"")]
-    if not found:
-        return None
-    *this, value = chance.choice(found)
-    if isinstance(value, int):
-        flipped: object = value ^ 1 << chance.randrange(40)
-    elif isinstance(value, float):
-        flipped = value * 2
-    else:
-        raw = bytearray(value if isinstance(value, bytes) else value.encode())
-        raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(7)
-        flipped = bytes(raw) if isinstance(value, bytes) else raw.decode("utf-8", "replace")
-    where = " AND ".join(f'"{name}" = ?' for name in key)
-    assert 1 == db.execute(f'UPDATE "{table.name}" SET "{column}" = ? WHERE {where}', (flipped, *this)).rowcount
-    return f"{table.name}.{column} of {this}: {value!r} to {flipped!r}"
+def find_pages(catalog: Path) -> dict[int, str]:
+    """Return the numbers of the pages that are in use, each with its table or index; first empty the log."""
+    with closing(Connection(os.fsencode(catalog))) as c:
+        assert carry_over(c, os.fsencode(catalog.resolve()), wholly=True)
+        return dict(c.rows("SELECT pageno, name FROM dbstat"))
 
 
-@contextmanager
-def plain_columns(db: sqlite3.Connection) -> Iterator[None]:
-    """Let columns be changed without those that SQLite computes of them, as bad memory would."""
-    definitions = "UPDATE sqlite_master SET sql = ? WHERE type = 'table' AND name = ?"
-    found = db.execute("SELECT sql, name FROM sqlite_master WHERE sql LIKE '%) STORED%'").fetchall()
+def find_flips(catalog: Path, chance: random.Random) -> Iterator[tuple[str, str]]:
+    """
+    Flip a bit of the file's header, and of each page in turn; the file is as it was when the next one is asked for.
 
-    def exchange(rows: list[tuple[str, str]]) -> None:
-        version = db.execute("PRAGMA schema_version").fetchone()[0]
-        db.execute("PRAGMA writable_schema = ON")
-        db.executemany(definitions, rows)
-        db.execute(f"PRAGMA schema_version = {version + 1}")
-        db.execute("PRAGMA writable_schema = RESET")
-
-    exchange([(re.sub(r" GENERATED ALWAYS AS \(.*?\) STORED", "", sql), name) for sql, name in found])
-    try:
-        yield
-    finally:
-        exchange(found)
-
-
-def find_flips(catalog: Path, chance: random.Random) -> Iterator[str]:
-    """Flip a bit in each column of a catalog in turn; it is as it was when the next one is asked for."""
-    with closing(sqlite3.connect(catalog)) as db:
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    Yields:
+        The table or index, and what was done.
+    """
+    places = [("header", number, number + 1) for number in range(100)]
+    places += [(name, (page - 1) * PAGE_BYTES, page * PAGE_BYTES) for page, name in find_pages(catalog).items()]
     clean = catalog.read_bytes()
-    for table in schema.metadata.sorted_tables:
-        for column in table.columns:
-            with closing(sqlite3.connect(catalog, isolation_level=None)) as db:
-                leave_seals(db)
-                for pragma in ("foreign_keys = OFF", "ignore_check_constraints = ON"):
-                    db.execute(f"PRAGMA {pragma}")
-                try:
-                    with plain_columns(db):
-                        what = flip_value(db, table, column.name, chance)
-                except sqlite3.IntegrityError:
-                    what = None  # it would make two rows of one key
-            if what is not None:
-                yield what
-            for suffix in ("-wal", "-shm"):
-                Path(f"{catalog}{suffix}").unlink(missing_ok=True)
-            catalog.write_bytes(clean)
+    for name, begin, end in places:
+        yield name, f"{name}: {flip_bit(catalog, chance, begin, end)}"
+        put_back(catalog, clean)
 
 
-def damage_rows(catalog: AnyPath, sql: str, *values: object) -> None:
-    """Change rows as bad memory would: no constraint is checked, no seal or generated column is updated."""
-    with closing(sqlite3.connect(os.fsdecode(catalog), isolation_level=None)) as db:
-        leave_seals(db)
-        db.execute("PRAGMA foreign_keys = OFF")
-        db.execute("PRAGMA ignore_check_constraints = ON")
-        with plain_columns(db):
-            assert db.execute(sql, values).rowcount
+def find_lost_writes(catalog: Path, before: bytes, *tables: str) -> Iterator[tuple[str, str]]:
+    """Put each page of a table back that was another one in an earlier state of the file; else like ``find_flips``."""
+    pages, clean = find_pages(catalog), catalog.read_bytes()
+    for page, name in pages.items():
+        at = slice((page - 1) * PAGE_BYTES, page * PAGE_BYTES)
+        if before[at] and before[at] != clean[at] and name in (tables or (name,)):
+            put_back(catalog, clean[: at.start] + before[at] + clean[at.stop :])
+            yield name, f"{name}: page {page} was not written"
+            put_back(catalog, clean)
+
+
+def damage_table(catalog: Path, table: str) -> None:
+    """Flip a bit of the checksum of a table's last page: whoever does not compare it reads what was written."""
+    page = max(number for number, name in find_pages(catalog).items() if name == table)
+    flip_bit(catalog, random.Random(page), page * PAGE_BYTES - 8, page * PAGE_BYTES)
+
+
+def put_back(catalog: Path, content: bytes) -> None:
+    """Put the content of a file back, without a log."""
+    for suffix in ("-wal", "-shm"):
+        Path(f"{catalog}{suffix}").unlink(missing_ok=True)
+    catalog.write_bytes(content)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from sqlalchemy.dialects import sqlite
-
-from integrity.catalog import schema
+from integrity.catalog.database_file import read_schema
 from integrity.cli.exitcodes import TABLE as EXIT_CODES
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, KindEntry, Subject, Weight, headline
 from integrity.kinds import TABLE as KIND_TABLE
@@ -168,13 +167,29 @@ def _say_verdict(judgement: Judgement, policy: Policy) -> str:
     return words.get(judgement.verdict, "the change is recorded")
 
 
+class Column(NamedTuple):
+    """A column of a table, by its line in the definition; the meaning is the comment behind it."""
+
+    name: str
+    type: str
+    constraints: str
+    meaning: str
+
+
+def read_tables() -> dict[str, list[Column]]:
+    """Return the columns of each table of the catalog that is made of several lines."""
+    tables = re.findall(r"^CREATE TABLE (\w+) \(\n(.*?)^\)", read_schema(), re.DOTALL | re.MULTILINE)
+    line = re.compile(r"^    ([a-z]\w*) ([A-Z]+)(.*?),? *(?:--(.*))?$", re.MULTILINE)
+    return {name: [Column(*map(str.strip, found)) for found in line.findall(body)] for name, body in tables}
+
+
 def write_tables() -> Iterator[str]:
     """Yield each table of the catalog with its columns, from the definition."""
-    for table in schema.metadata.tables.values():
-        yield from (f"### `{table.name}`", "", "| column | type | meaning |", "|---|---|---|")
-        for column in table.columns:
-            kind = column.type.compile(dialect=sqlite.dialect()) + (" or null" if column.nullable else "")
-            yield f"| `{column.name}` | {kind} | {(column.comment or '').replace('|', '/')} |"
+    for name, columns in read_tables().items():
+        yield from (f"### `{name}`", "", "| column | type | meaning |", "|---|---|---|")
+        for column in columns:
+            or_null = "" if re.search("NOT NULL|PRIMARY KEY", column.constraints) else " or null"
+            yield f"| `{column.name}` | {column.type}{or_null} | {column.meaning.replace('|', '/')} |"
         yield ""
 
 

@@ -59,7 +59,7 @@ class ReportingBox:
         return self.reporter
 
     def _open(self) -> Catalog:
-        return Catalog.open(self.box.path, writes=True, quick_check=False)
+        return Catalog.open(self.box.path, writes=True)
 
     def report(self) -> None:
         """Report once."""

@@ -43,7 +43,7 @@ Surroundings
                             from its name
     set NAME=VALUE          a variable of the program's environment
     meanwhile NAME COMMAND  what bash does, once, when the next command has begun to read NAME
-    row SQL                 what one statement makes of the catalog, behind its seals: as bad memory would
+    row SQL                 what one statement makes of the catalog, behind the program's back
 The program
     scan, scrub, compare ...    a command, with ``--json``; in the watched folder, and about it if no path is given;
                                 with -- about all watched folders
@@ -97,7 +97,6 @@ from support.bitrot import allow_damage
 from support.cli import Box, Completed, JsonObject, complete_in, make_command
 from support.comparing import check_sum, counts
 from support.documents import TYPES, encrypt, make_documents
-from support.flips import damage_rows
 from support.loopfs import make_image, unmount
 from support.machine import need_programs
 from support.namespaces import with_binds
@@ -105,6 +104,7 @@ from support.planted import age
 from support.preload import Shims
 from support.programs import sh
 from support.results import all_names, notes, tallies
+from support.stored import rewrite
 from support.waiting import wait_until
 from truth.disks import DISKS, Can, Disk
 
@@ -266,7 +266,7 @@ class Stage:
             at = next(number for number, word in enumerate(words) if not word.startswith("-"))
             _Told(self.root, self._run(words[:at], words[at], words[at + 1 :]), step).check()
         elif verb == "row":
-            damage_rows(self.box.catalog, rest)
+            assert rewrite(self.box, rest)
         elif match := re.fullmatch(r"\[(\w+) ?(.*?)\] (.+)", step.text):
             self._configure(match[1], match[2], match[3])
         elif (method := getattr(self, f"_do_{verb}", None)) is not None:

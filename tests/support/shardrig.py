@@ -55,7 +55,7 @@ def read_catalog(path: Path) -> Recorded:
     with Catalog.open(str(path), writes=False) as catalog, catalog.read() as c:
         recorded = Recorded({}, set())
         for root in roots.find_roots(c):
-            for one in roots.find_records(c, catalog.sealer, root.id):
+            for one in roots.find_records(c, root.id):
                 digests, witness = one.digests, one.witness
                 numbers = (witness.size_bytes, witness.mtime_ns, digests.md5, digests.xxh3_128)
                 recorded.files[one.path] = RecordedFile(*numbers, one.block_size_bytes, one.is_frozen)

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 
-from integrity.catalog.seal import Sealer
+from integrity.catalog.db import Connection, Value
 from support import AnyPath
 from support.cli import Box
 
 
-def query(integrity: Box, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+def query(integrity: Box, sql: str, values: Sequence[Value] = ()) -> list[tuple[object, ...]]:
     """Ask the catalog's file directly."""
-    with closing(sqlite3.connect(integrity.catalog)) as db:
-        return db.execute(sql, values).fetchall()
+    with closing(Connection(bytes(integrity.catalog), "mode=ro")) as c:
+        return list(c.rows(sql, *values))
 
 
-def tamper(integrity: Box, sql: str, values: Sequence[object] = ()) -> int:
+def rewrite(integrity: Box, sql: str, values: Sequence[Value] = ()) -> int:
     """Change the catalog's file behind the program's back; say how many rows."""
-    with closing(sqlite3.connect(integrity.catalog)) as db, db:
-        leave_seals(db)
-        return db.execute(sql, values).rowcount
-
-
-def rewrite(integrity: Box, sql: str, values: Sequence[object] = ()) -> int:
-    """Change the catalog's file as if runs had written it like that, rows sealed anew; say how many rows."""
-    with closing(sqlite3.connect(integrity.catalog)) as db, db:
-        Sealer().bind(db)
-        return db.execute(sql, values).rowcount
-
-
-def leave_seals(db: sqlite3.Connection) -> None:
-    """Let rows be changed without the triggers sealing them anew, as bad memory would."""
-    db.create_function("row_seal", -1, lambda *_: None)
+    with closing(Connection(bytes(integrity.catalog))) as c:
+        return c.run(sql, *values)
 
 
 def count_rows(integrity: Box) -> int:
@@ -54,16 +40,20 @@ def is_verified(integrity: Box, name: AnyPath) -> bool:
 
 def baselines(catalog: AnyPath) -> dict[bytes, tuple[object, ...]]:
     """Return what is recorded of each file, by its path, without the times at which it was recorded or verified."""
-    with closing(sqlite3.connect(catalog)) as db:
-        rows = db.execute(
-            "SELECT root.path, folder.path, name, size_bytes, mtime_ns, ctime_ns, inode, md5, xxh3_128, blake3,"
-            " block_size_bytes, version, reason, is_frozen, verified_at IS NULL, crc64nvme, file.id"
-            " FROM file JOIN folder ON folder.id = folder_id JOIN root ON root.id = root_id"
-        ).fetchall()
-        runs = db.execute(
-            "SELECT file_id, version, run, block_count, md5, xxh3_128, crc64nvme FROM block_run"
-        ).fetchall()
+    with closing(Connection(os.fsencode(catalog), "mode=ro")) as c:
+        rows = list(
+            c.rows(
+                "SELECT root.path, folder.path, name, size_bytes, mtime_ns, ctime_ns, inode, md5, xxh3_128, blake3,"
+                " block_size_bytes, version, reason, is_frozen, verified_at IS NULL, crc64nvme, file.id"
+                " FROM file JOIN folder ON folder.id = folder_id JOIN root ON root.id = root_id"
+            )
+        )
+        runs = list(
+            c.rows(
+                "SELECT file_id, version, run, block_count, md5, xxh3_128, crc64nvme FROM block_run ORDER BY 1, 2, 3"
+            )
+        )
     blocks: dict[object, list[tuple[object, ...]]] = {}
-    for file_id, *run in sorted(runs):
+    for file_id, *run in runs:
         blocks.setdefault(file_id, []).append(tuple(run))
     return {b"/".join(filter(None, row[:3])): (*row[3:-1], tuple(blocks.get(row[-1], ()))) for row in rows}

@@ -46,8 +46,9 @@ OLDER = {
     "schema 0008": "e3af21cb0332d3a33fba9773d203f1ed54eddcb4",
     "schema 0009": "389b43b7c3bd74ed51490a37b65e9624469d2914",
     "1.0.0": "03cc93032d54bf26f2e4fd9a126c3ae8d8a33438",
+    "schema 0011": "8214003fbc428d1865aad43c0d8fd40b2ea1f7ac",
 }
-"""The release, and of each schema of catalogs that came before it the last commit. Its own schema is 0010."""
+"""The release, whose schema is 0010, and of each other schema of catalogs before this one the last commit."""
 _WITHOUT_COMPARE = frozenset({"schema 0001", "schema 0002"})
 _BEHIND = re.compile(r"^behind = .*\n", re.MULTILINE)  # a setting that copies had not
 _FILES, _LAST_STEP = 25, 16

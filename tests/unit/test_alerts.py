@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -23,7 +22,7 @@ from integrity.alerts.sendmail import SendmailChannel, is_usable
 from integrity.alerts.smtp import read_password
 from integrity.alerts.wording import damage, sum_up
 from integrity.catalog import outbox
-from integrity.catalog.connection import Catalog
+from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.notified import PendingIncident
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts, Config, Mail, MailTransport
@@ -457,13 +456,13 @@ class Counting:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.db: sqlite3.Connection | None = None
+        self.db: Connection | None = None
 
     def send(self, message: Message) -> None:
         """Take it."""
         self.messages.append(message)
         if self.db is not None:
-            self.db.execute("BEGIN IMMEDIATE")
+            self.db.run("BEGIN IMMEDIATE")
 
 
 def test_message_that_was_taken_is_not_sent_again_when_the_catalog_was_locked(box: CatalogBox) -> None:
@@ -473,13 +472,13 @@ def test_message_that_was_taken_is_not_sent_again_when_the_catalog_was_locked(bo
     box.catalog = Catalog.open(box.path, writes=True, busy_timeout_s=0.01)
     teller = Teller(box, Config(catalog=b"/c", alerts=Alerts(group_s=0)), channels=[channel])
     teller.find(b"a")
-    with closing(sqlite3.connect(box.path.decode(), isolation_level=None)) as db:
+    with closing(Connection(box.path)) as db:
         channel.db = db
         with pytest.raises(CatalogLocked):
             teller.tick()
         with pytest.raises(CatalogLocked):
             teller.tick()
-        db.execute("ROLLBACK")
+        db.run("ROLLBACK")
         channel.db = None
         teller.tick(after=60)
 

@@ -17,7 +17,6 @@ from integrity.config import (
     default_runtime_folder,
     load_config,
     parse_config,
-    read_seal_key,
 )
 from integrity.config.load import LineIndex
 from integrity.config.sample import sample, show_config
@@ -279,19 +278,10 @@ def test_config_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
         load_config(path)
 
 
-def test_seal_key_is_the_content_of_its_file(tmp_path: Path) -> None:
-    """The line break that editors add is no part of the key; an empty or missing file is an error."""
-    key = tmp_path / "key"
-    config = parse(f'seal_key_file = "{key}"')
-    with pytest.raises(ConfigError, match="can't read the seal_key_file"):
-        read_seal_key(config)
-    key.write_bytes(b"\n")
-    with pytest.raises(ConfigError, match="is empty"):
-        read_seal_key(config)
-    key.write_bytes(b"secret\n")
-
-    assert b"secret" == read_seal_key(config)
-    assert read_seal_key(Config()) is None
+def test_key_of_an_older_version_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """It changes nothing, and a warning says in which line it can be removed."""
+    assert Config() == parse('# seals\nseal_key_file = "/etc/key"\n')
+    assert ":2: seal_key_file: is not used any more; the line can be removed" in caplog.text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="asks where things are for root")

@@ -25,7 +25,7 @@ def box(box: CatalogBox) -> CatalogBox:
 
 def vote(box: CatalogBox, path: bytes, *published: Published) -> CopyVote | None:
     with box.catalog.read() as c:
-        return vote_by_digests(c, box.sealer, box.get_at(path), published)
+        return vote_by_digests(c, box.get_at(path), published)
 
 
 def test_digests_that_are_not_kept(box: CatalogBox) -> None:
@@ -82,4 +82,4 @@ def test_file_without_digests_of_the_whole(box: CatalogBox) -> None:
     box.record(b"bare", reading)
     assert vote(box, b"bare", Published(Kind.MD5, bytes(16))) is None
     with box.catalog.read() as c:
-        assert files.find_file(c, box.sealer, box.root.id, b"bare") is not None
+        assert files.find_file(c, box.root.id, b"bare") is not None

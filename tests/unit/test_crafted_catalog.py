@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -13,18 +12,19 @@ import pytest
 
 from integrity.catalog import roots
 from integrity.catalog.connection import Catalog
-from integrity.catalog.seal import Sealer
+from integrity.catalog.db import Connection
 from integrity.config import Config, parse_config
 from integrity.errors import CatalogError
 from integrity.jobs.shards import local_copy
 from support.jobs import open_context, run_scan, run_scrub
+from support.older import put_older
 
 CONTENT = b"what nobody else may read"
 
 
 def open_copy(top: Path) -> AbstractContextManager[Catalog]:
     """Open the catalog as a worker does."""
-    return local_copy.open_copy(str(top / "catalog.db").encode(), None)
+    return local_copy.open_copy(bytes(top / "catalog.db"))
 
 
 OUTSIDE = [
@@ -54,15 +54,13 @@ def config(tmp_path: Path) -> Config:
 
 
 def craft(top: Path, folder: str, name: str) -> None:
-    """Move the record in the catalog, sealed as by a run, and remove its file."""
+    """Move the record in the catalog, as a run would, and remove its file."""
     (top / "tree" / "file").unlink()
     place, new = (os.fsencode(text.format(top=top)) for text in (folder, name))
-    with closing(sqlite3.connect(top / "catalog.db")) as db, db:
-        Sealer().bind(db)
-        root = db.execute("SELECT root_id FROM folder").fetchone()[0]
-        db.execute("INSERT OR IGNORE INTO folder (root_id, path) VALUES (?, ?)", (root, place))
-        folder_id = db.execute("SELECT id FROM folder WHERE path = ?", (place,)).fetchone()[0]
-        assert 1 == db.execute("UPDATE file SET folder_id = ?, name = ?", (folder_id, new)).rowcount
+    with closing(Connection(bytes(top / "catalog.db"))) as c:
+        root = c.value("SELECT root_id FROM folder")
+        c.run("INSERT OR IGNORE INTO folder (root_id, path) VALUES (?, ?)", root, place)
+        assert 1 == c.run("UPDATE file SET folder_id = (SELECT id FROM folder WHERE path = ?), name = ?", place, new)
 
 
 @pytest.mark.parametrize(("folder", "name"), OUTSIDE[:5])
@@ -92,38 +90,52 @@ def test_catalog_of_the_tree_is_used(tmp_path: Path, config: Config) -> None:
         assert 1 == len(roots.find_roots(c))
 
 
+@pytest.mark.parametrize("revision", ["0010", "0011"])
+def test_older_catalog_is_upgraded(tmp_path: Path, revision: str) -> None:
+    """A hub may have catalogs that workers stored before they were upgraded; a later trigger in one is refused."""
+    put_older(tmp_path / "catalog.db", revision)
+    shutil.copy(tmp_path / "catalog.db", tmp_path / "crafted.db")
+    with open_copy(tmp_path) as catalog, catalog.read() as c:
+        assert 9 == c.value("SELECT count(*) FROM file")
+    os.replace(tmp_path / "crafted.db", tmp_path / "catalog.db")
+    with closing(Connection(bytes(tmp_path / "catalog.db"), is_checked=False)) as c:
+        c.run("CREATE TRIGGER evil AFTER INSERT ON run BEGIN SELECT 1; END")
+    with pytest.raises(CatalogError, match="catalog from the hub"), open_copy(tmp_path):
+        pass
+
+
 DEFINE = "INSERT INTO sqlite_master (type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)"
-CRAFTED: dict[str, Callable[[sqlite3.Connection], object]] = {
-    "trigger": lambda db: db.execute("CREATE TRIGGER evil AFTER INSERT ON run BEGIN SELECT load_extension('x'); END"),
-    "view": lambda db: db.execute("CREATE VIEW evil AS SELECT load_extension('x')"),
-    "table": lambda db: db.execute("CREATE TABLE evil (x)"),
-    "generated column": lambda db: db.execute("ALTER TABLE run ADD COLUMN evil AS (load_extension('x'))"),
-    "default": lambda db: db.execute(
+CRAFTED: dict[str, Callable[[Connection], object]] = {
+    "trigger": lambda c: c.run("CREATE TRIGGER evil AFTER INSERT ON run BEGIN SELECT load_extension('x'); END"),
+    "view": lambda c: c.run("CREATE VIEW evil AS SELECT load_extension('x')"),
+    "table": lambda c: c.run("CREATE TABLE evil (x)"),
+    "generated column": lambda c: c.run(
+        "UPDATE sqlite_master SET sql = replace(sql, 'job ', 'evil AS (load_extension(1)), job ') WHERE name = 'run'"
+    ),
+    "default": lambda c: c.run(
         "UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', ' NOT NULL DEFAULT (abs(1))') WHERE name = 'run'"
     ),
-    "index on an expression": lambda db: db.execute("CREATE INDEX evil ON run (abs(id))"),
-    "virtual table": lambda db: db.execute(
-        DEFINE, ("table", "evil", "evil", "CREATE VIRTUAL TABLE evil USING fts5(x)")
+    "index on an expression": lambda c: c.run("CREATE INDEX evil ON run (abs(id))"),
+    "virtual table": lambda c: c.run(DEFINE, "table", "evil", "evil", "CREATE VIRTUAL TABLE evil USING fts5(x)"),
+    "name of SQLite's own": lambda c: c.run(
+        DEFINE, "view", "sqlite_evil", "sqlite_evil", "CREATE VIEW sqlite_evil AS SELECT 1"
     ),
-    "name of SQLite's own": lambda db: db.execute(
-        DEFINE, ("view", "sqlite_evil", "sqlite_evil", "CREATE VIEW sqlite_evil AS SELECT 1")
-    ),
-    "trigger in place of ours": lambda db: [
-        db.execute("DROP TRIGGER run_reported"),
-        db.execute("CREATE TRIGGER run_reported AFTER UPDATE ON run BEGIN SELECT load_extension('x'); END"),
+    "trigger in place of ours": lambda c: [
+        c.run("DROP TRIGGER run_reported"),
+        c.run("CREATE TRIGGER run_reported AFTER UPDATE ON run BEGIN SELECT load_extension('x'); END"),
     ],
-    "missing trigger": lambda db: db.execute("DROP TRIGGER run_reported"),
-    "view in place of a table": lambda db: [
-        db.execute("DROP TABLE meta"),
-        db.execute("CREATE VIEW meta AS SELECT 'uuid' AS key, load_extension('x') AS value"),
+    "missing trigger": lambda c: c.run("DROP TRIGGER run_reported"),
+    "view in place of a table": lambda c: [
+        c.run("DROP TABLE meta"),
+        c.run("CREATE VIEW meta AS SELECT 'uuid' AS key, load_extension('x') AS value"),
     ],
-    "definition that is named twice": lambda db: db.execute(
-        DEFINE, ("table", "meta", "meta", "CREATE TABLE meta (key, value)")
+    "definition that is named twice": lambda c: c.run(
+        DEFINE, "table", "meta", "meta", "CREATE TABLE meta (key, value)"
     ),
-    "pages of 64 KiB": lambda db: [
-        db.execute("PRAGMA journal_mode = DELETE").fetchall(),
-        db.execute("PRAGMA page_size = 65536"),
-        db.execute("VACUUM"),
+    "pages of 64 KiB": lambda c: [
+        c.run("PRAGMA journal_mode = DELETE"),
+        c.run("PRAGMA page_size = 65536"),
+        c.run("VACUUM"),
     ],
 }
 
@@ -133,11 +145,10 @@ def test_catalog_that_would_run_something_is_not_opened(tmp_path: Path, config: 
     """Its definitions are not ours, so it is refused before any statement could meet them, and is not changed."""
     del config
     path = tmp_path / "catalog.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        Sealer().bind(db)
-        db.execute("PRAGMA writable_schema = ON")
-        CRAFTED[what](db)
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with closing(Connection(bytes(path), is_checked=what != "pages of 64 KiB")) as c:
+        c.run("PRAGMA writable_schema = ON")
+        CRAFTED[what](c)
+        c.run("PRAGMA wal_checkpoint(TRUNCATE)")
     before = path.read_bytes()
     with pytest.raises(CatalogError, match=r"came from the hub|catalog from the hub"), open_copy(tmp_path):
         pass

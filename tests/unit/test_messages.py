@@ -281,7 +281,6 @@ def write_others() -> Iterator[tuple[str, str]]:
     yield "missing", messages.missing("; a folder stands in its place")
     yield "vanished", messages.vanished(command)
     yield "displaced", messages.displaced(command, None)
-    yield "rows_lost", messages.rows_lost(22_582, 22_001)
     yield "suspended", messages.suspended("The disk for /srv/photos is not mounted")
     yield "never_there", messages.never_there("There is no folder /srv/photos")
     yield "ransomware", messages.ransomware(["412 files were rewritten with random data"])

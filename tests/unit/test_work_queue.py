@@ -72,7 +72,7 @@ def test_waiting_threads_are_woken() -> None:
     """By something to do, by pressing, and by the end."""
     todo: WorkQueue[int] = WorkQueue(3, 4)
     taken: list[list[int]] = []
-    threads = [threading.Thread(target=lambda: taken.append(todo.take())) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: taken.append(todo.take() or [])) for _ in range(3)]
     for thread in threads:
         thread.start()
     todo.put(1)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import html
 import re
 import signal
-import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
-import sqlalchemy as sa
 from starlette.requests import Request
 
-from integrity.catalog import schema
 from integrity.catalog.connection import Catalog
+from integrity.catalog.db import Connection
 from integrity.catalog.locking import is_being_upgraded
 from integrity.errors import CatalogLocked
 from integrity.web.query import patient
-from support.catalogs import CatalogBox, make_reading, take_back
 from support.cli import Box, make_command
+from support.flips import damage_table
+from support.older import put_older
+from support.stored import rewrite
 from support.waiting import wait_until
 from support.webpage import WebClient, WebPage, read_memory
 
@@ -56,8 +56,7 @@ def visitor(recorded: Box) -> Iterator[WebClient]:
 )
 def test_catalog_of_another_version(recorded: Box, visitor: WebClient, revision: str, says: str) -> None:
     """Every page says which version it is and what upgrades it, with 503, and the API says the same."""
-    with closing(sqlite3.connect(recorded.catalog)) as db, db:
-        db.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+    rewrite(recorded, "UPDATE alembic_version SET version_num = ?", (revision,))
 
     for place in PLACES:
         reply = visitor.get(place)
@@ -68,47 +67,45 @@ def test_catalog_of_another_version(recorded: Box, visitor: WebClient, revision:
     assert 503 == visitor.get("/healthz").status
 
 
-LARGE = 30_000
-"""Files of a catalog whose upgrade takes long enough to be stopped in its middle."""
-
-
 def test_catalog_in_the_middle_of_an_upgrade(integrity: Box) -> None:
-    """While it is copied, and rebuilt, pages say so, with 503; then they show what was recorded before."""
+    """While it is made anew, pages say so, with 503; then they show what was recorded before."""
     path = bytes(integrity.catalog)
     integrity.home.mkdir()
-    with CatalogBox(path) as box:
-        box.record_all({b"%d/%d" % (number // 1000, number): make_reading(number) for number in range(LARGE)})
-    take_back(path, "0001")
+    put_older(path, "0001")
+    with closing(Connection(path, is_checked=False)) as c:  # so that it takes long enough to be stopped in its middle
+        numbers = "WITH RECURSIVE n AS (SELECT 1000 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 500000)"
+        c.run(f"{numbers} INSERT INTO folder (root_id, path) SELECT 1, CAST('f' || i AS BLOB) FROM n")
+        files = c.value("SELECT count(*) FROM file")
     with WebPage(integrity) as page:
         visitor = page.visitor()
         assert "of another version" in visitor.get("/").text
         upgrading = subprocess.Popen(make_command("catalog", "upgrade"), env=integrity.environment)
-        for appears in ("catalog.db.upgrading", "catalog.db.before-*Z"):
-            wait_until(
-                lambda appears=appears: (
-                    (any(integrity.home.glob(appears)) and is_being_upgraded(path)) or upgrading.poll() is not None
-                ),
-                appears,
-                every_s=0.01,
-            )
-            upgrading.send_signal(signal.SIGSTOP)
-            replies = [visitor.get(place) for place in PLACES]
-            told = visitor.get("/api/v1/findings").object["error"]
-            upgrading.send_signal(signal.SIGCONT)
-            assert {(503, True)} == {(one.status, "is being upgraded" in one.text) for one in replies}
-            assert "is being upgraded" in told
+        wait_until(lambda: is_being_upgraded(path) or upgrading.poll() is not None, "the upgrade", every_s=0.01)
+        upgrading.send_signal(signal.SIGSTOP)
+        replies = [visitor.get(place) for place in PLACES]
+        told = visitor.get("/api/v1/findings").object["error"]
+        upgrading.send_signal(signal.SIGCONT)
+        assert {(503, True)} == {(one.status, "is being upgraded" in one.text) for one in replies}
+        assert "is being upgraded" in told
 
         assert 0 == upgrading.wait(60)
         text = visitor.get("/").text
-        assert f"{LARGE:,} files" in text, text
+        assert f"{files} files" in text, text
         assert not list(integrity.home.glob("*.upgrading"))
+
+
+@contextmanager
+def locked(box: Box) -> Iterator[None]:
+    """Hold a catalog alone, as another program does on a full disk."""
+    with closing(Connection(bytes(box.catalog))) as c:
+        c.run("PRAGMA locking_mode = EXCLUSIVE")
+        c.run("BEGIN EXCLUSIVE")
+        yield
 
 
 def test_catalog_that_is_held_alone(recorded: Box, visitor: WebClient) -> None:
     """While another program holds it alone, pages and the API say that it is in use, with 503; then they work again."""
-    with closing(sqlite3.connect(recorded.catalog, isolation_level=None)) as db:
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.execute("BEGIN EXCLUSIVE")
+    with locked(recorded):
         reply = visitor.get("/findings")
         assert (503, True) == (reply.status, "The catalog is in use" in reply.text)
         assert "another program is writing" in visitor.get("/api/v1/findings").object["error"]
@@ -125,20 +122,23 @@ def test_catalog_that_is_damaged_or_missing(recorded: Box, visitor: WebClient) -
         for place in PLACES:
             reply = visitor.get(place)
             assert (503, True) == (reply.status, f"{recorded.program} catalog restore" in reply.text), place
+            assert (content is not None) == (f"{recorded.program} catalog salvage" in reply.text), place
         assert 503 == visitor.get("/healthz").status
     recorded.catalog.write_bytes(kept)
     assert 200 == visitor.get("/findings").status
+    damage_table(recorded.catalog, "file")
+    reply = visitor.get("/browse/1")
+    assert (503, True) == (reply.status, "the checksum of a page is wrong" in reply.text)
 
 
 def test_catalog_that_is_locked_for_a_moment(recorded: Box) -> None:
     """A page that reads is made again when the catalog is free."""
-    path, locker = bytes(recorded.catalog), sqlite3.connect(recorded.catalog, isolation_level=None)
-    locker.execute("PRAGMA locking_mode = EXCLUSIVE")
-    locker.execute("BEGIN EXCLUSIVE")
+    path, locker = bytes(recorded.catalog), ExitStack()
+    locker.enter_context(locked(recorded))
 
     def page(_: Request) -> str:
         try:
-            with Catalog.open(path, writes=False, quick_check=False, busy_timeout_s=0):
+            with Catalog.open(path, writes=False, busy_timeout_s=0):
                 return "read"
         except CatalogLocked:
             locker.close()
@@ -165,20 +165,15 @@ def test_names_that_are_not_utf8_are_paged_through(visitor: WebClient) -> None:
 def add_findings(box: Box) -> None:
     """Add as many findings as a folder that lost its files has."""
     now = int(time.time())
-    with Catalog.open(bytes(box.catalog), writes=True, quick_check=False) as catalog, catalog.transaction() as c:
-        common = {
-            "root_id": 1,
-            "kind": "missing",
-            "message": "The file is gone.",
-            "state": "open",
-            "opened_at": now,
-            "blocks": "[]",
-            "ranges": "[]",
-            "confirmed_reads": 0,
-            "copy": "",
-        }
-        rows = [{**common, "path": b"lost/%06d.jpg" % number, "updated_at": now} for number in range(FINDINGS)]
-        c.execute(sa.insert(schema.finding), rows)
+    with Catalog.open(bytes(box.catalog), writes=True) as catalog, catalog.transaction() as c:
+        c.run_many(
+            """
+            INSERT INTO finding
+                (root_id, kind, message, state, opened_at, updated_at, blocks, ranges, confirmed_reads, copy, path)
+            VALUES (1, 'missing', 'The file is gone.', 'open', ?1, ?1, '[]', '[]', 0, '', ?2)
+            """,
+            ((now, b"lost/%06d.jpg" % number) for number in range(FINDINGS)),
+        )
 
 
 def test_hundred_thousand_findings(recorded: Box) -> None:

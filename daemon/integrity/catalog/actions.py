@@ -7,16 +7,12 @@ Rows refer to nothing: they outlive roots and findings.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
-from integrity.catalog.row_seals import check_seals, select_sealed
-from integrity.catalog.rows import read_numbers, read_word
-from integrity.catalog.schema import action
+from integrity.catalog.db import Connection, numbers
+from integrity.catalog.rows import given, read_numbers, read_word
 from integrity.model import ActionVerb, Actor, FindingId
 
 
@@ -51,23 +47,22 @@ class ActionRecord:
     action: Action
 
 
-def record_action(c: sa.Connection, done: Action, now: int) -> None:
+_ACTIONS = "SELECT id, at, who, address, verb, outcome, root, path, findings, reason FROM action"
+
+
+def record_action(c: Connection, done: Action, now: int) -> None:
     """Record an action."""
-    values = {
-        "at": now,
-        "who": _encode(done.actor.who),
-        "address": _encode(done.actor.address),
-        "verb": done.verb.value,
-        "root": done.root,
-        "path": done.path or None,
-        "findings": json.dumps(done.findings, separators=(",", ":")),
-        "reason": _encode(done.reason),
-        "outcome": _encode(done.outcome),
-    }
-    c.execute(sa.insert(action).values(values))
+    c.run(
+        """
+        INSERT INTO action (at, who, address, verb, root, path, findings, reason, outcome)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        *(now, _encode(done.actor.who), _encode(done.actor.address), done.verb, done.root, done.path or None),
+        *(numbers(done.findings), _encode(done.reason), _encode(done.outcome)),
+    )
 
 
-def find_actions(c: sa.Connection, *, before: int | None = None, limit: int = 100) -> list[ActionRecord]:
+def find_actions(c: Connection, *, before: int | None = None, limit: int = 100) -> list[ActionRecord]:
     """
     Return the newest actions, newest first.
 
@@ -75,16 +70,14 @@ def find_actions(c: sa.Connection, *, before: int | None = None, limit: int = 10
         before: number of the last action of the page before; None: the first page.
         limit: size of a page.
     """
-    query = select_sealed(action).order_by(action.c.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(action.c.id < before)
-    return [_to_record(row) for row in check_seals(c, action, c.execute(query))]
+    is_before, values = given({"id < ?": before})
+    return c.all(_to_record, f"{_ACTIONS} WHERE {is_before} ORDER BY id DESC LIMIT ?", *values, limit)
 
 
-def get_actions(c: sa.Connection, ids: Collection[int]) -> list[ActionRecord]:
+def get_actions(c: Connection, ids: Collection[int]) -> list[ActionRecord]:
     """Return actions by their numbers, without those that do not exist."""
-    query = select_sealed(action).where(action.c.id.in_(ids)).order_by(action.c.id)
-    return [_to_record(row) for row in check_seals(c, action, c.execute(query))]
+    query = f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"  # noqa: S608 - ours
+    return c.all(_to_record, query, numbers(ids))
 
 
 def _encode(text: str) -> str:
@@ -92,17 +85,9 @@ def _encode(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _to_record(row: sa.Row[Any]) -> ActionRecord:
+def _to_record(number: int, at: int, who: str, address: str, verb: str, *rest: Any) -> ActionRecord:
+    outcome, root, path, findings, reason = rest
+    known = tuple(map(FindingId, read_numbers(findings)))
     return ActionRecord(
-        row.id,
-        row.at,
-        Action(
-            actor=Actor(row.who, row.address),
-            verb=read_word(ActionVerb, row.verb),
-            outcome=row.outcome,
-            root=row.root,
-            path=row.path,
-            findings=tuple(FindingId(number) for number in read_numbers(row.findings)),
-            reason=row.reason,
-        ),
+        *(number, at, Action(Actor(who, address), read_word(ActionVerb, verb), outcome, root, path, known, reason))
     )

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import NamedTuple
 
-import sqlalchemy as sa
+import apsw
 
-from integrity.catalog import copying, own_files
-from integrity.catalog.compiled_sql import driver_of
-from integrity.catalog.connection import Catalog
-from integrity.catalog.schema import meta
+from integrity.catalog import copying, own_files, sqlite_errors
+from integrity.catalog.connection import Catalog, Connection
+from integrity.catalog.log import DAMAGED_LOG, check_log
+from integrity.catalog.tallies import find_stale
 from integrity.errors import CatalogError, show_path
 
 _LAST = "last_backup_at"
@@ -36,7 +36,8 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
         The path of the backup.
 
     Raises:
-        CatalogError: the backup could not be written or is incomplete; all older backups still exist.
+        CatalogCorrupt: the catalog is damaged; all older backups still exist.
+        CatalogError: the backup could not be written or is incomplete; the same.
     """
     folder = folder or os.path.dirname(catalog.path)
     path = os.path.join(folder, own_files.backup_name(catalog.path, now))
@@ -44,11 +45,19 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
         copying.make_folder(folder)
     except OSError as error:
         raise CatalogError(f"{show_path(folder)}: cannot make the folder for backups: {error.strerror}") from error
-    with catalog.read() as c:
-        copying.copy_database(driver_of(c), path, os.stat(catalog.path))
+    copying.forget_cached(catalog.path)
+    # Not the catalog's own connection, which has pages in memory: this is when all of them are read from the disk.
+    with closing(Connection(catalog.path, "mode=ro")) as c:
+        try:
+            complaint = DAMAGED_LOG if check_log(c, os.path.realpath(catalog.path)) is None else None
+            complaint = complaint or next(iter(find_stale(c)), None)
+        except apsw.Error as error:
+            raise sqlite_errors.translate(catalog.path, error) from error
+        if complaint is not None:
+            raise sqlite_errors.describe_damage(catalog.path, complaint)
+        copying.copy_database(c, path, os.stat(catalog.path))
     with catalog.transaction() as c:
-        c.execute(sa.delete(meta).where(meta.c.key == _LAST))
-        c.execute(sa.insert(meta).values(key=_LAST, value=str(now)))
+        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", _LAST, str(now))
     for old in own_files.find_backups(catalog.path, folder)[: -max(keep, 1)]:
         os.unlink(old)
     return path
@@ -78,7 +87,7 @@ def find_last_backup(values: Mapping[str, str]) -> int | None:
     return int(last) if last.isdigit() else None
 
 
-def due_for_backup(c: sa.Connection, every_s: int, now: int) -> bool:
+def due_for_backup(c: Connection, every_s: int, now: int) -> bool:
     """Return whether the last backup is at least ``every_s`` old, in the future, or missing."""
-    last = c.execute(sa.select(meta.c.value).where(meta.c.key == _LAST)).scalar()
+    last = c.value("SELECT value FROM meta WHERE key = ?", _LAST)
     return last is None or not str(last).isdigit() or not now - every_s < int(last) <= now

@@ -9,14 +9,9 @@ row covers ``block_count`` blocks from block 1,024 * ``run`` on; the next row's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import sqlalchemy as sa
-
-from integrity.catalog.compiled_sql import CompiledStatement
-from integrity.catalog.rows import require_rising
-from integrity.catalog.schema import block_run
-from integrity.catalog.seal import Sealer
+from integrity.catalog.db import Connection
 from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, FileId
 
 BLOCKS_PER_RUN = 1024
@@ -25,31 +20,11 @@ BLOCKS_PER_RUN = 1024
 CANDIDATE_VERSION = 0
 """Version that the blocks of a candidate are stored under; baselines begin with 1."""
 
-_PAGE = 500
-
-_PACKED = ("run", "block_count", "md5", "xxh3_128", "crc64nvme")  # the fields of PackedRun
-_NAMES = ("file_id", "version", *_PACKED, "seal")
-_INSERT = CompiledStatement(sa.insert(block_run).values({name: sa.bindparam(name) for name in _NAMES}), *_NAMES)
-_COVERING = CompiledStatement(
-    sa.select(*(block_run.c[name] for name in (*_PACKED, "seal")))
-    .where(
-        block_run.c.file_id == sa.bindparam("file_id"),
-        block_run.c.version == sa.bindparam("version"),
-        block_run.c.run <= sa.bindparam("run"),
-    )
-    .order_by(block_run.c.run.desc())
-    .limit(sa.literal_column("1")),
-    "file_id",
-    "version",
-    "run",
-)
-_DELETE = CompiledStatement(
-    sa.delete(block_run).where(
-        block_run.c.file_id == sa.bindparam("file_id"), block_run.c.version == sa.bindparam("version")
-    ),
-    "file_id",
-    "version",
-)
+LACKS_BLOCKS = """
+block_size_bytes NOT NULL AND (size_bytes + block_size_bytes - 1) / block_size_bytes IS NOT (
+    SELECT coalesce(sum(block_count), 0) FROM block_run WHERE file_id = file.id AND block_run.version = file.version)
+"""
+"""Whether the stored digests of a file's blocks do not cover it."""
 
 
 class BlockRun(NamedTuple):
@@ -57,7 +32,6 @@ class BlockRun(NamedTuple):
 
     md5: bytes  # empty: none were taken
     xxh3_128: bytes
-    is_sealed: bool  # False: the row is damaged; do not compare with its digests
     crc64nvme: bytes = b""  # empty: none were taken, as in older versions
 
 
@@ -113,103 +87,50 @@ def _pack(run: int, blocks: Blocks, start: int, end: int) -> PackedRun:
     return PackedRun(run, count, *values)
 
 
-def expand(row: PackedRun, run: int) -> tuple[bytes, bytes, bytes] | None:
-    """Return the digests (MD5, XXH3, CRC) of one run from a stored row; None if the row ends before it."""
-    count = min(BLOCKS_PER_RUN, row.block_count - (run - row.run) * BLOCKS_PER_RUN)
-    if count <= 0:
-        return None
-    if len(row.xxh3_128) == XXH3_128_BYTES:
-        return row.md5 * count, row.xxh3_128 * count, row.crc64nvme * count
-    return row.md5, row.xxh3_128, row.crc64nvme
+def unpack(row: PackedRun) -> BlockRun:
+    """Return the digests of all blocks of a row."""
+    times = row.block_count if len(row.xxh3_128) == XXH3_128_BYTES else 1
+    return BlockRun(row.md5 * times, row.xxh3_128 * times, row.crc64nvme * times)
 
 
-def save_runs(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, blocks: Blocks) -> None:
+def unpack_all(block_size_bytes: int, rows: Iterable[PackedRun]) -> Blocks:
+    """Return the digests of all blocks of adjacent rows."""
+    parts = map(unpack, rows)
+    return join_blocks(
+        block_size_bytes, [Blocks(block_size_bytes, one.xxh3_128, one.md5, one.crc64nvme) for one in parts]
+    )
+
+
+def save_runs(c: Connection, file_id: FileId, version: int, blocks: Blocks) -> None:
     """Store the digests of all blocks of a file."""
-    insert_packed(c, sealer, file_id, version, pack_runs(blocks))
+    query = """
+        INSERT INTO block_run (file_id, version, run, block_count, md5, xxh3_128, crc64nvme)
+        VALUES (?, ?, ?, ?, ?, ?, ?)
+        """
+    c.run_many(query, ((file_id, version, *row) for row in pack_runs(blocks)))
 
 
-def insert_packed(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, rows: Iterable[PackedRun]) -> None:
-    """Seal and store packed rows."""
-    _INSERT.run_many(c, ((file_id, version, *row, sealer.seal_run(file_id, version, *row)) for row in rows))
-
-
-def load_run(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, run: int) -> BlockRun | None:
+def load_run(c: Connection, file_id: FileId, version: int, run: int) -> BlockRun | None:
     """Load the digests of blocks 1,024 * ``run`` and following; None if none are recorded."""
-    found = _COVERING.run(c, file_id, version, run).fetchone()
-    if found is None:
-        return None
-    *values, seal = found
-    row = PackedRun(*values)
-    if not is_run_sealed(sealer, file_id, version, row, seal):
-        return BlockRun(b"", b"", is_sealed=False)
-    digests = expand(row, run)
-    if digests is None:
-        return None
-    md5, xxh3_128, crc64nvme = digests
-    return BlockRun(md5, xxh3_128, is_sealed=True, crc64nvme=crc64nvme)
+    query = """
+        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM block_run
+        WHERE file_id = ? AND version = ? AND run <= ? ORDER BY run DESC LIMIT 1
+        """
+    row = c.one(PackedRun, query, file_id, version, run)
+    count = 0 if row is None else min(BLOCKS_PER_RUN, row.block_count - (run - row.run) * BLOCKS_PER_RUN)
+    return None if row is None or count <= 0 else unpack(row._replace(block_count=count))
 
 
-def is_run_sealed(sealer: Sealer, owner_id: int, version: int, row: PackedRun, seal: bytes) -> bool:
-    """Return whether the seal of a row is right."""
-    return has_sound_shape(row) and sealer.seal_run(owner_id, version, *row) == seal
+def load_blocks(c: Connection, file_id: FileId, version: int, block_size_bytes: int) -> Blocks | None:
+    """Load the digests of all blocks of a file: 40 MiB for 1 TiB. None if none are recorded."""
+    query = """
+        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM block_run
+        WHERE file_id = ? AND version = ? ORDER BY run
+        """
+    rows = c.all(PackedRun, query, file_id, version)
+    return unpack_all(block_size_bytes, rows) if rows else None
 
 
-def has_sound_shape(row: PackedRun) -> bool:
-    """Return whether the fields of a row have the types and the lengths of ``block_count`` digests."""
-    if not (all(isinstance(value, bytes) for value in row[2:]) and isinstance(row.block_count, int)):
-        return False
-    stored, rest = divmod(len(row.xxh3_128), XXH3_128_BYTES)
-    if rest or row.block_count <= 0 or stored not in (1, row.block_count):
-        return False
-    return len(row.md5) in (0, stored * MD5_BYTES) and len(row.crc64nvme) in (0, stored * CRC64NVME_BYTES)
-
-
-def load_blocks(
-    c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, block_size_bytes: int
-) -> Blocks | None:
-    """Load the digests of all blocks of a file: 40 MiB for 1 TiB. None if a row is damaged or none are recorded."""
-    parts: list[Blocks] = []
-    while (found := load_run(c, sealer, file_id, version, len(parts))) is not None:
-        if not found.is_sealed:
-            return None
-        parts.append(Blocks(block_size_bytes, found.xxh3_128, found.md5, found.crc64nvme))
-    return join_blocks(block_size_bytes, parts) if parts else None
-
-
-def find_rows(c: sa.Connection) -> Iterator[sa.Row[Any]]:
-    """Yield all rows of all files in order of their key, page by page."""
-    key = sa.tuple_(*block_run.primary_key.columns)
-    query = sa.select(block_run).order_by(*block_run.primary_key.columns).limit(_PAGE)
-    page = c.execute(query).all()
-    while page:
-        require_rising((row.file_id, row.version, row.run) for row in page)
-        yield from page
-        last = page[-1]
-        page = c.execute(query.where(key > sa.tuple_(last.file_id, last.version, last.run))).all()
-
-
-def packed_run(row: sa.Row[Any]) -> PackedRun:
-    """Return the packed fields of a row."""
-    return PackedRun(row.run, row.block_count, row.md5, row.xxh3_128, row.crc64nvme)
-
-
-def drop_runs(c: sa.Connection, file_id: FileId, version: int) -> None:
+def drop_runs(c: Connection, file_id: FileId, version: int) -> None:
     """Delete the blocks of one version of a file."""
-    _DELETE.run(c, file_id, version)
-
-
-def move_runs(c: sa.Connection, sealer: Sealer, file_id: FileId, version: int, to_version: int) -> bool:
-    """
-    Move the blocks of one version to another, and seal them again.
-
-    Returns:
-        False if one row is damaged; nothing is changed then.
-    """
-    query = sa.select(block_run).where(block_run.c.file_id == file_id, block_run.c.version == version)
-    rows = c.execute(query.order_by(block_run.c.run)).all()
-    packed = [packed_run(row) for row in rows]
-    if not all(is_run_sealed(sealer, file_id, version, one, row.seal) for one, row in zip(packed, rows, strict=True)):
-        return False
-    insert_packed(c, sealer, file_id, to_version, packed)
-    drop_runs(c, file_id, version)
-    return True
+    c.run("DELETE FROM block_run WHERE file_id = ? AND version = ?", file_id, version)

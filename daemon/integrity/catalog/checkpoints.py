@@ -2,36 +2,21 @@
 Checkpoints: how much of a large file, or of a copy's large file, was read, so that the next run resumes there (R7).
 
 A checkpoint for recording holds the MD5 state and the digests of the blocks so far; one for verifying holds the
-mismatching blocks. A copy's checkpoint holds for one version of the baseline. All are sealed, because they become a
-baseline or a verdict. A checkpoint is void if the witness changed: the caller compares. A damaged one is ignored, which
-only costs reading from the start.
+mismatching blocks. A copy's checkpoint holds for one version of the baseline. A checkpoint is void if the witness
+changed: the caller compares.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-import sqlalchemy as sa
-
-from integrity.catalog.blocks import (
-    BLOCKS_PER_RUN,
-    PackedRun,
-    expand,
-    is_run_sealed,
-    join_blocks,
-    pack_runs,
-    packed_run,
-)
-from integrity.catalog.row_seals import is_sealed
+from integrity.catalog.blocks import BLOCKS_PER_RUN, PackedRun, join_blocks, pack_runs, unpack_all
+from integrity.catalog.db import Connection
 from integrity.catalog.rows import read_numbers
-from integrity.catalog.schema import checkpoint, checkpoint_run, copy_reading
-from integrity.catalog.seal import Sealer
 from integrity.model import Blocks, CopyId, FileId, RootId, Witness
-
-_SEALED_AS = -1  # version in the seals of a checkpoint's runs; no baseline has it
 
 
 class Purpose(StrEnum):
@@ -54,7 +39,7 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    c: sa.Connection,
+    c: Connection,
     root_id: RootId,
     path: bytes,
     purpose: Purpose,
@@ -71,132 +56,90 @@ def save_checkpoint(
 
     The blocks appended so far are kept, unless witness or block size changed: then they belong to other content.
     """
-    values = {
-        **witness._asdict(),
-        "is_racy": int(witness.is_racy),
-        "offset_bytes": offset_bytes,
-        "md5_state": md5_state,
-        "bad_blocks": json.dumps(bad_blocks),
-        "block_size_bytes": block_size_bytes,
-        "saved_at": now,
-    }
-    same = {"root_id": root_id, "path": path, "purpose": purpose.value}
-    old = _find(c, root_id, path, purpose)
-    if old is None:
-        key = c.execute(sa.insert(checkpoint).values(**same, **values, seal=bytes(16))).inserted_primary_key
-        assert key is not None
-        return int(key[0])
-    if (_witness(old), old["block_size_bytes"]) != (witness, block_size_bytes):
-        c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id == old["id"]))
-    c.execute(sa.update(checkpoint).where(checkpoint.c.id == old["id"]).values(**values))
-    return int(old["id"])
+    of_other_content = """
+        DELETE FROM checkpoint_run WHERE checkpoint_id IN (
+            SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ? AND NOT (
+                size_bytes = ? AND mtime_ns = ? AND ctime_ns = ? AND inode = ? AND is_racy = ? AND block_size_bytes = ?
+            )
+        )
+        """
+    c.run(of_other_content, root_id, path, purpose, *witness, block_size_bytes)
+    query = """
+        INSERT INTO checkpoint (
+            root_id, path, purpose, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
+            block_size_bytes, offset_bytes, md5_state, bad_blocks, saved_at
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (root_id, path, purpose) DO UPDATE SET
+            size_bytes = excluded.size_bytes, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns,
+            inode = excluded.inode, is_racy = excluded.is_racy, block_size_bytes = excluded.block_size_bytes,
+            offset_bytes = excluded.offset_bytes, md5_state = excluded.md5_state, bad_blocks = excluded.bad_blocks,
+            saved_at = excluded.saved_at
+        RETURNING id
+        """
+    progress = block_size_bytes, offset_bytes, md5_state, json.dumps(bad_blocks), now
+    return int(c.value(query, root_id, path, purpose, *witness, *progress))
 
 
-def append_runs(c: sa.Connection, sealer: Sealer, checkpoint_id: int, blocks: Blocks) -> None:
+def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
     """Append the digests of the blocks that follow the stored ones."""
-    last = _rows(c, checkpoint_id, newest=1)
-    first_run = 0
-    if last:
-        row = last[0][0]
-        whole, rest = divmod(row.block_count, BLOCKS_PER_RUN)
-        first_run = row.run + whole
+    query = """
+        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run
+        WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1
+        """
+    last, first_run = c.one(PackedRun, query, checkpoint_id), 0
+    if last is not None:
+        whole, rest = divmod(last.block_count, BLOCKS_PER_RUN)
+        first_run = last.run + whole
         if rest:
-            blocks = join_blocks(blocks.block_size_bytes, (_expand(row, first_run, blocks.block_size_bytes), blocks))
-            this = checkpoint_run.c.checkpoint_id == checkpoint_id, checkpoint_run.c.run == row.run
-            c.execute(sa.delete(checkpoint_run).where(*this))
+            size = blocks.block_size_bytes
+            blocks = join_blocks(size, (unpack_all(size, [last._replace(block_count=rest)]), blocks))
+            this = checkpoint_id, last.run
+            c.run("DELETE FROM checkpoint_run WHERE checkpoint_id = ? AND run = ?", *this)
             if whole:
-                _insert(c, sealer, checkpoint_id, [row._replace(block_count=whole * BLOCKS_PER_RUN)])
-    _insert(c, sealer, checkpoint_id, list(pack_runs(blocks, first_run)))
+                _insert(c, checkpoint_id, [last._replace(block_count=whole * BLOCKS_PER_RUN)])
+    _insert(c, checkpoint_id, pack_runs(blocks, first_run))
 
 
-def load_checkpoint(
-    c: sa.Connection, sealer: Sealer, root_id: RootId, path: bytes, purpose: Purpose
-) -> Checkpoint | None:
-    """Load the checkpoint of a file; None if there is none, or if it is damaged or incomplete."""
-    row = _find(c, root_id, path, purpose)
-    if row is None or not row["is_sealed"]:
+def _insert(c: Connection, checkpoint_id: int, rows: Iterable[PackedRun]) -> None:
+    query = """
+        INSERT INTO checkpoint_run (checkpoint_id, run, block_count, md5, xxh3_128, crc64nvme)
+        VALUES (?, ?, ?, ?, ?, ?)
+        """
+    c.run_many(query, ((checkpoint_id, *row) for row in rows))
+
+
+def load_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpose) -> Checkpoint | None:
+    """Load the checkpoint of a file; None if there is none, or if blocks of it are missing."""
+    query = """
+        SELECT id, size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, md5_state, bad_blocks, block_size_bytes
+        FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?
+        """
+    row = c.row(query, root_id, path, purpose)
+    if row is None:
         return None
-    if (
-        purpose is Purpose.RECORD
-        and _sealed_blocks(c, sealer, row["id"]) * row["block_size_bytes"] != row["offset_bytes"]
-    ):
-        return None
-    return Checkpoint(
-        id=row["id"],
-        witness=_witness(row),
-        offset_bytes=row["offset_bytes"],
-        md5_state=row["md5_state"],
-        bad_blocks=read_numbers(row["bad_blocks"]),
-        block_size_bytes=row["block_size_bytes"],
-    )
+    checkpoint_id, *stamps, is_racy, offset_bytes, md5_state, bad_blocks, block_size_bytes = row
+    if purpose is Purpose.RECORD:
+        stored = "SELECT coalesce(sum(block_count), 0) FROM checkpoint_run WHERE checkpoint_id = ?"
+        if c.value(stored, checkpoint_id) * block_size_bytes != offset_bytes:
+            return None
+    witness = Witness._make((*stamps, bool(is_racy)))
+    return Checkpoint(checkpoint_id, witness, offset_bytes, md5_state, read_numbers(bad_blocks), block_size_bytes)
 
 
-def load_checkpoint_blocks(c: sa.Connection, found: Checkpoint) -> Blocks:
+def load_checkpoint_blocks(c: Connection, found: Checkpoint) -> Blocks:
     """Load the digests of all blocks that were appended to a checkpoint."""
-    parts = [
-        _expand(row, run, found.block_size_bytes)
-        for row, _ in _rows(c, found.id)
-        for run in range(row.run, row.run - (-row.block_count // BLOCKS_PER_RUN))
-    ]
-    return join_blocks(found.block_size_bytes, parts)
+    query = """
+        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run
+        WHERE checkpoint_id = ? ORDER BY run
+        """
+    return unpack_all(found.block_size_bytes, c.all(PackedRun, query, found.id))
 
 
-def _expand(row: PackedRun, run: int, block_size_bytes: int) -> Blocks:
-    """Return the blocks of one run from a stored row."""
-    digests = expand(row, run)
-    assert digests is not None
-    md5, xxh3_128, crc64nvme = digests
-    return Blocks(block_size_bytes, xxh3_128, md5, crc64nvme)
-
-
-def drop_checkpoint(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:
+def drop_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:
     """Delete the checkpoint of a file and its blocks."""
-    these = _of(root_id, path, purpose)
-    ids = sa.select(checkpoint.c.id).where(*these)
-    c.execute(sa.delete(checkpoint_run).where(checkpoint_run.c.checkpoint_id.in_(ids)))
-    c.execute(sa.delete(checkpoint).where(*these))
-
-
-def _find(c: sa.Connection, root_id: RootId, path: bytes, purpose: Purpose) -> Any:
-    query = sa.select(checkpoint, is_sealed(checkpoint).label("is_sealed")).where(*_of(root_id, path, purpose))
-    return c.execute(query).mappings().one_or_none()
-
-
-def _of(root_id: RootId, path: bytes, purpose: Purpose) -> tuple[sa.ColumnElement[bool], ...]:
-    return checkpoint.c.root_id == root_id, checkpoint.c.path == path, checkpoint.c.purpose == purpose.value
-
-
-def _rows(c: sa.Connection, checkpoint_id: int, newest: int | None = None) -> list[tuple[PackedRun, bytes]]:
-    """Load stored rows with their seals: all in order, or the newest few."""
-    query = sa.select(checkpoint_run).where(checkpoint_run.c.checkpoint_id == checkpoint_id)
-    if newest is None:
-        query = query.order_by(checkpoint_run.c.run)
-    else:
-        query = query.order_by(checkpoint_run.c.run.desc()).limit(newest)
-    return [(packed_run(row), row.seal) for row in c.execute(query)]
-
-
-def _insert(c: sa.Connection, sealer: Sealer, checkpoint_id: int, rows: list[PackedRun]) -> None:
-    values = [
-        {"checkpoint_id": checkpoint_id, **row._asdict(), "seal": sealer.seal_run(checkpoint_id, _SEALED_AS, *row)}
-        for row in rows
-    ]
-    if values:
-        c.execute(sa.insert(checkpoint_run), values)
-
-
-def _sealed_blocks(c: sa.Connection, sealer: Sealer, checkpoint_id: int) -> int:
-    """Count the blocks from the first on that are stored without a gap and undamaged."""
-    blocks = 0
-    for row, seal in _rows(c, checkpoint_id):
-        if row.run * BLOCKS_PER_RUN != blocks or not is_run_sealed(sealer, checkpoint_id, _SEALED_AS, row, seal):
-            break
-        blocks += row.block_count
-    return blocks
-
-
-def _witness(row: Any) -> Witness:
-    return Witness(row["size_bytes"], row["mtime_ns"], row["ctime_ns"], row["inode"], bool(row["is_racy"]))
+    ids = "SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?"
+    c.run(f"DELETE FROM checkpoint_run WHERE checkpoint_id IN ({ids})", root_id, path, purpose)  # noqa: S608 - ours
+    c.run("DELETE FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?", root_id, path, purpose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,31 +153,30 @@ class CopyReading:
     bad_blocks: tuple[int, ...]
 
 
-def save_reading(c: sa.Connection, copy_id: CopyId, reading: CopyReading) -> None:
+def save_reading(c: Connection, copy_id: CopyId, reading: CopyReading) -> None:
     """Store the progress of reading a copy's file, replacing an older one."""
-    drop_reading(c, copy_id, reading.file_id)
-    values = {
-        "copy_id": copy_id,
-        "file_id": reading.file_id,
-        "version": reading.version,
-        **reading.witness._asdict(),
-        "offset_bytes": reading.offset_bytes,
-        "bad_blocks": json.dumps(reading.bad_blocks),
-        "seal": bytes(16),  # replaced by its trigger
-    }
-    c.execute(sa.insert(copy_reading).values(values))
+    query = """
+        INSERT OR REPLACE INTO copy_reading (
+            copy_id, file_id, version, size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, bad_blocks
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+    progress = reading.offset_bytes, json.dumps(reading.bad_blocks)
+    c.run(query, copy_id, reading.file_id, reading.version, *reading.witness, *progress)
 
 
-def load_reading(c: sa.Connection, copy_id: CopyId, file_id: FileId, version: int) -> CopyReading | None:
-    """Load the progress for this version of the baseline; None if there is none or it is damaged."""
-    mine = copy_reading.c.copy_id == copy_id, copy_reading.c.file_id == file_id, copy_reading.c.version == version
-    row = c.execute(sa.select(copy_reading).where(*mine, is_sealed(copy_reading))).one_or_none()
+def load_reading(c: Connection, copy_id: CopyId, file_id: FileId, version: int) -> CopyReading | None:
+    """Load the progress for this version of the baseline; None if there is none."""
+    query = """
+        SELECT size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, bad_blocks
+        FROM copy_reading WHERE copy_id = ? AND file_id = ? AND version = ?
+        """
+    row = c.row(query, copy_id, file_id, version)
     if row is None:
         return None
-    witness = Witness(row.size_bytes, row.mtime_ns, row.ctime_ns, row.inode, bool(row.is_racy))
-    return CopyReading(row.file_id, row.version, witness, row.offset_bytes, read_numbers(row.bad_blocks))
+    witness = Witness._make((*row[:4], bool(row[4])))
+    return CopyReading(file_id, version, witness, row[5], read_numbers(row[6]))
 
 
-def drop_reading(c: sa.Connection, copy_id: CopyId, file_id: FileId) -> None:
+def drop_reading(c: Connection, copy_id: CopyId, file_id: FileId) -> None:
     """Delete the progress of a reading that is finished or void."""
-    c.execute(sa.delete(copy_reading).where(copy_reading.c.copy_id == copy_id, copy_reading.c.file_id == file_id))
+    c.run("DELETE FROM copy_reading WHERE copy_id = ? AND file_id = ?", copy_id, file_id)

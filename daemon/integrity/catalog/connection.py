@@ -1,35 +1,35 @@
 """
-One open catalog file: one connection, explicit transactions, and driver errors translated to ``errors.py``.
+One open catalog file: one connection, explicit transactions, and errors of SQLite as those of ``errors.py``.
 
-Decides when the write lock is taken and when a commit is synced to the disk. Leaves queries to the other modules, and
-SQLite's settings and the creation of a new file to ``database_file``.
+Decides when the write lock is taken, when a commit is synced to the disk, and when the log is carried over. Leaves
+queries to the other modules, and the settings and the creation of a file to ``database_file``.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import sqlite3
 import time
-from collections.abc import Callable, Container, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from itertools import chain, islice
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-import sqlalchemy as sa
-from sqlalchemy import Connection
+import apsw
 
 from integrity import program
-from integrity.catalog import own_files, row_seals, sqlite_errors
-from integrity.catalog.compiled_sql import connect_core, driver_of
+from integrity.catalog import own_files, sqlite_errors
 from integrity.catalog.database_file import CatalogFile, build, open_database, require_file, require_usable
+from integrity.catalog.db import Connection
 from integrity.catalog.locking import held_alone, hold_shared
 from integrity.catalog.lockless import LocklessFile
+from integrity.catalog.log import DAMAGED_LOG, LIMIT_BYTES, LIMIT_S, carry_over, end_lost
 from integrity.catalog.paging import LockGap
-from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogError, CatalogExists, CatalogReplaced, show_path
 from integrity.files.mounts import mount_of
 
+_log = logging.getLogger(__name__)
+
 _BUSY_TIMEOUT_S = 30.0
-_SHOWN = 3  # damaged rows
+_PAGE_BYTES = 4096
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone"})
 
 
@@ -39,15 +39,13 @@ class Catalog:
 
     Attributes:
         path: absolute path of the file.
-        sealer: makes and checks the seals of its rows.
         writes: whether it was opened for writing.
         warnings: problems with its location, as text for people.
-        before_upgrade: path of the copy that was made because opening it upgraded it; None if it did not.
+        before_upgrade: path of the former file, if opening it upgraded it; None if it did not.
     """
 
-    def __init__(self, path: bytes, file: CatalogFile, sealer: Sealer, lock_fd: int | None) -> None:
+    def __init__(self, path: bytes, file: CatalogFile, lock_fd: int | None) -> None:
         self.path = path
-        self.sealer = sealer
         self.writes = lock_fd is not None
         self._lock_fd = lock_fd
         self._file = _identify(path)
@@ -56,13 +54,15 @@ class Catalog:
         self._in_transaction = False
         self._may_sync = True
         self._gap = LockGap()
-        self._connection = connect_core(file.db, sealer)
-        self._reading = _ReadTransaction(path, self._connection, self._end_reading, file.lockless)
+        self._connection = file.connection
+        self._reading = _Reading(path, self._connection, file.lockless)
+        self._log_pages = 0
+        self._carried_at = time.monotonic()
+        if self.writes:
+            self._connection.driver.set_wal_hook(self._note_log)
 
     @classmethod
-    def create(
-        cls, path: bytes | str, *, seal_key: bytes | None = None, clock: Callable[[], float] = time.time
-    ) -> Catalog:
+    def create(cls, path: bytes | str, *, clock: Callable[[], float] = time.time) -> Catalog:
         """
         Create a new, empty catalog and open it for writing.
 
@@ -82,39 +82,22 @@ class Catalog:
             raise CatalogError(f"{show_path(log)}: exists without its catalog; restore that, or move the log away")
         try:
             with _translating(path):
-                build(path, Sealer(seal_key), int(clock()))
+                build(path, int(clock()))
         except OSError as error:
             raise CatalogError(
                 f"{show_path(path)}: cannot make a catalog: {error.strerror}; mend that, or choose another place:"
                 f" {program.find_program()} --catalog FILE ..."
             ) from error
-        return cls.open(path, writes=True, seal_key=seal_key, quick_check=False)
+        return cls.open(path, writes=True)
 
     @classmethod
-    def open(
-        cls,
-        path: bytes | str,
-        *,
-        writes: bool,
-        seal_key: bytes | None = None,
-        quick_check: bool = True,
-        any_key: bool = False,
-        verify_rows: bool = True,
-        parities: Container[str] | None = None,
-        busy_timeout_s: float = _BUSY_TIMEOUT_S,
-    ) -> Catalog:
+    def open(cls, path: bytes | str, *, writes: bool, busy_timeout_s: float = _BUSY_TIMEOUT_S) -> Catalog:
         """
         Open an existing catalog.
 
         Args:
             path: absolute, or relative to the working directory.
             writes: False opens it read-only; permission to read the catalog and the files beside it is enough.
-            seal_key: key of the row seals; None: unkeyed seals.
-            quick_check: run SQLite's quick check first: 0.1 s for 500,000 files.
-            any_key: accept a catalog that was sealed with another key (before resealing).
-            verify_rows: with ``quick_check``, also check parities, and the seals and indexes of the core tables. Damage
-                in a core table raises; rows with a wrong parity are listed in ``damaged_rows``.
-            parities: tables whose parities ``verify_rows`` checks; None: all. ``file`` takes 0.3 s for a million rows.
             busy_timeout_s: how long to wait for another writer.
 
         Raises:
@@ -123,7 +106,7 @@ class Catalog:
             CatalogCorrupt: the file is damaged or is not a catalog.
             CatalogLocked: another program kept it locked, or restores or upgrades it; or, for a reader who may not
                 write to its folder, a program began to write to it meanwhile. ``read`` can raise this too.
-            CatalogError: it was sealed with another key (unless ``any_key``), or cannot be opened.
+            CatalogError: it cannot be opened.
         """
         path = os.path.abspath(os.fsencode(path))
         require_file(path)
@@ -131,31 +114,27 @@ class Catalog:
             lock_fd = hold_shared(path) if writes else None
             if lock_fd is not None:
                 opened.callback(os.close, lock_fd)
-            sealer = Sealer(seal_key)
-            file = open_database(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
-            opened.callback(file.db.close)
-            if not any_key and not row_seals.has_key(file.db, sealer):
-                if file.lockless is not None:
-                    file.lockless.require_unchanged()
-                raise CatalogError(
-                    f"{show_path(path)}: its rows are sealed with another key than the configured one; set the key that"
-                    f" it was made with, or run: {program.command('catalog reseal')}"
+            file = open_database(path, writes=writes, busy_timeout_s=busy_timeout_s)
+            opened.callback(file.connection.close)
+            former = None
+            if require_usable(path, file.revision, writes=writes):
+                assert lock_fd is not None
+                file.connection.close()
+                former = _upgrade(path, lock_fd)
+                file = open_database(path, writes=writes, busy_timeout_s=busy_timeout_s)
+                opened.callback(file.connection.close)
+            catalog = cls(path, file, lock_fd)
+            catalog.before_upgrade = former
+            if writes and end_lost(file.connection, os.path.realpath(path)):
+                catalog.warnings += (
+                    f"{show_path(path)}: what was recorded in the last minute before a crash may be lost, because its"
+                    " log was damaged; it is recorded again",
                 )
-            is_old = require_usable(path, file.revision, writes=writes)
-            copy = _upgrade(path, file.db, sealer) if is_old else None
-            catalog = cls(path, file, sealer, lock_fd)
-            catalog.before_upgrade = copy
             opened.pop_all()  # the catalog closes them from now on
-        try:
-            if quick_check and verify_rows and not any_key:
-                catalog._verify_rows(parities)
-        except BaseException:  # close the file on any exception
-            catalog.close()
-            raise
         return catalog
 
     @contextmanager
-    def transaction(self, *, is_synced: bool = True) -> Iterator[sa.Connection]:
+    def transaction(self, *, is_synced: bool = True) -> Iterator[Connection]:
         """
         Write all changes of the block, or none.
 
@@ -167,7 +146,7 @@ class Catalog:
 
         Raises:
             CatalogReplaced: the path now names another file.
-            CatalogError: the driver failed (also subclasses of CatalogError); nothing was changed.
+            CatalogError: SQLite failed (also subclasses of CatalogError); nothing was changed.
         """
         if self._in_transaction:
             raise RuntimeError("a transaction is open already")
@@ -179,26 +158,17 @@ class Catalog:
             )
         with _translating(self.path), self._syncing(is_synced=is_synced):
             self._gap.before()
-            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
-            self._gap.began()
-            self._in_transaction = True
-            try:
-                yield self._connection
-                self._connection.commit()
-            except BaseException:  # KeyboardInterrupt must roll back, too
-                self._connection.rollback()
-                raise
-            finally:
-                self._in_transaction = False
-                self._gap.ended()
-
-    def stop_syncing(self) -> None:
-        """Sync nothing any more: the file is a copy that nobody wants back after a power cut."""
-        driver_of(self._connection).execute("PRAGMA synchronous = OFF")
-        self._may_sync = False
+            with self._within("BEGIN IMMEDIATE"):
+                self._gap.began()
+                try:
+                    yield self._connection
+                finally:
+                    self._gap.ended()
+        if self._log_pages * _PAGE_BYTES > LIMIT_BYTES or time.monotonic() - self._carried_at > LIMIT_S:
+            self._carry_over()
 
     @contextmanager
-    def snapshot(self) -> Iterator[sa.Connection]:
+    def snapshot(self) -> Iterator[Connection]:
         """
         Read one consistent state of the catalog, to fill temporary tables of this connection.
 
@@ -206,17 +176,27 @@ class Catalog:
         """
         if self._in_transaction:
             raise RuntimeError("a transaction is open already")
-        with _translating(self.path):
-            self._connection.exec_driver_sql("BEGIN")
-            self._in_transaction = True
-            try:
-                yield self._connection
-                self._connection.commit()
-            except BaseException:
-                self._connection.rollback()
-                raise
-            finally:
-                self._in_transaction = False
+        with _translating(self.path), self._within("BEGIN"):
+            yield self._connection
+
+    @contextmanager
+    def _within(self, begin: str) -> Iterator[None]:
+        self._connection.run(begin)
+        self._in_transaction = True
+        try:
+            yield
+            self._connection.run("COMMIT")
+        except BaseException:  # KeyboardInterrupt must roll back, too
+            if self._connection.in_transaction:  # SQLite rolls back by itself when the disk is full
+                self._connection.run("ROLLBACK")
+            raise
+        finally:
+            self._in_transaction = False
+
+    def stop_syncing(self) -> None:
+        """Sync nothing any more: the file is a copy that nobody wants back after a power cut."""
+        self._connection.run("PRAGMA synchronous = OFF")
+        self._may_sync = False
 
     @contextmanager
     def _syncing(self, *, is_synced: bool) -> Iterator[None]:
@@ -224,13 +204,13 @@ class Catalog:
         if is_synced or not self._may_sync:
             yield
             return
-        driver_of(self._connection).execute("PRAGMA synchronous = NORMAL")
+        self._connection.run("PRAGMA synchronous = NORMAL")
         try:
             yield
         finally:
-            driver_of(self._connection).execute("PRAGMA synchronous = FULL")
+            self._connection.run("PRAGMA synchronous = FULL")
 
-    def read(self) -> AbstractContextManager[sa.Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """
         Read without blocking other connections: each statement sees the newest committed state.
 
@@ -241,7 +221,7 @@ class Catalog:
     def version(self) -> int:
         """Return a number that changes when another connection writes; reading it does not touch the disk."""
         with self.read() as c:
-            return int(c.exec_driver_sql("PRAGMA data_version").scalar_one())
+            return int(c.value("PRAGMA data_version"))
 
     @contextmanager
     def held_alone(self) -> Iterator[None]:
@@ -256,17 +236,15 @@ class Catalog:
         with held_alone(self.path, self._lock_fd):
             yield
 
-    def _end_reading(self) -> None:
-        if not self._in_transaction:
-            with _translating(self.path):
-                self._connection.rollback()  # only resets Core's state; SQLite has no transaction open
-
     def close(self) -> None:
-        """Close the file. May be called twice."""
-        self._connection.close()
-        self._connection.engine.dispose()
+        """Carry the log over, if nobody else needs it, and close the file. May be called twice."""
         lock_fd, self._lock_fd = self._lock_fd, None
-        if lock_fd is not None:
+        if lock_fd is None:
+            self._connection.close(keeps_log=True)
+            return
+        try:
+            self._connection.close(keeps_log=not self._is_log_sound())
+        finally:
             os.close(lock_fd)
 
     def __enter__(self) -> Catalog:
@@ -275,60 +253,55 @@ class Catalog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def damaged_rows(self) -> tuple[sqlite_errors.DamagedRow, ...]:
-        """Return the damaged rows that were found since the catalog was opened, at most 100."""
-        return sqlite_errors.find_noted(self._connection)
+    def _note_log(self, _: object, __: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
 
-    def _verify_rows(self, parities: Container[str] | None) -> None:
-        with self.read() as c:
-            sqlite_errors.note_damage(c, row_seals.find_odd(c, parities))
-            found = chain(row_seals.find_wrong_indexes(c), row_seals.find_damaged(c, row_seals.CORE_TABLES))
-            damaged = list(islice(map(str, found), _SHOWN))
-        if damaged:
-            raise sqlite_errors.describe_damage(
-                self.path, "; ".join(damaged), next(reversed(own_files.find_backups(self.path)), None)
-            )
+    def _carry_over(self) -> None:
+        """Carry the log over; what was committed is safe in it if that fails, and the next commit tries again."""
+        self._carried_at, self._log_pages = time.monotonic(), 0
+        try:
+            if not carry_over(self._connection, os.path.realpath(self.path)):
+                raise sqlite_errors.describe_damage(self.path, DAMAGED_LOG)
+        except apsw.Error as error:
+            _log.warning("catalog_log_kept: %s", sqlite_errors.translate(self.path, error))
+
+    def _is_log_sound(self) -> bool:
+        try:
+            return carry_over(self._connection, os.path.realpath(self.path))
+        except apsw.Error:  # SQLite tries the same when it closes the file, and keeps the log
+            return True
 
 
-class _ReadTransaction:
+class _Reading:
     """
     Context manager that ``Catalog.read`` returns.
 
     A class instead of a generator, because a scrub enters it several times for each file.
     """
 
-    def __init__(
-        self, path: bytes, connection: sa.Connection, end: Callable[[], None], lockless: LocklessFile | None
-    ) -> None:
+    def __init__(self, path: bytes, connection: Connection, lockless: LocklessFile | None) -> None:
         self._path = path
         self._connection = connection
-        self._end = end
         self._lockless = lockless
 
-    def __enter__(self) -> sa.Connection:
+    def __enter__(self) -> Connection:
         return self._connection
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if self._connection.in_transaction():
-            self._end()
         if self._lockless is not None and (error is None or isinstance(error, Exception)):
             self._lockless.require_unchanged()  # first: mixed pages look like damage
-        cause = _find_driver_error(self._path, error)
-        if cause is not None:
-            raise sqlite_errors.translate(self._path, cause) from error
+        if isinstance(error, apsw.Error | UnicodeDecodeError):
+            raise sqlite_errors.translate(self._path, error) from error
 
 
 @contextmanager
 def _translating(path: bytes) -> Iterator[None]:
-    """Translate driver errors into CatalogError."""
+    """Translate errors of SQLite into CatalogError."""
     try:
         yield
-    except Exception as error:
-        cause = _find_driver_error(path, error)
-        if cause is None:
-            raise
-        raise sqlite_errors.translate(path, cause) from error
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise sqlite_errors.translate(path, error) from error
 
 
 def _identify(path: bytes) -> tuple[int, int] | None:
@@ -340,29 +313,10 @@ def _identify(path: bytes) -> tuple[int, int] | None:
     return seen.st_dev, seen.st_ino
 
 
-def _find_driver_error(path: bytes, error: BaseException | None) -> sqlite3.Error | None:
-    """Return the sqlite3 error behind an exception; None if the driver did not raise it."""
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-    if isinstance(cause, UnicodeDecodeError) and _is_damaged(path):
-        # The driver failed to decode an SQLite message that quotes a damaged definition. If the file is intact, the
-        # error is a bug of this program and is not translated.
-        cause = sqlite3.DatabaseError(f"what SQLite said can't be read: {cause}")
-        cause.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return cause if isinstance(cause, sqlite3.Error) else None
+def _upgrade(path: bytes, lock_fd: int) -> bytes:
+    from integrity.catalog.upgrade import upgrade  # rarely needed
 
-
-def _is_damaged(path: bytes) -> bool:
-    if sqlite_errors.quick_check(path) is not None:
-        return True
-    with closing(sqlite_errors.connect(path, sqlite_errors.find_reading_options(path))) as db:
-        return bool(row_seals.find_changed(db.execute(row_seals.QUERY)))
-
-
-def _upgrade(path: bytes, db: sqlite3.Connection, sealer: Sealer) -> bytes:
-    # Imported here: importing Alembic takes 130 ms and is rarely needed.
-    from integrity.catalog.upgrade import upgrade
-
-    return upgrade(path, db, sealer)
+    return upgrade(path, lock_fd)
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:
@@ -375,4 +329,4 @@ def _warn_of_place(path: bytes) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Catalog", "Connection"]  # Connection: for signatures of callers, which must not import SQLAlchemy
+__all__ = ["Catalog", "Connection"]  # Connection: for signatures of callers

@@ -17,31 +17,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-
-from integrity.catalog.compiled_sql import CompiledInsert
-from integrity.catalog.row_seals import check_seals, is_sealed, select_sealed
-from integrity.catalog.rows import NEVER_AT, chunked, inside, join_path, read_word, unless_ahead
-from integrity.catalog.schema import copy, copy_file, copy_reading, file, folder
+from integrity.catalog.db import Connection, numbers
+from integrity.catalog.rows import NEVER_AT, get_last_check, inside, join_path, read_word, unless_ahead
 from integrity.files.excludes import Excludes
 from integrity.model import CopyId, FileId, RootId
 from integrity.verdict import CopyVote
 
-_FOUND_NAMES = (
-    "found_version",
-    "found_digest",
-    "found_size_bytes",
-    "found_at",
-    "found_mtime_ns",
-    "found_ctime_ns",
-    "found_inode",
-    "found_as",
+_COPY = (
+    "copy.id, copy.root_id, copy.prefix, copy.name, copy.url, copy.identity, copy.created_at, copy.listed_at,"
+    " copy.has_bytes, copy.disk"
 )
-_STATE_NAMES = ("copy_id", "file_id", "version", "vote", "compared_at", "read_at", "stated", *_FOUND_NAMES)
-_NEVER_FOUND = (None,) * len(_FOUND_NAMES)
-_REPLACE_STATE = CompiledInsert(
-    sa.insert(copy_file).prefix_with("OR REPLACE").values({name: sa.bindparam(name) for name in _STATE_NAMES}),
-    *_STATE_NAMES,
+_FOUND = (
+    "copy_file.found_version, copy_file.found_digest, copy_file.found_size_bytes, copy_file.found_at,"
+    " copy_file.found_mtime_ns, copy_file.found_ctime_ns, copy_file.found_inode, copy_file.found_as"
 )
 
 
@@ -119,9 +107,11 @@ new_found = partial(tuple.__new__, CopyFound)
 new_state = partial(tuple.__new__, CopyState)
 """The same as the classes, without a Python call per file."""
 
+_NEVER_FOUND = (None,) * len(CopyFound._fields)
+
 
 def ensure_copy(
-    c: sa.Connection,
+    c: Connection,
     root_id: RootId,
     prefix: bytes,
     name: str,
@@ -141,63 +131,74 @@ def ensure_copy(
         keeps_answers: the disk is recognized, so its answers hold wherever it is mounted. Else they are dropped when
             the place changed.
     """
-    mine = copy.c.root_id == root_id, copy.c.prefix == prefix, copy.c.name == name
-    stored = _store_url(url)
-    row = c.execute(sa.select(copy).where(*mine)).one_or_none()
-    if row is None:
-        values = {"root_id": root_id, "prefix": prefix, "name": name, "url": stored, "identity": identity, "disk": disk}
-        c.execute(sa.insert(copy).values(**values, has_bytes=int(has_bytes), created_at=now))
-    elif (row.url, row.has_bytes, row.identity) != (stored, has_bytes, identity):
-        if row.has_bytes != has_bytes or (row.url != stored and not keeps_answers):
-            _drop_all_states(c, row.id)
-        values = {"url": stored, "identity": identity, "has_bytes": int(has_bytes)}
-        c.execute(sa.update(copy).where(copy.c.id == row.id).values(values))
-    return _to_record(c.execute(sa.select(copy).where(*mine)).one())
+    stored = _store_url(url), identity, int(has_bytes)
+    known = c.one(
+        _make_record,
+        f"SELECT {_COPY} FROM copy WHERE root_id = ? AND prefix = ? AND name = ?",  # noqa: S608 - ours
+        *(root_id, prefix, name),
+    )
+    if known is None:
+        copy_id = c.insert(
+            """
+            INSERT INTO copy (root_id, prefix, name, url, identity, has_bytes, disk, created_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            *(root_id, prefix, name, *stored, disk, now),
+        )
+        return CopyRecord(CopyId(copy_id), root_id, prefix, name, url, identity, now, None, has_bytes, disk)
+    if (known.url, known.identity, known.has_bytes) != (url, identity, has_bytes):
+        if known.has_bytes != has_bytes or (known.url != url and not keeps_answers):
+            _drop_all_states(c, known.id)
+        c.run("UPDATE copy SET url = ?, identity = ?, has_bytes = ? WHERE id = ?", *stored, known.id)
+    return replace(known, url=url, identity=identity, has_bytes=has_bytes)
 
 
-def rename_copy(c: sa.Connection, record: CopyRecord, name: str) -> None:
+def rename_copy(c: Connection, record: CopyRecord, name: str) -> None:
     """Rename a copy and keep its answers; if the new name is taken, remove this copy instead."""
-    taken = copy.c.root_id == record.root_id, copy.c.prefix == record.prefix, copy.c.name == name
-    if c.execute(sa.select(copy.c.id).where(*taken)).first() is None:
-        c.execute(sa.update(copy).where(copy.c.id == record.id).values(name=name))
+    taken = "SELECT 1 FROM copy WHERE root_id = ? AND prefix = ? AND name = ?"
+    if c.row(taken, record.root_id, record.prefix, name) is None:
+        c.run("UPDATE copy SET name = ? WHERE id = ?", name, record.id)
     else:
         remove_copy(c, record.id)
 
 
-def find_copies(c: sa.Connection, root_id: RootId | None = None) -> list[CopyRecord]:
+def find_copies(c: Connection, root_id: RootId | None = None) -> list[CopyRecord]:
     """Return the copies of a root, or of all roots, in the order in which they were first compared."""
-    query = sa.select(copy).order_by(copy.c.id)
-    if root_id is not None:
-        query = query.where(copy.c.root_id == root_id)
-    return [_to_record(row) for row in c.execute(query)]
+    sql = f"SELECT {_COPY} FROM copy WHERE root_id = ?1 OR ?1 IS NULL ORDER BY id"  # noqa: S608 - ours
+    return c.all(_make_record, sql, root_id)
 
 
-def find_equal_times(c: sa.Connection, copy_id: CopyId, limit: int) -> list[tuple[FileId, int, int]]:
+def find_equal_times(c: Connection, copy_id: CopyId, limit: int) -> list[tuple[FileId, int, int]]:
     """Return files whose content the last comparison found equal, with their mtimes and those that the copies had."""
-    query = (
-        sa.select(file.c.id, file.c.mtime_ns, copy_file.c.found_mtime_ns)
-        .join(file, file.c.id == copy_file.c.file_id)
-        .where(
-            copy_file.c.copy_id == copy_id,
-            copy_file.c.vote == CopyVote.SAME.value,
-            copy_file.c.version == file.c.version,
-            copy_file.c.found_version == file.c.version,
-            copy_file.c.found_mtime_ns.is_not(None),
-        )
-        .limit(limit)
+    rows = c.rows(
+        """
+        SELECT file.id, file.mtime_ns, copy_file.found_mtime_ns
+        FROM copy_file JOIN file ON file.id = copy_file.file_id
+        WHERE copy_file.copy_id = ? AND copy_file.vote = 'same' AND copy_file.version = file.version
+            AND copy_file.found_version = file.version AND copy_file.found_mtime_ns IS NOT NULL
+        LIMIT ?
+        """,
+        *(copy_id, limit),
     )
-    return [(FileId(file_id), here_ns, there_ns) for file_id, here_ns, there_ns in c.execute(query)]
+    return [(FileId(file_id), here_ns, there_ns) for file_id, here_ns, there_ns in rows]
 
 
-def set_listed(c: sa.Connection, copy_id: CopyId, now: int) -> None:
+def set_listed(c: Connection, copy_id: CopyId, now: int) -> None:
     """Record that a copy was listed completely."""
-    c.execute(sa.update(copy).where(copy.c.id == copy_id).values(listed_at=now))
+    c.run("UPDATE copy SET listed_at = ? WHERE id = ?", now, copy_id)
 
 
-def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) -> None:
+def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> None:
     """Store the answers of a copy about files."""
-    _REPLACE_STATE.run_many(
-        c,
+    c.run_many(
+        """
+        INSERT OR REPLACE INTO copy_file (
+            copy_id, file_id, version, vote, compared_at, read_at, stated,
+            found_version, found_digest, found_size_bytes, found_at, found_mtime_ns, found_ctime_ns, found_inode,
+            found_as
+        )
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
         (
             (
                 *(copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated),
@@ -208,95 +209,117 @@ def save_states(c: sa.Connection, copy_id: CopyId, states: Iterable[CopyState]) 
     )
 
 
-_GOOD_COPY = (
-    sa.select(copy.c.name)
-    .select_from(copy_file.join(copy, copy_file.c.copy_id == copy.c.id).join(file, copy_file.c.file_id == file.c.id))
-    .where(copy_file.c.file_id == sa.bindparam("of_file"), copy_file.c.version == file.c.version)
-    .where(copy_file.c.vote.in_([CopyVote.SAME.value, CopyVote.RENAMED.value]), copy.c.has_bytes == 1)
-    .order_by(copy_file.c.read_at.desc().nulls_last(), copy_file.c.compared_at.desc(), copy.c.id)
-    .limit(1)
-)
-
-
-def states_of_file(c: sa.Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
+def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
     """Return the answer of each copy about a file, in the order of the copies."""
-    states = [copy_file.c[name].label(f"state_{name}") for name in _STATE_NAMES[1:]]
-    joined = copy_file.join(copy, copy_file.c.copy_id == copy.c.id)
-    query = select_sealed(copy_file, *copy.c, *states).select_from(joined)
-    rows = c.execute(query.where(copy_file.c.file_id == file_id).order_by(copy.c.id))
-    return [(_to_record(row), _to_state(row)) for row in check_seals(c, copy_file, rows)]
-
-
-def find_found(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
-    """Return what a copy had of each of some files when these were first read; damaged rows are no witness."""
-    found: dict[FileId, CopyFound] = {}
-    for chunk in chunked(ids):
-        query = sa.select(copy_file.c.file_id, *(copy_file.c[name] for name in _FOUND_NAMES)).where(
-            copy_file.c.copy_id == copy_id,
-            copy_file.c.file_id.in_(chunk),
-            copy_file.c.found_at.is_not(None),
-            is_sealed(copy_file),
-        )
-        found |= {FileId(row[0]): CopyFound(*row[1:]) for row in c.execute(query)}
+    rows = c.rows(
+        f"""
+        SELECT copy_file.version, copy_file.vote, copy_file.compared_at, copy_file.read_at, copy_file.stated,
+            {_FOUND}, {_COPY}
+        FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
+        WHERE copy_file.file_id = ? ORDER BY copy.id
+        """,  # noqa: S608 - ours
+        file_id,
+    )
+    found = []
+    for version, vote, compared_at, read_at, stated, *rest in rows:
+        had = None if rest[3] is None else CopyFound(*rest[:8])
+        state = CopyState(file_id, version, read_word(CopyVote, vote), compared_at, read_at, stated, had)
+        found.append((_make_record(*rest[8:]), state))
     return found
 
 
-def find_other_names(c: sa.Connection, file_id: FileId) -> set[bytes]:
+def find_found(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
+    """Return what a copy had of each of some files when these were first read."""
+    rows = c.rows(
+        f"""
+        SELECT file_id, {_FOUND} FROM copy_file
+        WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?)) AND found_at IS NOT NULL
+        """,  # noqa: S608 - ours
+        *(copy_id, numbers(ids)),
+    )
+    return {FileId(file_id): CopyFound(*found) for file_id, *found in rows}
+
+
+def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:
     """Return the paths in the root under whose names copies were last found to have a file."""
-    query = sa.select(copy_file.c.found_as).where(copy_file.c.file_id == file_id, copy_file.c.found_as.is_not(None))
-    return set(c.execute(query.where(is_sealed(copy_file))).scalars())
+    sql = """
+        SELECT copy_file.found_as FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
+        WHERE copy_file.file_id = ? AND copy_file.found_as IS NOT NULL
+    """
+    return set(c.column(sql, file_id))
 
 
-def find_good_copy(c: sa.Connection, file_id: FileId) -> str | None:
+def find_good_copy(c: Connection, file_id: FileId) -> str | None:
     """Return the name of the copy that matched the present baseline and can return its bytes, the last read first."""
-    return c.execute(_GOOD_COPY, {"of_file": file_id}).scalar()
+    name: str | None = c.value(
+        """
+        SELECT copy.name
+        FROM copy
+        CROSS JOIN copy_file ON copy_file.copy_id = copy.id
+        JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
+        WHERE copy_file.file_id = ? AND copy_file.vote IN ('same', 'renamed') AND copy.has_bytes = 1
+        ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id
+        LIMIT 1
+        """,
+        file_id,
+    )
+    return name
 
 
-def find_votes(c: sa.Connection, copy_id: CopyId) -> set[CopyVote]:
+def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
     """Return the distinct votes of a copy about present versions of files."""
-    is_current = sa.and_(copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version)
-    query = sa.select(copy_file.c.vote).distinct().select_from(copy_file.join(file, is_current))
-    return {read_word(CopyVote, row.vote) for row in c.execute(query.where(copy_file.c.copy_id == copy_id))}
+    sql = """
+        SELECT DISTINCT copy_file.vote
+        FROM copy_file JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
+        WHERE copy_file.copy_id = ?
+    """
+    return {read_word(CopyVote, vote) for vote in c.column(sql, copy_id)}
 
 
-def count_states(c: sa.Connection, copy_id: CopyId) -> int:
+def count_states(c: Connection, copy_id: CopyId) -> int:
     """Count the files that a copy has an answer about."""
-    query = sa.select(sa.func.count()).select_from(copy_file).where(copy_file.c.copy_id == copy_id)
-    return int(c.execute(query).scalar_one())
+    return int(c.value("SELECT count(*) FROM copy_file WHERE copy_id = ?", copy_id))
 
 
-def remove_copy(c: sa.Connection, copy_id: CopyId) -> None:
+def remove_copy(c: Connection, copy_id: CopyId) -> None:
     """Remove a copy and its answers. The caller resolves findings about it."""
     _drop_all_states(c, copy_id)
-    c.execute(sa.delete(copy).where(copy.c.id == copy_id))
+    c.run("DELETE FROM copy WHERE id = ?", copy_id)
 
 
-def find_compared(c: sa.Connection, copy_id: CopyId, *, are_gone: bool = False) -> list[FileId]:
+def find_compared(c: Connection, copy_id: CopyId, *, are_gone: bool = False) -> list[FileId]:
     """Return the files that a copy has an answer or a partial reading of; ``are_gone``: only unrecorded files."""
-    tables = (copy_file, copy_reading)
-    compared = sa.union(*(sa.select(one.c.file_id).where(one.c.copy_id == copy_id) for one in tables)).subquery()
-    query = sa.select(compared.c.file_id)
-    if are_gone:
-        query = query.where(~sa.exists().where(file.c.id == compared.c.file_id))
-    return [FileId(one) for one in c.execute(query).scalars()]
+    return c.column(
+        """
+        SELECT file_id
+        FROM (
+            SELECT file_id FROM copy_file WHERE copy_id = ?1 UNION SELECT file_id FROM copy_reading WHERE copy_id = ?1
+        )
+        WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)
+        """,
+        *(copy_id, int(are_gone)),
+    )
 
 
-def drop_states(c: sa.Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
+def drop_states(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
     """Delete a copy's answers about and partial readings of files."""
-    for chunk in chunked(ids):
-        for table in (copy_file, copy_reading):
-            c.execute(sa.delete(table).where(table.c.copy_id == copy_id, table.c.file_id.in_(chunk)))
+    some = numbers(ids)
+    c.run("DELETE FROM copy_file WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?))", copy_id, some)
+    c.run("DELETE FROM copy_reading WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?))", copy_id, some)
 
 
-def _drop_all_states(c: sa.Connection, copy_id: CopyId) -> None:
-    for table in (copy_file, copy_reading):
-        c.execute(sa.delete(table).where(table.c.copy_id == copy_id))
+def _drop_all_states(c: Connection, copy_id: CopyId) -> None:
+    c.run("DELETE FROM copy_file WHERE copy_id = ?", copy_id)
+    c.run("DELETE FROM copy_reading WHERE copy_id = ?", copy_id)
 
 
-def _to_record(row: sa.Row[Any]) -> CopyRecord:
-    url = _restore_url(row.url)
-    place = row.id, row.root_id, row.prefix, row.name, url, row.identity
-    return CopyRecord(*place, row.created_at, row.listed_at, bool(row.has_bytes), row.disk)
+def _make_record(
+    copy_id: CopyId, root_id: RootId, prefix: bytes, name: str, url: str, identity: str | None, *rest: Any
+) -> CopyRecord:
+    if url.startswith("\\"):
+        url = os.fsdecode(url[1:].encode("latin-1"))
+    created_at, listed_at, has_bytes, disk = rest
+    return CopyRecord(copy_id, root_id, prefix, name, url, identity, created_at, listed_at, bool(has_bytes), disk)
 
 
 def _store_url(url: str) -> str:
@@ -306,25 +329,6 @@ def _store_url(url: str) -> str:
     except UnicodeEncodeError:
         return "\\" + os.fsencode(url).decode("latin-1")
     return url
-
-
-def _restore_url(stored: str) -> str:
-    return os.fsdecode(stored[1:].encode("latin-1")) if stored.startswith("\\") else stored
-
-
-def _to_state(row: sa.Row[Any]) -> CopyState:
-    return CopyState(
-        row.state_file_id,
-        row.state_version,
-        read_word(CopyVote, row.state_vote),
-        row.state_compared_at,
-        row.state_read_at,
-        row.state_stated,
-        None if row.state_found_at is None else CopyFound(*(getattr(row, f"state_{name}") for name in _FOUND_NAMES)),
-    )
-
-
-_SILENT = (CopyVote.NOT_COMPARABLE.value, CopyVote.UNREADABLE.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +346,7 @@ class CopyWaits:
 
 
 def find_waits(
-    c: sa.Connection, record: CopyRecord, *, now: int, verify_every_s: int, left_out: Excludes | None = None
+    c: Connection, record: CopyRecord, *, now: int, verify_every_s: int, left_out: Excludes | None = None
 ) -> CopyWaits:
     """
     Summarize one copy in one pass over the files that it should have.
@@ -351,41 +355,39 @@ def find_waits(
         left_out: what the backup leaves out on purpose, by paths in the copy. Of these files only those count that it
             has all the same.
     """
-    is_current = sa.and_(
-        copy_file.c.copy_id == record.id, copy_file.c.file_id == file.c.id, copy_file.c.version == file.c.version
-    )
-    is_same = copy_file.c.vote == CopyVote.SAME.value
-    compared_at = unless_ahead(copy_file.c.compared_at, now)
-    starts = (unless_ahead(at, now) for at in (file.c.recorded_at, sa.literal(record.created_at)))
-    began = sa.func.max(*(sa.func.coalesce(start, NEVER_AT) for start in starts))
-    since = sa.func.coalesce(compared_at, began)
-    columns = [
-        sa.func.count().label("files"),
-        sa.func.count(copy_file.c.file_id).label("compared"),
-        sa.func.count().filter(is_same).label("same"),
-        sa.func.count(copy_file.c.read_at).filter(is_same).label("read"),
-        sa.func.count().filter(copy_file.c.vote.in_(_SILENT)).label("silent"),
-        sa.func.max(compared_at).label("last_compared_at"),
-        sa.func.min(since).label("waits_since"),
-        sa.func.count().filter(since < now - verify_every_s).label("overdue"),
-    ]
-    joined = file.join(folder, file.c.folder_id == folder.c.id).outerjoin(copy_file, is_current)
-    part = inside(record.root_id, record.prefix)
-    query = sa.select(*columns).select_from(joined).where(part)
+    late = now - verify_every_s
+    compared_at = unless_ahead("copy_file.compared_at", now)
+    recorded_at = f"coalesce({unless_ahead('file.recorded_at', now)}, {NEVER_AT})"
+    began_at = f"max({recorded_at}, {get_last_check(None, record.created_at, now)})"
+    since = f"coalesce({compared_at}, {began_at})"
+    part, values = inside(record.root_id, record.prefix)
+    files = f"""
+        file JOIN folder ON folder.id = file.folder_id
+        LEFT JOIN copy_file
+            ON copy_file.copy_id = {record.id} AND copy_file.file_id = file.id AND copy_file.version = file.version
+        WHERE {part}
+    """
+    summary = f"""
+        SELECT count(*), count(copy_file.file_id), count(*) FILTER (WHERE copy_file.vote = 'same'),
+            count(copy_file.read_at) FILTER (WHERE copy_file.vote = 'same'),
+            count(*) FILTER (WHERE copy_file.vote IN ('not_comparable', 'unreadable')),
+            max({compared_at}), min({since}), count(*) FILTER (WHERE {since} < {late})
+        FROM {files}
+    """  # noqa: S608 - ours
+    [found] = c.all(CopyWaits, summary if left_out is None else f"{summary} AND copy_file.file_id IS NOT NULL", *values)
     if left_out is None:
-        return CopyWaits(**c.execute(query).one()._asdict())
-    found = CopyWaits(**c.execute(query.where(copy_file.c.file_id.is_not(None))).one()._asdict())
-    uncompared = sa.select(folder.c.path, file.c.name, since).select_from(joined).where(part)
+        return found
     start = len(record.prefix) + 1 if record.prefix else 0
+    uncompared = f"SELECT folder.path, file.name, {began_at} FROM {files} AND copy_file.file_id IS NULL"  # noqa: S608
     expected = [
-        began_at
-        for folder_path, name, began_at in c.execute(uncompared.where(copy_file.c.file_id.is_(None)))
+        waits_since
+        for folder_path, name, waits_since in c.rows(uncompared, *values)
         if not left_out.covers(join_path(folder_path, name)[start:])
     ]
-    starts_at = [*expected, *([] if found.waits_since is None else [found.waits_since])]
+    starts = [*expected, *([] if found.waits_since is None else [found.waits_since])]
     return replace(
         found,
         files=found.files + len(expected),
-        waits_since=min(starts_at, default=None),
-        overdue=found.overdue + sum(began_at < now - verify_every_s for began_at in expected),
+        waits_since=min(starts, default=None),
+        overdue=found.overdue + sum(waits_since < late for waits_since in expected),
     )

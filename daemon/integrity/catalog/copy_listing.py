@@ -13,74 +13,38 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from xxhash import xxh3_128_digest
 
-from integrity.catalog.compiled_sql import CompiledInsert, CompiledStatement
-from integrity.catalog.files import make_anew, make_order, make_temporary, sum_up
+from integrity.catalog.db import Connection
+from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
 from integrity.catalog.folders import get_folder_id
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path, to_record
-from integrity.catalog.schema import copy_file, file, folder
-from integrity.catalog.seal import Sealer
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path
 from integrity.model import CopyId, FileId, FolderId, RootId
-from integrity.verdict import CopyVote
 
 _DAY_S = 86400
 _PATH_BYTES = 1 << 14
+_LONGEST = 4096
+"""Characters kept of one file's digests: a manifest may name a file a million times."""
 
-_listed = make_temporary(
-    "listed",
-    sa.Column("file_id", sa.Integer, primary_key=True),
-    sa.Column("size_bytes", sa.Integer),
-    sa.Column("mtime_ns", sa.Integer),
-    sa.Column("inode", sa.Integer),
-    sa.Column("published", sa.Text, nullable=False),
-    sa.Column("is_contradictory", sa.Integer, nullable=False),
-)
-_extra = make_temporary(
-    "extra",
-    sa.Column("seq", sa.Integer, primary_key=True),
-    sa.Column("size_bytes", sa.Integer, nullable=False),  # 0: also unknown
-    sa.Column("path", sa.LargeBinary, nullable=False),
-    sa.Column("published", sa.Text, nullable=False),
-    sa.Column("is_renamed", sa.Integer, nullable=False, server_default="0"),
-    sa.UniqueConstraint("size_bytes", "path"),
-)
-_entry = make_temporary(  # of one portion of the listing
-    "entry",
-    sa.Column("seq", sa.Integer, primary_key=True),
-    sa.Column("folder_id", sa.Integer),
-    sa.Column("name", sa.LargeBinary, nullable=False),
-    sa.Column("path", sa.LargeBinary, nullable=False),
-    sa.Column("size_bytes", sa.Integer),
-    sa.Column("mtime_ns", sa.Integer),
-    sa.Column("inode", sa.Integer),
-    sa.Column("published", sa.Text, nullable=False),
-)
-_spelling = make_temporary(
-    "spelling",
-    sa.Column("path", sa.LargeBinary, primary_key=True),
-    sa.Column("spelled", sa.LargeBinary, nullable=False),
-)
-_ENTRY_NAMES = ("folder_id", "name", "path", "size_bytes", "mtime_ns", "inode", "published")
-_ADD_ENTRY = CompiledInsert(
-    sa.insert(_entry).values({name: sa.bindparam(name) for name in _ENTRY_NAMES}), *_ENTRY_NAMES
-)
-_REMOVE_ENTRIES = CompiledStatement(sa.delete(_entry))
-_is_recorded = sa.and_(file.c.folder_id == _entry.c.folder_id, file.c.name == _entry.c.name)
-_ADD_EXTRA = CompiledStatement(
-    sa.insert(_extra)
-    .prefix_with("OR IGNORE")
-    .from_select(
-        ["size_bytes", "path", "published"],
-        sa.select(sa.func.coalesce(_entry.c.size_bytes, sa.literal_column("0")), _entry.c.path, _entry.c.published)
-        .where(~sa.exists(sa.select(file.c.id).where(_is_recorded)))
-        .order_by(_entry.c.seq),
-        include_defaults=False,
-    )
-)
-_order = make_order("compare_order")
+_TABLES = {
+    # One portion of the listing.
+    "entry": "seq INTEGER PRIMARY KEY, folder_id INTEGER, name BLOB NOT NULL, path BLOB NOT NULL,"
+    " size_bytes INTEGER, mtime_ns INTEGER, inode INTEGER, published TEXT NOT NULL",
+    "listed": "file_id INTEGER PRIMARY KEY, size_bytes INTEGER, mtime_ns INTEGER, inode INTEGER,"
+    " published TEXT NOT NULL, is_contradictory INTEGER NOT NULL",
+    # size_bytes 0: also unknown
+    "extra": "seq INTEGER PRIMARY KEY, size_bytes INTEGER NOT NULL, path BLOB NOT NULL, published TEXT NOT NULL,"
+    " is_renamed INTEGER NOT NULL DEFAULT 0, UNIQUE (size_bytes, path)",
+    "spelling": "path BLOB PRIMARY KEY, spelled BLOB NOT NULL",
+}
+
+_READ_AT = """
+    CASE
+        WHEN coalesce(copy_file.found_mtime_ns = listed.mtime_ns, 1)
+            AND coalesce(copy_file.found_inode = listed.inode, 1)
+        THEN copy_file.read_at
+    END"""
+"""When a copy's file was last read; null if another file is there now, as in another night's snapshot."""
 
 
 class StatedFile(NamedTuple):
@@ -136,14 +100,12 @@ class StoredListing:
         root_id: the root whose files the copy holds.
     """
 
-    def __init__(self, c: sa.Connection, root_id: RootId) -> None:
+    def __init__(self, c: Connection, root_id: RootId) -> None:
         self._names = _Names(root_id)
-        make_anew(c, _entry)
-        make_anew(c, _listed)
-        make_anew(c, _extra)
-        make_anew(c, _spelling)
+        for name, columns in _TABLES.items():
+            make_anew(c, name, columns)
 
-    def add(self, c: sa.Connection, entries: Sequence[tuple[bytes, StatedFile]]) -> None:
+    def add(self, c: Connection, entries: Sequence[tuple[bytes, StatedFile]]) -> None:
         """Add listed files, recorded or not: path in the root, and its entry."""
         rows = []
         for path, listed in entries:
@@ -151,16 +113,54 @@ class StoredListing:
             folder_id = self._names.find_folder(c, folder_path)
             row = (folder_id, name, path, listed.size_bytes, listed.mtime_ns, listed.inode, _pack(listed))
             rows.append(row)
-        _ADD_ENTRY.run_many(c, rows)
-        _ADD.run(c)
-        _ADD_EXTRA.run(c)
-        _REMOVE_ENTRIES.run(c)
+        c.run_many(
+            """
+            INSERT INTO entry (folder_id, name, path, size_bytes, mtime_ns, inode, published)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+            """,
+            rows,
+        )
+        # Without a WHERE, SQLite takes the ON of the conflict for one of the join.
+        c.run(
+            """
+            INSERT INTO listed (file_id, size_bytes, mtime_ns, inode, published, is_contradictory)
+            SELECT file.id, entry.size_bytes, entry.mtime_ns, entry.inode, entry.published, 0
+            FROM entry JOIN file ON file.folder_id = entry.folder_id AND file.name = entry.name
+            WHERE true
+            ORDER BY entry.seq
+            ON CONFLICT (file_id) DO UPDATE SET
+                size_bytes = coalesce(size_bytes, excluded.size_bytes),
+                published = CASE
+                    WHEN published != excluded.published AND excluded.published != '' AND length(published) < ?1
+                    THEN published || char(10) || excluded.published
+                    ELSE published
+                END,
+                is_contradictory = CASE
+                    WHEN size_bytes != excluded.size_bytes THEN 1
+                    WHEN excluded.published != '' AND (published = excluded.published OR length(published) < ?1)
+                    THEN is_contradictory
+                    ELSE 1
+                END
+            """,
+            _LONGEST,
+        )
+        c.run(
+            """
+            INSERT OR IGNORE INTO extra (size_bytes, path, published)
+            SELECT coalesce(entry.size_bytes, 0), entry.path, entry.published
+            FROM entry
+            WHERE NOT EXISTS (
+                SELECT 1 FROM file WHERE file.folder_id = entry.folder_id AND file.name = entry.name
+            )
+            ORDER BY entry.seq
+            """
+        )
+        c.run("DELETE FROM entry")
 
-    def find_recorded(self, c: sa.Connection, path: bytes) -> tuple[FileId | None, bool]:
+    def find_recorded(self, c: Connection, path: bytes) -> tuple[FileId | None, bool]:
         """Return the id of a recorded file, and whether it was listed; None if it is not recorded."""
         file_id = self._names.find(c, path)
-        query = sa.select(_listed.c.file_id).where(_listed.c.file_id == file_id)
-        return file_id, file_id is not None and c.execute(query).first() is not None
+        return file_id, c.row("SELECT 1 FROM listed WHERE file_id = ?", file_id) is not None
 
 
 class _Names:
@@ -170,101 +170,96 @@ class _Names:
         self._root_id = root_id
         self._folder: tuple[bytes, FolderId | None] | None = None
 
-    def find(self, c: sa.Connection, path: bytes) -> FileId | None:
+    def find(self, c: Connection, path: bytes) -> FileId | None:
         """Return the id of a file; None if it is not recorded."""
         folder_path, name = split_path(path)
         folder_id = self.find_folder(c, folder_path)
-        found = None if folder_id is None else _FIND.run(c, folder_id, name).fetchone()
-        return None if found is None else FileId(found[0])
+        file_id: FileId | None = c.value("SELECT id FROM file WHERE folder_id = ? AND name = ?", folder_id, name)
+        return file_id
 
-    def find_folder(self, c: sa.Connection, path: bytes) -> FolderId | None:
+    def find_folder(self, c: Connection, path: bytes) -> FolderId | None:
         """Return the id of a folder; None if no file in it is recorded."""
         if self._folder is None or self._folder[0] != path:
             self._folder = path, get_folder_id(c, self._root_id, path)
         return self._folder[1]
 
 
-def find_extra(c: sa.Connection, size_bytes: int, limit: int) -> list[tuple[bytes, StatedFile]]:
+def find_extra(c: Connection, size_bytes: int, limit: int) -> list[tuple[bytes, StatedFile]]:
     """Return listed but unrecorded files of one size: path in the root, and entry."""
-    query = sa.select(_extra.c.path, _extra.c.published).where(_extra.c.size_bytes == size_bytes)
-    rows = c.execute(query.order_by(_extra.c.path).limit(limit))
-    return [(row.path, listed) for row in rows if (listed := _unpack(size_bytes, row.published, 0)) is not None]
+    rows = c.rows("SELECT path, published FROM extra WHERE size_bytes = ? ORDER BY path LIMIT ?", size_bytes, limit)
+    return [(path, _unpack(size_bytes, published, 0)) for path, published in rows]
 
 
-def mark_renamed(c: sa.Connection, size_bytes: int, path: bytes) -> None:
+def mark_renamed(c: Connection, size_bytes: int, path: bytes) -> None:
     """Mark an unrecorded file as a recorded file under its former name."""
-    is_it = _extra.c.size_bytes == size_bytes, _extra.c.path == path
-    c.execute(sa.update(_extra).where(*is_it).values(is_renamed=1))
+    c.run("UPDATE extra SET is_renamed = 1 WHERE size_bytes = ? AND path = ?", size_bytes, path)
 
 
-def store_spelling(c: sa.Connection, path: bytes, spelled: bytes) -> None:
+def store_spelling(c: Connection, path: bytes, spelled: bytes) -> None:
     """Store the path in the root under whose spelling the copy has a recorded file."""
-    c.execute(sqlite_insert(_spelling).values(path=path, spelled=spelled).on_conflict_do_nothing())
+    c.run("INSERT OR IGNORE INTO spelling (path, spelled) VALUES (?, ?)", path, spelled)
 
 
-_FIND_SPELLING = CompiledStatement(
-    sa.select(_spelling.c.spelled).where(_spelling.c.path == sa.bindparam("path")), "path"
-)
-
-
-def find_spelling(c: sa.Connection, path: bytes) -> bytes | None:
+def find_spelling(c: Connection, path: bytes) -> bytes | None:
     """Return the path that ``store_spelling`` stored for a recorded file; None if there is none."""
-    found = _FIND_SPELLING.run(c, path).fetchone()
-    return None if found is None else bytes(found[0])
+    spelled: bytes | None = c.value("SELECT spelled FROM spelling WHERE path = ?", path)
+    return spelled
 
 
-def iterate_extra(c: sa.Connection) -> Iterator[bytes]:
+def iterate_extra(c: Connection) -> Iterator[bytes]:
     """
     Yield the paths in the root of files that only the copy has. There may be any number of them.
 
     Do not use the table until the last path was yielded: the query keeps it locked.
     """
-    query = sa.select(_extra.c.path).where(_extra.c.is_renamed == 0).order_by(_extra.c.seq)
-    for row in c.execute(query):
-        yield row.path
+    for (path,) in c.rows("SELECT path FROM extra WHERE is_renamed = 0 ORDER BY seq"):
+        yield path
 
 
-def page_extra(c: sa.Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
+def page_extra(c: Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
     """Return the next listed but unrecorded files, without those of endless names: position, path, and entry."""
-    is_short = sa.func.length(_extra.c.path) <= _PATH_BYTES
-    query = sa.select(_extra).where(_extra.c.seq > after_seq, is_short).order_by(_extra.c.seq).limit(limit)
-    return [
-        (row.seq, row.path, _unpack(row.size_bytes or None, row.published, 0) or StatedFile(None, ()))
-        for row in c.execute(query)
-    ]
+    rows = c.rows(
+        """
+        SELECT seq, path, size_bytes, published FROM extra
+        WHERE seq > ? AND length(path) <= ? ORDER BY seq LIMIT ?
+        """,
+        *(after_seq, _PATH_BYTES, limit),
+    )
+    return [(seq, path, _unpack(size_bytes or None, published, 0)) for seq, path, size_bytes, published in rows]
 
 
-def find_names(c: sa.Connection, root_id: RootId, path: bytes) -> list[bytes]:
+def find_names(c: Connection, root_id: RootId, path: bytes) -> list[bytes]:
     """Return the names of the recorded files and folders in a folder."""
-    files = sa.select(file.c.name).join(folder, file.c.folder_id == folder.c.id)
-    names = [row.name for row in c.execute(files.where(folder.c.root_id == root_id, folder.c.path == path))]
+    sql = f"SELECT file.name FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ?"  # noqa: S608 - ours
+    names: list[bytes] = c.column(sql, root_id, path)
     first = path + b"/" if path else b""
-    below = sa.select(folder.c.path).where(folder.c.root_id == root_id, folder.c.path > first)
     if path:
-        below = below.where(folder.c.path < path + b"0")  # the byte behind the slash
-    return names + list(dict.fromkeys(row.path[len(first) :].partition(b"/")[0] for row in c.execute(below)))
+        last = path + b"0"  # the byte behind the slash
+        folders = c.column("SELECT path FROM folder WHERE root_id = ? AND path > ? AND path < ?", root_id, first, last)
+    else:
+        folders = c.column("SELECT path FROM folder WHERE root_id = ? AND path != x''", root_id)
+    return names + list(dict.fromkeys(one[len(first) :].partition(b"/")[0] for one in folders))
 
 
-def is_any_recorded(c: sa.Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
+def is_any_recorded(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
     """Return whether any of these files is recorded."""
     names = _Names(root_id)
     return any(names.find(c, path) is not None for path in paths)
 
 
-def count_listed(c: sa.Connection) -> int:
+def count_listed(c: Connection) -> int:
     """Count the recorded files that the copy listed."""
-    return int(c.execute(sa.select(sa.func.count()).select_from(_listed)).scalar_one())
+    return int(c.value("SELECT count(*) FROM listed"))
 
 
-def count_below(c: sa.Connection, root_id: RootId, prefix: bytes) -> int:
+def count_below(c: Connection, root_id: RootId, prefix: bytes) -> int:
     """Count the recorded files at or below a path."""
-    joined = file.join(folder, file.c.folder_id == folder.c.id)
-    query = sa.select(sa.func.count()).select_from(joined).where(inside(root_id, prefix))
-    return int(c.execute(query).scalar_one())
+    part, values = inside(root_id, prefix)
+    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE {part}", *values))  # noqa: S608 - ours
 
 
 def order_files(
-    c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int | None = None
+    c: Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int | None = None
 ) -> tuple[int, int]:
     """
     Order the recorded files for comparison: first those whose copy is not known to be good, then the longest unread.
@@ -275,123 +270,66 @@ def order_files(
     Returns:
         Number of files, and number of bytes.
     """
-    make_anew(c, _order)
-    is_good = sa.func.coalesce(copy_file.c.vote == CopyVote.SAME.value, sa.false())
-    day = sa.func.coalesce(_read_at // _DAY_S, -1)
-    is_due = sa.true() if after is None else sa.func.coalesce(copy_file.c.compared_at, -1) <= after
-    query = (
-        sa.select(file.c.id, file.c.size_bytes)
-        .select_from(
-            file.join(folder, file.c.folder_id == folder.c.id)
-            .outerjoin(copy_file, _is_current(copy_id))
-            .outerjoin(_listed, _listed.c.file_id == file.c.id)
-        )
-        .where(inside(root_id, prefix), is_due)
-        .order_by(is_good, day, file.c.id)
+    make_anew(c, "compare_order", ORDER_COLUMNS)
+    part, values = inside(root_id, prefix)
+    c.run(
+        f"""
+        INSERT INTO compare_order (file_id, size_bytes)
+        SELECT file.id, file.size_bytes
+        FROM {FILE_JOIN}
+        LEFT JOIN copy_file
+            ON copy_file.copy_id = {copy_id} AND copy_file.file_id = file.id AND copy_file.version = file.version
+        LEFT JOIN listed ON listed.file_id = file.id
+        WHERE {part} AND {"1" if after is None else f"coalesce(copy_file.compared_at, -1) <= {after}"}
+        ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {_DAY_S}, -1), file.id
+        """,  # noqa: S608 - ours
+        *values,
     )
-    c.execute(sa.insert(_order).from_select(["file_id", "size_bytes"], query))
-    return sum_up(c, _order)
+    return sum_up(c, "compare_order")
 
 
-def count_compared(c: sa.Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int) -> int:
+def count_compared(c: Connection, copy_id: CopyId, root_id: RootId, prefix: bytes, after: int) -> int:
     """Count the files whose present version was compared later than ``after``."""
-    joined = file.join(folder, file.c.folder_id == folder.c.id).join(copy_file, _is_current(copy_id))
-    query = sa.select(sa.func.count()).select_from(joined)
-    return int(c.execute(query.where(inside(root_id, prefix), copy_file.c.compared_at > after)).scalar_one())
+    part, values = inside(root_id, prefix)
+    sql = f"""
+        SELECT count(*) FROM {FILE_JOIN}
+        JOIN copy_file ON copy_file.file_id = file.id AND copy_file.version = file.version
+        WHERE {part} AND copy_file.copy_id = ? AND copy_file.compared_at > ?
+    """  # noqa: S608 - ours
+    return int(c.value(sql, *values, copy_id, after))
 
 
-def page_files(c: sa.Connection, sealer: Sealer, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
+def page_files(c: Connection, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
     """Return the next files in that order; files that were removed meanwhile are left out."""
     rows = []
-    for seq, size, mtime, published, contradictory, read_at, stated, was_bad, *record in _PAGE.run(
-        c, copy_id, after_seq, limit
+    for seq, size, mtime, published, contradictory, read_at, stated, was_bad, *record in c.rows(
+        f"""
+        SELECT compare_order.seq, listed.size_bytes, listed.mtime_ns, listed.published, listed.is_contradictory,
+            {_READ_AT}, copy_file.stated, copy_file.read_at IS NOT NULL AND copy_file.vote != 'same',
+            {RECORD_COLUMNS}
+        FROM compare_order CROSS JOIN {FILE_JOIN}
+        LEFT JOIN listed ON listed.file_id = file.id
+        LEFT JOIN copy_file
+            ON copy_file.copy_id = ? AND copy_file.file_id = file.id AND copy_file.version = file.version
+        WHERE file.id = compare_order.file_id AND compare_order.seq > ?
+        ORDER BY compare_order.seq
+        LIMIT ?
+        """,  # noqa: S608 - ours
+        *(copy_id, after_seq, limit),
     ):
         if published == "" and not contradictory:  # the most common case: files of a mounted copy
             listed: StatedFile | None = new_stated((size, (), False, mtime, None))
+        elif published is None:
+            listed = None
         else:
             listed = _unpack(size, published, contradictory, mtime_ns=mtime)
-        rows.append(new_row((seq, to_record(sealer, record), listed, read_at, stated, bool(was_bad))))
+        rows.append(new_row((seq, FileRecord.make(*record), listed, read_at, stated, bool(was_bad))))
     return rows
-
-
-_FIND = CompiledStatement(
-    sa.select(file.c.id).where(file.c.folder_id == sa.bindparam("folder_id"), file.c.name == sa.bindparam("name")),
-    "folder_id",
-    "name",
-)
-
-
-_LONGEST = 4096  # characters kept of one file's digests: a manifest may name a file a million times
-_add = sqlite_insert(_listed).from_select(
-    ["file_id", "size_bytes", "mtime_ns", "inode", "published", "is_contradictory"],
-    sa.select(
-        *(file.c.id, _entry.c.size_bytes, _entry.c.mtime_ns, _entry.c.inode, _entry.c.published),
-        sa.literal_column("0"),
-    )
-    .select_from(_entry.join(file, _is_recorded))
-    .where(sa.literal_column("true"))  # without a WHERE, SQLite takes the ON of the conflict for one of the join
-    .order_by(_entry.c.seq),
-)
-_is_repeated = sa.and_(_listed.c.published == _add.excluded.published, _listed.c.published != "")
-_has_room = sa.and_(sa.func.length(_listed.c.published) < _LONGEST, _add.excluded.published != "")
-_ADD = CompiledStatement(
-    _add.on_conflict_do_update(
-        index_elements=["file_id"],
-        set_={
-            "size_bytes": sa.func.coalesce(_listed.c.size_bytes, _add.excluded.size_bytes),
-            "published": sa.case(
-                (_is_repeated, _listed.c.published),
-                (_has_room, _listed.c.published + "\n" + _add.excluded.published),
-                else_=_listed.c.published,
-            ),
-            "is_contradictory": sa.case(
-                (sa.func.coalesce(_listed.c.size_bytes != _add.excluded.size_bytes, sa.false()), 1),
-                (sa.or_(_is_repeated, _has_room), _listed.c.is_contradictory),
-                else_=1,
-            ),
-        },
-    )
-)
 
 
 def digest_stated(listed: StatedFile) -> bytes:
     """Return a digest of the checksums that a copy states for a file, to detect a change of them."""
     return xxh3_128_digest(_pack(listed).encode())
-
-
-def _is_current(copy_id: CopyId | sa.BindParameter[int]) -> sa.ColumnElement[bool]:
-    """Match the answer of a copy about a file's present version."""
-    mine = copy_file.c.copy_id == copy_id, copy_file.c.file_id == file.c.id
-    return sa.and_(*mine, copy_file.c.version == file.c.version)
-
-
-_is_same_file = sa.and_(
-    *(
-        sa.func.coalesce(copy_file.c[found] == _listed.c[listed], sa.true())
-        for found, listed in (("found_mtime_ns", "mtime_ns"), ("found_inode", "inode"))
-    )
-)
-_read_at = sa.case((_is_same_file, copy_file.c.read_at))
-"""When a copy's file was last read; null if another file is there now, as in another night's snapshot."""
-
-_was_good = sa.or_(copy_file.c.read_at.is_(None), copy_file.c.vote == CopyVote.SAME.value)
-_PAGE = CompiledStatement(
-    sa.select(
-        _order.c.seq,
-        *(_listed.c[name] for name in ("size_bytes", "mtime_ns", "published", "is_contradictory")),
-        *(_read_at, copy_file.c.stated, sa.func.coalesce(~_was_good, sa.false())),
-        *RECORD_COLUMNS,
-    )
-    .select_from(
-        _order.join(FILE_JOIN, _order.c.file_id == file.c.id)
-        .outerjoin(_listed, _listed.c.file_id == _order.c.file_id)
-        .outerjoin(copy_file, _is_current(sa.bindparam("copy")))
-    )
-    .where(_order.c.seq > sa.bindparam("after"))
-    .order_by(_order.c.seq)
-    .limit(sa.bindparam("most")),
-    *("copy", "after", "most"),
-)
 
 
 def _pack(listed: StatedFile) -> str:
@@ -400,11 +338,7 @@ def _pack(listed: StatedFile) -> str:
     return json.dumps([(kind, value.hex(), sizes, parts) for kind, value, sizes, parts in listed.published])
 
 
-def _unpack(
-    size_bytes: int | None, published: str | None, contradictory: int | None, *, mtime_ns: int | None = None
-) -> StatedFile | None:
-    if published is None:
-        return None
+def _unpack(size_bytes: int | None, published: str, contradictory: int, *, mtime_ns: int | None = None) -> StatedFile:
     found = [one for line in published.split("\n") if line for one in json.loads(line)]
     digests = dict.fromkeys((kind, bytes.fromhex(value), tuple(sizes), parts) for kind, value, sizes, parts in found)
     is_contradictory = contradictory != 0 or len({kind for kind, *_ in digests}) < len(digests)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 
+import apsw
+
 from integrity.catalog import own_files, sqlite_errors
+from integrity.catalog.db import Connection, make_empty
 from integrity.errors import CatalogError, show_path
 from integrity.files.open_beneath import make_folder_at
 
@@ -46,7 +48,24 @@ def sync_file(path: bytes) -> None:
         os.close(fd)
 
 
-def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result) -> None:
+def forget_cached(path: bytes) -> None:
+    """
+    Have the pages of a database that this process has open read from the disk (R4).
+
+    By the descriptor that SQLite has: closing one of our own would drop its locks, fcntl(2).
+    """
+    wanted = os.stat(path)
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            seen = os.fstat(int(name))
+        except OSError:
+            continue  # the closed descriptor of listdir
+        if (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino):
+            os.posix_fadvise(int(name), 0, 0, os.POSIX_FADV_DONTNEED)
+            return
+
+
+def copy_database(source: Connection, path: bytes, owner: os.stat_result) -> None:
     """
     Copy a database while others use it. The copy gets its name only when it is checked and synced.
 
@@ -62,12 +81,13 @@ def copy_database(source: sqlite3.Connection, path: bytes, owner: os.stat_result
     """
 
     def write(partial: bytes, fd: int) -> None:
-        with closing(sqlite_errors.connect(partial, "mode=rw")) as target:
+        with closing(make_empty(partial)) as target:
             own_files.require_opened(partial, fd)
-            target.execute("PRAGMA journal_mode = OFF")  # an unfinished copy is deleted
-            source.backup(target)
+            target.run("PRAGMA journal_mode = OFF")  # an unfinished copy is deleted
+            with target.driver.backup("main", source.driver, "main") as copying:
+                copying.step()
 
-    _make_copy(path, owner, write)
+    make_copy(path, owner, write)
 
 
 def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: bool) -> None:
@@ -93,22 +113,23 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
             shutil.copyfileobj(reader, writer, _BYTES_AT_ONCE)
         own_files.share_new_with_group(fd, path)
 
-    _make_copy(path, owner, write)
+    make_copy(path, owner, write)
 
 
-def _make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
+def make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
     """Write a copy under a temporary name and rename it when complete; ``write`` gets that name and its open file."""
     partial = own_files.partial_path(path)
     try:
         with own_files.claim(partial, owner) as fd:
             write(partial, fd)
             os.fsync(fd)
-            complaint = sqlite_errors.quick_check(partial, is_alone=True)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # what is checked comes from the disk (R4)
+            complaint = sqlite_errors.check_whole(partial, is_alone=True)
             if complaint is not None:
                 raise CatalogError(f"{show_path(path)}: the copy is not whole: {complaint}; check both disks")
             os.rename(partial, path)
             sync_file(os.path.dirname(path) or b".")
     except OSError as error:
         raise CatalogError(f"{show_path(path)}: cannot write a copy of the catalog: {error.strerror}") from error
-    except sqlite3.Error as error:
+    except apsw.Error as error:
         raise CatalogError(f"{show_path(path)}: cannot copy the catalog there: {error}") from error

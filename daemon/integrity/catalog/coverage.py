@@ -8,21 +8,26 @@ neither verified nor overdue, because a longer window would not help.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import sqlalchemy as sa
-
+from integrity.catalog.db import Connection
 from integrity.catalog.rows import NEVER_AT, select_last_check, unless_ahead
-from integrity.catalog.schema import file, finding, folder
 from integrity.kinds import DOUBTS
-from integrity.model import FindingState, ReadHow, RootId
+from integrity.model import ReadHow, RootId
 
 _DAY_S = 86400
 _DAYS = (0, 1, 7, 14, 30, 60, 90, 180, 365)
-_NO_DOUBT = -1
-_DOUBTS = sorted(kind.value for kind in DOUBTS)
+_DOUBTS = ", ".join(sorted(f"'{kind.value}'" for kind in DOUBTS))
+_IS_UNCOVERED = f"""(
+    file.is_frozen = 1
+    OR file.id IN (
+        SELECT finding.file_id FROM finding
+        WHERE finding.root_id = ? AND finding.state != 'resolved' AND finding.kind IN ({_DOUBTS})
+            AND finding.file_id IS NOT NULL
+    )
+)"""  # noqa: S608 - ours
 
 
 class Age(StrEnum):
@@ -75,10 +80,28 @@ class Coverage:
         return self.oldest_at not in (None, NEVER_AT)
 
 
-_AGES = {0: Age.UNCOVERED, 1: Age.NEVER, 2: Age.OVERDUE}
-"""What keeps a file from being verified, in the order in which it is asked."""
+class _Group(NamedTuple):
+    """Files with the same answers to all questions that are asked of them."""
 
-_SUMS = tuple(field.name for field in fields(Coverage) if field.name not in ("oldest_at", "histogram", "ages"))
+    bucket: int
+    is_uncovered: int
+    is_never: int
+    is_overdue: int
+    read_how: str | None
+    files: int
+    bytes: int
+    suspects: int
+    oldest_at: int
+
+    @property
+    def age(self) -> Age:
+        if self.is_uncovered:
+            return Age.UNCOVERED
+        if self.is_never:
+            return Age.NEVER
+        if self.is_overdue:
+            return Age.OVERDUE
+        return Age.DAY if self.bucket == 0 else Age.WEEK if self.bucket == 1 else Age.KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,97 +113,63 @@ class DueDay:
     bytes: int
 
 
-def coverage(c: sa.Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
+def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
     """Summarize a root in one pass over its files: 1 s for a million."""
-    last, is_never = _last_check(now), unless_ahead(file.c.verified_at, now).is_(None)
-    # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use below.
-    each = _of_root(
-        sa.select(
-            *(file.c.size_bytes, file.c.is_suspect, last.label("last"), is_never.label("is_never")),
-            _is_uncovered(root_id).label("is_uncovered"),
-            (file.c.read_how == ReadHow.CACHE_POSSIBLE.value).label("is_cached"),
-        ),
-        root_id,
+    begins = " ".join(f"WHEN last > {now - day * _DAY_S} THEN {number}" for number, day in enumerate(_DAYS[1:]))
+    # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use.
+    groups = c.all(
+        _Group,
+        f"""
+        SELECT CASE {begins} ELSE {len(_DAYS) - 1} END AS bucket, is_uncovered, is_never,
+            last < {now - verify_every_s} AS is_overdue, read_how,
+            count(*), sum(size_bytes), sum(is_suspect), min(last)
+        FROM (
+            SELECT file.size_bytes, file.is_suspect, file.read_how,
+                {select_last_check("file.verified_at", "file.recorded_at", now)} AS last,
+                {unless_ahead("file.verified_at", now)} IS NULL AS is_never,
+                {_IS_UNCOVERED} AS is_uncovered
+            FROM file JOIN folder ON folder.id = file.folder_id
+            WHERE folder.root_id = ?
+            LIMIT -1
+        )
+        GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how
+        """,  # noqa: S608 - ours
+        *(root_id, root_id),
     )
-    by_age = _sum_up(each.limit(-1).subquery(), now, verify_every_s)
-    rows = list(c.execute(by_age))
-    ends = (*_DAYS[1:], None)
+
+    in_time = [group for group in groups if group.age in (Age.DAY, Age.WEEK, Age.KEPT)]
     return Coverage(
-        **{name: sum(getattr(row, name) for row in rows) for name in _SUMS},
-        oldest_at=min((row.oldest_at for row in rows if row.oldest_at is not None), default=None),
+        *_count(groups),
+        min((group.oldest_at for group in groups if not group.is_uncovered), default=None),
+        *_count([group for group in groups if group.is_never]),
+        *_count([group for group in groups if group.is_overdue and not group.is_uncovered]),
+        *_count([group for group in groups if group.is_uncovered]),
+        *_count([group for group in groups if group.read_how == ReadHow.CACHE_POSSIBLE and not group.is_never]),
+        verified_bytes=sum(group.bytes for group in in_time if group.read_how not in (None, ReadHow.CACHE_POSSIBLE)),
+        suspects=sum(group.suspects for group in groups),
         histogram=tuple(
-            (day, ends[number], *_count([row for row in rows if row.bucket == number]))
-            for number, day in enumerate(_DAYS)
+            (day, end, *_count([group for group in groups if group.bucket == number]))
+            for number, (day, end) in enumerate(zip(_DAYS, (*_DAYS[1:], None), strict=True))
         ),
-        ages=tuple(AgeShare(age, *_count([row for row in rows if _find_age(row) is age])) for age in Age),
+        ages=tuple(AgeShare(age, *_count([group for group in groups if group.age is age])) for age in Age),
     )
 
 
-def _count(rows: Sequence[sa.Row[Any]]) -> tuple[int, int]:
-    """Return the files of some rows, and their bytes."""
-    return sum(row.files for row in rows), sum(row.bytes for row in rows)
+def _count(groups: Sequence[_Group]) -> tuple[int, int]:
+    return sum(group.files for group in groups), sum(group.bytes for group in groups)
 
 
-def _find_age(row: sa.Row[Any]) -> Age:
-    if row.doubt != _NO_DOUBT:
-        return _AGES[row.doubt]
-    return Age.DAY if row.bucket == 0 else Age.WEEK if row.bucket == 1 else Age.KEPT
-
-
-def _sum_up(each: sa.Subquery, now: int, verify_every_s: int) -> sa.Select[Any]:
-    """Sum up the files of each histogram bucket, apart by what keeps them from being verified."""
-    is_never, is_uncovered, is_cached = each.c.is_never, each.c.is_uncovered, each.c.is_cached
-    is_overdue = each.c.last < now - verify_every_s
-    conditions = {
-        "": sa.true(),
-        "never_verified_": is_never,
-        "overdue_": sa.and_(is_overdue, ~is_uncovered),
-        "uncovered_": is_uncovered,
-        "cache_possible_": sa.and_(~is_never, is_cached),
-    }
-    is_verified = sa.and_(~is_never, ~is_cached, ~is_overdue, ~is_uncovered)
-    begins = [(each.c.last > now - day * _DAY_S, number) for number, day in enumerate(_DAYS[1:])]
-    bucket = sa.case(*begins, else_=len(_DAYS) - 1).label("bucket")
-    doubts = zip((is_uncovered, is_never, is_overdue), _AGES, strict=True)
-    doubt = sa.case(*((condition, number) for condition, number in doubts), else_=_NO_DOUBT).label("doubt")
-
-    def size(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
-        return sa.func.coalesce(sa.func.sum(each.c.size_bytes).filter(condition), 0)
-
-    return sa.select(
-        bucket,
-        doubt,
-        *(sa.func.count().filter(condition).label(f"{name}files") for name, condition in conditions.items()),
-        *(size(condition).label(f"{name}bytes") for name, condition in conditions.items()),
-        size(is_verified).label("verified_bytes"),
-        sa.func.count().filter(each.c.is_suspect == 1).label("suspects"),
-        sa.func.min(each.c.last).filter(~is_uncovered).label("oldest_at"),
-    ).group_by(bucket, doubt)
-
-
-def find_due_days(c: sa.Connection, root_id: RootId, *, now: int) -> list[DueDay]:
+def find_due_days(c: Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     """Group a root's files by the day of their last verification or recording, oldest first; skip uncovered files."""
-    last = _last_check(now)
-    day = (last // _DAY_S).label("day")
-    query = sa.select(sa.func.min(last), sa.func.count(), sa.func.sum(file.c.size_bytes)).group_by(day)
-    rows = c.execute(_of_root(query.where(~_is_uncovered(root_id)), root_id).order_by(day))
-    return [DueDay(int(row[0]), int(row[1]), int(row[2])) for row in rows]
-
-
-def _last_check(now: int) -> sa.ColumnElement[int]:
-    return select_last_check(file.c.verified_at, file.c.recorded_at, now)
-
-
-def _is_uncovered(root_id: RootId) -> sa.ColumnElement[bool]:
-    with_open_findings = sa.select(finding.c.file_id).where(
-        finding.c.root_id == root_id,
-        finding.c.state != FindingState.RESOLVED.value,
-        finding.c.kind.in_(_DOUBTS),
-        finding.c.file_id.is_not(None),
+    last = select_last_check("file.verified_at", "file.recorded_at", now)
+    return c.all(
+        DueDay,
+        f"""
+        SELECT min({last}), count(*), sum(file.size_bytes)
+        FROM file JOIN folder ON folder.id = file.folder_id
+        WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED}
+        GROUP BY {last} / {_DAY_S}
+        ORDER BY {last} / {_DAY_S}
+        """,  # noqa: S608 - ours
+        *(root_id, root_id),
     )
-    return sa.or_(file.c.is_frozen == 1, file.c.id.in_(with_open_findings))
-
-
-def _of_root(query: sa.Select[*tuple[Any, ...]], root_id: RootId) -> sa.Select[*tuple[Any, ...]]:
-    joined = file.join(folder, file.c.folder_id == folder.c.id)
-    return query.select_from(joined).where(folder.c.root_id == root_id)

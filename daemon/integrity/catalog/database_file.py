@@ -3,6 +3,7 @@ Create, open, and configure the SQLite file of a catalog; reject files that are 
 
 A new catalog gets its name only when it is complete and synced. Settings:
 
+    page checksums       each page that is read from the disk is what was written (``db.py``)
     WAL                  readers never wait for the writer; a killed process loses only uncommitted changes
     synchronous=FULL     WAL with NORMAL loses acknowledged commits in a power cut; commit at most once a second (R9)
     busy_timeout=30 s    short writes of commands wait for a job's commit
@@ -10,72 +11,85 @@ A new catalog gets its name only when it is complete and synced. Settings:
     temp_store=FILE      a worklist of ten million files must not take memory
     cache_size=24 MiB    of writers: holds the indexes of some million rows; with the default of 2 MiB random inserts
                          read the disk. Readers go through tables in order, and gain nothing from it
-    journal_size_limit   truncates the log after a large commit; without it the log never shrinks
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 import uuid
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
-import sqlalchemy as sa
+import apsw
 
 from integrity import program
-from integrity.catalog import copying, lockless, own_files, row_seals, schema, sqlite_errors
-from integrity.catalog.compiled_sql import connect_core
+from integrity.catalog import copying, lockless, own_files, sqlite_errors
+from integrity.catalog.db import APPLICATION_ID, SCHEMA_REVISION, Connection, make_empty
 from integrity.catalog.locking import is_being_upgraded
 from integrity.catalog.lockless import LocklessFile
+from integrity.catalog.log import DAMAGED_LOG, check_log
 from integrity.catalog.restore import finish_restore
-from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, CatalogMissing, SchemaMismatch, show_path
 from integrity.files.capability import get_capability
 from integrity.files.mounts import mount_of
 from integrity.files.replace_file import may_exchange, rename_to_free
 
+FIRST_CHECKED = 12
+"""Since this revision pages have checksums."""
 
-def build(path: bytes, sealer: Sealer, now: int) -> None:
+_PRAGMAS = ("foreign_keys = ON", "trusted_schema = OFF", "temp_store = FILE")
+_WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "cache_size = -24576", "wal_autocheckpoint = 0")
+_MISSING_TABLE = apsw.SQLITE_ERROR
+
+# Programs up to 1.0 look here before they look at the version of the schema, and would advise to seal anew.
+_FOR_OLDER_PROGRAMS = {"seal_check": "ddd443c59b135b4d779d77cdea9b3a7c"}
+
+_TRIES = 20
+_BETWEEN_S = 0.05
+"""A program that starts or ends writing makes and removes log and index one after the other, within milliseconds."""
+
+
+@cache
+def read_schema() -> str:
+    """Return the statements that make an empty catalog."""
+    return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+
+
+def build(path: bytes, now: int) -> None:
     """
     Create an empty catalog. If another program created one first, keep that one.
 
     Raises:
         AppError: there is no /proc.
         OSError: a folder or a file could not be created.
-        sqlite3.Error: the file could not be written.
+        apsw.Error: the file could not be written.
     """
     draft = own_files.draft_path(path)
     copying.make_folder(os.path.dirname(path))
     has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
     with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
         own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
-        _write_schema(draft, fd, sealer, now)
+        c = make_empty(draft)
+        try:
+            own_files.require_opened(draft, fd)
+            c.run("PRAGMA journal_mode = WAL")
+            write_schema(c)
+            values = {"uuid": str(uuid.uuid4()), "created_at": str(now), "next_file_id": "1", **_FOR_OLDER_PROGRAMS}
+            c.run_many("INSERT INTO meta (key, value) VALUES (?, ?)", values.items())
+        finally:
+            c.close()
         os.fsync(fd)
         _publish(draft, path, has_flags=has_flags)
 
 
-def _write_schema(path: bytes, fd: int, sealer: Sealer, now: int) -> None:
-    """Write an empty schema into an empty file, which is also open as ``fd``."""
-    db = sqlite_errors.connect(path, "mode=rw")
-    try:
-        own_files.require_opened(path, fd)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        with connect_core(db, sealer) as c:
-            c.exec_driver_sql("BEGIN IMMEDIATE")
-            row_seals.define(c)
-            c.execute(schema.alembic_version.insert().values(version_num=schema.SCHEMA_REVISION))
-            c.execute(sa.insert(schema.meta), _first_meta(sealer, now))
-            c.commit()
-    finally:
-        db.close()
-
-
-def _first_meta(sealer: Sealer, now: int) -> list[dict[str, str]]:
-    values = {"uuid": str(uuid.uuid4()), "created_at": str(now), "next_file_id": "1", "seal_check": sealer.key_check}
-    return [{"key": key, "value": value} for key, value in values.items()]
+def write_schema(c: Connection) -> None:
+    """Write an empty schema."""
+    c.driver.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    c.driver.execute(f"BEGIN IMMEDIATE; {read_schema()}; COMMIT")
+    c.run("INSERT INTO alembic_version (version_num) VALUES (?)", SCHEMA_REVISION)
 
 
 def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
@@ -90,50 +104,37 @@ def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
         os.close(folder_fd)
 
 
-# trusted_schema: the triggers call the application-defined function row_seal.
-_PRAGMAS = ("foreign_keys = ON", "trusted_schema = ON", "temp_store = FILE")
-_WRITER_PRAGMAS = (
-    *("journal_mode = WAL", "synchronous = FULL", "journal_size_limit = 67108864", "cache_size = -24576"),
-)
-_DAMAGE = sqlite_errors.CORRUPT_CODES | {sqlite3.SQLITE_ERROR}  # ERROR: a table is missing
-
-
-_TRIES = 20
-_BETWEEN_S = 0.05
-"""A program that starts or ends writing makes and removes log and index one after the other, within milliseconds."""
-
-
 class CatalogFile(NamedTuple):
     """An open catalog file: a connection in autocommit, and the revision of its schema."""
 
-    db: sqlite3.Connection
+    connection: Connection
     revision: str
     lockless: LocklessFile | None = None  # set if it is read without locks
 
 
-def open_database(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> CatalogFile:
+def open_database(path: bytes, *, writes: bool, busy_timeout_s: float) -> CatalogFile:
     """
     Open a catalog's file. A reader who may not write beside it opens it without locks if no program has it open.
 
     Raises:
-        CatalogCorrupt: the file failed the check twice (EIO can look like corruption once, R9), or is not a catalog.
+        CatalogCorrupt: what is read first is damaged, twice (EIO can look like corruption once, R9), or no catalog.
         CatalogError: the disk is full, or the catalog was not closed properly and the reader may not index its log.
-        sqlite3.Error: any other failure.
+        apsw.Error: any other failure.
     """
     if sqlite_errors.may_end_by_signal(path):
         if writes:
             raise sqlite_errors.describe_full(path)
-        return _open_alone(path, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
+        return _open_alone(path, busy_timeout_s=busy_timeout_s)
     for number in range(_TRIES):
         if number:
             time.sleep(_BETWEEN_S)
         try:
-            return _open_shared(path, writes=writes, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
-        except sqlite3.OperationalError as error:
+            return _open_shared(path, writes=writes, busy_timeout_s=busy_timeout_s)
+        except apsw.Error as error:
             if writes or not sqlite_errors.is_closed_to_reader(path, error):
                 raise
             refused = error
-        opened = _open_lockless(path, quick_check=quick_check)
+        opened = _open_lockless(path)
         if opened is not None:
             return opened
     if os.path.lexists(os.path.realpath(path) + own_files.LOG_INDEX):
@@ -141,58 +142,58 @@ def open_database(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_
     raise sqlite_errors.describe_unindexed(path)
 
 
-def _open_shared(path: bytes, *, writes: bool, quick_check: bool, busy_timeout_s: float) -> CatalogFile:
+def _open_shared(path: bytes, *, writes: bool, busy_timeout_s: float) -> CatalogFile:
     """Open a catalog beside other programs. Raises like ``open_database``."""
     for is_last in (False, True):
-        db = sqlite_errors.connect(path, "mode=rw" if writes else "mode=ro", busy_timeout_s=busy_timeout_s)
+        c = Connection(path, "mode=rw" if writes else "mode=ro", busy_timeout_s=busy_timeout_s)
         try:
-            return CatalogFile(db, _set_up(path, db, writes=writes, quick_check=quick_check))
-        except sqlite3.OperationalError as error:
-            db.close()
+            return CatalogFile(c, _set_up(path, c, writes=writes))
+        except apsw.Error as error:
+            c.close()
             if writes or not sqlite_errors.is_without_room(path, error):
                 raise
-            return _open_alone(path, quick_check=quick_check, busy_timeout_s=busy_timeout_s)
+            return _open_alone(path, busy_timeout_s=busy_timeout_s)
         except CatalogCorrupt:
-            db.close()
+            c.close()
             if is_last:
                 raise
         except BaseException:  # close the file on any exception
-            db.close()
+            c.close()
             raise
     raise AssertionError("the second attempt returns or raises")
 
 
-def _open_lockless(path: bytes, *, quick_check: bool) -> CatalogFile | None:
+def _open_lockless(path: bytes) -> CatalogFile | None:
     """Open a catalog that no program has open; return None if one may have written to it meanwhile."""
     state = LocklessFile(path)
     if state.is_changed():
         return None
-    db = sqlite_errors.connect(path, lockless.OPTIONS)
+    c = Connection(path, lockless.OPTIONS)
     try:
-        revision = _set_up(path, db, writes=False, quick_check=quick_check)
+        revision = _set_up(path, c, writes=False)
         state.require_unchanged()
     except BaseException as error:  # close the file on any exception
-        db.close()
-        if isinstance(error, CatalogError | sqlite3.Error) and state.is_changed():
+        c.close()
+        if isinstance(error, CatalogError | apsw.Error) and state.is_changed():
             return None
         raise
-    return CatalogFile(db, revision, state)
+    return CatalogFile(c, revision, state)
 
 
-def _open_alone(path: bytes, *, quick_check: bool, busy_timeout_s: float) -> CatalogFile:
+def _open_alone(path: bytes, *, busy_timeout_s: float) -> CatalogFile:
     """
     Open a catalog for reading on a full disk, which has no room for the log's shared index (``-shm``).
 
     In exclusive locking mode SQLite keeps the index in memory, and no other program can use the catalog. If another
     program has it open, the index file exists already and this function is not needed.
     """
-    db = sqlite_errors.connect(path, "mode=rw", busy_timeout_s=busy_timeout_s)
+    c = Connection(path, "mode=rw", busy_timeout_s=busy_timeout_s)
     try:
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        db.execute("PRAGMA query_only = ON")
-        return CatalogFile(db, _set_up(path, db, writes=False, quick_check=quick_check))
+        c.run("PRAGMA locking_mode = EXCLUSIVE")
+        c.run("PRAGMA query_only = ON")
+        return CatalogFile(c, _set_up(path, c, writes=False))
     except BaseException:  # close the file on any exception
-        db.close()
+        c.close()
         raise
 
 
@@ -226,34 +227,35 @@ def require_file(path: bytes) -> None:
     except OSError as error:
         raise CatalogError(f"{show_path(path)}: the catalog cannot be opened: {error.strerror}") from error
     if size == 0:
-        raise _corrupt(path, "the file is empty")
+        raise sqlite_errors.describe_damage(path, "the file is empty")
 
 
-def _set_up(path: bytes, db: sqlite3.Connection, *, writes: bool, quick_check: bool) -> str:
+def _set_up(path: bytes, c: Connection, *, writes: bool) -> str:
     try:
         for pragma in _PRAGMAS:
-            db.execute(f"PRAGMA {pragma}")
-        if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
-            raise _corrupt(path, "it is no catalog of integrity, or its first page is lost")
-        complaint = db.execute("PRAGMA quick_check(1)").fetchone()[0] if quick_check else "ok"
-        row = db.execute("SELECT version_num FROM alembic_version").fetchone()
+            c.run(f"PRAGMA {pragma}")
+        if c.value("PRAGMA application_id") != APPLICATION_ID:
+            raise sqlite_errors.describe_damage(path, "it is no catalog of integrity, or its first page is lost")
+        revision = str(c.value("SELECT version_num FROM alembic_version"))
         for pragma in _WRITER_PRAGMAS if writes else ():
-            db.execute(f"PRAGMA {pragma}")
-    except sqlite3.DatabaseError as error:
-        if sqlite_errors.primary_code(error) not in _DAMAGE:
+            c.run(f"PRAGMA {pragma}")
+    except (apsw.Error, UnicodeDecodeError) as error:
+        if not sqlite_errors.is_damage(error) and sqlite_errors.primary_code(error) != _MISSING_TABLE:
             raise
-        raise _corrupt(path, str(error)) from error
-    except UnicodeDecodeError as error:  # the driver failed to decode a message that quotes a damaged schema
-        raise _corrupt(path, "its schema is damaged") from error
-    if complaint != "ok":
-        raise _corrupt(path, complaint)
-    if row is None or not str(row[0]).isdigit():
-        raise _corrupt(path, "its schema has no version")
-    return str(row[0])
+        raise sqlite_errors.describe_damage(path, sqlite_errors.describe_complaint(error)) from error
+    if not revision.isdigit():
+        raise sqlite_errors.describe_damage(path, "its schema has no version")
+    if int(revision) >= FIRST_CHECKED:
+        _require_checks(path, c)
+    return revision
 
 
-def _corrupt(path: bytes, complaint: str) -> CatalogError:
-    return sqlite_errors.describe_damage(path, complaint, next(reversed(own_files.find_backups(path)), None))
+def _require_checks(path: bytes, c: Connection) -> None:
+    """Require that pages are checked, and that the log has what was written to it."""
+    if c.value("PRAGMA checksum_verification") != "1":
+        raise sqlite_errors.describe_damage(path, "its header says that its pages have no checksums")
+    if check_log(c, os.path.realpath(path)) is None:
+        raise sqlite_errors.describe_damage(path, DAMAGED_LOG)
 
 
 def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
@@ -267,8 +269,8 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
         SchemaMismatch: the schema is newer, or older and ``writes`` is False.
         CatalogLocked: the same, and the catalog is being upgraded.
     """
-    if int(revision) > int(schema.SCHEMA_REVISION):
-        copy = own_files.find_before(path, schema.SCHEMA_REVISION)
+    if int(revision) > int(SCHEMA_REVISION):
+        copy = own_files.find_before(path, SCHEMA_REVISION)
         back = (
             ""
             if copy is None
@@ -279,9 +281,9 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
         )
         raise SchemaMismatch(
             f"{show_path(path)}: was written by a newer integrity (schema {revision}; this program knows "
-            f"{schema.SCHEMA_REVISION}); upgrade the program{back}"
+            f"{SCHEMA_REVISION}); upgrade the program{back}"
         )
-    is_older = int(revision) < int(schema.SCHEMA_REVISION)
+    is_older = int(revision) < int(SCHEMA_REVISION)
     if is_older and not writes and is_being_upgraded(path):
         raise CatalogLocked(
             f"{show_path(path)}: is being upgraded for this version of integrity, which takes some minutes for a large"

@@ -10,36 +10,27 @@ I1  A record is outdated only after the program ran on as many different days si
 
 from __future__ import annotations
 
-from typing import Any
-
-import sqlalchemy as sa
-
-from integrity.catalog.schema import meta
+from integrity.catalog.db import Connection
 
 DAY_S = 86_400
 
 MOST_DAYS = 400
 """How many days are kept, and so the longest that a record can be kept by them."""
 
-_KEY = "days_run"
 
-
-def note_day(c: sa.Connection, now: int) -> list[int]:
+def note_day(c: Connection, now: int) -> list[int]:
     """Record that the program runs today; return all days, the last one seen at the end. Call it in a transaction."""
-    text = c.execute(sa.select(meta.c.value).where(meta.c.key == _KEY)).scalar()
-    days, today = [int(day) for day in (text or "").split() if day.lstrip("-").isdigit()], now // DAY_S
+    text = c.value("SELECT value FROM meta WHERE key = 'days_run'") or ""
+    days, today = [int(day) for day in text.split() if day.lstrip("-").isdigit()], now // DAY_S
     if days[-1:] != [today]:
         days = [*(day for day in days if day != today), today][-MOST_DAYS:]
-        c.execute(sa.delete(meta).where(meta.c.key == _KEY))
-        c.execute(sa.insert(meta).values(key=_KEY, value=" ".join(map(str, days))))
+        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('days_run', ?)", " ".join(map(str, days)))
     return days
 
 
-def is_outdated(
-    c: sa.Connection, written_at: sa.ColumnElement[Any], keep_days: int, now: int
-) -> sa.ColumnElement[bool]:
+def is_outdated(c: Connection, written_at: str, keep_days: int, now: int) -> str:
     """
-    Return the condition that a record is older than this many days on which the program ran.
+    Return, as SQL, the condition that a record is older than this many days on which the program ran.
 
     Args:
         c: in a transaction, since today is noted.
@@ -49,5 +40,5 @@ def is_outdated(
     """
     days = note_day(c, now)[-keep_days:]
     if len(days) < keep_days:
-        return sa.false()
-    return sa.or_(written_at < min(days) * DAY_S, written_at >= (max(days) + 1) * DAY_S)
+        return "0"
+    return f"({written_at} < {min(days) * DAY_S} OR {written_at} >= {(max(days) + 1) * DAY_S})"

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import sqlalchemy as sa
-
+from integrity.catalog.db import Connection
 from integrity.catalog.root_meta import RootMeta
 from integrity.catalog.roots import RootRecord
 from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
@@ -19,22 +18,22 @@ from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTroubl
 _REPORTS = RootMeta("disk")
 
 
-def find_reports(c: sa.Connection, root: RootRecord) -> list[DeviceReport]:
-    """Return the last report of each disk and array below a root, without unreadable rows."""
+def find_reports(c: Connection, root: RootRecord) -> list[DeviceReport]:
+    """Return the last report of each disk and array below a root."""
     found = (_read(value) for _, value in _REPORTS.find(c, root))
     return [report for report in found if report is not None]
 
 
-def replace_reports(c: sa.Connection, root: RootRecord, reports: Sequence[DeviceReport]) -> None:
+def replace_reports(c: Connection, root: RootRecord, reports: Sequence[DeviceReport]) -> None:
     """Record the reports of all disks and arrays below a root; the rows of others go."""
-    for row_id, _ in list(_REPORTS.find(c, root)):
+    for row_id, _ in _REPORTS.find(c, root):
         _REPORTS.drop(c, root.id, row_id)
     for report in reports:
         _REPORTS.save(c, root, f"{report.kind.value}:{report.name}", asdict(report))
 
 
 def _read(value: dict[str, Any]) -> DeviceReport | None:
-    """Parse a row; None if it is damaged."""
+    """Parse a row; None if another version wrote it."""
     try:
         counts = {Quantity(name): Count(**count) for name, count in value["counts"].items()}
         trouble = None if value["trouble"] is None else DeviceTrouble(value["trouble"])

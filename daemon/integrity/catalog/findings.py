@@ -11,110 +11,67 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-
 from integrity import program
-from integrity.catalog.compiled_sql import CompiledStatement
-from integrity.catalog.rows import below, chunked, read_numbers, read_optional_word, read_ranges, read_word
-from integrity.catalog.schema import file, finding, root
+from integrity.catalog.db import Connection, Value, numbers
+from integrity.catalog.rows import below, given, quoted, read_numbers, read_optional_word, read_ranges, read_word
 from integrity.errors import ConfigError
 from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
 from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
 from integrity.paths import absolute, shell_path
 
-RESOLVED: sa.ColumnElement[str] = sa.literal_column("'resolved'")  # must match the text of the partial index
-UNRESOLVED = finding.c.state != RESOLVED
-INCIDENT = sa.func.coalesce(finding.c.incident, finding.c.id)
+INCIDENT = "coalesce(finding.incident, finding.id)"
 """Id of the incident that a finding belongs to."""
 
-DAMAGE = ("certainty", "blocks", "ranges")
-"""Columns that describe the damage and its certainty."""
+IS_FIRST = """
+(finding.incident IS NULL OR NOT EXISTS (
+    SELECT 1 FROM finding AS earlier
+    WHERE earlier.id = finding.incident AND earlier.id < finding.id AND earlier.state != 'resolved'
+    UNION ALL SELECT 1 FROM finding AS earlier
+    WHERE earlier.incident = finding.incident AND earlier.id < finding.id AND earlier.state != 'resolved'))
+"""
+"""Whether an unresolved finding is the first of its incident."""
 
 _PLACE = "\x1a"
 """Stands in a stored command for the path that its finding is about, which may be moved, alone or with its root. No
 quoted word has it."""
 
-_SAME = ("kind", "copy", *DAMAGE)
-_SHARED = ("incident", "state", "muted_until")
-_MINE, _OTHER = file.alias("mine"), file.alias("other")
-# Without a condition on the root: with one, SQLite would scan all findings of the root.
-_SAME_OF_INODE = CompiledStatement(
-    sa.select(INCIDENT, finding.c.state, finding.c.muted_until)
-    .select_from(_MINE)
-    .join(_OTHER, sa.and_(*(_MINE.c[one] == _OTHER.c[one] for one in ("inode", "size_bytes", "mtime_ns", "ctime_ns"))))
-    .join(finding, finding.c.file_id == _OTHER.c.id)
-    .where(_MINE.c.id == sa.bindparam("file_id"), _OTHER.c.id != _MINE.c.id, UNRESOLVED)
-    .where(*(finding.c[one].is_not_distinct_from(sa.bindparam(one)) for one in _SAME))
-    .order_by(_OTHER.c.id)  # the order of the index: the search ends at the first match
-    .limit(sa.literal_column("1")),
-    "file_id",
-    *_SAME,
-)
+_COLUMNS = """
+    finding.id, finding.kind, finding.state, root.path, finding.path, finding.message, finding.opened_at,
+    finding.updated_at, finding.certainty, finding.blocks, finding.block_size_bytes, finding.ranges,
+    finding.confirmed_reads, finding.resolved_at, finding.resolution, finding.muted_until, finding.copy, finding.step,
+    finding.command, finding.opened_by, finding.incident
+"""  # in the order of Finding's fields
+_FROM = "FROM finding JOIN root ON root.id = finding.root_id"
+_HOLDS = f"""
+EXISTS (
+    SELECT 1 FROM finding
+    WHERE finding.file_id = file.id AND finding.kind IN ({quoted(CONTENT_FINDINGS)}) AND finding.state != 'resolved')
+"""  # noqa: S608 - ours
+# With an OR in place of these UNIONs, SQLite would scan all findings: it does not use the partial index there.
+_OF_INCIDENTS = """
+id IN (
+    SELECT value FROM json_each(?1)
+    UNION SELECT finding.id FROM json_each(?1) JOIN finding ON finding.incident = value AND finding.state != 'resolved')
+"""
 
 
-def find_incident(
-    c: sa.Connection, file_id: FileId, values: Mapping[str, Any], finding_id: int | None
-) -> dict[str, Any]:
-    """
-    Find an incident about the same inode that a finding belongs to.
-
-    Args:
-        c: a connection.
-        file_id: the file that the finding is about.
-        values: column values of the finding.
-        finding_id: its id, if it is stored.
-
-    Returns:
-        The columns that findings of the incident share; empty if there is no such incident.
-    """
-    row = _SAME_OF_INODE.run(c, file_id, *(values[name] for name in _SAME)).fetchone()
-    return {} if row is None or row[0] == finding_id else dict(zip(_SHARED, row, strict=True))
-
-
-def as_incidents(c: sa.Connection, found: Iterable[Finding]) -> list[Finding]:
+def as_incidents(c: Connection, found: Iterable[Finding]) -> list[Finding]:
     """Keep the first finding of each incident, and add the other names of the file that its open findings name."""
     first: dict[FindingId, Finding] = {}
     for one in found:
         first.setdefault(one.incident_id, one)
     names: dict[FindingId, list[bytes]] = {}
-    query = sa.select(INCIDENT, finding.c.path).where(UNRESOLVED).order_by(finding.c.id)
-    for chunk in chunked(first):
-        for number, path in c.execute(query.where(in_incidents(chunk))):
-            if path != (first[number].path or b""):
-                names.setdefault(number, []).append(path)
+    for number, path in c.rows(
+        f"SELECT {INCIDENT}, path FROM finding WHERE {_OF_INCIDENTS} AND state != 'resolved' ORDER BY id",  # noqa: S608 - ours
+        numbers(first),
+    ):
+        if path != (first[number].path or b""):
+            names.setdefault(number, []).append(path)
     return [replace(one, names=tuple(names.get(number, ()))) for number, one in first.items()]
-
-
-def in_incidents(numbers: Collection[int]) -> sa.ColumnElement[bool]:
-    """Match the findings of these incidents."""
-    return sa.or_(finding.c.id.in_(numbers), finding.c.incident.in_(numbers))
-
-
-def of_incident(number: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Match the findings of the incident in a column; each part of the OR uses an index."""
-    return sa.or_(finding.c.id == number, finding.c.incident == number)
-
-
-def is_first_of_incident() -> sa.ColumnElement[bool]:
-    """Match the first unresolved finding of each incident."""
-    other = finding.alias()
-    is_earlier = other.c.id < finding.c.id, other.c.state != RESOLVED
-    of_same = sa.or_(other.c.id == finding.c.incident, other.c.incident == finding.c.incident)
-    return sa.or_(finding.c.incident.is_(None), ~sa.exists().where(of_same, *is_earlier))
-
-
-_CONTENT_KINDS = sorted(kind.value for kind in CONTENT_FINDINGS)
-_ALL_KINDS = sorted(kind.value for kind in FindingKind)
-_HOLDS = sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind.in_(_CONTENT_KINDS), UNRESOLVED)
-_KEY = ("root_id", "kind", "path", "copy")
-_OPENED_BEFORE = sa.select(finding).where(*(finding.c[one] == sa.bindparam(f"new_{one}") for one in _KEY), UNRESOLVED)
-_QUERY = sa.select(finding, root.c.path.label("root_path")).join(root, finding.c.root_id == root.c.id)
-_ROOT_PATH = sa.select(root.c.path).where(root.c.id == sa.bindparam("root_id"))
-_BY_ID = _QUERY.where(finding.c.id == sa.bindparam("finding_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +93,7 @@ class NewFinding:
     command: str | None = None  # command for the step
 
 
-def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
+def open_finding(c: Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
     """
     Open a finding, or update the unresolved one with the same key.
 
@@ -145,55 +102,109 @@ def open_finding(c: sa.Connection, new: NewFinding, *, now: int, run_id: RunId |
     Returns:
         The stored finding, and whether it is new.
     """
-    values = {**_values(new), "updated_at": now, "run_id": run_id}
-    if new.command is not None:
-        root_path = c.execute(_ROOT_PATH, {"root_id": new.root_id}).scalar_one()
-        values["command"] = _store_command(new.command, root_path, new.path)
-    old = c.execute(_OPENED_BEFORE, {f"new_{name}": values[name] for name in _KEY}).one_or_none()
-    if new.kind in INODE_FINDINGS and new.file_id is not None and new.copy is None:
-        values |= find_incident(c, new.file_id, values, None if old is None else old.id)
-    if old is None:
-        values = {"state": FindingState.OPEN.value, "opened_at": now, "opened_by": run_id} | values
-        key = c.execute(sa.insert(finding).values(**values)).inserted_primary_key
-        assert key is not None
-        finding_id = key[0]
-    else:
-        finding_id = old.id
+    key = new.root_id, new.kind, new.path or b"", new.copy or ""
+    damage = new.certainty, json.dumps(new.blocks), json.dumps(new.ranges)
+    step, command = new.step, new.command
+    if command is not None:
+        command = _store_command(command, c.value("SELECT path FROM root WHERE id = ?", new.root_id), new.path)
+    shared: Sequence[Value] = None, FindingState.OPEN, None  # incident, state, muted_until
+    old = c.row(
+        """
+        SELECT id, step, command, certainty, blocks, ranges, incident, state, muted_until FROM finding
+        WHERE root_id = ? AND kind = ? AND path = ? AND copy = ? AND state != 'resolved'
+        """,
+        *key,
+    )
+    if old is not None:
         if new.step is None:  # keep the step that another job stored
-            del values["step"], values["command"]
-        if any(getattr(old, name) != values[name] for name in DAMAGE):
-            values = {"state": FindingState.OPEN.value, "muted_until": None, "incident": None} | values
-            c.execute(sa.update(finding).where(finding.c.incident == old.id, UNRESOLVED).values(incident=None))
-        c.execute(sa.update(finding).where(finding.c.id == finding_id).values(**values))
+            step, command = old[1:3]
+        if old[3:6] == damage:
+            shared = old[6:]
+    if new.kind in INODE_FINDINGS and new.file_id is not None and new.copy is None:
+        of_inode = _find_of_inode(c, new.file_id, new.kind, damage)
+        if of_inode is not None and (old is None or of_inode[0] != old[0]):
+            shared = of_inode
+    values = (
+        *(*shared, *damage, new.file_id, new.block_size_bytes, new.confirmed_reads, new.message),
+        *(step, command, now, run_id),
+    )
+    if old is None:
+        finding_id = c.insert(
+            """
+            INSERT INTO finding (root_id, kind, path, copy, incident, state, muted_until, certainty, blocks, ranges,
+                file_id, block_size_bytes, confirmed_reads, message, step, command, updated_at, run_id, opened_at,
+                opened_by)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            *key,
+            *values,
+            now,
+            run_id,
+        )
+    else:
+        finding_id = old[0]
+        if old[3:6] != damage:
+            c.run("UPDATE finding SET incident = NULL WHERE incident = ? AND state != 'resolved'", finding_id)
+        c.run(
+            """
+            UPDATE finding
+            SET incident = ?, state = ?, muted_until = ?, certainty = ?, blocks = ?, ranges = ?, file_id = ?,
+                block_size_bytes = ?, confirmed_reads = ?, message = ?, step = ?, command = ?, updated_at = ?,
+                run_id = ?
+            WHERE id = ?
+            """,
+            *values,
+            finding_id,
+        )
     if new.file_id is not None and new.kind in CONTENT_FINDINGS:
-        c.execute(sa.update(file).where(file.c.id == new.file_id).values(is_frozen=1))
+        c.run("UPDATE file SET is_frozen = 1 WHERE id = ?", new.file_id)
     return get_finding(c, FindingId(finding_id)), old is None
+
+
+def _find_of_inode(
+    c: Connection, file_id: FileId, kind: FindingKind, damage: tuple[Value, ...]
+) -> tuple[Value, ...] | None:
+    """Return what findings share that say the same of another name of the inode: incident, state, and muted_until."""
+    # Without a condition on the root: with one, SQLite would scan all findings of the root.
+    # In the order of the index on inodes: the search ends at the first match.
+    return c.row(
+        f"""
+        SELECT {INCIDENT}, finding.state, finding.muted_until
+        FROM file AS mine
+        JOIN file AS other ON other.inode = mine.inode AND other.size_bytes = mine.size_bytes
+            AND other.mtime_ns = mine.mtime_ns AND other.ctime_ns = mine.ctime_ns
+        JOIN finding ON finding.file_id = other.id
+        WHERE mine.id = ? AND other.id != mine.id AND finding.state != 'resolved' AND finding.copy = ''
+            AND finding.kind = ? AND finding.certainty IS ? AND finding.blocks = ? AND finding.ranges = ?
+        ORDER BY other.id LIMIT 1
+        """,  # noqa: S608 - ours
+        *(file_id, kind, *damage),
+    )
 
 
 _LARGEST_ID = (1 << 63) - 1  # what SQLite can store; a person may type more
 
 
-def get_finding(c: sa.Connection, finding_id: FindingId) -> Finding:
+def get_finding(c: Connection, finding_id: FindingId) -> Finding:
     """
     Return one finding.
 
     Raises:
         ConfigError: there is no finding with this id, which a person typed.
     """
-    row = c.execute(_BY_ID, {"finding_id": finding_id}).one_or_none() if finding_id <= _LARGEST_ID else None
-    if row is None:
+    found = _find(c, "finding.id = ?", finding_id) if finding_id <= _LARGEST_ID else []
+    if not found:
         raise ConfigError(f"finding {finding_id}: there is none; `{program.command('findings --all')}` lists them")
-    return _to_finding(row)
+    return found[0]
 
 
-def get_findings(c: sa.Connection, ids: Iterable[FindingId]) -> list[Finding]:
+def get_findings(c: Connection, ids: Iterable[FindingId]) -> list[Finding]:
     """Return findings by id, without those that do not exist."""
-    rows = (c.execute(_QUERY.where(finding.c.id.in_(chunk)).order_by(finding.c.id)) for chunk in chunked(ids))
-    return [_to_finding(row) for part in rows for row in part]
+    return _find(c, "finding.id IN (SELECT value FROM json_each(?))", numbers(ids))
 
 
 def find_findings(
-    c: sa.Connection,
+    c: Connection,
     *,
     root_id: RootId | None = None,
     prefix: bytes = b"",
@@ -212,20 +223,14 @@ def find_findings(
         since: only findings that a job opened, repeated, or resolved at or after this time.
         copy: only findings about the copy of this name; empty: only findings about no copy; None: both.
     """
-    query = _QUERY.where(below(finding.c.path, prefix)).order_by(finding.c.id)
-    if root_id is not None:
-        query = query.where(finding.c.root_id == root_id)
-    if not include_resolved:
-        query = query.where(UNRESOLVED)
-    if since is not None:
-        query = query.where(finding.c.updated_at >= since)
-    if copy is not None:
-        query = query.where(finding.c.copy == copy)
-    return [_to_finding(row) for row in c.execute(query)]
+    state = "1" if include_resolved else "finding.state != 'resolved'"
+    is_below, bounds = below("finding.path", prefix)
+    rest, values = given({"finding.root_id = ?": root_id, "finding.updated_at >= ?": since, "finding.copy = ?": copy})
+    return _find(c, f"{state} AND {is_below} AND {rest}", *bounds, *values)
 
 
 def page_incidents(
-    c: sa.Connection,
+    c: Connection,
     *,
     before: FindingId | None,
     limit: int,
@@ -246,26 +251,25 @@ def page_incidents(
         copy: only findings about the copy of this name; empty: only findings about no copy; None: both.
         include_resolved: also return resolved ones.
     """
-    is_first = finding.c.id == INCIDENT if include_resolved else sa.and_(UNRESOLVED, is_first_of_incident())
-    query = _QUERY.where(is_first).order_by(finding.c.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(finding.c.id < before)
-    if root_id is not None:
-        query = query.where(finding.c.root_id == root_id)
-    if kind is not None:
-        query = query.where(finding.c.kind == kind.value)
-    if copy is not None:
-        query = query.where(finding.c.copy == copy)
-    return as_incidents(c, (_to_finding(row) for row in c.execute(query)))
+    is_first = "finding.incident IS NULL" if include_resolved else f"finding.state != 'resolved' AND {IS_FIRST}"
+    rest, values = given(
+        {"finding.id < ?": before, "finding.root_id = ?": root_id, "finding.kind = ?": kind, "finding.copy = ?": copy}
+    )
+    query = f"SELECT {_COLUMNS} {_FROM} WHERE {is_first} AND {rest} ORDER BY finding.id DESC LIMIT ?"
+    return as_incidents(c, c.all(_to_finding, query, *values, limit))
 
 
-def count_incidents(c: sa.Connection, root_id: RootId | None = None) -> dict[tuple[RootId, FindingKind, str], int]:
+def count_incidents(c: Connection, root_id: RootId | None = None) -> dict[tuple[RootId, FindingKind, str], int]:
     """Return the number of open incidents, of one root or of all, by root, kind, and copy (empty: about no copy)."""
-    key = (finding.c.root_id, finding.c.kind, finding.c.copy)
-    query = sa.select(*key, sa.func.count()).where(UNRESOLVED, is_first_of_incident()).group_by(*key).order_by(*key)
-    if root_id is not None:
-        query = query.where(finding.c.root_id == root_id)
-    return {(row[0], read_word(FindingKind, row[1]), row[2]): int(row[3]) for row in c.execute(query)}
+    is_of_root, values = given({"root_id = ?": root_id})
+    rows = c.rows(
+        f"""
+        SELECT root_id, kind, copy, count(*) FROM finding WHERE state != 'resolved' AND {IS_FIRST} AND {is_of_root}
+        GROUP BY root_id, kind, copy ORDER BY root_id, kind, copy
+        """,  # noqa: S608 - ours
+        *values,
+    )
+    return {(root_id, read_word(FindingKind, kind), copy): number for root_id, kind, copy, number in rows}
 
 
 class IncidentSpan(NamedTuple):
@@ -277,91 +281,102 @@ class IncidentSpan(NamedTuple):
     number: int
 
 
-def find_incident_spans(c: sa.Connection, since: int, root_id: RootId | None = None) -> list[IncidentSpan]:
+def find_incident_spans(c: Connection, since: int, root_id: RootId | None = None) -> list[IncidentSpan]:
     """Return the incidents that were open at any time since a time, by kind and times, in the order of opening."""
-    key = (finding.c.kind, finding.c.opened_at, finding.c.resolved_at)
-    was_open = sa.or_(UNRESOLVED, finding.c.resolved_at >= since)
-    query = sa.select(*key, sa.func.count()).where(finding.c.id == INCIDENT, was_open).group_by(*key)
-    if root_id is not None:
-        query = query.where(finding.c.root_id == root_id)
-    rows = c.execute(query.order_by(finding.c.opened_at, finding.c.kind))
-    return [
-        IncidentSpan(read_word(FindingKind, kind), opened, resolved, number) for kind, opened, resolved, number in rows
-    ]
+    is_of_root, values = given({"root_id = ?": root_id})
+    rows = c.rows(
+        f"""
+        SELECT kind, opened_at, resolved_at, count(*) FROM finding
+        WHERE incident IS NULL AND (state != 'resolved' OR resolved_at >= ?) AND {is_of_root}
+        GROUP BY kind, opened_at, resolved_at ORDER BY opened_at, kind
+        """,  # noqa: S608 - ours
+        *(since, *values),
+    )
+    return [IncidentSpan(read_word(FindingKind, kind), *rest) for kind, *rest in rows]
 
 
-def find_findings_at(c: sa.Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:
+def find_findings_at(c: Connection, root_id: RootId, path: bytes, *, copy: str | None = None) -> list[Finding]:
     """Return the unresolved findings of one path in the order of their ids; ``copy``: as in ``find_findings``."""
     # Lists all kinds, because the index of unresolved findings begins with root and kind: else SQLite scans the root.
-    here = finding.c.root_id == root_id, finding.c.kind.in_(_ALL_KINDS), finding.c.path == path, UNRESOLVED
-    query = _QUERY.where(*here).order_by(finding.c.id)
-    if copy is not None:
-        query = query.where(finding.c.copy == copy)
-    return [_to_finding(row) for row in c.execute(query)]
+    here = "finding.state != 'resolved' AND finding.root_id = ? AND finding.path = ?"
+    of_copy, values = given({"finding.copy = ?": copy})
+    return _find(c, f"{here} AND finding.kind IN ({quoted(FindingKind)}) AND {of_copy}", root_id, path, *values)
 
 
-def find_unconfirmed(
-    c: sa.Connection, root_id: RootId, prefix: bytes, kind: FindingKind, run_id: RunId
-) -> list[Finding]:
+def find_unconfirmed(c: Connection, root_id: RootId, prefix: bytes, kind: FindingKind, run_id: RunId) -> list[Finding]:
     """Return unresolved findings of a kind below a path that a run did not repeat; none about recorded files."""
-    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, below(finding.c.path, prefix)
-    query = _QUERY.where(*mine, UNRESOLVED, finding.c.file_id.is_(None), finding.c.run_id.is_distinct_from(run_id))
-    return [_to_finding(row) for row in c.execute(query.order_by(finding.c.id))]
+    is_below, bounds = below("finding.path", prefix)
+    mine = "finding.root_id = ? AND finding.kind = ? AND finding.state != 'resolved' AND finding.file_id IS NULL"
+    return _find(c, f"{mine} AND finding.run_id IS NOT ? AND {is_below}", root_id, kind, run_id, *bounds)
 
 
-def find_file_findings(c: sa.Connection, file_id: FileId) -> list[Finding]:
+def find_file_findings(c: Connection, file_id: FileId) -> list[Finding]:
     """Return all findings of a file, resolved or not, in the order of their ids."""
-    query = _QUERY.where(finding.c.file_id == file_id).order_by(finding.c.id)
-    return [_to_finding(row) for row in c.execute(query)]
+    return _find(c, "finding.file_id = ?", file_id)
 
 
-def find_open_of_files(c: sa.Connection, ids: Iterable[FileId]) -> dict[FileId, list[Finding]]:
+def find_open_of_files(c: Connection, ids: Iterable[FileId]) -> dict[FileId, list[Finding]]:
     """Return the unresolved findings of each file and of its copies; files without one are left out."""
     found: dict[FileId, list[Finding]] = {}
-    for chunk in chunked(ids):
-        for row in c.execute(_QUERY.where(finding.c.file_id.in_(chunk), UNRESOLVED).order_by(finding.c.id)):
-            found.setdefault(FileId(row.file_id), []).append(_to_finding(row))
+    for file_id, *columns in c.rows(
+        f"""
+        SELECT finding.file_id, {_COLUMNS} {_FROM}
+        WHERE finding.file_id IN (SELECT value FROM json_each(?)) AND finding.state != 'resolved' ORDER BY finding.id
+        """,  # noqa: S608 - ours
+        numbers(ids),
+    ):
+        found.setdefault(FileId(file_id), []).append(_to_finding(*columns))
     return found
 
 
-def find_with_findings(c: sa.Connection, ids: Iterable[FileId]) -> list[FileId]:
+def find_with_findings(c: Connection, ids: Iterable[FileId]) -> list[FileId]:
     """Return those of the files that ever had a finding."""
-    queries = (sa.select(finding.c.file_id).where(finding.c.file_id.in_(chunk)).distinct() for chunk in chunked(ids))
-    return [FileId(file_id) for query in queries for file_id in c.execute(query).scalars()]
+    return c.column(
+        "SELECT DISTINCT file_id FROM finding WHERE file_id IN (SELECT value FROM json_each(?))", numbers(ids)
+    )
 
 
-def find_files_with(c: sa.Connection, root_id: RootId, kind: FindingKind) -> set[FileId]:
+def find_files_with(c: Connection, root_id: RootId, kind: FindingKind) -> set[FileId]:
     """Return the files of a root with an unresolved finding of a kind, not counting findings about copies."""
-    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", UNRESOLVED
-    ids = c.execute(sa.select(finding.c.file_id).where(*mine, finding.c.file_id.is_not(None)))
-    return {FileId(one) for one in ids.scalars()}
+    return set(
+        c.column(
+            """
+            SELECT file_id FROM finding
+            WHERE root_id = ? AND kind = ? AND copy = '' AND state != 'resolved' AND file_id IS NOT NULL
+            """,
+            *(root_id, kind),
+        )
+    )
 
 
-def count_open(c: sa.Connection, root_id: RootId | None = None) -> int:
+def count_open(c: Connection, root_id: RootId | None = None) -> int:
     """Count unresolved incidents, including acknowledged and muted ones, whose problem still exists."""
-    query = sa.select(sa.func.count(INCIDENT.distinct())).where(UNRESOLVED)
-    if root_id is not None:
-        query = query.where(finding.c.root_id == root_id)
-    return int(c.execute(query).scalar_one())
+    is_of_root, values = given({"root_id = ?": root_id})
+    query = f"SELECT count(DISTINCT {INCIDENT}) FROM finding WHERE state != 'resolved' AND {is_of_root}"  # noqa: S608 - ours
+    return int(c.value(query, *values))
 
 
-def count_files(c: sa.Connection, file_ids: Collection[FileId], kinds: Collection[FindingKind]) -> int:
+def count_files(c: Connection, file_ids: Collection[FileId], kinds: Collection[FindingKind]) -> int:
     """Count those of the files that have an unresolved finding of these kinds."""
-    found = 0
-    for ids in chunked(file_ids):
-        mine = finding.c.file_id.in_(ids), finding.c.kind.in_([kind.value for kind in kinds]), UNRESOLVED
-        found += int(c.execute(sa.select(sa.func.count(finding.c.file_id.distinct())).where(*mine)).scalar_one())
-    return found
+    return int(
+        c.value(
+            f"""
+            SELECT count(DISTINCT file_id) FROM finding
+            WHERE file_id IN (SELECT value FROM json_each(?)) AND kind IN ({quoted(kinds)}) AND state != 'resolved'
+            """,  # noqa: S608 - ours
+            numbers(file_ids),
+        )
+    )
 
 
-def has_open(c: sa.Connection, root_id: RootId, kind: FindingKind) -> bool:
+def has_open(c: Connection, root_id: RootId, kind: FindingKind) -> bool:
     """Return whether a root has an unresolved finding of this kind, not counting findings about copies."""
-    mine = finding.c.root_id == root_id, finding.c.kind == kind.value, finding.c.copy == "", UNRESOLVED
-    return bool(c.execute(sa.select(sa.exists().where(*mine))).scalar())
+    query = "SELECT 1 FROM finding WHERE root_id = ? AND kind = ? AND copy = '' AND state != 'resolved' LIMIT 1"
+    return c.row(query, root_id, kind) is not None
 
 
 def resolve_findings(
-    c: sa.Connection,
+    c: Connection,
     *,
     file_id: FileId | None = None,
     root_id: RootId | None = None,
@@ -387,45 +402,36 @@ def resolve_findings(
     """
     if file_id is None and root_id is None:
         raise ValueError("name a file or a root whose findings are to be resolved")
-    return _resolve(c, _match_unresolved(file_id, root_id, kinds, copy), resolution, now)
+    matching, values = given({"file_id = ?": file_id, "root_id = ?": root_id, "copy = ?": copy})
+    return _resolve(c, resolution, now, f"{matching} AND {_of_kinds(kinds)}", *values)
 
 
 def find_unresolved(
-    c: sa.Connection, root_id: RootId, *, kinds: Collection[FindingKind] | None = None, copy: str | None = None
+    c: Connection, root_id: RootId, *, kinds: Collection[FindingKind] | None = None, copy: str | None = None
 ) -> list[FindingId]:
     """Return the ids that ``resolve_findings`` would resolve in a root, for callers that resolve in pages."""
-    query = sa.select(finding.c.id).where(*_match_unresolved(None, root_id, kinds, copy))
-    return [FindingId(one) for one in c.execute(query).scalars()]
+    matching, values = given({"root_id = ?": root_id, "copy = ?": copy})
+    return c.column(
+        f"SELECT id FROM finding WHERE state != 'resolved' AND {matching} AND {_of_kinds(kinds)}",  # noqa: S608 - ours
+        *values,
+    )
 
 
-def _match_unresolved(
-    file_id: FileId | None, root_id: RootId | None, kinds: Collection[FindingKind] | None, copy: str | None
-) -> list[sa.ColumnElement[bool]]:
-    conditions = [UNRESOLVED]
-    if file_id is not None:
-        conditions.append(finding.c.file_id == file_id)
-    if root_id is not None:
-        conditions.append(finding.c.root_id == root_id)
-    if kinds is not None:
-        conditions.append(finding.c.kind.in_([kind.value for kind in kinds]))
-    if copy is not None:
-        conditions.append(finding.c.copy == copy)
-    return conditions
+def _of_kinds(kinds: Collection[FindingKind] | None) -> str:
+    return "1" if kinds is None else f"kind IN ({quoted(kinds)})"
 
 
-def resolve_ids(c: sa.Connection, ids: Iterable[FindingId], *, resolution: str, now: int) -> list[Finding]:
+def resolve_ids(c: Connection, ids: Iterable[FindingId], *, resolution: str, now: int) -> list[Finding]:
     """Resolve findings by id; return those that were unresolved."""
-    resolved = [_resolve(c, [UNRESOLVED, finding.c.id.in_(chunk)], resolution, now) for chunk in chunked(ids)]
-    return [one for chunk in resolved for one in chunk]
+    return _resolve(c, resolution, now, "id IN (SELECT value FROM json_each(?))", numbers(ids))
 
 
-def resolve_of_files(c: sa.Connection, ids: Sequence[FileId], resolution: str, now: int) -> None:
+def resolve_of_files(c: Connection, ids: Sequence[FileId], resolution: str, now: int) -> None:
     """Resolve all findings of files that leave the catalog."""
-    for chunk in chunked(ids):
-        _resolve(c, [UNRESOLVED, finding.c.file_id.in_(chunk)], resolution, now)
+    _resolve(c, resolution, now, "file_id IN (SELECT value FROM json_each(?))", numbers(ids))
 
 
-def acknowledge(c: sa.Connection, ids: Iterable[FindingId]) -> None:
+def acknowledge(c: Connection, ids: Iterable[FindingId]) -> None:
     """
     Stop reminders for findings until they change.
 
@@ -434,104 +440,89 @@ def acknowledge(c: sa.Connection, ids: Iterable[FindingId]) -> None:
     _set_state(c, ids, FindingState.ACKNOWLEDGED, None)
 
 
-def mute(c: sa.Connection, ids: Iterable[FindingId], until: int) -> None:
+def mute(c: Connection, ids: Iterable[FindingId], until: int) -> None:
     """Stop reminders for findings until a time. ``updated_at`` stays, as in ``acknowledge``."""
     _set_state(c, ids, FindingState.MUTED, until)
 
 
-def move_findings(c: sa.Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:
+def move_findings(c: Connection, file_id: FileId, to_root_id: RootId, to_path: bytes, now: int) -> None:
     """Move a file's findings to its new path; resolve unresolved findings about the file that was there before."""
-    kinds = sa.select(finding.c.kind).where(finding.c.file_id == file_id, UNRESOLVED)
-    in_the_way = [
-        UNRESOLVED,
-        finding.c.root_id == to_root_id,
-        finding.c.path == to_path,
-        finding.c.file_id.is_distinct_from(file_id),
-        finding.c.kind.in_(kinds),
-    ]
-    _resolve(c, in_the_way, "another file was moved to this path", now)
-    c.execute(sa.update(finding).where(finding.c.file_id == file_id).values(path=to_path))
+    in_the_way = """
+        root_id = ? AND path = ? AND file_id IS NOT ?
+            AND kind IN (SELECT kind FROM finding WHERE file_id = ? AND state != 'resolved')
+        """
+    _resolve(c, "another file was moved to this path", now, in_the_way, to_root_id, to_path, file_id, file_id)
+    put_findings_aside(c, file_id, to_path)
 
 
-def rename_copy(c: sa.Connection, ids: Iterable[FindingId], to_name: str, now: int) -> None:
+def rename_copy(c: Connection, ids: Iterable[FindingId], to_name: str, now: int) -> None:
     """Move unresolved findings about a copy to its new name; resolve those that are already open under that name."""
-    other = finding.alias()
-    same = [other.c[column] == finding.c[column] for column in ("root_id", "kind", "path")]
-    is_open = other.c.state != FindingState.RESOLVED.value
-    exists_already = sa.exists().where(*same, other.c.copy == to_name, is_open)
-    for chunk in chunked(ids):
-        these = [finding.c.id.in_(chunk), finding.c.copy != to_name, UNRESOLVED]
-        c.execute(sa.update(finding).where(*these, ~exists_already).values(copy=to_name))
-        _resolve(c, these, f"continued as the finding about its name {to_name}", now)
+    ids = list(ids)
+    c.run(
+        """
+        UPDATE finding SET copy = ?1
+        WHERE id IN (SELECT value FROM json_each(?2)) AND copy != ?1 AND state != 'resolved' AND NOT EXISTS (
+            SELECT 1 FROM finding AS other
+            WHERE other.root_id = finding.root_id AND other.kind = finding.kind AND other.path = finding.path
+                AND other.copy = ?1 AND other.state != 'resolved')
+        """,
+        *(to_name, numbers(ids)),
+    )
+    left = "id IN (SELECT value FROM json_each(?)) AND copy != ?"
+    _resolve(c, f"continued as the finding about its name {to_name}", now, left, numbers(ids), to_name)
 
 
-def put_findings_aside(c: sa.Connection, file_id: FileId, path: bytes) -> None:
+def put_findings_aside(c: Connection, file_id: FileId, path: bytes) -> None:
     """Change the path of a file's findings, so that they do not collide with those of the file that takes its place."""
-    c.execute(sa.update(finding).where(finding.c.file_id == file_id).values(path=path))
+    c.run("UPDATE finding SET path = ? WHERE file_id = ?", path, file_id)
 
 
-def set_step(c: sa.Connection, ids: Iterable[FindingId], step: str | None, command: str | None) -> None:
+def set_step(c: Connection, ids: Iterable[FindingId], step: str | None, command: str | None) -> None:
     """Store the recommended step of findings when it differs from the default of their kind; None: the default."""
-    for chunk in chunked(ids):
-        c.execute(sa.update(finding).where(finding.c.id.in_(chunk), UNRESOLVED).values(step=step, command=None))
-        if command is None:
-            continue
-        for one in get_findings(c, chunk):
-            stored = _store_command(command, one.root, one.path)
-            c.execute(sa.update(finding).where(finding.c.id == one.id, UNRESOLVED).values(command=stored))
+    for one in get_findings(c, ids):
+        stored = None if command is None else _store_command(command, one.root, one.path)
+        c.run("UPDATE finding SET step = ?, command = ? WHERE id = ? AND state != 'resolved'", step, stored, one.id)
 
 
-def _resolve(c: sa.Connection, conditions: list[sa.ColumnElement[bool]], resolution: str, now: int) -> list[Finding]:
-    rows = c.execute(sa.select(finding.c.id, finding.c.file_id, finding.c.kind).where(*conditions)).all()
-    values = {"state": FindingState.RESOLVED.value, "resolution": resolution, "resolved_at": now, "updated_at": now}
-    for chunk in chunked(row.id for row in rows):
-        c.execute(sa.update(finding).where(finding.c.id.in_(chunk)).values(muted_until=None, **values))
-    _unfreeze(c, {row.file_id for row in rows if row.file_id is not None and row.kind in _CONTENT_KINDS})
-    query = _QUERY.order_by(finding.c.id)
-    found = (c.execute(query.where(finding.c.id.in_(chunk))) for chunk in chunked(row.id for row in rows))
-    return [_to_finding(row) for part in found for row in part]
-
-
-def find_misfrozen(c: sa.Connection) -> Iterator[FileId]:
+def find_misfrozen(c: Connection) -> Iterator[FileId]:
     """Yield the files whose ``is_frozen`` does not match their findings (R6)."""
-    return (FileId(row[0]) for row in c.execute(sa.select(file.c.id).where(file.c.is_frozen != _HOLDS)))
+    return (FileId(file_id) for (file_id,) in c.rows(f"SELECT id FROM file WHERE is_frozen != {_HOLDS}"))  # noqa: S608 - ours
 
 
-def realign_frozen(c: sa.Connection, ids: Iterable[FileId]) -> None:
-    """Set ``is_frozen`` of files to match their findings."""
-    for chunk in chunked(ids):
-        c.execute(sa.update(file).where(file.c.id.in_(chunk), file.c.is_frozen != _HOLDS).values(is_frozen=_HOLDS))
+def refreeze(c: Connection) -> None:
+    """Let ``is_frozen`` of all files match their findings, some of which were lost."""
+    c.run(f"UPDATE file SET is_frozen = NOT is_frozen WHERE is_frozen != {_HOLDS}")  # noqa: S608 - ours
 
 
-def _unfreeze(c: sa.Connection, ids: Collection[FileId]) -> None:
-    for chunk in chunked(ids):
-        c.execute(sa.update(file).where(file.c.id.in_(chunk), ~_HOLDS).values(is_frozen=0))
-
-
-def _set_state(c: sa.Connection, ids: Iterable[FindingId], state: FindingState, muted_until: int | None) -> None:
+def _set_state(c: Connection, ids: Iterable[FindingId], state: FindingState, muted_until: int | None) -> None:
     """Set the state of unresolved findings and of all others of their incidents."""
-    for chunk in chunked(ids):
-        incidents = c.execute(sa.select(INCIDENT).where(finding.c.id.in_(chunk)).distinct()).scalars().all()
-        values = {"state": state.value, "muted_until": muted_until}
-        c.execute(sa.update(finding).where(in_incidents(incidents), UNRESOLVED).values(**values))
+    incidents = c.column(
+        f"SELECT DISTINCT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 - ours
+        numbers(ids),
+    )
+    c.run(
+        f"UPDATE finding SET state = ?2, muted_until = ?3 WHERE {_OF_INCIDENTS} AND state != 'resolved'",  # noqa: S608 - ours
+        *(numbers(incidents), state, muted_until),
+    )
 
 
-def _values(new: NewFinding) -> dict[str, Any]:
-    return {
-        "root_id": new.root_id,
-        "file_id": new.file_id,
-        "path": new.path or b"",
-        "kind": new.kind.value,
-        "certainty": None if new.certainty is None else new.certainty.value,
-        "blocks": json.dumps(new.blocks),
-        "block_size_bytes": new.block_size_bytes,
-        "ranges": json.dumps(new.ranges),
-        "confirmed_reads": new.confirmed_reads,
-        "message": new.message,
-        "copy": new.copy or "",
-        "step": new.step,
-        "command": new.command,
-    }
+def _resolve(c: Connection, resolution: str, now: int, condition: str, *values: Value) -> list[Finding]:
+    """Resolve the unresolved findings that match a condition, and return them."""
+    rows = list(
+        c.rows(
+            f"""
+            UPDATE finding SET state = 'resolved', resolution = ?, resolved_at = ?, updated_at = ?, muted_until = NULL
+            WHERE state != 'resolved' AND {condition} RETURNING id, file_id, kind
+            """,  # noqa: S608 - ours
+            *(resolution, now, now, *values),
+        )
+    )
+    held = {file_id for _, file_id, kind in rows if file_id is not None and kind in CONTENT_FINDINGS}
+    c.run(
+        f"UPDATE file SET is_frozen = 0 WHERE id IN (SELECT value FROM json_each(?)) AND NOT {_HOLDS}",  # noqa: S608 - ours
+        numbers(held),
+    )
+    return get_findings(c, [finding_id for finding_id, _, _ in rows])
 
 
 def _store_command(command: str, root_path: bytes, path: bytes | None) -> str:
@@ -539,27 +530,21 @@ def _store_command(command: str, root_path: bytes, path: bytes | None) -> str:
     return re.sub(rf"(?<!\S){word}(?!\S)", _PLACE, command)
 
 
-def _to_finding(row: sa.Row[Any]) -> Finding:
-    return Finding(
-        id=row.id,
-        kind=read_word(FindingKind, row.kind),
-        state=read_word(FindingState, row.state),
-        root=row.root_path,
-        path=row.path or None,
-        message=row.message,
-        opened_at=row.opened_at,
-        updated_at=row.updated_at,
-        certainty=read_optional_word(Certainty, row.certainty),
-        blocks=read_numbers(row.blocks),
-        block_size_bytes=row.block_size_bytes,
-        ranges=read_ranges(row.ranges),
-        confirmed_reads=row.confirmed_reads,
-        resolved_at=row.resolved_at,
-        resolution=row.resolution,
-        muted_until=row.muted_until,
-        copy=row.copy or None,
-        step=row.step,
-        command=row.command and row.command.replace(_PLACE, shell_path(absolute(row.root_path, row.path))),
-        opened_by=None if row.opened_by is None else RunId(row.opened_by),
-        incident=None if row.incident is None else FindingId(row.incident),
+def _find(c: Connection, condition: str, *values: Value) -> list[Finding]:
+    return c.all(_to_finding, f"SELECT {_COLUMNS} {_FROM} WHERE {condition} ORDER BY finding.id", *values)
+
+
+def _to_finding(*columns: Any) -> Finding:
+    stored: Any = Finding(*columns)
+    found: Finding = replace(
+        stored,
+        kind=read_word(FindingKind, stored.kind),
+        state=read_word(FindingState, stored.state),
+        path=stored.path or None,
+        certainty=read_optional_word(Certainty, stored.certainty),
+        blocks=read_numbers(stored.blocks),
+        ranges=read_ranges(stored.ranges),
+        copy=stored.copy or None,
+        command=stored.command and stored.command.replace(_PLACE, shell_path(absolute(stored.root, stored.path))),
     )
+    return found

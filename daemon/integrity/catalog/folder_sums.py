@@ -8,16 +8,12 @@ files. The sums are kept in a temporary database of SQLite that is gone when the
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-
-from integrity.catalog.findings import UNRESOLVED
-from integrity.catalog.rows import select_last_check
-from integrity.catalog.schema import file, finding, folder
+from integrity.catalog.db import Connection
+from integrity.catalog.rows import quoted, select_last_check
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import FileId, RootId
 
@@ -35,7 +31,6 @@ INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     files = files + excluded.files, bytes = bytes + excluded.bytes, problems = problems + excluded.problems,
     oldest_at = coalesce(min(oldest_at, excluded.oldest_at), oldest_at, excluded.oldest_at)
 """
-_ALL_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS)
 
 
 class FolderSum(NamedTuple):
@@ -72,19 +67,19 @@ class FolderFile(NamedTuple):
 class FolderSums:
     """The sums of all folders of one root. Any thread may ask."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
         self._lock = threading.Lock()
 
     @classmethod
-    def collect(cls, c: sa.Connection, root_id: RootId, now: int) -> FolderSums:
+    def collect(cls, c: Connection, root_id: RootId, now: int) -> FolderSums:
         """Add up all folders of a root."""
-        db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
-        db.executescript(_SCHEMA)
-        db.execute("BEGIN")
-        db.executemany(_ADD, _spread(_find_direct(c, root_id, now)))
-        db.executemany(_ADD, _spread(_find_problems(c, root_id)))
-        db.execute("COMMIT")
+        db = Connection(b"")
+        db.driver.execute(_SCHEMA).fetchall()
+        db.run("BEGIN")
+        db.run_many(_ADD, _spread(_find_direct(c, root_id, now)))
+        db.run_many(_ADD, _spread(_find_problems(c, root_id)))
+        db.run("COMMIT")
         return cls(db)
 
     def close(self) -> None:
@@ -108,54 +103,59 @@ class FolderSums:
     def _ask(self, condition: str, *values: bytes | int) -> list[FolderSum]:
         query = f"SELECT name, files, bytes, oldest_at, problems FROM sums WHERE {condition}"  # noqa: S608 - ours
         with self._lock:
-            return [FolderSum(*row) for row in self._db.execute(query, values)]
+            return self._db.all(FolderSum, query, *values)
 
 
 def find_listed(
-    c: sa.Connection, root_id: RootId, folder_path: bytes, now: int, *, after: bytes = b"", limit: int
+    c: Connection, root_id: RootId, folder_path: bytes, now: int, *, after: bytes = b"", limit: int
 ) -> list[FolderFile]:
     """Return recorded files that lie directly in a folder, by name, beginning behind a name."""
-    query = _select_listed(root_id, folder_path, now).where(file.c.name > after).order_by(file.c.name).limit(limit)
-    return [_to_listed(row) for row in c.execute(query)]
+    ending = "AND file.name > ? ORDER BY file.name LIMIT ?"
+    return c.all(_to_listed, _list_files(now) + ending, root_id, folder_path, after, limit)
 
 
-def find_largest_files(
-    c: sa.Connection, root_id: RootId, folder_path: bytes, now: int, *, limit: int
-) -> list[FolderFile]:
+def find_largest_files(c: Connection, root_id: RootId, folder_path: bytes, now: int, *, limit: int) -> list[FolderFile]:
     """Return the largest files that lie directly in a folder, the largest first."""
-    query = _select_listed(root_id, folder_path, now).order_by(file.c.size_bytes.desc(), file.c.name).limit(limit)
-    return [_to_listed(row) for row in c.execute(query)]
+    ending = "ORDER BY file.size_bytes DESC, file.name LIMIT ?"
+    return c.all(_to_listed, _list_files(now) + ending, root_id, folder_path, limit)
 
 
-def _select_listed(root_id: RootId, folder_path: bytes, now: int) -> sa.Select[Any]:
-    last = select_last_check(file.c.verified_at, file.c.recorded_at, now)
-    columns: tuple[sa.ColumnElement[Any], ...] = (
-        *(file.c.id, file.c.name, file.c.size_bytes, file.c.mtime_ns, last),
-        *(file.c.verified_at, file.c.is_frozen),
-    )
-    joined = file.join(folder, file.c.folder_id == folder.c.id)
-    return sa.select(*columns).select_from(joined).where(folder.c.root_id == root_id, folder.c.path == folder_path)
+def _list_files(now: int) -> str:
+    return f"""
+        SELECT file.id, file.name, file.size_bytes, file.mtime_ns,
+            {select_last_check("file.verified_at", "file.recorded_at", now)},
+            file.verified_at IS NOT NULL, file.is_frozen
+        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? AND folder.path = ?
+        """  # noqa: S608 - ours
 
 
-def _to_listed(row: Any) -> FolderFile:
-    number, name, size, mtime_ns, last, verified_at, is_frozen = row
-    return FolderFile(FileId(number), name, size, mtime_ns, last, verified_at is not None, bool(is_frozen))
+def _to_listed(*columns: Any) -> FolderFile:
+    listed = FolderFile(*columns)
+    return listed._replace(is_verified=bool(listed.is_verified), is_frozen=bool(listed.is_frozen))
 
 
-def _find_direct(c: sa.Connection, root_id: RootId, now: int) -> Iterator[FolderSum]:
+def _find_direct(c: Connection, root_id: RootId, now: int) -> Iterator[FolderSum]:
     """Yield the sum of the files that lie directly in each folder."""
-    last = select_last_check(file.c.verified_at, file.c.recorded_at, now)
-    columns: tuple[sa.ColumnElement[Any], ...] = (
-        *(folder.c.path, sa.func.count(), sa.func.sum(file.c.size_bytes), sa.func.min(last)),
+    last = select_last_check("file.verified_at", "file.recorded_at", now)
+    rows = c.rows(
+        f"""
+        SELECT folder.path, count(*), sum(file.size_bytes), min({last}), 0
+        FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ? GROUP BY folder.id
+        """,  # noqa: S608 - ours
+        root_id,
     )
-    query = sa.select(*columns).select_from(folder.join(file, file.c.folder_id == folder.c.id))
-    for path, files, size, oldest_at in c.execute(query.where(folder.c.root_id == root_id).group_by(folder.c.id)):
-        yield FolderSum(path, files, size, oldest_at, 0)
+    return map(FolderSum._make, rows)
 
 
-def _find_problems(c: sa.Connection, root_id: RootId) -> Iterator[FolderSum]:
-    of_root = finding.c.root_id == root_id, finding.c.copy == "", finding.c.kind.in_(_ALL_KINDS), finding.c.path != b""
-    for (path,) in c.execute(sa.select(finding.c.path).where(UNRESOLVED, *of_root)):
+def _find_problems(c: Connection, root_id: RootId) -> Iterator[FolderSum]:
+    for (path,) in c.rows(
+        f"""
+        SELECT path FROM finding
+        WHERE state != 'resolved' AND root_id = ? AND copy = '' AND path != x''
+            AND kind IN ({quoted(INTEGRITY_PROBLEMS)})
+        """,  # noqa: S608 - ours
+        root_id,
+    ):
         yield FolderSum(os.path.dirname(path), 0, 0, None, 1)
 
 

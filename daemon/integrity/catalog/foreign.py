@@ -2,28 +2,33 @@
 Catalogs of other machines, which may have been made to run something by a trigger, a view, or a virtual table.
 
 Nothing of such a file is run before its definitions are known to be those of a catalog. They are read as text, by a
-connection that may do nothing else. What passes is opened as any other catalog.
+connection that may do nothing else. What passes is opened as any other catalog, and upgraded if it is older.
 """
 
 from __future__ import annotations
 
-import functools
-import sqlite3
+import hashlib
+from collections.abc import Iterable
 from contextlib import closing
+from functools import cache
 
-from integrity.catalog import lockless, row_seals, sqlite_errors
-from integrity.catalog.compiled_sql import connect_core
-from integrity.catalog.schema import SCHEMA_REVISION
-from integrity.catalog.seal import Sealer
+import apsw
+
+from integrity.catalog import lockless
+from integrity.catalog.database_file import read_schema
+from integrity.catalog.db import SCHEMA_REVISION, Connection
 from integrity.errors import CatalogError, show_path
 
-_FIRST_REVISION = 10
-"""Since then catalogs are exchanged."""
-
 _QUERY = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
-_ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_PRAGMA})
-
-_Definitions = dict[tuple[str, str], list[str]]
+_ALLOWED = frozenset({apsw.SQLITE_SELECT, apsw.SQLITE_PRAGMA})
+_OLDER = frozenset(
+    {
+        "b4ab9b92e5328671c77df9ee9f2dea9cfedeb79ec3ce62b92342de02ed611781",  # 0010
+        "6cdf392e30cc939d567aa19f4c6972d7d79321e79266d2147485890eda7e63ab",  # 0011
+        "fc8579db6204ee7e2dce10639e9413ecfe3bcc2bbbee30cfea1158b0c52f7d26",  # 0011, upgraded from 0010
+    }
+)
+"""Digests of what older catalogs define: hubs have some since 0010."""
 
 
 def require_own_definitions(path: bytes) -> None:
@@ -34,50 +39,37 @@ def require_own_definitions(path: bytes) -> None:
         CatalogError: it does not, or is no database; nothing of it was run.
     """
     try:
-        with closing(sqlite_errors.connect(path, lockless.OPTIONS)) as db:
-            db.execute("PRAGMA trusted_schema = OFF")
-            db.execute("PRAGMA cell_size_check = ON")
-            db.set_authorizer(_authorize)
-            page_bytes = int(db.execute("PRAGMA page_size").fetchone()[0])
-            rows = db.execute(_QUERY).fetchall()
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+        with closing(Connection(path, lockless.OPTIONS)) as c:
+            c.run("PRAGMA trusted_schema = OFF")
+            c.run("PRAGMA cell_size_check = ON")
+            c.driver.set_authorizer(_authorize)
+            page_bytes = c.value("PRAGMA page_size")
+            found = sorted(c.rows(_QUERY))
+    except (apsw.Error, UnicodeDecodeError) as error:
         raise CatalogError(f"{show_path(path)}: what came from the hub is no catalog: {error}") from error
-    found = {(str(kind), str(name)): row_seals.split(str(sql)) for kind, name, sql in rows}
-    # Named twice, one of them would not be looked at.
-    if len(found) < len(rows) or page_bytes != _read_page_size() or not _are_known(found):
+    own_page_bytes, own = _find_own()
+    if page_bytes != own_page_bytes or (found != own and _digest(found) not in _OLDER):
         raise CatalogError(
-            f"{show_path(path)}: the catalog from the hub defines other tables or triggers than this program does, so"
-            " it was not opened: a newer version of integrity made it (upgrade this machine), or an attacker (revoke"
-            " the token of the box that stored it)"
+            f"{show_path(path)}: the catalog from the hub defines other tables or triggers than this program does"
+            f" (schema {SCHEMA_REVISION}), so it was not opened: another version of integrity made it (install the same"
+            " on all machines), or an attacker (revoke the token of the box that stored it)"
         )
 
 
 def _authorize(action: int, table: str | None, *_: str | None) -> int:
     """Allow to read the definitions; SQLite asks before it does anything."""
-    is_definition = action == sqlite3.SQLITE_READ and table == "sqlite_master"
-    return sqlite3.SQLITE_OK if is_definition or action in _ALLOWED else sqlite3.SQLITE_DENY
+    is_definition = action == apsw.SQLITE_READ and table == "sqlite_master"
+    return apsw.SQLITE_OK if is_definition or action in _ALLOWED else apsw.SQLITE_DENY
 
 
-def _are_known(found: _Definitions) -> bool:
-    """Return whether a catalog of this or of an older schema, which is upgraded when it is opened, has them."""
-    revisions = range(int(SCHEMA_REVISION), _FIRST_REVISION - 1, -1)
-    return any(found == _make_definitions(f"{number:04}") for number in revisions)
+@cache
+def _find_own() -> tuple[int, list[tuple[object, ...]]]:
+    with closing(Connection(b"")) as c:
+        c.driver.execute(read_schema())
+        return c.value("PRAGMA page_size"), sorted(c.rows(_QUERY))
 
 
-@functools.cache
-def _make_definitions(revision: str) -> _Definitions:
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        if revision == SCHEMA_REVISION:
-            with connect_core(db, Sealer()) as c:
-                row_seals.define(c)
-        else:
-            from integrity.catalog.upgrade import run_migrations  # Alembic takes 130 ms
-
-            run_migrations(db, Sealer(), to=revision)
-        return {(kind, name): row_seals.split(sql) for kind, name, sql in db.execute(_QUERY)}
-
-
-@functools.cache
-def _read_page_size() -> int:
-    with closing(sqlite3.connect(":memory:")) as db:
-        return int(db.execute("PRAGMA page_size").fetchone()[0])
+def _digest(definitions: Iterable[tuple[object, ...]]) -> str:
+    """Return a digest of definitions, whatever their blanks."""
+    words = [(kind, name, *str(sql).split()) for kind, name, sql in definitions]
+    return hashlib.sha256(repr(words).encode()).hexdigest()

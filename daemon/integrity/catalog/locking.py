@@ -1,9 +1,9 @@
 """
 The lock that protects the catalog's file from replacement.
 
-Each program that may write to a catalog holds a shared flock(2) on ``CATALOG.lock`` while the catalog is open. A
-restore (another file) and a reseal with another key hold it exclusively, so that no program keeps using the replaced
-file or the old key. The kernel releases the lock when its process ends, so a killed program leaves nothing to clean up.
+Each program that may write to a catalog holds a shared flock(2) on ``CATALOG.lock`` while the catalog is open. What
+puts another file in its place (a restore, a salvage, an upgrade) holds it exclusively, so that no program keeps using
+the replaced file. The kernel releases the lock when its process ends, so a killed program leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def hold_shared(catalog: bytes) -> int:
     Take the shared lock and return its descriptor; closing the descriptor releases the lock.
 
     Raises:
-        CatalogLocked: the catalog is being restored or sealed with another key.
+        CatalogLocked: the catalog is being replaced.
         CatalogError: the lock file cannot be used.
     """
     fd = _open(catalog)
@@ -37,8 +37,7 @@ def hold_shared(catalog: bytes) -> int:
         return fd
     os.close(fd)
     raise CatalogLocked(
-        f"{show_path(catalog)}: is being restored, or sealed with another key, at this moment; try again when that is"
-        " done"
+        f"{show_path(catalog)}: is being restored, salvaged or upgraded at this moment; try again when that is done"
     )
 
 

@@ -11,25 +11,33 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
-from integrity.catalog.findings import (
-    INCIDENT,
-    RESOLVED,
-    UNRESOLVED,
-    as_incidents,
-    get_findings,
-    is_first_of_incident,
-    of_incident,
-)
-from integrity.catalog.rows import chunked
-from integrity.catalog.schema import file, finding, told
+from integrity.catalog.db import Connection, numbers
+from integrity.catalog.findings import INCIDENT, IS_FIRST, as_incidents, get_findings
+from integrity.catalog.rows import quoted
 from integrity.kinds import COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS, URGENT_FINDINGS
-from integrity.model import Finding, FindingId, FindingKind, FindingState
+from integrity.model import Finding, FindingId, FindingKind
 
-_NOTIFIED_KINDS = sorted(kind.value for kind in INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)
-_URGENT_KINDS = sorted(kind.value for kind in URGENT_FINDINGS)
-_JOINED = finding.outerjoin(told, told.c.finding_id == INCIDENT)
+# In all of these ?1 is the time.
+_JOINED = f"finding LEFT JOIN told ON told.finding_id = {INCIDENT}"
+_IS_WANTED = "(finding.state = 'open' OR finding.state = 'muted' AND finding.muted_until <= ?1)"
+_IS_REMINDABLE = f"""
+told.finding_id IS NOT NULL AND finding.state != 'resolved' AND {_IS_WANTED} AND {IS_FIRST} AND NOT EXISTS (
+    SELECT 1 FROM finding AS device WHERE device.id = told.swallowed_by AND device.state != 'resolved')
+"""  # noqa: S608 - ours
+_PENDING = f"""
+SELECT finding.id, finding.root_id, finding.kind, finding.opened_at, finding.updated_at,
+    told.finding_id IS NOT NULL AS is_change,
+    CASE WHEN finding.kind = 'unreadable' THEN (
+        SELECT min(device.id) FROM finding AS device
+        WHERE device.root_id = finding.root_id AND device.run_id = finding.run_id
+            AND device.kind = 'device_failing' AND device.state != 'resolved') END AS covered_by
+FROM {_JOINED}
+WHERE finding.state != 'resolved' AND {_IS_WANTED} AND {IS_FIRST}
+    AND finding.kind IN ({quoted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)})
+    AND (told.finding_id IS NULL OR told.blocks != finding.blocks OR told.ranges != finding.ranges
+        OR told.certainty IS NOT finding.certainty)
+"""  # noqa: S608 - ours
+_STILL = f"(SELECT {INCIDENT} FROM finding WHERE state != 'resolved')"  # noqa: S608 - ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,182 +59,130 @@ class NotifiedSummary:
     waits_since: int | None  # first notification of any that is resolved or remindable
 
 
-def pending_since(c: sa.Connection, now: int) -> int | None:
+def pending_since(c: Connection, now: int) -> int | None:
     """Return when the first finding that needs a notification was opened or changed; None: there is none."""
     # For a changed finding, the time of its last update, which is never earlier than the change.
-    noticed_at = sa.case((told.c.finding_id.is_(None), finding.c.opened_at), else_=finding.c.updated_at)
-    query = (
-        sa.select(sa.func.min(noticed_at)).select_from(_JOINED).where(*_is_pending(now), _covering_finding().is_(None))
-    )
-    return c.execute(query).scalar()
+    noticed_at = "min(CASE WHEN is_change THEN updated_at ELSE opened_at END)"
+    since: int | None = c.value(f"SELECT {noticed_at} FROM ({_PENDING}) WHERE covered_by IS NULL", now)  # noqa: S608 - ours
+    return since
 
 
-def urgent_pending_since(c: sa.Connection, now: int, since: int) -> int | None:
+def urgent_pending_since(c: Connection, now: int, since: int) -> int | None:
     """Return the same for new grave findings, if nothing of their kind and root was first notified after ``since``."""
-    others, earlier = finding.alias("other"), told.alias("earlier")
-    was_notified = sa.exists().where(
-        *(others.c.id == earlier.c.finding_id, others.c.root_id == finding.c.root_id, others.c.kind == finding.c.kind),
-        earlier.c.first_told_at > since,
+    opened_at: int | None = c.value(
+        f"""
+        SELECT min(opened_at) FROM ({_PENDING})
+        WHERE covered_by IS NULL AND NOT is_change AND kind IN ({quoted(URGENT_FINDINGS)}) AND (root_id, kind) NOT IN (
+            SELECT finding.root_id, finding.kind FROM told JOIN finding ON finding.id = told.finding_id
+            WHERE told.first_told_at > ?2)
+        """,  # noqa: S608 - ours
+        *(now, since),
     )
-    query = sa.select(sa.func.min(finding.c.opened_at)).select_from(_JOINED)
-    is_new_urgent = told.c.finding_id.is_(None), finding.c.kind.in_(_URGENT_KINDS), ~was_notified
-    return c.execute(query.where(*_is_pending(now), _covering_finding().is_(None), *is_new_urgent)).scalar()
+    return opened_at
 
 
-def find_pending_incidents(c: sa.Connection, now: int) -> list[PendingIncident]:
+def find_pending_incidents(c: Connection, now: int) -> list[PendingIncident]:
     """Return the findings that need a notification, in the order of their ids."""
-    query = sa.select(finding.c.id, told.c.finding_id.is_not(None).label("is_change")).select_from(_JOINED)
-    rows = c.execute(query.where(*_is_pending(now), _covering_finding().is_(None)).order_by(finding.c.id)).all()
-    changed = {row.id for row in rows if row.is_change}
-    found = as_incidents(c, get_findings(c, [row.id for row in rows]))
-    return [PendingIncident(one, one.id in changed, _count_coalesced(c, one)) for one in found]
+    query = f"SELECT id, is_change FROM ({_PENDING}) WHERE covered_by IS NULL"  # noqa: S608 - ours
+    is_change = {number: bool(flag) for number, flag in c.rows(query, now)}
+    found = as_incidents(c, get_findings(c, is_change))
+    return [PendingIncident(one, is_change[one.id], _count_coalesced(c, one)) for one in found]
 
 
-def count_pending(c: sa.Connection, now: int) -> int:
+def count_pending(c: Connection, now: int) -> int:
     """Count the findings that need a notification."""
-    query = sa.select(sa.func.count()).select_from(_JOINED).where(*_is_pending(now), _covering_finding().is_(None))
-    return int(c.execute(query).scalar_one())
+    return int(c.value(f"SELECT count(*) FROM ({_PENDING}) WHERE covered_by IS NULL", now))  # noqa: S608 - ours
 
 
-def has_coalescible(c: sa.Connection, now: int) -> bool:
+def has_coalescible(c: Connection, now: int) -> bool:
     """Return whether there are unreadable files that the notification of a failing device covers."""
-    query = (
-        sa.select(finding.c.id).select_from(_JOINED).where(*_is_pending(now), _covering_finding().is_not(None)).limit(1)
-    )
-    return c.execute(query).first() is not None
+    return c.row(f"SELECT id FROM ({_PENDING}) WHERE covered_by IS NOT NULL LIMIT 1", now) is not None  # noqa: S608 - ours
 
 
-def coalesce(c: sa.Connection, now: int) -> None:
+def coalesce(c: Connection, now: int) -> None:
     """Mark unreadable files as notified by the failing device of the same root and run: one message, not thousands."""
-    by = _covering_finding()
-    query = sa.select(finding.c.id, by.label("by")).select_from(_JOINED).where(*_is_pending(now), by.is_not(None))
     files: dict[int, list[FindingId]] = {}
-    for row in c.execute(query).all():
-        files.setdefault(row.by, []).append(row.id)
+    for number, by in c.rows(f"SELECT id, covered_by FROM ({_PENDING}) WHERE covered_by IS NOT NULL", now):  # noqa: S608 - ours
+        files.setdefault(by, []).append(number)
     for device_id, ids in files.items():
         _mark(c, ids, now, swallowed_by=device_id)
 
 
-def mark_notified(c: sa.Connection, ids: Collection[FindingId], now: int) -> None:
+def mark_notified(c: Connection, ids: Collection[FindingId], now: int) -> None:
     """Record that the user was notified of findings in their present state."""
     _mark(c, ids, now, swallowed_by=None)
 
 
-def count_resolved(c: sa.Connection, ids: Collection[int]) -> int:
+def count_resolved(c: Connection, ids: Collection[int]) -> int:
     """Count the findings that are resolved, or were deleted with their root."""
-    queries = (sa.select(sa.func.count()).where(finding.c.id.in_(chunk), UNRESOLVED) for chunk in chunked(ids))
-    return len(ids) - sum(int(c.execute(query).scalar_one()) for query in queries)
+    query = "SELECT count(*) FROM finding WHERE id IN (SELECT value FROM json_each(?)) AND state != 'resolved'"
+    return len(ids) - int(c.value(query, numbers(ids)))
 
 
-def unmark_notified(c: sa.Connection, ids: Collection[int], since: int) -> None:
+def unmark_notified(c: Connection, ids: Collection[int], since: int) -> None:
     """
     Record that a message of ``since`` about findings never reached the user.
 
     Those that an earlier message told of need a notification again, as changed ones; others as new ones.
     """
-    for chunk in chunked(ids):
-        mine = told.c.finding_id.in_(sa.select(INCIDENT).where(finding.c.id.in_(chunk)))
-        c.execute(sa.delete(told).where(mine, told.c.first_told_at >= since))
-        c.execute(sa.update(told).where(mine).values(certainty=""))
+    incidents = numbers(
+        c.column(f"SELECT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))  # noqa: S608 - ours
+    )
+    mine = "finding_id IN (SELECT value FROM json_each(?))"
+    c.run(f"DELETE FROM told WHERE {mine} AND first_told_at >= ?", incidents, since)  # noqa: S608 - ours
+    c.run(f"UPDATE told SET certainty = '' WHERE {mine}", incidents)  # noqa: S608 - ours
 
 
-def summarize(c: sa.Connection, now: int) -> NotifiedSummary:
+def summarize(c: Connection, now: int) -> NotifiedSummary:
     """Summarize the notified incidents."""
-    is_over = finding.c.id.is_(None)
-    remindable = _is_remindable(now)
-    query = sa.select(
-        sa.func.count().filter(~is_over).label("unresolved"),
-        sa.func.count().filter(is_over).label("resolved"),
-        sa.func.count().filter(remindable).label("remindable"),
-        sa.func.min(told.c.first_told_at).filter(sa.or_(is_over, remindable)).label("waits_since"),
-    ).select_from(told.outerjoin(finding, sa.and_(of_incident(told.c.finding_id), UNRESOLVED, is_first_of_incident())))
-    return NotifiedSummary(**c.execute(query).one()._asdict())
+    # One query for all would join each row of told with all findings.
+    open_ones = f"SELECT count(*), min(told.first_told_at) FROM {_JOINED} WHERE {_IS_REMINDABLE}"  # noqa: S608 - ours
+    remindable, open_since = next(c.rows(open_ones, now))
+    over = f"SELECT count(*), min(first_told_at) FROM told WHERE finding_id NOT IN {_STILL}"  # noqa: S608 - ours
+    resolved, over_since = next(c.rows(over))
+    unresolved = c.value("SELECT count(*) FROM told") - resolved
+    since = min((at for at in (open_since, over_since) if at is not None), default=None)
+    return NotifiedSummary(unresolved, resolved, remindable, since)
 
 
-def find_remindable(c: sa.Connection, now: int) -> list[Finding]:
+def find_remindable(c: Connection, now: int) -> list[Finding]:
     """Return the notified findings that are still open, without acknowledged and muted ones."""
-    query = sa.select(finding.c.id).select_from(_JOINED).where(_is_remindable(now)).order_by(finding.c.id)
-    return as_incidents(c, get_findings(c, c.execute(query).scalars().all()))
+    ids = c.column(f"SELECT finding.id FROM {_JOINED} WHERE {_IS_REMINDABLE}", now)  # noqa: S608 - ours
+    return as_incidents(c, get_findings(c, ids))
 
 
-def find_over(c: sa.Connection) -> list[Finding]:
+def find_over(c: Connection) -> list[Finding]:
     """Return the notified findings that are resolved now; findings of removed roots no longer exist."""
-    query = sa.select(told.c.finding_id).where(told.c.finding_id.not_in(_find_still())).order_by(told.c.finding_id)
-    return get_findings(c, c.execute(query).scalars().all())
+    return get_findings(c, c.column(f"SELECT finding_id FROM told WHERE finding_id NOT IN {_STILL}"))  # noqa: S608 - ours
 
 
-def drop_over(c: sa.Connection) -> None:
+def drop_over(c: Connection) -> None:
     """Record that the user was notified of the end of all resolved incidents."""
-    c.execute(sa.delete(told).where(told.c.finding_id.not_in(_find_still())))
+    c.run(f"DELETE FROM told WHERE finding_id NOT IN {_STILL}")  # noqa: S608 - ours
 
 
-def _find_still() -> sa.Select[tuple[int]]:
-    """Select the unresolved incidents."""
-    return sa.select(INCIDENT).where(UNRESOLVED)
-
-
-def count_verified_since(c: sa.Connection, since: int) -> tuple[int, int]:
+def count_verified_since(c: Connection, since: int) -> tuple[int, int]:
     """Return how many files were verified since a time, and their bytes. Scans all files."""
-    query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(file.c.size_bytes), 0))
-    files, size_bytes = c.execute(query.where(file.c.verified_at >= since)).one()
-    return int(files), int(size_bytes)
+    files, size_bytes = next(
+        c.rows("SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE verified_at >= ?", since)
+    )
+    return files, size_bytes
 
 
-def _count_coalesced(c: sa.Connection, one: Finding) -> int:
+def _count_coalesced(c: Connection, one: Finding) -> int:
     if one.kind is not FindingKind.DEVICE_FAILING:
         return 0
-    query = sa.select(sa.func.count()).select_from(told).where(told.c.swallowed_by == one.id)
-    return int(c.execute(query).scalar_one())
+    return int(c.value("SELECT count(*) FROM told WHERE swallowed_by = ?", one.id))
 
 
-def _is_wanted(now: int) -> sa.ColumnElement[bool]:
-    was_muted = sa.and_(finding.c.state == FindingState.MUTED.value, finding.c.muted_until <= now)
-    return sa.or_(finding.c.state == FindingState.OPEN.value, was_muted)
-
-
-def _is_pending(now: int) -> tuple[sa.ColumnElement[bool], ...]:
-    is_new = sa.or_(
-        told.c.finding_id.is_(None),
-        told.c.blocks != finding.c.blocks,
-        told.c.ranges != finding.c.ranges,
-        told.c.certainty.is_distinct_from(finding.c.certainty),
+def _mark(c: Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
+    c.run(
+        f"""
+        INSERT INTO told (finding_id, certainty, blocks, ranges, first_told_at, swallowed_by)
+        SELECT {INCIDENT}, certainty, blocks, ranges, ?, ? FROM finding WHERE id IN (SELECT value FROM json_each(?))
+        ON CONFLICT (finding_id) DO UPDATE SET
+            certainty = excluded.certainty, blocks = excluded.blocks, ranges = excluded.ranges,
+            swallowed_by = excluded.swallowed_by
+        """,  # noqa: S608 - ours
+        *(now, swallowed_by, numbers(ids)),
     )
-    return UNRESOLVED, _is_wanted(now), finding.c.kind.in_(_NOTIFIED_KINDS), is_new, is_first_of_incident()
-
-
-def _is_remindable(now: int) -> sa.ColumnElement[bool]:
-    device = finding.alias()
-    by_device = sa.exists().where(device.c.id == told.c.swallowed_by, device.c.state != RESOLVED)
-    return sa.and_(told.c.finding_id.is_not(None), UNRESOLVED, _is_wanted(now), ~by_device, is_first_of_incident())
-
-
-def _covering_finding() -> sa.ColumnElement[int | None]:
-    """Return, as SQL, the open device_failing finding that covers an unreadable file, or NULL."""
-    device = finding.alias()
-    of_same_run = device.c.root_id == finding.c.root_id, device.c.run_id == finding.c.run_id
-    is_failing = device.c.kind == FindingKind.DEVICE_FAILING.value, device.c.state != RESOLVED
-    by = sa.select(sa.func.min(device.c.id)).where(*of_same_run, *is_failing).scalar_subquery()
-    return sa.case((finding.c.kind == FindingKind.UNREADABLE.value, by), else_=None)
-
-
-def _mark(c: sa.Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
-    for chunk in chunked(ids):
-        query = sa.select(INCIDENT.label("incident"), finding.c.certainty, finding.c.blocks, finding.c.ranges)
-        incidents = c.execute(query.where(finding.c.id.in_(chunk))).all()
-        same = told.c.finding_id.in_([row.incident for row in incidents])
-        before = sa.select(told.c.finding_id, told.c.first_told_at).where(same)
-        first = {row.finding_id: row.first_told_at for row in c.execute(before)}
-        c.execute(sa.delete(told).where(same))
-        rows = [
-            {
-                "finding_id": row.incident,
-                "certainty": row.certainty,
-                "blocks": row.blocks,
-                "ranges": row.ranges,
-                "first_told_at": first.get(row.incident, now),
-                "swallowed_by": swallowed_by,
-            }
-            for row in incidents
-        ]
-        if rows:
-            c.execute(sa.insert(told), rows)

@@ -10,17 +10,15 @@ I3  A message that no channel accepted survives the removal of its channels: it 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-
 from integrity.catalog.days_run import is_outdated
-from integrity.catalog.row_seals import check_seals, select_sealed
-from integrity.catalog.rows import read_word
-from integrity.catalog.schema import alert, channel, delivery
+from integrity.catalog.db import Connection, numbers
+from integrity.catalog.rows import quoted, read_word
 
 LONGEST_WAIT_S = 3600
 """Longest wait for a retry. A retry that lies further ahead was scheduled before the clock was set back, and is due."""
@@ -94,50 +92,68 @@ class ChannelState:
     last_error: str | None
 
 
-def queue(c: sa.Connection, message: Message, channels: Collection[str]) -> int:
+_MESSAGE = "kind, message_id, subject, body, html, facts, incidents, created_at"  # in the order of Message's fields
+_IS_DUE = f"(next_try_at <= ?1 OR next_try_at > ?1 + {LONGEST_WAIT_S})"  # ?1: the time
+_STATES = """
+SELECT name, (SELECT count(*) FROM delivery WHERE channel = channel.name AND sent_at IS NULL), good_at, failing_since,
+    failed_at, is_permanent, last_error
+FROM channel
+"""
+
+
+def queue(c: Connection, message: Message, channels: Collection[str]) -> int:
     """Store a message and its deliveries and return its id; a replaceable message replaces unsent ones of its kind."""
     if message.kind in REPLACEABLE:
-        older = sa.select(alert.c.id).where(alert.c.kind == message.kind.value)
-        c.execute(sa.delete(delivery).where(delivery.c.alert_id.in_(older), delivery.c.sent_at.is_(None)))
-    values = asdict(message) | {"kind": message.kind.value, "incidents": " ".join(map(str, message.incidents))}
-    key = c.execute(sa.insert(alert).values(**values)).inserted_primary_key
-    assert key is not None
-    _add_deliveries(c, key[0], channels, message.created_at)
-    return int(key[0])
-
-
-def find_due(c: sa.Connection, name: str, now: int) -> list[DueDelivery]:
-    """Return the deliveries of a channel that are due, the longest waiting first."""
-    query = (
-        sa.select(alert, delivery.c.attempts)
-        .join(delivery, delivery.c.alert_id == alert.c.id)
-        .where(delivery.c.channel == name, delivery.c.sent_at.is_(None), _is_due(now))
-        .order_by(delivery.c.next_try_at, alert.c.id)
+        c.run(
+            "DELETE FROM delivery WHERE alert_id IN (SELECT id FROM alert WHERE kind = ?) AND sent_at IS NULL",
+            message.kind,
+        )
+    alert_id = c.insert(
+        f"INSERT INTO alert ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
+        *(message.kind, message.message_id, message.subject, message.body, message.html, message.facts),
+        *(" ".join(map(str, message.incidents)), message.created_at),
     )
-    return [DueDelivery(row.id, row.attempts, _to_message(row)) for row in c.execute(query)]
+    _add_deliveries(c, alert_id, channels, message.created_at)
+    return alert_id
 
 
-def next_try_at(c: sa.Connection, channels: Collection[str], now: int) -> int | None:
+def find_due(c: Connection, name: str, now: int) -> list[DueDelivery]:
+    """Return the deliveries of a channel that are due, the longest waiting first."""
+    return [
+        DueDelivery(alert_id, attempts, _to_message(*columns))
+        for alert_id, attempts, *columns in c.rows(
+            f"""
+            SELECT id, attempts, {_MESSAGE} FROM alert JOIN delivery ON alert_id = id
+            WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id
+            """,  # noqa: S608 - ours
+            *(now, name),
+        )
+    ]
+
+
+def next_try_at(c: Connection, channels: Collection[str], now: int) -> int | None:
     """Return when the next delivery through one of these channels is due; None: none is pending."""
-    waits = delivery.c.sent_at.is_(None), delivery.c.channel.in_(channels)
-    when = sa.case((_is_due(now), now), else_=delivery.c.next_try_at)
-    found = c.execute(sa.select(sa.func.min(when)).where(*waits)).scalar()
-    return None if found is None else int(found)
+    when: int | None = c.value(
+        f"""
+        SELECT min(CASE WHEN {_IS_DUE} THEN ?1 ELSE next_try_at END) FROM delivery
+        WHERE sent_at IS NULL AND channel IN (SELECT value FROM json_each(?2))
+        """,  # noqa: S608 - ours
+        *(now, json.dumps(list(channels))),
+    )
+    return when
 
 
-def last_sent_at(c: sa.Connection) -> int | None:
+def last_sent_at(c: Connection) -> int | None:
     """Return when a channel last accepted a message; None: never."""
-    return c.execute(sa.select(sa.func.max(delivery.c.sent_at))).scalar()
+    at: int | None = c.value("SELECT max(sent_at) FROM delivery")
+    return at
 
 
-def count_unsent(c: sa.Connection) -> tuple[int, int | None]:
+def count_unsent(c: Connection) -> tuple[int, int | None]:
     """Return the number of messages with a pending delivery, and when the first of them was written."""
-    unsent = sa.select(delivery.c.alert_id).where(delivery.c.sent_at.is_(None))
-    query = sa.select(sa.func.count(), sa.func.min(alert.c.created_at)).where(alert.c.id.in_(unsent))
-    number, since = c.execute(query).one()
-    for _ in check_seals(c, delivery, c.execute(select_sealed(delivery).where(delivery.c.sent_at.is_(None)))):
-        pass  # only to note damaged rows
-    return int(number), since
+    is_unsent = "id IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)"
+    number, since = next(c.rows(f"SELECT count(*), min(created_at) FROM alert WHERE {is_unsent}"))  # noqa: S608 - ours
+    return number, since
 
 
 class ListedMessage(NamedTuple):
@@ -151,45 +167,49 @@ class ListedMessage(NamedTuple):
     last_error: str | None
 
 
-def find_sent(c: sa.Connection, limit: int) -> list[ListedMessage]:
+def find_sent(c: Connection, limit: int) -> list[ListedMessage]:
     """Return the last messages, the newest first, once for each channel."""
-    columns = (alert.c.created_at, alert.c.subject, delivery.c.channel, delivery.c.sent_at, delivery.c.attempts)
-    query = sa.select(*columns, delivery.c.last_error).join(delivery, delivery.c.alert_id == alert.c.id)
-    return [
-        ListedMessage(*row) for row in c.execute(query.order_by(alert.c.id.desc(), delivery.c.channel).limit(limit))
-    ]
+    return c.all(
+        ListedMessage,
+        """
+        SELECT created_at, subject, channel, sent_at, attempts, last_error FROM alert JOIN delivery ON alert_id = id
+        ORDER BY id DESC, channel LIMIT ?
+        """,
+        limit,
+    )
 
 
-def has_been_sent(c: sa.Connection, alert_id: int) -> bool:
+def has_been_sent(c: Connection, alert_id: int) -> bool:
     """Return whether a channel accepted a message."""
-    query = sa.select(delivery.c.alert_id).where(delivery.c.alert_id == alert_id, delivery.c.sent_at.is_not(None))
-    return c.execute(query.limit(1)).first() is not None
+    return c.row("SELECT 1 FROM delivery WHERE alert_id = ? AND sent_at IS NOT NULL LIMIT 1", alert_id) is not None
 
 
-def withdraw(c: sa.Connection, alert_id: int) -> None:
+def withdraw(c: Connection, alert_id: int) -> None:
     """Delete the pending deliveries of a message, and the message itself if no channel accepted it."""
-    is_sent = has_been_sent(c, alert_id)
-    c.execute(sa.delete(delivery).where(delivery.c.alert_id == alert_id, delivery.c.sent_at.is_(None)))
-    if not is_sent:
-        c.execute(sa.delete(alert).where(alert.c.id == alert_id))
+    c.run("DELETE FROM delivery WHERE alert_id = ? AND sent_at IS NULL", alert_id)
+    c.run("DELETE FROM alert WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM delivery WHERE alert_id = ?1)", alert_id)
 
 
-def mark_sent(c: sa.Connection, alert_id: int, name: str, now: int) -> None:
+def mark_sent(c: Connection, alert_id: int, name: str, now: int) -> None:
     """Record that a channel accepted a message, and that the channel works."""
-    c.execute(_delivery(alert_id, name).values(sent_at=now, last_error=None))
+    c.run("UPDATE delivery SET sent_at = ?, last_error = NULL WHERE alert_id = ? AND channel = ?", now, alert_id, name)
     note_success(c, name, now)
 
 
 def mark_failed(
-    c: sa.Connection, alert_id: int, name: str, *, error: str, is_permanent: bool, next_try_at: int, now: int
+    c: Connection, alert_id: int, name: str, *, error: str, is_permanent: bool, next_try_at: int, now: int
 ) -> None:
     """Record that a channel did not accept a message, and when to retry."""
-    values = {"attempts": delivery.c.attempts + 1, "next_try_at": next_try_at, "last_error": error}
-    c.execute(_delivery(alert_id, name).values(**values))
+    c.run(
+        """
+        UPDATE delivery SET attempts = attempts + 1, next_try_at = ?, last_error = ? WHERE alert_id = ? AND channel = ?
+        """,
+        *(next_try_at, error, alert_id, name),
+    )
     note_failure(c, name, error, is_permanent=is_permanent, now=now)
 
 
-def set_channels(c: sa.Connection, channels: Sequence[str], others: Collection[str], now: int) -> None:
+def set_channels(c: Connection, channels: Sequence[str], others: Collection[str], now: int) -> None:
     """
     Bring the outbox in line with the configuration (I3).
 
@@ -201,37 +221,51 @@ def set_channels(c: sa.Connection, channels: Sequence[str], others: Collection[s
     """
     for name in channels:
         _ensure_channel(c, name, now)
-    c.execute(sa.delete(channel).where(channel.c.name.not_in([*channels, *others])))
+    known = json.dumps([*channels, *others])
+    c.run("DELETE FROM channel WHERE name NOT IN (SELECT value FROM json_each(?))", known)
     if not channels:
         return  # pending messages wait until a channel is configured
-    orphaned = delivery.c.sent_at.is_(None), delivery.c.channel.not_in(channels)
-    other_delivery = delivery.alias()
-    was_never_delivered = ~sa.exists().where(
-        other_delivery.c.alert_id == delivery.c.alert_id, other_delivery.c.sent_at.is_not(None)
+    orphaned = "sent_at IS NULL AND channel NOT IN (SELECT value FROM json_each(?))"
+    configured = json.dumps(channels)
+    ids = c.column(
+        f"""
+        SELECT DISTINCT alert_id FROM delivery WHERE {orphaned} AND NOT EXISTS (
+            SELECT 1 FROM delivery AS other WHERE other.alert_id = delivery.alert_id AND other.sent_at IS NOT NULL)
+        """,  # noqa: S608 - ours
+        configured,
     )
-    ids = c.execute(sa.select(delivery.c.alert_id).where(*orphaned, was_never_delivered).distinct()).scalars().all()
-    c.execute(sa.delete(delivery).where(*orphaned))
+    c.run(f"DELETE FROM delivery WHERE {orphaned}", configured)  # noqa: S608 - ours
     for alert_id in ids:
-        has = set(c.execute(sa.select(delivery.c.channel).where(delivery.c.alert_id == alert_id)).scalars())
-        _add_deliveries(c, alert_id, [name for name in channels if name not in has], now)
+        _add_deliveries(c, alert_id, channels, now)
 
 
-def note_success(c: sa.Connection, name: str, now: int) -> None:
+def note_success(c: Connection, name: str, now: int) -> None:
     """Record that a channel works."""
     _ensure_channel(c, name, now)
-    well = {"failing_since": None, "failed_at": None, "is_permanent": 0, "last_error": None, "told_at": None}
-    c.execute(sa.update(channel).where(channel.c.name == name).values(good_at=now, **well))
+    c.run(
+        """
+        UPDATE channel SET good_at = ?, failing_since = NULL, failed_at = NULL, is_permanent = 0, last_error = NULL,
+            told_at = NULL
+        WHERE name = ?
+        """,
+        *(now, name),
+    )
 
 
-def note_failure(c: sa.Connection, name: str, error: str, *, is_permanent: bool, now: int) -> None:
+def note_failure(c: Connection, name: str, error: str, *, is_permanent: bool, now: int) -> None:
     """Record that a channel failed."""
     _ensure_channel(c, name, now)
-    since = sa.func.coalesce(channel.c.failing_since, now)
-    values = {"failing_since": since, "failed_at": now, "is_permanent": int(is_permanent), "last_error": error}
-    c.execute(sa.update(channel).where(channel.c.name == name).values(**values))
+    c.run(
+        """
+        UPDATE channel
+        SET failing_since = coalesce(failing_since, ?1), failed_at = ?1, is_permanent = ?2, last_error = ?3
+        WHERE name = ?4
+        """,
+        *(now, is_permanent, error, name),
+    )
 
 
-def note_tests(c: sa.Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
+def note_tests(c: Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
     """
     Record which of the service's channels took a test message.
 
@@ -242,7 +276,7 @@ def note_tests(c: sa.Connection, results: Iterable[tuple[str, str | None]], now:
         results: the name of each channel with its error, or None.
         now: seconds UTC.
     """
-    known = set(c.execute(sa.select(channel.c.name)).scalars())
+    known = set(c.column("SELECT name FROM channel"))
     for name, error in results:
         if name not in known:
             continue
@@ -252,90 +286,79 @@ def note_tests(c: sa.Connection, results: Iterable[tuple[str, str | None]], now:
             note_failure(c, name, error, is_permanent=False, now=now)
 
 
-def channel_states(c: sa.Connection) -> list[ChannelState]:
+def channel_states(c: Connection) -> list[ChannelState]:
     """Return the state of all channels, in the order of their names."""
-    return [_to_state(row) for row in c.execute(_states())]
+    return c.all(_to_state, f"{_STATES} ORDER BY name")
 
 
-def find_unreported_failures(c: sa.Connection, longer_than_s: int) -> list[ChannelState]:
+def find_unreported_failures(c: Connection, longer_than_s: int) -> list[ChannelState]:
     """Return the channels that fail permanently, or for at least this long, and were not reported yet."""
-    lasts = channel.c.failed_at - channel.c.failing_since >= longer_than_s
-    needs_report = sa.or_(lasts, channel.c.is_permanent == 1)
-    query = _states().where(channel.c.failing_since.is_not(None), channel.c.told_at.is_(None), needs_report)
-    return [_to_state(row) for row in c.execute(query)]
+    return c.all(
+        _to_state,
+        f"""
+        {_STATES} WHERE failing_since IS NOT NULL AND told_at IS NULL
+            AND (failed_at - failing_since >= ? OR is_permanent = 1) ORDER BY name
+        """,
+        longer_than_s,
+    )
 
 
-def mark_failure_reported(c: sa.Connection, name: str, now: int) -> None:
+def mark_failure_reported(c: Connection, name: str, now: int) -> None:
     """Record that a channel's failure was reported."""
-    c.execute(sa.update(channel).where(channel.c.name == name).values(told_at=now))
+    c.run("UPDATE channel SET told_at = ? WHERE name = ?", now, name)
 
 
-def first_seen_at(c: sa.Connection) -> int | None:
+def first_seen_at(c: Connection) -> int | None:
     """Return since when any channel is configured; None: none is."""
-    return c.execute(sa.select(sa.func.min(channel.c.first_seen_at))).scalar()
+    at: int | None = c.value("SELECT min(first_seen_at) FROM channel")
+    return at
 
 
-def created_times(c: sa.Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:
+def created_times(c: Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:
     """Return when the newest messages of some kinds were written, newest first."""
-    query = sa.select(alert.c.created_at).where(alert.c.kind.in_([kind.value for kind in kinds]))
-    return [int(when) for when in c.execute(query.order_by(alert.c.id.desc()).limit(limit)).scalars()]
+    query = f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?"  # noqa: S608 - ours
+    return c.column(query, limit)
 
 
-def prune(c: sa.Connection, now: int) -> None:
+def prune(c: Connection, now: int) -> None:
     """Delete messages older than 90 days, except pending ones and the newest of each kind, which dates the kind."""
-    last = sa.select(sa.func.max(alert.c.id)).group_by(alert.c.kind)
-    waiting = sa.select(delivery.c.alert_id).where(delivery.c.sent_at.is_(None))
-    is_old = is_outdated(c, alert.c.created_at, _KEPT_DAYS, now)
-    old = sa.select(alert.c.id).where(is_old, alert.c.id.not_in(last), alert.c.id.not_in(waiting))
-    ids = c.execute(old).scalars().all()
-    c.execute(sa.delete(delivery).where(delivery.c.alert_id.in_(ids)))
-    c.execute(sa.delete(alert).where(alert.c.id.in_(ids)))
+    ids = numbers(
+        c.column(
+            f"""
+            SELECT id FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
+                AND id NOT IN (SELECT max(id) FROM alert GROUP BY kind)
+                AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)
+            """  # noqa: S608 - ours
+        )
+    )
+    c.run("DELETE FROM delivery WHERE alert_id IN (SELECT value FROM json_each(?))", ids)
+    c.run("DELETE FROM alert WHERE id IN (SELECT value FROM json_each(?))", ids)
 
 
-def _is_due(now: int) -> sa.ColumnElement[bool]:
-    return sa.or_(delivery.c.next_try_at <= now, delivery.c.next_try_at > now + LONGEST_WAIT_S)
-
-
-def _delivery(alert_id: int, name: str) -> sa.Update:
-    return sa.update(delivery).where(delivery.c.alert_id == alert_id, delivery.c.channel == name)
-
-
-def _add_deliveries(c: sa.Connection, alert_id: int, channels: Collection[str], now: int) -> None:
-    for name in channels:
-        values = {"alert_id": alert_id, "channel": name, "attempts": 0, "next_try_at": now}
-        c.execute(sa.insert(delivery).values(**values))
-
-
-def _ensure_channel(c: sa.Connection, name: str, now: int) -> None:
-    if c.execute(sa.select(channel.c.name).where(channel.c.name == name)).first() is None:
-        c.execute(sa.insert(channel).values(name=name, first_seen_at=now, is_permanent=0))
-
-
-def _states() -> sa.Select[Any]:
-    waiting = sa.select(sa.func.count()).where(delivery.c.channel == channel.c.name, delivery.c.sent_at.is_(None))
-    return sa.select(channel, waiting.scalar_subquery().label("waiting")).order_by(channel.c.name)
-
-
-def _to_state(row: sa.Row[Any]) -> ChannelState:
-    return ChannelState(
-        name=row.name,
-        waiting=row.waiting,
-        good_at=row.good_at,
-        failing_since=row.failing_since,
-        failed_at=row.failed_at,
-        is_permanent=bool(row.is_permanent),
-        last_error=row.last_error,
+def _add_deliveries(c: Connection, alert_id: int, channels: Collection[str], now: int) -> None:
+    """Add the deliveries of a message that it does not have yet."""
+    c.run_many(
+        """
+        INSERT INTO delivery (alert_id, channel, attempts, next_try_at) VALUES (?, ?, 0, ?)
+        ON CONFLICT (alert_id, channel) DO NOTHING
+        """,
+        [(alert_id, name, now) for name in channels],
     )
 
 
-def _to_message(row: sa.Row[Any]) -> Message:
-    return Message(
-        kind=read_word(AlertKind, row.kind),
-        message_id=row.message_id,
-        subject=row.subject,
-        body=row.body,
-        html=row.html,
-        facts=row.facts,
-        incidents=tuple(int(number) for number in row.incidents.split()),
-        created_at=row.created_at,
+def _ensure_channel(c: Connection, name: str, now: int) -> None:
+    c.run(
+        "INSERT INTO channel (name, first_seen_at, is_permanent) VALUES (?, ?, 0) ON CONFLICT (name) DO NOTHING",
+        *(name, now),
     )
+
+
+def _to_state(*columns: Any) -> ChannelState:
+    stored = ChannelState(*columns)
+    return replace(stored, is_permanent=bool(stored.is_permanent))
+
+
+def _to_message(kind: str, *columns: Any) -> Message:
+    message_id, subject, body, html, facts, incidents, created_at = columns
+    about = tuple(map(int, incidents.split()))
+    return Message(read_word(AlertKind, kind), message_id, subject, body, html, facts, about, created_at)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from sqlalchemy import Connection
+from integrity.catalog.db import Connection
 
 _HOLD_S = 0.3
 """A page ends after this time; its last rows and the commit come on top."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import sqlalchemy as sa
-
+from integrity.catalog.db import Connection
 from integrity.catalog.root_meta import RootMeta
 from integrity.catalog.roots import RootRecord
 from integrity.files.excludes import is_kept_by_repair
@@ -64,37 +63,40 @@ class Repair:
     judged: tuple[int, int, int] | None
 
 
-def save_repair(c: sa.Connection, root: RootRecord, repair: Repair) -> None:
+def save_repair(c: Connection, root: RootRecord, repair: Repair) -> None:
     """Write a repair to the journal."""
-    places = [[b64encode(part).decode() for part in place] for place in repair.places]
-    value = {"places": places, "resolution": repair.resolution, "judged": repair.judged}
-    _JOURNAL.save(c, root, repair.id, value)
+    places = [encode_place(place) for place in repair.places]
+    _JOURNAL.save(c, root, repair.id, {"places": places, "resolution": repair.resolution, "judged": repair.judged})
 
 
-def find_repairs(c: sa.Connection, root: RootRecord) -> list[Repair]:
-    """Return the unfinished repairs of a root, without unreadable rows."""
-    found = (_read(repair_id, value) for repair_id, value in _JOURNAL.find(c, root))
-    return [repair for repair in found if repair is not None]
+def find_repairs(c: Connection, root: RootRecord) -> list[Repair]:
+    """Return the unfinished repairs of a root."""
+    found = (
+        Repair(
+            *(repair_id, tuple(map(decode_place, value["places"])), value["resolution"]),
+            value["judged"] and tuple(value["judged"]),
+        )
+        for repair_id, value in _JOURNAL.find(c, root)
+    )
+    return [repair for repair in found if all(map(is_sound, repair.places))]
 
 
-def drop_repair(c: sa.Connection, root_id: RootId, repair_id: str) -> None:
+def drop_repair(c: Connection, root_id: RootId, repair_id: str) -> None:
     """Delete a repair that was finished or undone."""
     _JOURNAL.drop(c, root_id, repair_id)
 
 
-def _read(repair_id: str, value: dict[str, Any]) -> Repair | None:
-    """Parse a row; None if it is damaged."""
-    try:
-        places = tuple(JournalPlace(*(b64decode(part, validate=True) for part in place)) for place in value["places"])
-        judged = None if value["judged"] is None else tuple(int(number) for number in value["judged"])
-        if not all(map(is_sound, places)) or (judged is not None and len(judged) != 3):
-            return None
-        return Repair(repair_id, places, str(value["resolution"]), judged)
-    except (ValueError, KeyError, TypeError):
-        return None
+def encode_place(place: JournalPlace) -> list[str]:
+    """Write a place for JSON."""
+    return [b64encode(part).decode() for part in place]
+
+
+def decode_place(parts: list[str]) -> JournalPlace:
+    """Read a written place."""
+    return JournalPlace(*map(b64decode, parts))
 
 
 def is_sound(place: JournalPlace) -> bool:
-    """Return whether the names are ones that a repair uses."""
+    """Return whether the names are ones that a repair uses: another machine may have made the catalog."""
     is_name = b"/" not in place.name and b"\0" not in place.name and place.name not in (b"", b".", b"..")
     return is_name and all(b"/" not in name and is_kept_by_repair(name) for name in (place.made, place.kept))

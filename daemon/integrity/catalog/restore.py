@@ -11,24 +11,23 @@ I2  The log is renamed before the catalog: SQLite would replay it into the file 
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
+
+import apsw
 
 from integrity import program
-from integrity.catalog import copying, own_files, row_seals, schema, sqlite_errors
-from integrity.catalog.compiled_sql import connect_core
+from integrity.catalog import copying, lockless, own_files, sqlite_errors
+from integrity.catalog.db import APPLICATION_ID, SCHEMA_REVISION, Connection
 from integrity.catalog.locking import exclusive_lock
-from integrity.catalog.seal import Sealer
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogMissing, show_path
 
 
-def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) -> tuple[bytes, bytes | None]:
+def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
     """
     Replace a damaged or missing catalog by a backup.
 
     Args:
         source: a backup, or a folder, whose newest valid backup is used. Empty: the catalog's folder.
-        seal_key: key of the row seals.
 
     Returns:
         The backup that was used, and the new path of the former catalog; None if there was none.
@@ -41,9 +40,9 @@ def restore(path: bytes | str, source: bytes, *, seal_key: bytes | None = None) 
     """
     path = os.path.realpath(os.fsencode(path))
     with exclusive_lock(path):
-        chosen, is_named = _choose(path, source, Sealer(seal_key))
+        chosen, is_named = _choose(path, source)
         copying.copy_file(chosen, own_files.restoring_path(path), own_files.find_owner(path), is_trusted=is_named)
-        return chosen, _exchange(path)
+        return chosen, exchange(path)
 
 
 def finish_restore(path: bytes) -> None:
@@ -60,31 +59,40 @@ def finish_restore(path: bytes) -> None:
         if not os.path.lexists(ready):
             return  # another program finished it
         os.close(own_files.open_own(ready, os.O_RDONLY, own_files.find_owner(path)))
-        complaint = sqlite_errors.quick_check(ready, is_alone=True)
+        complaint = sqlite_errors.check_whole(ready, is_alone=True)
         if complaint is not None:
             raise CatalogError(
                 f"{show_path(ready)}: is what a restore was about to bring back, but {complaint}; remove it, and"
                 f" restore again: {program.command('catalog restore')}"
             )
-        _exchange(path)
+        exchange(path)
 
 
-def _exchange(path: bytes) -> bytes | None:
-    """Put the complete copy in place of the catalog; return the new path of the former catalog, if there was one."""
+def exchange(path: bytes) -> bytes | None:
+    """
+    Put the complete copy in place of the catalog; return the new path of the former catalog, if there was one.
+
+    Its name says when it was replaced. A program of its own schema finds an older one by its name, to go back to it.
+    ``path``: without symbolic links, locked.
+    """
     ready = own_files.restoring_path(path)
     try:
-        # Not the current time: a program that finishes a killed restore must compute the same name.
-        aside = _put_aside(path, own_files.replaced_path(path, int(os.stat(ready).st_mtime)))
+        at = int(os.stat(ready).st_mtime)  # not now: a program that finishes a killed exchange must find the same name
+        is_older = _is_older(path)
+        aside = own_files.before_path(path, SCHEMA_REVISION, at) if is_older else own_files.replaced_path(path, at)
+        former = _put_aside(path, aside)
+        with suppress(FileNotFoundError):  # of an upgrade that was killed
+            os.unlink(own_files.upgrading_path(path))
         os.rename(ready, path)
         copying.sync_file(os.path.dirname(path))
     except OSError as error:
         raise CatalogError(
             f"{show_path(path)}: cannot put {show_path(ready)} into its place: {error.strerror}"
         ) from error
-    return aside
+    return former
 
 
-def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
+def _choose(path: bytes, source: bytes) -> tuple[bytes, bool]:
     """Return the backup to restore, and whether a user named it."""
     is_named = bool(source) and not os.path.isdir(source)
     if is_named:
@@ -95,7 +103,7 @@ def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
         candidates = own_files.find_backups(path, source)[::-1]
     complaints = []
     for candidate in candidates:
-        complaint = verify_backup(candidate, sealer)
+        complaint = verify_backup(candidate)
         if complaint is None:
             return candidate, is_named
         complaints.append(f"{show_path(candidate)}: {complaint}")
@@ -107,29 +115,30 @@ def _choose(path: bytes, source: bytes, sealer: Sealer) -> tuple[bytes, bool]:
     raise CatalogCorrupt("no backup can be brought back: " + "; ".join(complaints))
 
 
-def verify_backup(path: bytes, sealer: Sealer) -> str | None:
-    """
-    Return what is wrong with a backup; None if it is a valid catalog.
-
-    Row seals are not checked if the backup has another key or an older revision of the schema.
-    """
-    complaint = sqlite_errors.quick_check(path, is_alone=True)
+def verify_backup(path: bytes) -> str | None:
+    """Return what is wrong with a backup; None if it is a valid catalog, of this or of an older schema."""
+    complaint = sqlite_errors.check_whole(path, is_alone=True)
     if complaint is not None:
         return complaint
     try:
-        with closing(sqlite_errors.connect(path, "mode=ro&immutable=1")) as db:
-            if db.execute("PRAGMA application_id").fetchone()[0] != schema.APPLICATION_ID:
+        with closing(Connection(path, lockless.OPTIONS)) as c:
+            if c.value("PRAGMA application_id") != APPLICATION_ID:
                 return "it is no catalog of integrity"
-            revision = str(db.execute("SELECT version_num FROM alembic_version").fetchone()[0])
-            if revision == schema.SCHEMA_REVISION:
-                damaged = _find_damage(db, sealer)
-                if damaged is not None:
-                    return damaged
-    except (sqlite3.Error, TypeError) as error:
+            revision = str(c.value("SELECT version_num FROM alembic_version"))
+    except apsw.Error as error:
         return str(error)
-    if not revision.isdigit() or int(revision) > int(schema.SCHEMA_REVISION):
-        return f"its schema is {revision}, newer than this program's ({schema.SCHEMA_REVISION})"
+    if not revision.isdigit() or int(revision) > int(SCHEMA_REVISION):
+        return f"its schema is {revision}, newer than this program's ({SCHEMA_REVISION})"
     return None
+
+
+def _is_older(path: bytes) -> bool:
+    try:
+        with closing(Connection(path, lockless.OPTIONS, is_checked=False)) as c:
+            revision = str(c.value("SELECT version_num FROM alembic_version"))
+    except (apsw.Error, UnicodeDecodeError):  # missing, or damaged
+        return False
+    return revision.isdigit() and int(revision) < int(SCHEMA_REVISION)
 
 
 def _put_aside(path: bytes, aside: bytes) -> bytes | None:
@@ -137,19 +146,14 @@ def _put_aside(path: bytes, aside: bytes) -> bytes | None:
     while os.path.lexists(aside):
         aside += b"-again"
     existed = os.path.lexists(path)
-    if os.path.lexists(path + own_files.LOG):
-        os.rename(path + own_files.LOG, aside + own_files.LOG)
+    log = path + own_files.LOG
+    if os.path.lexists(log) and os.lstat(log).st_size:
+        os.rename(log, aside + own_files.LOG)
+    elif os.path.lexists(log):
+        os.unlink(log)
     if os.path.lexists(path + own_files.LOG_INDEX):
         os.unlink(path + own_files.LOG_INDEX)  # only an index of the log
     if existed:
         os.rename(path, aside)
     copying.sync_file(os.path.dirname(path))
     return aside if existed else None
-
-
-def _find_damage(db: sqlite3.Connection, sealer: Sealer) -> str | None:
-    changed = row_seals.find_changed(db.execute(row_seals.QUERY))
-    if changed or not row_seals.has_key(db, sealer):
-        return changed[0] if changed else None
-    with connect_core(db, sealer) as c:
-        return next(map(str, row_seals.find_damaged(c, row_seals.CORE_TABLES)), None)

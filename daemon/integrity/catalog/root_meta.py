@@ -1,22 +1,14 @@
-"""
-Rows of ``meta`` that belong to a root: JSON objects with the key ``NAME/ROOT_ID/ID``.
-
-I1  An object that can't be read, or that belongs to a former root with the same number, is left out: its root's token
-    is in it.
-"""
+"""Rows of ``meta`` that belong to a root: JSON objects with the key ``NAME/ROOT_ID/ID``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import Any
 
-import sqlalchemy as sa
-
+from integrity.catalog.db import Connection
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.schema import meta
 from integrity.model import RootId
-
-_TOKEN = "root"  # noqa: S105 - the key of the root's token, which is no secret
 
 
 class RootMeta:
@@ -30,31 +22,17 @@ class RootMeta:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def save(self, c: sa.Connection, root: RootRecord, row_id: str, value: Mapping[str, object]) -> None:
-        """Insert an object."""
-        text = json.dumps({_TOKEN: root.token.hex(), **value})
-        c.execute(sa.insert(meta).values(key=self._key(root.id, row_id), value=text))
+    def save(self, c: Connection, root: RootRecord, row_id: str, value: Mapping[str, object]) -> None:
+        """Store an object, in place of the former one if there is one."""
+        key = f"{self._name}/{root.id}/{row_id}"
+        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, json.dumps(value))
 
-    def find(self, c: sa.Connection, root: RootRecord) -> Iterator[tuple[str, dict[str, object]]]:
-        """Return id and object of each row of a root, in the order of the ids (I1)."""
-        prefix = self._key(root.id, "")
-        between = sa.and_(meta.c.key > prefix, meta.c.key < prefix[:-1] + "0")  # "0" follows "/"
-        for row in c.execute(sa.select(meta.c.key, meta.c.value).where(between).order_by(meta.c.key)).all():
-            value = _read(row.value)
-            if value.get(_TOKEN) == root.token.hex():
-                yield row.key.removeprefix(prefix), value
+    def find(self, c: Connection, root: RootRecord) -> list[tuple[str, dict[str, Any]]]:
+        """Return id and object of each row of a root, in the order of the ids."""
+        prefix = f"{self._name}/{root.id}"
+        rows = c.rows("SELECT key, value FROM meta WHERE key > ? AND key < ? ORDER BY key", f"{prefix}/", f"{prefix}0")
+        return [(key[len(prefix) + 1 :], json.loads(value)) for key, value in rows]  # "0" follows "/"
 
-    def drop(self, c: sa.Connection, root_id: RootId, row_id: str) -> None:
+    def drop(self, c: Connection, root_id: RootId, row_id: str) -> None:
         """Delete an object."""
-        c.execute(sa.delete(meta).where(meta.c.key == self._key(root_id, row_id)))
-
-    def _key(self, root_id: RootId, row_id: str) -> str:
-        return f"{self._name}/{root_id}/{row_id}"
-
-
-def _read(text: str) -> dict[str, object]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        c.run("DELETE FROM meta WHERE key = ?", f"{self._name}/{root_id}/{row_id}")

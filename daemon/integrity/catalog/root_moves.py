@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import sqlalchemy as sa
-
+from integrity.catalog.db import Connection
 from integrity.catalog.root_meta import RootMeta
 from integrity.catalog.roots import RootRecord, count_files_until
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.schema import run
-from integrity.model import Job, Tally
+from integrity.model import Tally
 
 _MOVES = RootMeta("moved")
 _ID = "last"
@@ -46,28 +44,28 @@ class RootMove(NamedTuple):
         return is_older and self.covers_file(record)
 
 
-def save_move(c: sa.Connection, root: RootRecord, now: int) -> None:
+def save_move(c: Connection, root: RootRecord, now: int) -> None:
     """Record that a root is moved."""
-    _MOVES.drop(c, root.id, _ID)
     _MOVES.save(c, root, _ID, {"moved_at": now, "scanned_at": _find_last_scan(c, root, now)})
 
 
-def find_move(c: sa.Connection, root: RootRecord) -> RootMove | None:
+def find_move(c: Connection, root: RootRecord) -> RootMove | None:
     """Return the last move of a root; None if it was never moved."""
-    for _, value in _MOVES.find(c, root):
-        numbers = value.get("moved_at"), value.get("scanned_at")
-        if isinstance(numbers[0], int) and isinstance(numbers[1], int):
-            return RootMove(numbers[0], numbers[1])
-    return None
+    return next((RootMove(value["moved_at"], value["scanned_at"]) for _, value in _MOVES.find(c, root)), None)
 
 
-def _find_last_scan(c: sa.Connection, root: RootRecord, now: int) -> int:
+def _find_last_scan(c: Connection, root: RootRecord, now: int) -> int:
     """Return the start of the last run that counted each file of a root; 0: there is none, or it is long ago."""
-    known: sa.ColumnElement[int] = sum((run.c[tally.value] for tally in Tally), start=sa.literal_column("0"))
-    looks = run.c.root_id == root.id, run.c.job.in_([Job.SCAN.value, Job.SCRUB.value]), run.c.outcome.is_not(None)
-    query = sa.select(run.c.started_at, run.c.last_file_id, known - run.c.skipped).where(*looks)
-    query = query.where(run.c.started_at <= now)  # not one under a clock that was ahead
-    for started_at, last_file_id, count in c.execute(query.order_by(run.c.id.desc()).limit(_RUNS_LOOKED_AT)):
-        if count and count >= count_files_until(c, root.id, last_file_id or 0):
+    rows = c.rows(
+        f"""
+        SELECT started_at, coalesce(last_file_id, 0), {" + ".join(Tally)} - skipped FROM run
+        WHERE root_id = ? AND job IN ('scan', 'scrub') AND outcome IS NOT NULL
+            AND started_at <= ? -- not one under a clock that was ahead
+        ORDER BY id DESC LIMIT {_RUNS_LOOKED_AT}
+        """,  # noqa: S608 - ours
+        *(root.id, now),
+    )
+    for started_at, last_file_id, count in rows:
+        if count and count >= count_files_until(c, root.id, last_file_id):
             return int(started_at)
     return 0

@@ -1,91 +1,35 @@
 """
-Roots: the watched folders, what is mounted inside them, and the tally that detects lost rows (R9).
+Roots: the watched folders, and what is mounted inside them.
 
 A mount inside a root that crosses mounts is recognized by its identity, like a root (R5).
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
 from integrity import program
-from integrity.catalog import schema
-from integrity.catalog.compiled_sql import CompiledStatement, snapshot
+from integrity.catalog.db import Connection, Value, numbers
 from integrity.catalog.gate_passes import follow_history
-from integrity.catalog.history import drop_imports
-from integrity.catalog.rows import (
-    FILE_JOIN,
-    RECORD_COLUMNS,
-    FileRecord,
-    chunked,
-    join_path,
-    read_word,
-    require_rising,
-    to_records,
-)
-from integrity.catalog.schema import file, finding, folder, nested_mount, root
-from integrity.catalog.seal import SEAL_BYTES, Sealer, xor_seals
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, join_path, read_word
 from integrity.errors import CatalogError
-from integrity.model import FileId, FindingKind, RootId, RootIdentity, RootState
-
-
-def find_nested(c: sa.Connection, root_id: RootId) -> dict[bytes, str]:
-    """Return the mounts that the last scan found inside a root: path and identity."""
-    query = sa.select(nested_mount.c.path, nested_mount.c.identity).where(nested_mount.c.root_id == root_id)
-    return {row.path: row.identity for row in c.execute(query)}
-
-
-def keep_nested(c: sa.Connection, root_id: RootId, path: bytes, identity: str) -> None:
-    """Record the identity of the mount at a path."""
-    drop_nested(c, root_id, path)
-    c.execute(sa.insert(nested_mount).values(root_id=root_id, path=path, identity=identity))
-
-
-def drop_nested(c: sa.Connection, root_id: RootId, path: bytes) -> None:
-    """Delete the record of a mount."""
-    c.execute(sa.delete(nested_mount).where(nested_mount.c.root_id == root_id, nested_mount.c.path == path))
-
+from integrity.model import FileId, RootId, RootIdentity, RootState
 
 UNSEEN = RootIdentity("never seen", 0, "", b"")
 """Identity of a configured root whose folder was never found; the first one found becomes its identity."""
 
-_BROKEN_SHOWN = 1000
-_PAGE = 5000
 _SPAN = 2000
 _SAMPLED_FOLDERS = 50
 _SAMPLED_FILES = 200
 
-_COUNT = CompiledStatement(
-    sa.select(sa.func.count())
-    .select_from(folder.join(file, file.c.folder_id == folder.c.id))
-    .where(folder.c.root_id == sa.bindparam("root_id")),
-    "root_id",
-)
-# "+ 0" keeps SQLite from reading by folder: pages are cut by id, and each page would sort the whole root.
-_PAGE_OF_RECORDS = CompiledStatement(
-    sa.select(*RECORD_COLUMNS)
-    .select_from(FILE_JOIN)
-    .where(folder.c.root_id + sa.literal_column("0") == sa.bindparam("root_id"), file.c.id > sa.bindparam("after"))
-    .order_by(file.c.id)
-    .limit(sa.bindparam("limit")),
-    "root_id",
-    "after",
-    "limit",
-)
-
-_IS_MISSING = (
-    finding.c.root_id == root.c.id,
-    finding.c.kind == FindingKind.MISSING.value,
-    finding.c.state != sa.literal_column("'resolved'"),  # must match the text of the partial index
-)
-_QUERY = sa.select(
-    root, sa.select(sa.func.count(finding.c.file_id)).where(*_IS_MISSING).scalar_subquery().label("missing_count")
-)
+_ROOTS = """
+SELECT id, path, fs_id, folder_inode, fs_type, state, state_reason, created_at, file_count, (
+    SELECT count(file_id) FROM finding
+    WHERE finding.root_id = root.id AND finding.kind = 'missing' AND finding.state != 'resolved')
+FROM root
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +37,6 @@ class RootRecord:
     """A watched folder."""
 
     id: RootId
-    token: bytes
     path: bytes
     identity: RootIdentity  # mount_point is empty: it is not part of the identity
     state: RootState
@@ -108,277 +51,229 @@ class RootRecord:
         return self.identity != UNSEEN
 
 
-@dataclass(frozen=True, slots=True)
-class TallyCheck:
-    """Result of counting the rows of a root and checking their seals."""
-
-    expected_rows: int
-    actual_rows: int
-    xor_error: bytes  # recorded XOR of the seals ^ actual XOR
-    broken: tuple[tuple[FileId, bytes], ...]  # (id, path) of rows whose seal does not match, the first 1,000
-    broken_count: int
-
-    @property
-    def is_xor_right(self) -> bool:
-        """Return whether the XOR of the seals is as recorded."""
-        return not any(self.xor_error)
-
-    @property
-    def is_right(self) -> bool:
-        """Return whether no row was lost, added, or damaged."""
-        return self.expected_rows == self.actual_rows and self.is_xor_right and not self.broken_count
+def find_nested(c: Connection, root_id: RootId) -> dict[bytes, str]:
+    """Return the mounts that the last scan found inside a root: path and identity."""
+    return dict(c.rows("SELECT path, identity FROM nested_mount WHERE root_id = ?", root_id))
 
 
-def count_all_files(c: sa.Connection) -> int:
+def keep_nested(c: Connection, root_id: RootId, path: bytes, identity: str) -> None:
+    """Record the identity of the mount at a path."""
+    c.run("INSERT OR REPLACE INTO nested_mount (root_id, path, identity) VALUES (?, ?, ?)", root_id, path, identity)
+
+
+def drop_nested(c: Connection, root_id: RootId, path: bytes) -> None:
+    """Delete the record of a mount."""
+    c.run("DELETE FROM nested_mount WHERE root_id = ? AND path = ?", root_id, path)
+
+
+def count_all_files(c: Connection) -> int:
     """Return the number of recorded files of all roots."""
-    return int(c.execute(sa.select(sa.func.coalesce(sa.func.sum(schema.root.c.file_count), 0))).scalar_one())
+    return int(c.value("SELECT coalesce(sum(file_count), 0) FROM root"))
 
 
-def add_root(c: sa.Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
+def add_root(c: Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
     """Add a root with an absolute, real path."""
-    row = {
-        "token": secrets.token_bytes(16),
-        "path": path,
-        **_identity_values(identity),
-        "state": RootState.ACTIVE.value,
-        "created_at": now,
-        "file_count": 0,
-        "seal_xor": bytes(SEAL_BYTES),
-    }
-    key = c.execute(sa.insert(root).values(row)).inserted_primary_key
-    assert key is not None
-    return get_root(c, RootId(key[0]))
+    root_id = c.insert(
+        """
+        INSERT INTO root (path, fs_id, folder_inode, fs_type, state, created_at, file_count)
+        VALUES (?, ?, ?, ?, 'active', ?, 0)
+        """,
+        *(path, identity.fs_id, identity.folder_inode, identity.fs_type, now),
+    )
+    return get_root(c, RootId(root_id))
 
 
-def get_root(c: sa.Connection, root_id: RootId) -> RootRecord:
+def get_root(c: Connection, root_id: RootId) -> RootRecord:
     """
     Return one root.
 
     Raises:
         CatalogError: there is no root with this id.
     """
-    row = c.execute(_QUERY.where(root.c.id == root_id)).one_or_none()
-    if row is None:
+    found = c.one(_to_record, f"{_ROOTS} WHERE id = ?", root_id)
+    if found is None:
         raise CatalogError(
             f"root {root_id}: not in the catalog any more; `{program.command('root list')}` shows those that are"
         )
-    return _to_record(row)
-
-
-def find_some_files(c: sa.Connection, root_id: RootId) -> list[bytes]:
-    """Return the paths of some files of a root: of its first and of its last folders, in the order of their paths."""
-    of_root = sa.select(folder.c.id, folder.c.path).where(folder.c.root_id == root_id)
-    found: list[bytes] = []
-    for order in (folder.c.path, folder.c.path.desc()):
-        some = of_root.order_by(order).limit(_SAMPLED_FOLDERS).subquery()
-        query = sa.select(some.c.path, file.c.name).join(file, file.c.folder_id == some.c.id).limit(_SAMPLED_FILES)
-        found += [join_path(row.path, row.name) for row in c.execute(query)]
     return found
 
 
-def find_configured(c: sa.Connection) -> set[RootId]:
+def find_some_files(c: Connection, root_id: RootId) -> list[bytes]:
+    """Return the paths of some files of a root: of its first and of its last folders, in the order of their paths."""
+    found: list[bytes] = []
+    for order in ("path", "path DESC"):
+        found += c.all(
+            join_path,
+            f"""
+            SELECT some.path, file.name
+            FROM (SELECT id, path FROM folder WHERE root_id = ? ORDER BY {order} LIMIT ?) AS some
+            JOIN file ON file.folder_id = some.id LIMIT ?
+            """,  # noqa: S608 - ours
+            *(root_id, _SAMPLED_FOLDERS, _SAMPLED_FILES),
+        )
+    return found
+
+
+def find_configured(c: Connection) -> set[RootId]:
     """Return the roots that the service has seen in its configuration."""
-    return {RootId(number) for number in c.execute(sa.select(schema.configured_root.c.root_id)).scalars()}
+    return set(c.column("SELECT root_id FROM configured_root"))
 
 
-def set_configured(c: sa.Connection, root_id: RootId, *, is_configured: bool) -> None:
+def set_configured(c: Connection, root_id: RootId, *, is_configured: bool) -> None:
     """Record whether the configuration names a root. Call it only on a change."""
-    table = schema.configured_root
     if is_configured:
-        c.execute(sa.insert(table).values(root_id=root_id))
+        c.run("INSERT INTO configured_root (root_id) VALUES (?)", root_id)
     else:
-        c.execute(sa.delete(table).where(table.c.root_id == root_id))
+        c.run("DELETE FROM configured_root WHERE root_id = ?", root_id)
 
 
-def has_root(c: sa.Connection, root_id: RootId) -> bool:
+def has_root(c: Connection, root_id: RootId) -> bool:
     """Return whether a root with this id exists."""
-    return c.execute(sa.select(root.c.id).where(root.c.id == root_id)).first() is not None
+    return c.row("SELECT 1 FROM root WHERE id = ?", root_id) is not None
 
 
-def find_roots(c: sa.Connection) -> list[RootRecord]:
+def find_roots(c: Connection) -> list[RootRecord]:
     """Return all roots in the order of their paths."""
-    return [_to_record(row) for row in c.execute(_QUERY.order_by(root.c.path))]
+    return c.all(_to_record, f"{_ROOTS} ORDER BY path")
 
 
-def set_root_state(c: sa.Connection, root_id: RootId, state: RootState, reason: str | None) -> None:
+def set_root_state(c: Connection, root_id: RootId, state: RootState, reason: str | None) -> None:
     """Set the state of a root: active, suspended, or paused."""
-    _update(c, root_id, {"state": state.value, "state_reason": reason})
+    c.run("UPDATE root SET state = ?, state_reason = ? WHERE id = ?", state, reason, root_id)
 
 
-def set_root_identity(c: sa.Connection, root_id: RootId, identity: RootIdentity) -> None:
+def set_root_identity(c: Connection, root_id: RootId, identity: RootIdentity) -> None:
     """Store the new identity of a root."""
-    _update(c, root_id, _identity_values(identity))
+    c.run(
+        "UPDATE root SET fs_id = ?, folder_inode = ?, fs_type = ? WHERE id = ?",
+        *(identity.fs_id, identity.folder_inode, identity.fs_type, root_id),
+    )
 
 
-def rename_disk(c: sa.Connection, old: str, new: str) -> None:
+def rename_disk(c: Connection, old: str, new: str) -> None:
     """Let all roots on a file system have its new name: equal names say that inode numbers mean the same."""
-    c.execute(sa.update(root).where(root.c.fs_id == old).values(fs_id=new))
+    c.run("UPDATE root SET fs_id = ? WHERE fs_id = ?", new, old)
 
 
-def rebind_root(c: sa.Connection, root_id: RootId, path: bytes, identity: RootIdentity) -> None:
+def rebind_root(c: Connection, root_id: RootId, path: bytes, identity: RootIdentity) -> None:
     """Move a root to another path or disk; its baselines stay (R5)."""
-    _update(c, root_id, {"path": path, **_identity_values(identity)})
+    c.run("UPDATE root SET path = ? WHERE id = ?", path, root_id)
+    set_root_identity(c, root_id, identity)
 
 
-def remove_unseen(c: sa.Connection, configured: Collection[bytes]) -> None:
+def remove_unseen(c: Connection, configured: Collection[bytes]) -> None:
     """Remove the roots that were never found and are no longer configured: corrected typing errors."""
     for one in find_roots(c):
         if not one.was_seen and one.path not in configured:
             remove_root(c, one.id)
 
 
-def find_spans(c: sa.Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
+def find_spans(c: Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
     """Split the files of a root into ranges of ids (first, last) of some thousand files each."""
-    query = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
-    ids = sorted(c.execute(query).scalars())
+    ids = sorted(c.column(f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))  # noqa: S608 - ours
     return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
 
 
-def find_history_ids(c: sa.Connection, root_id: RootId) -> list[int]:
+def find_history_ids(c: Connection, root_id: RootId) -> list[int]:
     """Return the ids of all history rows of a root."""
-    return list(c.execute(sa.select(schema.history.c.id).where(schema.history.c.root_id == root_id)).scalars())
+    return c.column("SELECT id FROM history WHERE root_id = ?", root_id)
 
 
-def drop_files(c: sa.Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
+def drop_files(c: Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
     """Delete the files of an id range without history, as part of removing their root."""
-    _drop(c, root_id, file.c.id.between(*span))
+    _drop(c, root_id, "file.id BETWEEN ? AND ?", *span)
 
 
-def drop_files_of(c: sa.Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
+def drop_files_of(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
     """Delete some files without history: another catalog has their records."""
-    for chunk in chunked(ids):
-        _drop(c, root_id, file.c.id.in_(chunk))
+    _drop(c, root_id, "file.id IN (SELECT value FROM json_each(?))", numbers(ids))
 
 
-def _drop(c: sa.Connection, root_id: RootId, condition: sa.ColumnElement[bool]) -> None:
-    is_of_root = sa.exists().where(folder.c.id == file.c.folder_id, folder.c.root_id == root_id)
-    gone = condition, is_of_root
-    ids = sa.select(file.c.id).where(*gone)
-    copies = sa.select(schema.copy.c.id).where(schema.copy.c.root_id == root_id)
-    seals = list(c.execute(sa.select(file.c.seal).where(*gone)).scalars())
-    for table in (schema.copy_file, schema.copy_reading):
-        c.execute(sa.delete(table).where(table.c.copy_id.in_(copies), table.c.file_id.in_(ids)))
-    for table in (schema.candidate, schema.block_run, finding):
-        c.execute(sa.delete(table).where(table.c.file_id.in_(ids)))
-    c.execute(sa.delete(file).where(*gone))
-    adjust_tally(c, root_id, -len(seals), seals)
+def _drop(c: Connection, root_id: RootId, condition: str, *values: Value) -> None:
+    # "+" keeps SQLite from reading by folder: it would read all files of the root for each span.
+    query = f"SELECT file.id FROM {FILE_JOIN} WHERE {condition} AND +folder.root_id = ?"  # noqa: S608 - ours
+    ids = c.column(query, *values, root_id)
+    for table in ("copy_file", "copy_reading"):
+        c.run(
+            f"""
+            DELETE FROM {table} WHERE copy_id IN (SELECT id FROM copy WHERE root_id = ?)
+                AND file_id IN (SELECT value FROM json_each(?))
+            """,  # noqa: S608 - ours
+            *(root_id, numbers(ids)),
+        )
+    for table in ("candidate", "block_run", "finding"):
+        c.run(f"DELETE FROM {table} WHERE file_id IN (SELECT value FROM json_each(?))", numbers(ids))  # noqa: S608 - ours
+    c.run("DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
+    adjust_file_count(c, root_id, -len(ids))
 
 
-def drop_history(c: sa.Connection, ids: Iterable[int]) -> None:
+def drop_history(c: Connection, ids: Iterable[int]) -> None:
     """Delete history rows and their blocks, as part of removing their root."""
-    for chunk in chunked(ids):
-        files = sa.select(schema.history.c.file_id).where(schema.history.c.id.in_(chunk))
-        c.execute(sa.delete(schema.block_run).where(schema.block_run.c.file_id.in_(files)))
-        c.execute(sa.delete(schema.history).where(schema.history.c.id.in_(chunk)))
-    follow_history(c)
-
-
-def remove_root(c: sa.Connection, root_id: RootId) -> None:
-    """Delete a root and all its rows. For large roots, call ``drop_files`` and ``drop_history`` in pages before."""
-    of_root = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id).where(folder.c.root_id == root_id)
-    of_history = sa.select(schema.history.c.file_id).where(schema.history.c.root_id == root_id)
-    checkpoints = sa.select(schema.checkpoint.c.id).where(schema.checkpoint.c.root_id == root_id)
-    in_folders = sa.select(folder.c.id).where(folder.c.root_id == root_id)
-    copies = sa.select(schema.copy.c.id).where(schema.copy.c.root_id == root_id)
-    for statement in (
-        sa.delete(schema.checkpoint_run).where(schema.checkpoint_run.c.checkpoint_id.in_(checkpoints)),
-        sa.delete(schema.candidate).where(schema.candidate.c.file_id.in_(of_root)),
-        *(sa.delete(table).where(table.c.copy_id.in_(copies)) for table in (schema.copy_file, schema.copy_reading)),
-        sa.delete(schema.block_run).where(schema.block_run.c.file_id.in_(of_root.union(of_history))),
-        sa.delete(file).where(file.c.folder_id.in_(in_folders)),
-        sa.delete(schema.report_folder).where(schema.report_folder.c.folder_id.in_(in_folders)),
-    ):
-        c.execute(statement)
-    for table in (
-        *(schema.checkpoint, schema.finding, schema.history, schema.run),
-        *(schema.nested_mount, schema.configured_root, schema.copy, schema.gate, folder),
-    ):
-        c.execute(sa.delete(table).where(table.c.root_id == root_id))
-    follow_history(c)
-    drop_imports(c, root_id)
-    key = schema.meta.c.key
-    others = (key.startswith(f"{name}/{root_id}/") for name in ("space", "disk"))
-    c.execute(sa.delete(schema.meta).where(sa.or_(key == f"report/{root_id}", *others)))
-    c.execute(sa.delete(root).where(root.c.id == root_id))
-
-
-def count_files(c: sa.Connection, root_id: RootId) -> int:
-    """Count the file rows of a root, from an index."""
-    return int(_COUNT.run(c, root_id).fetchone()[0])
-
-
-def count_files_until(c: sa.Connection, root_id: RootId, last_file_id: int) -> int:
-    """Count the files of a root with ids up to this one. Scans all of its rows."""
-    query = sa.select(sa.func.count()).select_from(folder.join(file, file.c.folder_id == folder.c.id))
-    return int(c.execute(query.where(folder.c.root_id == root_id, file.c.id <= last_file_id)).scalar_one())
-
-
-def adjust_tally(c: sa.Connection, root_id: RootId, count: int, seals: Iterable[bytes]) -> None:
-    """
-    Update a root's tally (I2) in the transaction that changes its rows.
-
-    Args:
-        c: in a transaction.
-        count: rows added minus rows removed.
-        seals: of the rows added and the rows removed; old and new seal of a row that was sealed again.
-    """
-    old = c.execute(sa.select(root.c.file_count, root.c.seal_xor).where(root.c.id == root_id)).one()
-    _update(c, root_id, {"file_count": old.file_count + count, "seal_xor": xor_seals(old.seal_xor, seals)})
-
-
-def correct_tally(c: sa.Connection, root_id: RootId, found: TallyCheck) -> None:
-    """
-    Correct a tally by the result of a check, after a user has looked at it.
-
-    Changes written since the check are in both the tally and the rows, so they do not matter.
-    """
-    adjust_tally(c, root_id, found.actual_rows - found.expected_rows, (found.xor_error,))
-
-
-def find_records(c: sa.Connection, sealer: Sealer, root_id: RootId) -> Iterator[FileRecord]:
-    """Yield all records of a root in the order of their ids, page by page."""
-    after = 0
-    while page := to_records(sealer, _PAGE_OF_RECORDS.run(c, root_id, after, _PAGE).fetchall()):
-        require_rising((record.id for record in page), after)
-        yield from page
-        after = page[-1].id
-
-
-def check_tally(c: sa.Connection, sealer: Sealer, root: RootRecord) -> TallyCheck:
-    """Check the seal of each row of a root and the root's tally in one snapshot: 10 us for each file."""
-    rows, broken_count, xor = 0, 0, 0
-    broken: list[tuple[FileId, bytes]] = []
-    with snapshot(c):
-        tally = sa.select(schema.root.c.file_count, schema.root.c.seal_xor).where(schema.root.c.id == root.id)
-        expected = c.execute(tally).one()
-        for record in find_records(c, sealer, root.id):
-            rows += 1
-            xor ^= int.from_bytes(record.seal, "little")
-            if not record.is_sealed:
-                broken_count += 1
-                if broken_count <= _BROKEN_SHOWN:
-                    broken.append((record.id, record.path))
-    xor_error = xor_seals(expected.seal_xor, (xor.to_bytes(SEAL_BYTES, "little"),))
-    return TallyCheck(expected.file_count, rows, xor_error, tuple(broken), broken_count)
-
-
-def _update(c: sa.Connection, root_id: RootId, values: dict[str, Any]) -> None:
-    c.execute(sa.update(root).where(root.c.id == root_id).values(values))
-
-
-def _identity_values(identity: RootIdentity) -> dict[str, Any]:
-    return {"fs_id": identity.fs_id, "folder_inode": identity.folder_inode, "fs_type": identity.fs_type}
-
-
-def _to_record(row: sa.Row[Any]) -> RootRecord:
-    return RootRecord(
-        id=row.id,
-        token=row.token,
-        path=row.path,
-        identity=RootIdentity(row.fs_id, row.folder_inode, row.fs_type, b""),
-        state=read_word(RootState, row.state),
-        state_reason=row.state_reason,
-        created_at=row.created_at,
-        file_count=row.file_count,
-        missing_count=row.missing_count,
+    listed = numbers(ids)
+    c.run(
+        """
+        DELETE FROM block_run
+        WHERE file_id IN (SELECT file_id FROM history WHERE id IN (SELECT value FROM json_each(?)))
+        """,
+        listed,
     )
+    c.run("DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))", listed)
+    follow_history(c)
+
+
+def remove_root(c: Connection, root_id: RootId) -> None:
+    """Delete a root and all its rows. For large roots, call ``drop_files`` and ``drop_history`` in pages before."""
+    files = f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?1"  # noqa: S608 - ours
+    folders = "SELECT id FROM folder WHERE root_id = ?1"
+    copies = "SELECT id FROM copy WHERE root_id = ?1"
+    for place in (
+        "checkpoint_run WHERE checkpoint_id IN (SELECT id FROM checkpoint WHERE root_id = ?1)",
+        f"candidate WHERE file_id IN ({files})",
+        f"copy_file WHERE copy_id IN ({copies})",
+        f"copy_reading WHERE copy_id IN ({copies})",
+        f"block_run WHERE file_id IN ({files})",
+        "block_run WHERE file_id IN (SELECT file_id FROM history WHERE root_id = ?1)",
+        f"file WHERE folder_id IN ({folders})",
+        f"report_folder WHERE folder_id IN ({folders})",
+        *(
+            f"{table} WHERE root_id = ?1"
+            for table in (
+                *("checkpoint", "finding", "history", "run", "nested_mount", "configured_root", "copy", "gate"),
+                "folder",
+            )
+        ),
+        "meta WHERE substr(key, instr(key, '/')) || '/' GLOB '/' || ?1 || '/*'",  # KIND/ROOT_ID or KIND/ROOT_ID/...
+        "root WHERE id = ?1",
+    ):
+        c.run(f"DELETE FROM {place}", root_id)  # noqa: S608 - ours
+    follow_history(c)
+
+
+def count_files(c: Connection, root_id: RootId) -> int:
+    """Count the file rows of a root, from an index."""
+    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))  # noqa: S608 - ours
+
+
+def count_files_until(c: Connection, root_id: RootId, last_file_id: int) -> int:
+    """Count the files of a root with ids up to this one. Scans all of its rows."""
+    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"  # noqa: S608 - ours
+    return int(c.value(query, root_id, last_file_id))
+
+
+def adjust_file_count(c: Connection, root_id: RootId, count: int) -> None:
+    """Note how many files were added to a root, or removed from it, in the transaction that does so (I1)."""
+    c.run("UPDATE root SET file_count = file_count + ? WHERE id = ?", count, root_id)
+
+
+def find_records(c: Connection, root_id: RootId) -> Iterator[FileRecord]:
+    """Yield all records of a root in the order of their ids."""
+    # "+" keeps SQLite from reading by folder, which would sort the whole root.
+    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE +folder.root_id = ? ORDER BY file.id"  # noqa: S608 - ours
+    return (FileRecord.make(*row) for row in c.rows(query, root_id))
+
+
+def _to_record(
+    root_id: RootId, path: bytes, fs_id: str, folder_inode: int, fs_type: str, state: str, *rest: Any
+) -> RootRecord:
+    identity = RootIdentity(fs_id, folder_inode, fs_type, b"")
+    return RootRecord(root_id, path, identity, read_word(RootState, state), *rest)

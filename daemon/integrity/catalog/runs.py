@@ -15,16 +15,13 @@ I2  A clean shutdown sets the mark on the boot and its mounts. The mark is remov
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, NewType
 
-import sqlalchemy as sa
-
 from integrity.catalog.days_run import is_outdated
-from integrity.catalog.row_seals import check_seals, select_sealed
-from integrity.catalog.rows import read_optional_word, read_word
-from integrity.catalog.schema import boot, file, run, schedule_run
+from integrity.catalog.db import Connection, numbers
+from integrity.catalog.rows import given, read_optional_word, read_word
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
 
 
@@ -43,21 +40,34 @@ class Interruption(NamedTuple):
     seen_at: int | None  # when a run first saw the next boot or mount; None: unknown
 
 
-def ensure_boot(c: sa.Connection, uuid: str, now: int) -> int:
+class _Boot(NamedTuple):
+    id: int
+    uuid: str
+    fs_id: str
+    mount: str
+    mount_count: int | None
+    first_seen_at: int
+    stopped_cleanly_at: int | None
+
+
+_BOOTS = f"SELECT {', '.join(_Boot._fields)} FROM boot"  # noqa: S608 - ours
+
+
+def ensure_boot(c: Connection, uuid: str, now: int) -> int:
     """
     Return the id of the running boot, recording it if it is new.
 
     Removes clean-stop marks of this boot: they were premature, because this program runs again.
     """
-    row = c.execute(sa.select(boot).where(boot.c.uuid == uuid, boot.c.fs_id == "")).one_or_none()
-    if row is None:
+    known = c.one(_Boot, f"{_BOOTS} WHERE uuid = ? AND fs_id = ''", uuid)
+    if known is None:
         return _insert(c, uuid, MountSeen("", "", None), now)
-    if row.stopped_cleanly_at is not None:
-        c.execute(sa.update(boot).where(boot.c.uuid == uuid).values(stopped_cleanly_at=None))
-    return int(row.id)
+    if known.stopped_cleanly_at is not None:
+        c.run("UPDATE boot SET stopped_cleanly_at = NULL WHERE uuid = ?", uuid)
+    return known.id
 
 
-def ensure_mounts(c: sa.Connection, uuid: str, mounts: Iterable[MountSeen], now: int) -> int:
+def ensure_mounts(c: Connection, uuid: str, mounts: Iterable[MountSeen], now: int) -> int:
     """
     Record the mounts that a run works on; return the id of the newest boot row.
 
@@ -70,32 +80,36 @@ def ensure_mounts(c: sa.Connection, uuid: str, mounts: Iterable[MountSeen], now:
     ensure_boot(c, uuid, now)
     for seen in mounts:
         _ensure_mount(c, uuid, seen, now)
-    return int(c.execute(sa.select(sa.func.max(boot.c.id))).scalar_one())
+    return int(c.value("SELECT max(id) FROM boot"))
 
 
-def find_last_mounts(c: sa.Connection, uuid: str) -> dict[int, str]:
+def find_last_mounts(c: Connection, uuid: str) -> dict[int, str]:
     """Return the last mount of each file system that was last seen in this boot: row id and mount."""
-    last = sa.select(sa.func.max(boot.c.id)).where(boot.c.fs_id != "").group_by(boot.c.fs_id)
-    query = sa.select(boot.c.id, boot.c.mount).where(boot.c.id.in_(last), boot.c.uuid == uuid)
-    return {row.id: row.mount for row in c.execute(query)}
+    last = "SELECT max(id) FROM boot WHERE fs_id != '' GROUP BY fs_id"
+    return {one.id: one.mount for one in c.all(_Boot, f"{_BOOTS} WHERE uuid = ? AND id IN ({last})", uuid)}
 
 
-def mark_clean_stop(c: sa.Connection, uuid: str, now: int, mounts: Collection[int] = ()) -> None:
+def mark_clean_stop(c: Connection, uuid: str, now: int, mounts: Collection[int] = ()) -> None:
     """
     Record that the boot ends cleanly: all file data has reached the disk.
 
     ``mounts``: ids of the mounts that still exist; they end with the boot.
     """
-    rows = c.execute(sa.select(boot.c.id).where(boot.c.uuid == uuid, boot.c.fs_id == "")).scalars()
-    _set_mark(c, [*rows, *mounts], now)
+    c.run(
+        """
+        UPDATE boot SET stopped_cleanly_at = ?
+        WHERE (uuid = ? AND fs_id = '') OR id IN (SELECT value FROM json_each(?))
+        """,
+        *(now, uuid, numbers(mounts)),
+    )
 
 
-def rename_file_system(c: sa.Connection, old: str, new: str) -> None:
+def rename_file_system(c: Connection, old: str, new: str) -> None:
     """Rename a file system in all rows, when a more reliable id of it is known."""
-    c.execute(sa.update(boot).where(boot.c.fs_id == old).values(fs_id=new))
+    c.run("UPDATE boot SET fs_id = ? WHERE fs_id = ?", new, old)
 
 
-def find_interruption(c: sa.Connection, boot_id: int | None, fs_id: str) -> Interruption | None:
+def find_interruption(c: Connection, boot_id: int | None, fs_id: str) -> Interruption | None:
     """
     Return a possible crash of a file system since a file on it was last intact; None if there was none.
 
@@ -106,27 +120,25 @@ def find_interruption(c: sa.Connection, boot_id: int | None, fs_id: str) -> Inte
     """
     if boot_id is None:
         return Interruption(is_of_machine=True, seen_at=None)
-    rows = c.execute(sa.select(boot).where(boot.c.fs_id.in_(("", fs_id))).order_by(boot.c.id)).all()
     for chain in ("", fs_id):
-        own = [row for row in rows if row.fs_id == chain]
-        begin = max((row.id for row in own if row.id <= boot_id), default=0)
-        for ended, following in pairwise(row for row in own if row.id >= begin):
+        own = c.all(_Boot, f"{_BOOTS} WHERE fs_id = ? ORDER BY id", chain)
+        begin = max((one.id for one in own if one.id <= boot_id), default=0)
+        for ended, following in pairwise(one for one in own if one.id >= begin):
             if ended.stopped_cleanly_at is None:
                 return Interruption(chain == "", following.first_seen_at)
     return None
 
 
-def _ensure_mount(c: sa.Connection, uuid: str, seen: MountSeen, now: int) -> None:
-    known = c.execute(sa.select(boot).where(boot.c.fs_id == seen.fs_id).order_by(boot.c.id.desc())).all()
-    last = known[0] if known else None
-    for row in known:  # usually the last row, except when programs see different boots, as in containers
-        is_same = row.mount == seen.mount or (row is last and "" in (row.mount, seen.mount))
-        if row.uuid == uuid and is_same:
-            if seen.mount_count not in (None, row.mount_count):
-                c.execute(sa.update(boot).where(boot.c.id == row.id).values(mount_count=seen.mount_count))
+def _ensure_mount(c: Connection, uuid: str, seen: MountSeen, now: int) -> None:
+    known = c.all(_Boot, f"{_BOOTS} WHERE fs_id = ? ORDER BY id DESC", seen.fs_id)
+    for one in known:  # usually the last row, except when programs see different boots, as in containers
+        is_same = one.mount == seen.mount or (one is known[0] and "" in (one.mount, seen.mount))
+        if one.uuid == uuid and is_same:
+            if seen.mount_count not in (None, one.mount_count):
+                c.run("UPDATE boot SET mount_count = ? WHERE id = ?", seen.mount_count, one.id)
             return
-    if last is not None and _was_mounted_between(last.mount_count, seen.mount_count):
-        _set_mark(c, [last.id], None)
+    if known and _was_mounted_between(known[0].mount_count, seen.mount_count):
+        c.run("UPDATE boot SET stopped_cleanly_at = NULL WHERE id = ?", known[0].id)
     _insert(c, uuid, seen, now)
 
 
@@ -137,17 +149,10 @@ def _was_mounted_between(before: int | None, count: int | None) -> bool:
     )  # unchanged: mounted read-only
 
 
-def _insert(c: sa.Connection, uuid: str, seen: MountSeen, now: int) -> int:
-    key = c.execute(sa.insert(boot).values(uuid=uuid, **seen._asdict(), first_seen_at=now)).inserted_primary_key
-    assert key is not None
-    return int(key[0])
-
-
-def _set_mark(c: sa.Connection, ids: Collection[int], at: int | None) -> None:
-    c.execute(sa.update(boot).where(boot.c.id.in_(ids)).values(stopped_cleanly_at=at))
-
-
-_COUNTS = tuple(field.name for field in fields(RunCounts))
+def _insert(c: Connection, uuid: str, seen: MountSeen, now: int) -> int:
+    return c.insert(
+        "INSERT INTO boot (uuid, fs_id, mount, mount_count, first_seen_at) VALUES (?, ?, ?, ?, ?)", uuid, *seen, now
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +172,30 @@ class RunRecord:
     error: str | None
 
 
+_COUNTS = tuple(field.name for field in fields(RunCounts))
+_RUNS = f"""
+SELECT id, root_id, job, started_at, finished_at, outcome, boot_id, pid, duration_s, error, {", ".join(_COUNTS)}
+FROM run
+"""  # noqa: S608 - ours
+
+
 def start_run(
-    c: sa.Connection, root_id: RootId, job: Job, *, now: int, boot_id: int, pid: int, copy: str | None = None
+    c: Connection, root_id: RootId, job: Job, *, now: int, boot_id: int, pid: int, copy: str | None = None
 ) -> RunId:
     """Record the start of a run; ``copy``: name of the copy that it compares."""
-    values = {"root_id": root_id, "job": job.value, "started_at": now, "boot_id": boot_id, "pid": pid, "copy": copy}
-    key = c.execute(sa.insert(run).values(**values, **asdict(RunCounts()))).inserted_primary_key
-    assert key is not None
-    return RunId(key[0])
+    return RunId(
+        c.insert(
+            f"""
+            INSERT INTO run (root_id, job, started_at, boot_id, pid, copy, {", ".join(_COUNTS)})
+            VALUES (?, ?, ?, ?, ?, ?{", 0" * len(_COUNTS)})
+            """,  # noqa: S608 - ours
+            *(root_id, job, now, boot_id, pid, copy),
+        )
+    )
 
 
 def finish_run(
-    c: sa.Connection,
+    c: Connection,
     run_id: RunId,
     outcome: Outcome,
     counts: RunCounts,
@@ -188,18 +205,23 @@ def finish_run(
     error: str | None = None,
 ) -> None:
     """Record the result of a run, and the highest file id at its end: files with higher ids came later."""
-    values = {"finished_at": now, "outcome": outcome.value, "duration_s": float(duration_s), "error": error}
-    last_file_id = sa.select(sa.func.coalesce(sa.func.max(file.c.id), 0)).scalar_subquery()
-    c.execute(sa.update(run).where(run.c.id == run_id).values(**values, **asdict(counts), last_file_id=last_file_id))
+    c.run(
+        f"""
+        UPDATE run SET {", ".join(f"{name} = ?" for name in _COUNTS)}, finished_at = ?, outcome = ?, duration_s = ?,
+            error = ?, last_file_id = (SELECT coalesce(max(id), 0) FROM file)
+        WHERE id = ?
+        """,  # noqa: S608 - ours
+        *(*astuple(counts), now, outcome, duration_s, error, run_id),
+    )
 
 
-def find_runs(c: sa.Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
+def find_runs(c: Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
     """Return the last runs of a root (None: of all roots), newest first."""
     return page_runs(c, before=None, limit=limit, root_id=root_id)
 
 
 def page_runs(
-    c: sa.Connection, *, before: RunId | None, limit: int, root_id: RootId | None = None, job: Job | None = None
+    c: Connection, *, before: RunId | None, limit: int, root_id: RootId | None = None, job: Job | None = None
 ) -> list[RunRecord]:
     """
     Return runs, the newest first.
@@ -211,20 +233,13 @@ def page_runs(
         root_id: only runs on this root.
         job: only runs of this job.
     """
-    query = select_sealed(run).order_by(run.c.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(run.c.id < before)
-    if root_id is not None:
-        query = query.where(run.c.root_id == root_id)
-    if job is not None:
-        query = query.where(run.c.job == job.value)
-    return [_to_record(row) for row in check_seals(c, run, c.execute(query))]
+    matching, values = given({"id < ?": before, "root_id = ?": root_id, "job = ?": job})
+    return c.all(_to_record, f"{_RUNS} WHERE {matching} ORDER BY id DESC LIMIT ?", *values, limit)
 
 
-def get_run(c: sa.Connection, run_id: RunId) -> RunRecord | None:
+def get_run(c: Connection, run_id: RunId) -> RunRecord | None:
     """Return a run; None if there is none with this number."""
-    row = check_seals(c, run, c.execute(select_sealed(run).where(run.c.id == run_id)))
-    return next((_to_record(one) for one in row), None)
+    return c.one(_to_record, f"{_RUNS} WHERE id = ?", run_id)
 
 
 class ReadAt(NamedTuple):
@@ -234,12 +249,11 @@ class ReadAt(NamedTuple):
     bytes_read: int
 
 
-def find_reads(c: sa.Connection, job: Job, since: int, root_id: RootId | None = None) -> list[ReadAt]:
+def find_reads(c: Connection, job: Job, since: int, root_id: RootId | None = None) -> list[ReadAt]:
     """Return what the finished runs of a job read since a time, oldest first."""
-    query = sa.select(run.c.finished_at, run.c.bytes_read).where(run.c.job == job.value, run.c.finished_at >= since)
-    if root_id is not None:
-        query = query.where(run.c.root_id == root_id)
-    return [ReadAt(*row) for row in c.execute(query.order_by(run.c.finished_at))]
+    matching, values = given({"job = ?": job, "finished_at >= ?": since, "root_id = ?": root_id})
+    query = f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at"  # noqa: S608 - ours
+    return c.all(ReadAt, query, *values)
 
 
 class LastRun(NamedTuple):
@@ -251,56 +265,54 @@ class LastRun(NamedTuple):
     finished_at: int
 
 
-def find_last_runs(c: sa.Connection) -> list[LastRun]:
+def find_last_runs(c: Connection) -> list[LastRun]:
     """Return the last run of each root, job, and outcome."""
-    kind = (run.c.root_id, run.c.job, run.c.outcome)
-    query = sa.select(*kind, sa.func.max(run.c.finished_at)).where(run.c.outcome.is_not(None)).group_by(*kind)
-    return [LastRun(*row) for row in c.execute(query.order_by(*kind))]
+    return c.all(
+        LastRun,
+        """
+        SELECT root_id, job, outcome, max(finished_at) FROM run WHERE outcome IS NOT NULL
+        GROUP BY root_id, job, outcome ORDER BY root_id, job, outcome
+        """,
+    )
 
 
-def sum_read(c: sa.Connection) -> dict[tuple[RootId, str], int]:
+def sum_read(c: Connection) -> dict[tuple[RootId, str], int]:
     """Return the bytes that all runs of a job read, by root and job."""
-    query = sa.select(run.c.root_id, run.c.job, sa.func.sum(run.c.bytes_read)).group_by(run.c.root_id, run.c.job)
-    return {(row[0], row[1]): int(row[2]) for row in c.execute(query)}
+    rows = c.rows("SELECT root_id, job, sum(bytes_read) FROM run GROUP BY root_id, job")
+    return {(root_id, job): bytes_read for root_id, job, bytes_read in rows}
 
 
-def get_start(c: sa.Connection, run_id: RunId) -> int:
+def get_start(c: Connection, run_id: RunId) -> int:
     """Return when a run started."""
-    return int(c.execute(sa.select(run.c.started_at).where(run.c.id == run_id)).scalar_one())
+    return int(c.value("SELECT started_at FROM run WHERE id = ?", run_id))
 
 
-def get_last_file_before(c: sa.Connection, root_id: RootId, run_id: RunId) -> int:
+def get_last_file_before(c: Connection, root_id: RootId, run_id: RunId) -> int:
     """Return the highest file id at the end of the root's runs that started before this one; 0: there are none."""
-    query = sa.select(sa.func.max(run.c.last_file_id)).where(run.c.root_id == root_id, run.c.id < run_id)
-    return c.execute(query).scalar() or 0
+    return int(c.value("SELECT max(last_file_id) FROM run WHERE root_id = ? AND id < ?", root_id, run_id) or 0)
 
 
-def close_dead_runs(c: sa.Connection, root_id: RootId, now: int) -> list[RunId]:
+def close_dead_runs(c: Connection, root_id: RootId, now: int) -> list[RunId]:
     """
     Mark the unfinished runs of a root as interrupted; return their ids.
 
     The caller holds the root's lock and has not started its own run yet, so the processes of these runs are gone.
     Looking up their pids is less reliable: pids are reused, and those of another container mean nothing here.
     """
-    unfinished = run.c.root_id == root_id, run.c.finished_at.is_(None)
-    ids = [RunId(row.id) for row in c.execute(sa.select(run.c.id).where(*unfinished).order_by(run.c.id))]
-    c.execute(sa.update(run).where(*unfinished).values(finished_at=now, outcome=Outcome.INTERRUPTED.value))
-    return ids
+    closed = c.column(
+        """
+        UPDATE run SET finished_at = ?, outcome = 'interrupted' WHERE root_id = ? AND finished_at IS NULL RETURNING id
+        """,
+        *(now, root_id),
+    )
+    return sorted(closed)
 
 
-def _to_record(row: sa.Row[Any]) -> RunRecord:
+def _to_record(*columns: Any) -> RunRecord:
+    number, root_id, job, started_at, finished_at, outcome, boot_id, pid, duration_s, error, *counts = columns
     return RunRecord(
-        id=row.id,
-        root_id=row.root_id,
-        job=read_word(Job, row.job),
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        outcome=read_optional_word(Outcome, row.outcome),
-        boot_id=row.boot_id,
-        pid=row.pid,
-        counts=RunCounts(**{name: getattr(row, name) for name in _COUNTS}),
-        duration_s=row.duration_s,
-        error=row.error,
+        *(number, root_id, read_word(Job, job), started_at, finished_at, read_optional_word(Outcome, outcome)),
+        *(boot_id, pid, RunCounts(*counts), duration_s, error),
     )
 
 
@@ -317,7 +329,7 @@ class Unfinished(NamedTuple):
 
 
 def note_started(
-    c: sa.Connection, schedule: str, root_id: RootId | None, *, due_at: int | None, now: int
+    c: Connection, schedule: str, root_id: RootId | None, *, due_at: int | None, now: int
 ) -> ScheduleRunId:
     """
     Record the start of a scheduled run, and delete entries of this schedule and root older than 400 days.
@@ -329,34 +341,32 @@ def note_started(
         due_at: when it should have started; None: started on request.
         now: seconds UTC.
     """
-    is_old = is_outdated(c, schedule_run.c.started_at, _KEPT_DAYS, now)
-    c.execute(sa.delete(schedule_run).where(*_of(schedule, root_id), is_old))
-    values = {"schedule": schedule, "root_id": root_id, "due_at": due_at, "started_at": now}
-    key = c.execute(sa.insert(schedule_run).values(**values)).inserted_primary_key
-    assert key is not None
-    return ScheduleRunId(key[0])
+    is_old = is_outdated(c, "started_at", _KEPT_DAYS, now)
+    c.run(f"DELETE FROM schedule_run WHERE schedule = ? AND root_id IS ? AND {is_old}", schedule, root_id)  # noqa: S608 - ours
+    query = "INSERT INTO schedule_run (schedule, root_id, due_at, started_at) VALUES (?, ?, ?, ?)"
+    return ScheduleRunId(c.insert(query, schedule, root_id, due_at, now))
 
 
-def note_finished(c: sa.Connection, run_id: ScheduleRunId, outcome: str, *, now: int) -> None:
+def note_finished(c: Connection, run_id: ScheduleRunId, outcome: str, *, now: int) -> None:
     """Record how a scheduled run ended."""
-    values = {"finished_at": now, "outcome": outcome}
-    c.execute(sa.update(schedule_run).where(schedule_run.c.id == run_id).values(**values))
+    c.run("UPDATE schedule_run SET finished_at = ?, outcome = ? WHERE id = ?", now, outcome, run_id)
 
 
-def last_started(c: sa.Connection, schedule: str, root_id: RootId | None = None) -> int | None:
+def last_started(c: Connection, schedule: str, root_id: RootId | None = None) -> int | None:
     """Return when a schedule last started for a root (None: for all roots); None: never."""
-    started_at: int | None = c.execute(
-        sa.select(sa.func.max(schedule_run.c.started_at)).where(*_of(schedule, root_id))
-    ).scalar_one()
-    return started_at
+    at: int | None = c.value(
+        "SELECT max(started_at) FROM schedule_run WHERE schedule = ? AND root_id IS ?", schedule, root_id
+    )
+    return at
 
 
-def find_unfinished(c: sa.Connection, schedule: str, root_id: RootId | None = None) -> Unfinished | None:
+def find_unfinished(c: Connection, schedule: str, root_id: RootId | None = None) -> Unfinished | None:
     """Return the newest run of a schedule, if its end is not recorded."""
-    newest = sa.select(schedule_run).where(*_of(schedule, root_id))
-    row = c.execute(newest.order_by(schedule_run.c.started_at.desc(), schedule_run.c.id.desc()).limit(1)).one_or_none()
-    return None if row is None or row.finished_at is not None else Unfinished(row.id, row.started_at)
-
-
-def _of(schedule: str, root_id: RootId | None) -> tuple[sa.ColumnElement[bool], ...]:
-    return schedule_run.c.schedule == schedule, schedule_run.c.root_id.is_not_distinct_from(root_id)
+    row = c.row(
+        """
+        SELECT id, started_at, finished_at FROM schedule_run WHERE schedule = ? AND root_id IS ?
+        ORDER BY started_at DESC, id DESC LIMIT 1
+        """,
+        *(schedule, root_id),
+    )
+    return None if row is None or row[2] is not None else Unfinished(ScheduleRunId(row[0]), row[1])

@@ -7,11 +7,9 @@ One row of ``meta`` for each root counts how often that was seen of which folder
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from binascii import Error
 from collections.abc import Iterable
 
-import sqlalchemy as sa
-
+from integrity.catalog.db import Connection
 from integrity.catalog.root_meta import RootMeta
 from integrity.catalog.roots import RootRecord
 
@@ -24,30 +22,26 @@ _KEPT_S = 60 * 86_400
 _MOST = 1000
 
 
-def find_timeless(c: sa.Connection, root: RootRecord) -> set[bytes]:
+def find_timeless(c: Connection, root: RootRecord) -> set[bytes]:
     """Return the folders of a root that keep no times."""
     return {folder for folder, (count, _) in _load(c, root).items() if count >= _IS_HABIT}
 
 
-def count_moved(c: sa.Connection, root: RootRecord, folders: Iterable[bytes], now: int) -> list[bytes]:
+def count_moved(c: Connection, root: RootRecord, folders: Iterable[bytes], now: int) -> list[bytes]:
     """Count the folders whose times moved in a run; return those that keep no times, as is known from now on."""
     known = {folder: one for folder, one in _load(c, root).items() if one[1] > now - _KEPT_S}
     for folder in sorted(folders):
         count, _ = known.get(folder, (0, now))
         if folder in known or len(known) < _MOST:
             known[folder] = min(count + 1, _IS_HABIT + 1), now
-    _HABITS.drop(c, root.id, _ID)
     _HABITS.save(c, root, _ID, {b64encode(folder).decode(): one for folder, one in known.items()})
     return [folder for folder in sorted(folders) if known.get(folder, (0, 0))[0] == _IS_HABIT]
 
 
-def _load(c: sa.Connection, root: RootRecord) -> dict[bytes, tuple[int, int]]:
-    found: dict[bytes, tuple[int, int]] = {}
-    for _, value in _HABITS.find(c, root):
-        for name, one in value.items():
-            if isinstance(one, list) and len(one) == 2 and all(isinstance(number, int) for number in one):
-                try:
-                    found[b64decode(name, validate=True)] = (one[0], one[1])
-                except Error:
-                    continue
-    return found
+def _load(c: Connection, root: RootRecord) -> dict[bytes, tuple[int, int]]:
+    return {
+        b64decode(name): (one[0], one[1])
+        for _, value in _HABITS.find(c, root)
+        for name, one in value.items()
+        if isinstance(one, list)  # not the key that earlier versions put into all objects
+    }

@@ -1,101 +1,122 @@
 """
-Upgrade a catalog of an older version. The only module that imports Alembic, which takes 130 ms.
+Upgrade a catalog of an older version: a new file is made beside it, checked, and exchanged for it as a restore does.
 
-A copy is made first. All steps run in one transaction, so that a failing step leaves the catalog unchanged.
+The steps are the numbered files of ``integrity.migrations``: SQL for one revision, or a Python file where SQL can't.
+The first of them makes all older catalogs anew, since only a new file gets page checksums.
+
+I1  The older file is not changed; it is kept under the name that says before which revision it was.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import sqlite3
-import time
-from collections.abc import Callable
-from importlib.util import find_spec
+from collections import Counter
+from urllib.parse import quote
 
-import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
-
-from integrity.catalog import copying, own_files, schema
-from integrity.catalog.compiled_sql import connect_core
-from integrity.catalog.locking import upgrade_mark
-from integrity.catalog.seal import Sealer
+from integrity import program
+from integrity.catalog import copying, own_files, sqlite_errors
+from integrity.catalog.database_file import write_schema
+from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty
+from integrity.catalog.locking import held_alone, upgrade_mark
+from integrity.catalog.restore import exchange
+from integrity.catalog.salvage import name_files, tidy
+from integrity.config import format_size
 from integrity.errors import CatalogError, show_path
+from integrity.migrations import v0012_page_checksums
+from integrity.paths import absolute
+
+_log = logging.getLogger(__name__)
+
+_MOST_NAMED = 100
 
 
-def upgrade(
-    path: bytes,
-    db: sqlite3.Connection,
-    sealer: Sealer,
-    *,
-    to: str = schema.SCHEMA_REVISION,
-    scripts: str | None = None,
-    clock: Callable[[], float] = time.time,
-) -> bytes:
+def upgrade(path: bytes, lock_fd: int) -> bytes:
     """
-    Upgrade a catalog.
-
-    Args:
-        db: a connection to it, in autocommit; stays open.
-        sealer: of its rows.
-        to: target revision.
-        scripts: folder of the Alembic environment; None: the shipped one.
-        clock: for the name of the copy.
-
-    Returns:
-        The path of the copy that was made before.
+    Upgrade a catalog that this program has closed, and on which it holds a lock; return the new path of the former one.
 
     Raises:
-        CatalogError: a step failed; the catalog is unchanged.
+        CatalogLocked: another program has it open.
+        CatalogError: there is no room, or a step failed; the catalog is unchanged.
     """
-    copy = own_files.before_path(path, to, int(clock()))
-    with upgrade_mark(path):
-        copying.copy_database(db, copy, os.stat(path))
-        _run_or_undo(path, db, sealer, copy, to=to, scripts=scripts)
-    return copy
+    path = os.path.realpath(path)
+    owner = os.stat(path)
+    with held_alone(path, lock_fd):
+        with upgrade_mark(path):
+            _require_room(path, owner.st_size)
+            _end_log(path)
+            try:
+                damaged, lost = _make(path, own_files.restoring_path(path), owner)
+            except CatalogError as error:
+                raise CatalogError(
+                    f"{show_path(path)}: the upgrade to schema {SCHEMA_REVISION} failed: {error}; the catalog is as it"
+                    " was; use the older integrity until this is solved"
+                ) from error
+        for table, number in damaged.items():
+            _log.warning("catalog_rows_left_behind table=%s rows=%d: their seals are wrong", table, number)
+        for root, name in lost[:_MOST_NAMED]:
+            place = show_path(absolute(root, name))
+            _log.warning("catalog_record_left_behind path=%s: the next scan records it as it is then", place)
+        former = exchange(path)  # without the mark: nobody would remove it if this is killed, and the next one ends it
+    assert former is not None
+    return former
 
 
-def _run_or_undo(
-    path: bytes, db: sqlite3.Connection, sealer: Sealer, copy: bytes, *, to: str, scripts: str | None
-) -> None:
-    try:
-        run_migrations(db, sealer, to=to, scripts=scripts)
-    except (sa.exc.SQLAlchemyError, sqlite3.Error, CommandError) as error:
+def _require_room(path: bytes, size_bytes: int) -> None:
+    status = os.statvfs(os.path.dirname(path))
+    free_bytes = status.f_bavail * status.f_frsize
+    if free_bytes < size_bytes:
         raise CatalogError(
-            f"{show_path(path)}: the upgrade to schema {to} failed and was undone: {error}; the catalog is as it was, "
-            f"a copy of it is {show_path(copy)}; use the older integrity until this is solved"
-        ) from error
+            f"{show_path(path)}: its upgrade makes a new file beside it, which needs {format_size(size_bytes)};"
+            f" {format_size(free_bytes)} are free; free more, or use the older integrity; the catalog is as it was"
+        )
 
 
-def run_migrations(db: sqlite3.Connection, sealer: Sealer, *, to: str, scripts: str | None = None) -> None:
-    """Run all steps up to a revision in one transaction; any error rolls it back."""
-    # Off while tables are rebuilt: SQLite would delete rows that refer to the old table. Checked before the commit.
-    db.execute("PRAGMA foreign_keys = OFF")
-    try:
-        with connect_core(db, sealer) as c:
-            c.exec_driver_sql("BEGIN IMMEDIATE")
-            config = Config()
-            config.set_main_option("script_location", scripts or shipped_scripts())
-            config.attributes["connection"] = c
-            command.upgrade(config, to)
-            _check_foreign_keys(c)
-            c.commit()
-    finally:
-        if db.in_transaction:
-            db.rollback()
-        db.execute("PRAGMA foreign_keys = ON")
+def _end_log(path: bytes) -> None:
+    """Let the older file have all that was written to it."""
+    former = Connection(path, is_checked=False)
+    former.run("PRAGMA wal_checkpoint(TRUNCATE)")
+    complaint = sqlite_errors.find_complaint(former, "integrity_check(1)")
+    former.close()
+    if complaint is not None:
+        raise sqlite_errors.describe_damage(path, complaint)
 
 
-def shipped_scripts() -> str:
-    """Return the folder of the migrations that are shipped with this program."""
-    spec = find_spec("integrity.migrations")
-    assert spec is not None
-    assert spec.origin is not None
-    return os.path.dirname(spec.origin)
+def _make(path: bytes, ready: bytes, owner: os.stat_result) -> tuple[Counter[str], list[tuple[bytes, bytes]]]:
+    """Make the new file under its temporary name; return how many rows were left behind, by table, and which files."""
+    damaged: Counter[str] = Counter()
+    lost: list[tuple[bytes, bytes]] = []
 
+    def write(partial: bytes, fd: int) -> None:
+        nonlocal damaged, lost
+        c = make_empty(partial)
+        try:
+            own_files.require_opened(partial, fd)
+            write_schema(c)
+            c.run("PRAGMA foreign_keys = OFF")
+            c.run("ATTACH ? AS old", f"file:{quote(path)}?mode=ro&vfs=unix")
+            c.run("BEGIN IMMEDIATE")
+            revision = int(c.value("SELECT version_num FROM old.alembic_version"))
+            damaged = v0012_page_checksums.fill(c, revision)
+            if damaged["root"]:  # all records of the folder would be left behind with it
+                raise CatalogError(
+                    "the row of a watched folder in it is damaged; bring back a backup:"
+                    f" {program.command('catalog restore')}"
+                )
+            tidy(c)
+            gone = c.column("SELECT id FROM old.file WHERE id NOT IN (SELECT id FROM main.file)")
+            lost = name_files(c, gone, "old")
+            c.run("COMMIT")
+            c.run("DETACH old")
+            broken = c.row("PRAGMA foreign_key_check")
+            if broken is not None:
+                raise CatalogError(
+                    f"{show_path(path)}: a row of {broken[0]} points to one of {broken[2]} that is not there"
+                )
+            c.run("PRAGMA journal_mode = WAL")
+        finally:
+            c.close()
+        os.fchmod(fd, owner.st_mode & 0o666)
 
-def _check_foreign_keys(c: sa.Connection) -> None:
-    broken = c.exec_driver_sql("PRAGMA foreign_key_check").first()
-    if broken is not None:
-        raise sa.exc.SQLAlchemyError(f"a row of {broken[0]} points to a row of {broken[2]} that is not there")
+    copying.make_copy(ready, owner, write)
+    return damaged, lost

@@ -12,51 +12,17 @@ the files that it did not reach come first. Files known to be unreadable come la
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import sqlalchemy as sa
-
-from integrity.catalog.compiled_sql import CompiledStatement
-from integrity.catalog.files import make_anew, make_order, sum_up
-from integrity.catalog.rows import (
-    FILE_JOIN,
-    RECORD_COLUMNS,
-    FileRecord,
-    inside,
-    select_last_check,
-    to_record,
-    unless_ahead,
-)
-from integrity.catalog.schema import file, finding, folder, run
-from integrity.catalog.seal import Sealer
+from integrity.catalog.db import Connection
+from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
+from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, select_last_check, unless_ahead
 from integrity.kinds import STOPPED_READING
-from integrity.model import FindingKind, RootId
+from integrity.model import RootId
 
 _DAY_S = 86400
 _WAVE_PERCENT = 5
-
-_worklist = make_order("worklist")
-
-_PAGE = CompiledStatement(
-    sa.select(_worklist.c.seq, *RECORD_COLUMNS)
-    .select_from(_worklist.join(FILE_JOIN, _worklist.c.file_id == file.c.id))
-    .where(
-        _worklist.c.seq > sa.bindparam("after_seq"),
-        _worklist.c.size_bytes > sa.bindparam("larger_than"),
-        _worklist.c.size_bytes <= sa.bindparam("up_to"),
-    )
-    .order_by(_worklist.c.seq)
-    .limit(sa.bindparam("most")),
-    *("after_seq", "larger_than", "up_to", "most"),
-)
 _ANY_SIZE = (1 << 63) - 1
-
-_STOPPED_KINDS = sorted(kind.value for kind in STOPPED_READING)
-_UNRESOLVED = finding.c.state != sa.literal_column("'resolved'")  # must match the text of the partial index
-_IS_UNREADABLE = sa.and_(
-    file.c.is_frozen == 1,  # true for each unreadable file; avoids a search for findings of the others
-    sa.exists().where(finding.c.file_id == file.c.id, finding.c.kind == FindingKind.UNREADABLE.value, _UNRESOLVED),
-)
+_STOPPED_KINDS = ", ".join(sorted(f"'{kind.value}'" for kind in STOPPED_READING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,37 +47,101 @@ class WorkSummary:
     bytes: int
 
 
-def create_worklist(c: sa.Connection, order: WorkOrder) -> WorkSummary:
+def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
     """
     Create the list of files to verify, replacing the connection's last one.
 
     The list is a temporary table in a temporary file, not part of the catalog.
     """
-    make_anew(c, _worklist)
-    size, keys = _order_keys(c, order, has_priority=_has_priority(c, order))
-    ordered = sa.select(file.c.id, size).join(folder, file.c.folder_id == folder.c.id).where(*_conditions(order))
-    c.execute(sa.insert(_worklist).from_select(["file_id", "size_bytes"], ordered.order_by(*keys)))
-    if order.percent is not None:
-        _cut(c, _count_bytes(c, order) * order.percent / 100)
-    if order.at_least_bytes is not None:
-        _cut(
-            c,
-            order.at_least_bytes,
-            most_of_one=-(-order.at_least_bytes // 2),
-            kept=_count_due(c, order),
-            kept_ids=_due_unreadable(order),
+    make_anew(c, "worklist", f"{ORDER_COLUMNS}, is_due INTEGER NOT NULL")
+    last_check = select_last_check("file.verified_at", "file.recorded_at", order.now)
+    part, values = inside(order.root_id, order.prefix)
+    conditions = ["verified_at IS NULL"] if order.never_verified_only else []
+    if order.older_than_at is not None:
+        conditions.append(f"last_check < {order.older_than_at}")
+    left_alone_at = _find_left_alone_at(c, order.root_id)
+    # is_frozen is true for each unreadable file: it avoids a search for findings of the others.
+    c.run(
+        f"""
+        INSERT INTO worklist (file_id, size_bytes, is_due)
+        WITH checked AS (
+            SELECT file.id, file.size_bytes, file.inode, file.is_suspect, {last_check} AS last_check,
+                {unless_ahead("file.verified_at", order.now)} AS verified_at,
+                {"0" if order.due_before_at is None else f"{last_check} < {order.due_before_at}"} AS is_due,
+                {"0" if left_alone_at is None else f"{last_check} < {left_alone_at}"} AS is_left_alone,
+                file.is_frozen = 1 AND EXISTS (
+                    SELECT 1 FROM finding
+                    WHERE finding.file_id = file.id AND finding.kind = 'unreadable' AND finding.state != 'resolved'
+                ) AS is_unreadable
+            FROM file JOIN folder ON folder.id = file.folder_id
+            WHERE {part}
         )
-    return WorkSummary(*sum_up(c, _worklist))
+        SELECT id, size_bytes, is_due
+        FROM checked
+        WHERE {" AND ".join(conditions) or "1"}
+        ORDER BY is_unreadable, is_left_alone DESC, is_due DESC,
+            {_INTERLEAVED if _has_priority(c, order) else ""} {_BY_DISK}
+        """,  # noqa: S608 - ours
+        *values,
+    )
+    if order.percent is not None:
+        sql = f"SELECT sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}"  # noqa: S608
+        _cut(c, (c.value(sql, *values) or 0) * order.percent / 100)
+    if order.at_least_bytes is not None:
+        # One file larger than a window would displace all others.
+        size = f"min(size_bytes, {-(-order.at_least_bytes // 2)})"
+        _cut(c, order.at_least_bytes, size=size, keeps_due=True)
+    return WorkSummary(*sum_up(c, "worklist"))
 
 
-def count_larger(c: sa.Connection, size_bytes: int) -> int:
+_BY_DISK = f"coalesce(verified_at / {_DAY_S}, -1), inode, id"
+_INTERLEAVED = f"""
+    sum(size_bytes) OVER (
+        PARTITION BY is_unreadable, is_left_alone, is_due, is_suspect ORDER BY {_BY_DISK}
+    ) - size_bytes,
+    is_suspect DESC,
+"""
+"""Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first."""
+
+
+def _has_priority(c: Connection, order: WorkOrder) -> bool:
+    """Return whether suspects exist and are few enough to get priority."""
+    sql = """
+        SELECT coalesce(sum(file.is_suspect), 0), count(*)
+        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?
+    """
+    [(suspects, files)] = c.rows(sql, order.root_id)
+    return bool(0 < suspects <= files * _WAVE_PERCENT / 100)
+
+
+def _find_left_alone_at(c: Connection, root_id: RootId) -> int | None:
+    """Return when the last run started that stopped because of a failing device; None: no such finding is open."""
+    at: int | None = c.value(
+        f"""
+        SELECT max(run.started_at) FROM run JOIN finding ON finding.run_id = run.id
+        WHERE finding.root_id = ? AND finding.kind IN ({_STOPPED_KINDS}) AND finding.state != 'resolved'
+        """,  # noqa: S608 - ours
+        root_id,
+    )
+    return at
+
+
+def _cut(c: Connection, wanted_bytes: float, *, size: str = "size_bytes", keeps_due: bool = False) -> None:
+    """Shorten the list to the first files that reach ``wanted_bytes`` in total, and those that are due if asked to."""
+    sums = f"SELECT seq, sum({size}) OVER (ORDER BY seq) AS total FROM worklist"  # noqa: S608 - ours
+    last = c.value(f"SELECT min(seq) FROM ({sums}) WHERE total >= ?", wanted_bytes)  # noqa: S608 - ours
+    if last is not None:
+        is_cut = "seq > ? AND NOT is_due" if keeps_due else "seq > ?"
+        c.run(f"DELETE FROM worklist WHERE {is_cut}", last if wanted_bytes else 0)  # noqa: S608 - ours
+
+
+def count_larger(c: Connection, size_bytes: int) -> int:
     """Count the files in the list that are larger than a size."""
-    return int(c.execute(sa.select(sa.func.count()).where(_worklist.c.size_bytes > size_bytes)).scalar_one())
+    return int(c.value("SELECT count(*) FROM worklist WHERE size_bytes > ?", size_bytes))
 
 
 def page_worklist(
-    c: sa.Connection,
-    sealer: Sealer,
+    c: Connection,
     after_seq: int,
     limit: int = 1000,
     *,
@@ -123,111 +153,19 @@ def page_worklist(
 
     Args:
         c: the connection that created the list.
-        sealer: checks the records.
         after_seq: the position.
         limit: size of the page.
         larger_than: only files larger than this many bytes.
         up_to: only files of at most this many bytes.
     """
-    more, most = -1 if larger_than is None else larger_than, _ANY_SIZE if up_to is None else up_to
-    return [(seq, to_record(sealer, row)) for seq, *row in _PAGE.run(c, after_seq, more, most, limit)]
-
-
-def _last_check(order: WorkOrder) -> sa.ColumnElement[int]:
-    return select_last_check(file.c.verified_at, file.c.recorded_at, order.now)
-
-
-def _verified_at(order: WorkOrder) -> sa.ColumnElement[int]:
-    return unless_ahead(file.c.verified_at, order.now)
-
-
-def _conditions(order: WorkOrder) -> list[sa.ColumnElement[bool]]:
-    conditions = [inside(order.root_id, order.prefix)]
-    if order.never_verified_only:
-        conditions.append(_verified_at(order).is_(None))
-    if order.older_than_at is not None:
-        conditions.append(_last_check(order) < order.older_than_at)
-    return conditions
-
-
-def _has_priority(c: sa.Connection, order: WorkOrder) -> bool:
-    """Return whether suspects exist and are few enough to get priority."""
-    suspects, files = sa.func.count().filter(file.c.is_suspect == 1), sa.func.count()
-    query = sa.select(suspects, files).select_from(file.join(folder, file.c.folder_id == folder.c.id))
-    row = c.execute(query.where(folder.c.root_id == order.root_id)).one()
-    return 0 < row[0] <= row[1] * _WAVE_PERCENT / 100
-
-
-def _order_keys(c: sa.Connection, order: WorkOrder, *, has_priority: bool) -> tuple[sa.ColumnElement[int], list[Any]]:
-    """Return the size column, and the sort keys of the list."""
-    day = sa.func.coalesce(_verified_at(order) // _DAY_S, -1)
-    by_disk = [day, file.c.inode, file.c.id]
-    keys: list[Any] = [sa.case((_IS_UNREADABLE, 1), else_=0)]
-    moments = (_left_alone_at(c, order.root_id), order.due_before_at)
-    keys += [sa.case((_last_check(order) < at, 0), else_=1) for at in moments if at is not None]
-    if has_priority:
-        # Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first.
-        kind = [*keys, file.c.is_suspect]
-        before = sa.func.sum(file.c.size_bytes).over(partition_by=kind, order_by=by_disk) - file.c.size_bytes
-        keys += [before, file.c.is_suspect.desc()]
-    return file.c.size_bytes, keys + by_disk
-
-
-def _count_bytes(c: sa.Connection, order: WorkOrder) -> int:
-    query = sa.select(sa.func.coalesce(sa.func.sum(file.c.size_bytes), 0)).select_from(
-        file.join(folder, file.c.folder_id == folder.c.id)
+    rows = c.rows(
+        f"""
+        SELECT worklist.seq, {RECORD_COLUMNS}
+        FROM worklist CROSS JOIN {FILE_JOIN}
+        WHERE worklist.file_id = file.id AND worklist.seq > ? AND worklist.size_bytes > ? AND worklist.size_bytes <= ?
+        ORDER BY worklist.seq
+        LIMIT ?
+        """,  # noqa: S608 - ours
+        *(after_seq, -1 if larger_than is None else larger_than, _ANY_SIZE if up_to is None else up_to, limit),
     )
-    return int(c.execute(query.where(inside(order.root_id, order.prefix))).scalar_one())
-
-
-def _count_due(c: sa.Connection, order: WorkOrder) -> int:
-    if order.due_before_at is None:
-        return 0
-    query = sa.select(sa.func.count()).select_from(file.join(folder, file.c.folder_id == folder.c.id))
-    is_due = _last_check(order) < order.due_before_at
-    return int(c.execute(query.where(*_conditions(order), is_due, ~_IS_UNREADABLE)).scalar_one())
-
-
-def _due_unreadable(order: WorkOrder) -> sa.Select[tuple[int]] | None:
-    """Select the unreadable files that are due: they are at the end of the list and must not be cut off."""
-    if order.due_before_at is None:
-        return None
-    joined = sa.select(file.c.id).join(folder, file.c.folder_id == folder.c.id)
-    return joined.where(*_conditions(order), _last_check(order) < order.due_before_at, _IS_UNREADABLE)
-
-
-def _left_alone_at(c: sa.Connection, root_id: RootId) -> int | None:
-    """Return when the last run started that stopped because of a failing device; None: no such finding is open."""
-    query = sa.select(sa.func.max(run.c.started_at)).join(finding, finding.c.run_id == run.c.id)
-    is_device = finding.c.root_id == root_id, finding.c.kind.in_(_STOPPED_KINDS), _UNRESOLVED
-    return c.execute(query.where(*is_device)).scalar()
-
-
-def _cut(
-    c: sa.Connection,
-    wanted_bytes: float,
-    *,
-    most_of_one: int | None = None,
-    kept: int = 0,
-    kept_ids: sa.Select[tuple[int]] | None = None,
-) -> None:
-    """
-    Shorten the list to the first files that reach ``wanted_bytes`` in total.
-
-    Args:
-        c: the connection that created the list.
-        wanted_bytes: total size to keep.
-        most_of_one: count a file as at most this size: one file larger than a window would displace all others.
-        kept: keep at least this many files.
-        kept_ids: keep these files, too.
-    """
-    size: sa.ColumnElement[int] = _worklist.c.size_bytes
-    if most_of_one is not None:
-        size = sa.case((size > most_of_one, most_of_one), else_=size)
-    total = sa.func.sum(size).over(order_by=_worklist.c.seq).label("total")
-    sums = sa.select(_worklist.c.seq, total).subquery()
-    last = c.execute(sa.select(sa.func.min(sums.c.seq)).where(sums.c.total >= wanted_bytes)).scalar()
-    if last is not None:
-        is_behind = _worklist.c.seq > max(last if wanted_bytes else 0, kept)
-        is_kept = sa.false() if kept_ids is None else _worklist.c.file_id.in_(kept_ids)
-        c.execute(sa.delete(_worklist).where(is_behind, ~is_kept))
+    return [(seq, FileRecord.make(*row)) for seq, *row in rows]

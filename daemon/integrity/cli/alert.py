@@ -52,7 +52,7 @@ def _note(session: Session, results: Sequence[tuple[str, str | None]]) -> None:
     from integrity.catalog.outbox import note_tests
 
     try:
-        with session.open_catalog(writes=True, parities=()) as catalog, catalog.transaction() as connection:
+        with session.open_catalog(writes=True) as catalog, catalog.transaction() as connection:
             note_tests(connection, results, int(time.time()))
     except CatalogMissing:
         return

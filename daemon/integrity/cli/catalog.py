@@ -1,4 +1,4 @@
-"""``integrity catalog check|backup|restore|upgrade|reseal|stats``; ``export`` and ``import`` have their own modules."""
+"""``integrity catalog`` and its commands; ``export`` and ``import`` have their own modules."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ catalog.add_command(import_command)
 
 @catalog.command(
     epilog=examples(
-        ("integrity catalog check", "every row and every seal"),
-        ("integrity catalog check --quick", "the structure of the file only"),
+        ("integrity catalog check", "every page, every index, every count"),
+        ("integrity catalog check --quick", "the pages and the structure of the file only"),
     )
 )
-@click.option("--quick", is_flag=True, help="Check the structure only, not every seal.")
+@click.option("--quick", is_flag=True, help="Check pages and structure only, not every index and count.")
 @click.pass_obj
 def check(session: Session, quick: bool) -> int:
     """
-    Check the whole catalog: structure, every seal, every count.
+    Check the whole catalog: every page, its structure, every index, every count.
 
     Exits with 4 if any of it is damaged.
     """
-    with session.open_catalog(writes=False, verify_rows=False) as opened:
+    with session.open_catalog(writes=False) as opened:
         from integrity.catalog.maintenance import check as check_catalog
 
         report = check_catalog(opened, deep=not quick)
@@ -67,7 +67,7 @@ def check(session: Session, quick: bool) -> int:
     else:
         output.tell(f"{output.style('The catalog is damaged', 'red')}; the files themselves are not known to be.")
         output.tell(f"    - bring back its newest backup:  {program.command('catalog restore')}")
-        output.tell(f"    - or, after looking, take it as it is:  {program.command('catalog reseal')}")
+        output.tell(f"    - or keep what can be read of it:  {program.command('catalog salvage')}")
     output.give("catalog_check", _check_fields(session.catalog_path, report))
     return code
 
@@ -110,10 +110,9 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
     path = session.catalog_path
     confirm(f"Replace the catalog {show_path(path)} by a backup?", is_yes=yes)
     from integrity.catalog.restore import restore as restore_catalog
-    from integrity.config import read_seal_key
 
     place = session.backup_folder if source is None else real_path(source)
-    taken, aside = restore_catalog(path, place, seal_key=read_seal_key(session.config))
+    taken, aside = restore_catalog(path, place)
     session.output.say(f"restored from {show_path(taken)}; what was recorded later is recorded anew by the next scan")
     if aside is not None:
         session.output.say(f"the former catalog is kept as {show_path(aside)}")
@@ -124,62 +123,52 @@ def restore(session: Session, source: bytes | None, yes: bool) -> int:
 
 @catalog.command(
     epilog=examples(
+        ("integrity catalog salvage", "where no backup is new enough"),
+        ("integrity catalog check", "then check the result"),
+    )
+)
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@click.pass_obj
+def salvage(session: Session, yes: bool) -> int:
+    """
+    Make a new catalog of what can be read of a damaged one, which is kept.
+
+    What is lost is named; the next scan records these files again. Damage that they have by then can't be seen any
+    more: where a backup of the catalog is new enough, bring that back instead.
+    """
+    path = session.catalog_path
+    confirm(f"Make a new catalog of what can be read of {show_path(path)}?", is_yes=yes)
+    from integrity.catalog.salvage import salvage as salvage_catalog
+    from integrity.views.text import count
+
+    done, output = salvage_catalog(path), session.output
+    output.say(f"{count(done.kept, 'row')} could be read; the damaged catalog is kept as {show_path(done.former)}")
+    for table, number in done.lost.items():
+        output.tell(
+            f"lost of {table}: {'some rows, nobody knows how many' if number is None else count(number, 'row')}"
+        )
+    for root, name in done.files:
+        output.tell(f"to be recorded again, and earlier damage can't be seen: {show_path(absolute(root, name))}")
+    lost_files = [path_fields("path", absolute(root, name)) for root, name in done.files]
+    fields = path_fields("path", path) | path_fields("former", done.former)
+    output.give("catalog_salvage", fields | {"kept": done.kept, "lost": done.lost, "files": lost_files})
+    return ExitCode.CATALOG if done.lost else ExitCode.OK
+
+
+@catalog.command(
+    epilog=examples(
         ("integrity catalog upgrade", "after a new version was installed"),
         ("integrity catalog check", "then check the result"),
     )
 )
 @click.pass_obj
 def upgrade(session: Session) -> int:
-    """Upgrade a catalog of an older version, after backing it up beside itself."""
+    """Upgrade a catalog of an older version; the former file is kept beside it."""
     with session.open_catalog(writes=True):
         pass  # opening it for writing is what upgrades it
     session.output.say(f"{show_path(session.catalog_path)}: is up to date")
     session.output.give("catalog_upgrade", path_fields("path", session.catalog_path))
     return ExitCode.OK
-
-
-@catalog.command(
-    epilog=examples(
-        ("integrity catalog reseal", "all of it, after `catalog check` was read"),
-        ("integrity catalog reseal /srv/photos", "one folder's records"),
-    )
-)
-@click.argument("root", type=PATH, required=False)
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@click.pass_obj
-def reseal(session: Session, root: bytes | None, yes: bool) -> int:
-    """
-    Accept the catalog's current contents, of one ROOT or of all, and sign them again.
-
-    Use this only after reading what `catalog check` reports, or to change the key: whatever is stored counts as
-    correct from then on.
-    """
-    confirm("Take what the catalog says now for true, damaged rows included?", is_yes=yes)
-    with session.open_catalog(writes=True, any_key=root is None, verify_rows=False) as opened:
-        from integrity.catalog.maintenance import reseal as reseal_catalog
-        from integrity.jobs.admin.roots import find_root
-
-        record = None
-        if root is not None:
-            with opened.read() as connection:
-                record = find_root(connection, real_path(root))
-        counts = reseal_catalog(opened, record, int(time.time()))
-    output = session.output
-    output.say(
-        f"{counts.files:,} files looked at, {counts.resealed:,} files, {counts.runs:,} block rows and"
-        f" {counts.others:,} other rows sealed anew"
-    )
-    for path in counts.unsealable:
-        output.tell(f"too damaged to be sealed: {show_path(path)}:  {program.command('forget FILE')}, then scan again")
-    fields = {
-        "files": counts.files,
-        "resealed": counts.resealed,
-        "runs": counts.runs,
-        "others": counts.others,
-        "findings": counts.findings,
-    }
-    output.give("catalog_reseal", fields | {"unsealable": [path_fields("path", path) for path in counts.unsealable]})
-    return ExitCode.CATALOG if counts.unsealable else ExitCode.OK
 
 
 @catalog.command(
@@ -216,21 +205,11 @@ def _describe_check(report: CheckReport) -> Iterator[str]:
     """Say what is wrong, one thing a line."""
     for complaint in report.complaints:
         yield f"structure: {printable(complaint)}"
-    for root, tally in report.tallies:
-        if tally.expected_rows != tally.actual_rows:
-            yield f"{show_path(root)}: holds {tally.actual_rows:,} files, should hold {tally.expected_rows:,}"
-        elif not tally.is_xor_right and not tally.broken_count:
-            yield f"{show_path(root)}: its rows are not those that were written"
-        for _, path in tally.broken[:_EXAMPLES]:
-            yield f"{show_path(absolute(root, path))}: its row is damaged"
-        if tally.broken_count > _EXAMPLES:
-            yield f"{show_path(root)}: and {tally.broken_count - _EXAMPLES:,} more damaged rows"
-    for row in report.damaged_rows[:_EXAMPLES]:
-        yield printable(str(row))
+    for count in report.counts:
+        if count.expected != count.actual:
+            yield f"{show_path(count.root)}: holds {count.actual:,} files, should hold {count.expected:,}"
     for file_id in report.misfrozen_files[:_EXAMPLES]:
         yield f"file {file_id}: its record is held by a finding that is not there, or not held by one that is"
-    for run in report.damaged_runs[:_EXAMPLES]:
-        yield f"file {run.file_id}: its block digests (row {run.run}) are damaged"
     for file_id in report.incomplete_files[:_EXAMPLES]:
         yield f"file {file_id}: some of its block digests are lost"
 
@@ -240,17 +219,9 @@ def _check_fields(path: bytes, report: CheckReport) -> dict[str, object]:
         "is_right": report.is_right,
         "complaints": list(report.complaints),
         "roots": [
-            path_fields("path", root)
-            | {
-                "expected_rows": tally.expected_rows,
-                "actual_rows": tally.actual_rows,
-                "is_xor_right": tally.is_xor_right,
-                "broken": tally.broken_count,
-            }
-            for root, tally in report.tallies
+            path_fields("path", count.root) | {"expected_rows": count.expected, "actual_rows": count.actual}
+            for count in report.counts
         ],
-        "damaged_rows": [str(row) for row in report.damaged_rows],
-        "damaged_runs": len(report.damaged_runs),
         "misfrozen_files": len(report.misfrozen_files),
         "incomplete_files": len(report.incomplete_files),
         "orphan_runs": report.orphan_runs,

@@ -34,11 +34,8 @@ def config() -> None:
 @click.pass_obj
 def check(session: Session) -> int:
     """Say what is wrong with the configuration: all of it at once, with file, line and key."""
-    from integrity.config import read_seal_key
-
     _check_patterns(session)
     _check_copies(session)
-    read_seal_key(session.config)
     _check_channels(session)
     _warn_of_absent_roots(session)
     recipients = _find_recipients(session)

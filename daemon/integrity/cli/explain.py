@@ -13,12 +13,9 @@ from integrity.cli.params import PATH
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
 from integrity.cli.shared_trees import at_files
-from integrity.errors import CatalogCorrupt, ConfigError, show_path
+from integrity.errors import ConfigError, show_path
 from integrity.paths import absolute
 from integrity.views.explain import describe_story, file_object
-
-_LOOKED_UP = ("candidate", "run", "history", "copy_file")
-"""Tables whose rows are looked up for a file by numbers that no seal guards; its own row has one."""
 
 
 @click.command(
@@ -37,10 +34,7 @@ def explain(session: Session, file: bytes) -> int:
 
     Exits with 0 if the file is known and has no open finding, 1 if it has one, 2 if it is unknown.
     """
-    with (
-        at_files(session, [file], writes=False) as there,
-        there.open_catalog(writes=False, parities=_LOOKED_UP) as catalog,
-    ):
+    with at_files(session, [file], writes=False) as there, there.open_catalog(writes=False) as catalog:
         from integrity.jobs.explain import explain as find_story
         from integrity.jobs.explain import find_place
 
@@ -49,10 +43,6 @@ def explain(session: Session, file: bytes) -> int:
         story = find_story(catalog, there.config, place)
     path = absolute(story.root, story.path)
     if not story.is_known:
-        if session.has_met_damage:
-            raise CatalogCorrupt(
-                f"{show_path(path)}: not found, perhaps because the catalog is damaged; restore it, then ask again"
-            )
         if story.is_folder or os.path.isdir(path):
             raise ConfigError(
                 f"{show_path(path)}: is a folder; name a file in it, or list the findings in it:"

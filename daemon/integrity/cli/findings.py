@@ -59,7 +59,7 @@ def findings(
 
     wanted = None if place is None else own_path(place)
     lead_to_hub(session, [] if wanted is None else [wanted])
-    with session.open_catalog(writes=False, parities=()) as catalog:
+    with session.open_catalog(writes=False) as catalog:
         from integrity.jobs.admin.findings import list_findings
 
         found = list_findings(
@@ -102,7 +102,7 @@ def ack(session: Session, ids: tuple[int, ...]) -> int:
 
     They stay open.
     """
-    with session.open_catalog(writes=True, parities=()) as catalog:
+    with session.open_catalog(writes=True) as catalog:
         from integrity.jobs.admin.findings import acknowledge_findings
 
         return _tell(session, acknowledge_findings(catalog, ids, now=int(time.time())))
@@ -126,7 +126,7 @@ def mute(session: Session, ids: tuple[int, ...], until: int) -> int:
     now = int(time.time())
     if until <= now:
         raise click.BadParameter("is in the past", param_hint="--until")
-    with session.open_catalog(writes=True, parities=()) as catalog:
+    with session.open_catalog(writes=True) as catalog:
         from integrity.jobs.admin.findings import mute_findings
 
         return _tell(session, mute_findings(catalog, ids, until, now=now))

@@ -33,9 +33,6 @@ from integrity.cli.session import Session
 from integrity.errors import AppError
 
 _COMPLETE_VARIABLE = "_INTEGRITY_COMPLETE"
-_WELL_OR_INCOMPLETE = (ExitCode.OK, ExitCode.INCOMPLETE)
-"""What a command that met damage of the catalog may not end with: it would hide that."""
-
 
 _LOST_FOLDER = "the current folder is gone ({}); go to another one, as with `cd`, or name absolute paths"
 
@@ -251,9 +248,7 @@ def _run(arguments: list[str], session: Session) -> int:
     try:
         with cli.make_context("integrity", arguments, obj=session) as context:
             result = cli.invoke(context)
-            code = result if isinstance(result, int) else ExitCode.OK
-            is_hidden = session.has_met_damage and code in _WELL_OR_INCOMPLETE and not session.is_plugin
-            return ExitCode.CATALOG if is_hidden else code
+            return result if isinstance(result, int) else ExitCode.OK
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from integrity.jobs.manifests.importing import ImportSummary
 
 
-_DAMAGED_SHOWN = 20
-
-
 @click.command(
     "export",
     epilog=examples(
@@ -66,8 +63,8 @@ def export_command(
               with a folder as --output also tagmanifest-md5.txt, for all other files
     json      objects, one a line, as `integrity --json sum` prints them
 
-    Files whose row in the catalog is damaged are left out, and the exit code is 4. Very sparse files have no MD5 and
-    are left out, and it is 3. Of a file in question its baseline is written: that is what is known to be good.
+    Very sparse files have no MD5 and are left out, and the exit code is 3. Of a file in question its baseline is
+    written: that is what is known to be good.
     """  # noqa: D301 - \b is click's
     from integrity.jobs.manifests.exporting import ExportForm, plan_export
 
@@ -81,7 +78,7 @@ def export_command(
     wanted = [real_path(path) for path in paths]
     with session.open_catalog(writes=False) as opened:
         plan = plan_export(opened, wanted, chosen, is_absolute=absolute, left_out=left_out)
-        counts = _write(session.output, opened, plan, places)
+        counts = _write(opened, plan, places)
     return _finish(session.output, counts, places)
 
 
@@ -98,22 +95,14 @@ def _find_places(place: bytes | None, form: str) -> list[bytes]:
     return [os.path.join(place, PAYLOAD_MANIFEST), os.path.join(place, TAG_MANIFEST)]
 
 
-def _write(output: Output, catalog: Catalog, plan: ExportPlan, places: list[bytes]) -> ExportCounts:
+def _write(catalog: Catalog, plan: ExportPlan, places: list[bytes]) -> ExportCounts:
     from integrity.jobs.manifests.exporting import Replacement, export
-
-    shown = 0
-
-    def report_damaged(path: bytes) -> None:
-        nonlocal shown
-        shown += 1
-        if shown <= _DAMAGED_SHOWN:
-            output.warn(f"{show_path(path)}: its row in the catalog is damaged, so it is left out")
 
     with ExitStack() as stack:
         sinks = [stack.enter_context(Replacement(place)) for place in places]
         if not sinks:
-            return export(catalog, plan, stack.enter_context(Lines()), report_damaged=report_damaged)
-        return export(catalog, plan, sinks[0], tags=sinks[1] if len(sinks) > 1 else None, report_damaged=report_damaged)
+            return export(catalog, plan, stack.enter_context(Lines()))
+        return export(catalog, plan, sinks[0], tags=sinks[1] if len(sinks) > 1 else None)
 
 
 def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCode:
@@ -139,23 +128,15 @@ def _finish(output: Output, counts: ExportCounts, places: list[bytes]) -> ExitCo
         )
     if counts.without_digest:
         output.warn(f"{count(counts.without_digest, 'very sparse file')} left out: no MD5 of the whole is recorded")
-    if counts.damaged:
-        output.warn(
-            f"{count(counts.damaged, 'file')} left out because their rows are damaged; see:"
-            f" {program.command('catalog check')}"
-        )
     fields = {
         "files": counts.files,
         "in_question": counts.in_question,
-        "damaged": counts.damaged,
         "without_digest": counts.without_digest,
         "not_payload": counts.not_payload,
         "escaped": counts.escaped,
         "output": [path_fields("path", place) for place in places],
     }
     output.give("catalog_export", fields)
-    if counts.damaged:
-        return ExitCode.CATALOG
     return ExitCode.INCOMPLETE if counts.without_digest else ExitCode.OK
 
 
@@ -163,7 +144,7 @@ _SHOWN = 200
 _LEFT_OUT_SHOWN = 10
 _ALL_SHOWN = 1 << 20
 
-_ORDER = ("left_out", "outside", "bad", "missing", "unreadable", "record_damaged", "differing")
+_ORDER = ("left_out", "outside", "bad", "missing", "unreadable", "differing")
 """What is told last stays on the screen."""
 
 
@@ -273,9 +254,7 @@ def _describe(told: ReportedEntry) -> str:
 
 
 def _word(kind: str) -> str:
-    return {"differing": "DIFFERS", "record_damaged": "record damaged", "bad": "bad line"}.get(
-        kind, kind.replace("_", " ")
-    )
+    return {"differing": "DIFFERS", "bad": "bad line"}.get(kind, kind.replace("_", " "))
 
 
 def _describe_summary(summary: ImportSummary, output: Output) -> Iterator[str]:
@@ -308,7 +287,6 @@ def _tallies(counts: ImportCounts) -> str:
         (counts.unknown, "perhaps of another algorithm"),
         (counts.missing, "MISSING"),
         (counts.unreadable, "UNREADABLE"),
-        (counts.record_damaged, "with a DAMAGED RECORD"),
         (counts.differing, "DIFFERING"),
     )
     parts = [f"{number:,} {name}" for number, name in named if number]
@@ -333,7 +311,6 @@ def _summary_object(summary: ImportSummary) -> JsonObject:
         "unreadable": counts.unreadable,
         "outside": counts.outside,
         "left_out": counts.left_out,
-        "record_damaged": counts.record_damaged,
         "bad": counts.bad,
         "not_compared": counts.not_compared,
         "bytes_read": run.counts.bytes_read,

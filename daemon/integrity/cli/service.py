@@ -310,7 +310,7 @@ def _find_what_the_page_reads() -> list[bytes]:
     config = _load_config()
     folders = [os.path.dirname(place) for place in (config.catalog, os.path.realpath(config.catalog))]
     web = config.web
-    files = [one for one in (web.token_file, web.tls_certificate, web.tls_key, config.seal_key_file) if one]
+    files = [one for one in (web.token_file, web.tls_certificate, web.tls_key) if one]
     return list(dict.fromkeys([*folders, *files, *map(os.path.realpath, files)]))
 
 

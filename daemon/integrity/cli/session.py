@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,8 +28,6 @@ class Session:
         config_path: of ``--config``; None for the default place.
         catalog_option: of ``--catalog``; None for the config's.
         output: how to talk to the user.
-        has_met_damage: a row of the catalog was found to be damaged, and the user knows.
-        is_plugin: the exit codes are those of a monitoring plug-in.
         typed: the global options that the command line has, before or behind the command.
         shard: the catalog is a local copy of that of this part of a shared tree; None: it is not.
     """
@@ -37,8 +35,6 @@ class Session:
     config_path: bytes | None = None
     catalog_option: bytes | None = None
     output: Output = field(default_factory=Output)
-    has_met_damage: bool = False
-    is_plugin: bool = False
     typed: dict[str, object] = field(default_factory=dict)
     shard: TreeScope | None = None
 
@@ -118,16 +114,9 @@ class Session:
         return exit_code
 
     @contextmanager
-    def open_catalog(
-        self,
-        *,
-        writes: bool,
-        any_key: bool = False,
-        verify_rows: bool = True,
-        parities: Container[str] | None = None,
-    ) -> Iterator[Catalog]:
+    def open_catalog(self, *, writes: bool) -> Iterator[Catalog]:
         """
-        Open the catalog that exists; the arguments are those of ``Catalog.open``.
+        Open the catalog that exists, and warn of what is unwise about it.
 
         Raises:
             CatalogError: and its kinds; CatalogMissing says how to begin.
@@ -136,13 +125,10 @@ class Session:
         if _is_missing(path):
             raise CatalogMissing(_say_missing(path, self._find_backups()))
         from integrity.catalog.connection import Catalog
-        from integrity.config import read_seal_key
 
-        key = read_seal_key(self.config)
-        opened = Catalog.open(
-            path, writes=writes, seal_key=key, any_key=any_key, verify_rows=verify_rows, parities=parities
-        )
-        with opened as catalog, self._warning(catalog):
+        with Catalog.open(path, writes=writes) as catalog:
+            for warning in catalog.warnings:
+                self.output.warn(warning)
             if catalog.before_upgrade is not None:
                 copy = show_path(catalog.before_upgrade)
                 self.output.say(f"{show_path(path)}: was upgraded for this version; as it was before: {copy}")
@@ -160,15 +146,13 @@ class Session:
         path = self.catalog_path
         if _is_missing(path):
             self._create_catalog(path, paths, records=records)
-        from integrity.catalog.row_seals import ALL_BUT_FILES
-
-        with self.open_catalog(writes=True, parities=ALL_BUT_FILES) as catalog:
+        with self.open_catalog(writes=True) as catalog:
             yield catalog
 
     def _create_catalog(self, path: bytes, paths: Sequence[bytes], *, records: bool) -> None:
         """Make an empty catalog; one that another program has made since is as good."""
         from integrity.catalog.connection import Catalog
-        from integrity.config import default_catalog_path, read_seal_key
+        from integrity.config import default_catalog_path
 
         backups = self._find_backups()
         if backups and _is_missing(path):
@@ -185,7 +169,7 @@ class Session:
                 " the path"
             )
         _require_folders(paths)
-        with suppress(CatalogExists), Catalog.create(path, seal_key=read_seal_key(self.config)):
+        with suppress(CatalogExists), Catalog.create(path):
             self.output.say(f"A new catalog was made: {show_path(path)}")
 
     @property
@@ -197,24 +181,6 @@ class Session:
         from integrity.catalog.own_files import find_backups
 
         return list(find_backups(self.catalog_path, self.backup_folder))
-
-    @contextmanager
-    def _warning(self, catalog: Catalog) -> Iterator[None]:
-        """Warn of what is unwise about a catalog, and in the end of all of its rows that were found to be damaged."""
-        from integrity.catalog.sqlite_errors import list_damage
-
-        for warning in catalog.warnings:
-            self.output.warn(warning)
-        try:
-            yield
-        finally:
-            rows = catalog.damaged_rows
-            if rows:
-                self.has_met_damage = True
-                self.output.warn(
-                    f"the catalog is damaged, so what is said here may be wrong: {list_damage(rows)};"
-                    f" run: {program.command('catalog check')}"
-                )
 
 
 def _parse_place(place: bytes) -> bytes:

@@ -17,7 +17,7 @@ from integrity.cli.params import PATH
 from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.cli.shared_trees import lead_to_hub
-from integrity.errors import AppError, CatalogCorrupt, ConfigError, printable, show_path
+from integrity.errors import AppError, ConfigError, printable, show_path
 from integrity.extras import how_to_install
 from integrity.model import RootState
 from integrity.paths import path_fields
@@ -64,11 +64,8 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
     if not nagios:
         lead_to_hub(session, [real_path(path) for path in paths])
         return _print_status(_find(session, paths), find_service(session), session)
-    session.is_plugin = True
     try:
         found = _find(session, paths)
-        if session.has_met_damage:
-            raise CatalogCorrupt(f"the catalog is damaged; run: {program.command('catalog check')}")
     except AppError as error:
         text = "; ".join(printable(line) for line in str(error).split("\n"))
         print_line(f"INTEGRITY UNKNOWN: {text}")

@@ -24,7 +24,7 @@ from integrity.config.definition import (
     Schedule,
     Web,
 )
-from integrity.config.load import load_config, parse_config, read_seal_key
+from integrity.config.load import load_config, parse_config
 from integrity.config.places import default_catalog_path, default_config_path, default_runtime_folder
 from integrity.config.units import (
     format_duration,
@@ -62,7 +62,6 @@ __all__ = [
     "parse_config",
     "parse_duration",
     "parse_size",
-    "read_seal_key",
     "spell_duration",
     "spell_size",
 ]

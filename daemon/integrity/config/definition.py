@@ -412,9 +412,6 @@ class Config:
     catalog: Annotated[bytes, Parsed(parsers.parse_file)] = field(
         default_factory=default_catalog_path, metadata=about("the database with all records")
     )
-    seal_key_file: Place = field(
-        default=b"", metadata=about("file with a secret key that protects the records against forgery; empty: none")
-    )
     catalog_backup: CatalogBackup = field(default=CatalogBackup(), metadata=about("backups of the catalog itself"))
     defaults: RootSettings = field(default=RootSettings(), metadata=about("every key may be repeated in a [[root]]"))
     roots: tuple[ConfiguredRoot, ...] = field(

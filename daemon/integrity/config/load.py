@@ -11,6 +11,7 @@ The text is known to be valid TOML by then, so the scan needs to recognize only 
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import re
 from dataclasses import fields, is_dataclass
@@ -25,6 +26,10 @@ from integrity.errors import ConfigError, show_path
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_log = logging.getLogger(__name__)
+
+_FORMER_KEYS = ("seal_key_file",)
+"""Keys at the top of a file that older versions had: they change nothing, so they are no error."""
 
 Location = tuple[str | int, ...]
 """The path to a value: keys, and indexes for the elements of an array of tables."""
@@ -169,6 +174,10 @@ def parse_config(content: bytes, name: str) -> Config:
         raise ConfigError(f"{name}:{line}: not UTF-8: save the file as UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(_say_syntax_error(str(error), name)) from error
+    for key in _FORMER_KEYS:
+        if document.pop(key, None) is not None:
+            line = LineIndex(text).line_of((key,))
+            _log.warning("%s:%d: %s: is not used any more; the line can be removed", name, line, key)
     if not document:
         return Config()  # only comments: don't import pydantic
     config, complaints = _validate(document)
@@ -326,23 +335,3 @@ def _find_conflicts(config: Config) -> list[ConfigProblem]:
 
 def _is_below(path: bytes, folder: bytes) -> bool:
     return path != folder and path.startswith(folder.rstrip(b"/") + b"/")
-
-
-def read_seal_key(config: Config) -> bytes | None:
-    """
-    Return the key that seals the catalog's rows, or None if none is configured.
-
-    Raises:
-        ConfigError: the file can't be read or is empty. Without the key, every sealed row would be reported as damaged.
-    """
-    if not config.seal_key_file:
-        return None
-    try:
-        with open(config.seal_key_file, "rb") as file:
-            key = file.read().strip()
-    except OSError as error:
-        place = show_path(config.seal_key_file)
-        raise ConfigError(f"can't read the seal_key_file {place}: {error.strerror}") from error
-    if not key:
-        raise ConfigError(f"the seal_key_file {show_path(config.seal_key_file)} is empty: put a long random text there")
-    return key

@@ -234,3 +234,13 @@ def _translate_pattern(pattern: str) -> str:
     if segments[last] == "**":
         segments.insert(last + 1, "?*")
     return bang + "/".join(segments)
+
+
+def make_left_out(patterns: Sequence[str]) -> Excludes | None:
+    """
+    Return what a backup leaves out on purpose, for paths relative to the copy; None if it leaves out nothing.
+
+    Raises:
+        ConfigError: a pattern is invalid.
+    """
+    return Excludes(patterns, builtin=False, kept=False) if patterns else None

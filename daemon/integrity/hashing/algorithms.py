@@ -242,27 +242,19 @@ class StoredDigest(NamedTuple):
     Attributes:
         name: of the column in ``file``, ``candidate`` and ``history``, and of the field of ``Digests`` and ``Want``.
         algorithm: computes it, and declares its length.
-        title: its name for people.
-        is_null_if: when it is not computed.
         judges: whether it decides if a file is intact; False: copies only.
-        is_appended: added to the catalog later: its column and its bytes in a seal follow all others.
     """
 
     name: str
     algorithm: Algorithm
-    title: str
-    is_null_if: str
     judges: bool = True
-    is_appended: bool = False
 
 
 STORED = (
-    StoredDigest("md5", MD5, "MD5", "for very sparse files"),
-    StoredDigest("xxh3_128", XXH128, "XXH3-128", "if resumed in mid-file"),
-    StoredDigest("blake3", BLAKE3, "BLAKE3", "unless configured"),
-    StoredDigest(
-        *("crc64nvme", CRC64NVME, "CRC-64/NVME", "if older than it, or not computed"), judges=False, is_appended=True
-    ),
+    StoredDigest("md5", MD5),
+    StoredDigest("xxh3_128", XXH128),
+    StoredDigest("blake3", BLAKE3),
+    StoredDigest("crc64nvme", CRC64NVME, judges=False),
 )
 """In the order of ``Digests``; ``want_to_record`` and its neighbors in ``digests.py`` decide when each is computed."""
 

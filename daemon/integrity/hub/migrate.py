@@ -7,7 +7,6 @@ unchanged. On PostgreSQL, Procrastinate's tables belong to it; with SQLite its j
 
 from __future__ import annotations
 
-import os
 from importlib import resources
 
 import sqlalchemy as sa
@@ -15,7 +14,6 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
-from integrity.catalog.upgrade import shipped_scripts
 from integrity.errors import HubDatabaseError
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase, driver_connection, read_revision
@@ -57,9 +55,9 @@ def migrate(database: HubDatabase) -> str | None:
 
 def _configure(c: sa.Connection) -> Config:
     config = Config()
-    scripts = shipped_scripts()
-    config.set_main_option("script_location", scripts)
-    config.set_main_option("version_locations", os.path.join(scripts, "hub"))
+    with resources.as_file(resources.files("integrity.migrations")) as scripts:
+        config.set_main_option("script_location", str(scripts))
+        config.set_main_option("version_locations", str(scripts / "hub"))
     config.set_main_option("path_separator", "newline")
     config.attributes["connection"] = c
     return config

@@ -93,7 +93,7 @@ _MOST_BYTES = 128 << 20
 
 
 class IdSet:
-    """A growing set of small integers. It may hold a few others, because an id in a damaged row can be anything."""
+    """A growing set of small integers. It may hold a few others, which a catalog from elsewhere can have."""
 
     def __init__(self) -> None:
         self._bits = bytearray()

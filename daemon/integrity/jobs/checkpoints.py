@@ -50,7 +50,7 @@ class Checkpoints:
             return self._find(connection, task)
 
     def _find(self, connection: Connection, task: Task) -> Task:
-        found = store.load_checkpoint(connection, self._run.catalog.sealer, self._run.root.id, task.path, self._purpose)
+        found = store.load_checkpoint(connection, self._run.root.id, task.path, self._purpose)
         if found is None or found.block_size_bytes != task.block_size_bytes:
             return task
         self._saved.add(task.path)
@@ -127,7 +127,7 @@ class Checkpoints:
 
     def flush(self, connection: Connection) -> None:
         """Write the queued checkpoints and delete the finished ones."""
-        root_id, sealer = self._run.root.id, self._run.catalog.sealer
+        root_id = self._run.root.id
         for partial, bad in self._queued:
             path = partial.task.path
             if self._purpose is Purpose.VERIFY and not self._is_current(connection, partial):
@@ -147,7 +147,7 @@ class Checkpoints:
                 bad_blocks=bad,
             )
             if self._purpose is Purpose.RECORD:
-                store.append_runs(connection, sealer, checkpoint_id, partial.blocks)
+                store.append_runs(connection, checkpoint_id, partial.blocks)
             self._saved.add(path)
         for path in self._finished:
             store.drop_checkpoint(connection, root_id, path, self._purpose)

@@ -11,7 +11,6 @@ from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.sqlite_errors import DamagedRow, note_damage
 from integrity.config import Config
 from integrity.config.copy_urls import hide_secrets
 from integrity.jobs.compare.source import find_known_sources, is_left_out
@@ -92,11 +91,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
     """
     with catalog.read() as connection:
         target = find_target(connection, path)
-        record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
-        if record is None:
-            files.check_unlisted(connection, catalog.sealer, target.root.id, target.prefix)
-        elif not record.is_sealed:
-            note_damage(connection, [DamagedRow("file", (record.id,))])
+        record = files.find_file(connection, target.root.id, target.prefix)
         former = history.history_of(connection, target.root.id, target.prefix)
         if record is not None:  # its history under other names, before it was moved here
             former += history.history_of(connection, target.root.id, record.id)

@@ -262,16 +262,7 @@ def newer_waits(path: bytes) -> str:
 
 # Folders, disks, and the catalog
 
-CATALOG_DAMAGED = "The catalog's record of this file is damaged; the file itself may be intact."
-
-
-def rows_lost(expected: int, actual: int) -> str:
-    """Report rows that were lost or added behind the catalog's back."""
-    return (
-        f"The catalog has {actual:,} files of this folder and should have {expected:,}: rows were lost or added by"
-        " something else. Files without a record are left alone until the catalog is restored, or resealed as it is"
-    )
-
+CATALOG_DAMAGED = "The catalog's record of this file contradicts itself; the file itself may be intact."
 
 OTHER_MOUNT = (
     "another file system is mounted here, or above here, and is not part of the recorded folder: to include it, set"
@@ -294,7 +285,6 @@ _SKIPPED = {
     SkipReason.SYMLINK: "a symbolic link",
     SkipReason.MOUNT: "another file system is mounted there",
     SkipReason.CATALOG: "a file of the catalog",
-    SkipReason.CATALOG_DAMAGED: "its record is damaged",
     SkipReason.DEVICE_FAILING: "its disk is failing",
 }
 
@@ -612,7 +602,7 @@ def gone_silent(reason: str) -> str:
 NOTHING_RECORDED = "no file is recorded here, so nothing was compared; without --no-scan the files are recorded first"
 OTHER_REASONS = "other reasons; `compare --json` prints each"
 MOVED_MEANWHILE = "changed or disappeared during the comparison; compare again"
-RECORD_CONTRADICTS = "the file's record contradicts itself; `catalog check` shows how much of the catalog is damaged"
+RECORD_CONTRADICTS = "the file's record in the catalog contradicts itself"
 COPY_MATCHES = "the copy matches the record"
 LEFT_OUT_OF_COPY = "left out of this backup on purpose"
 BEHIND = "the backup is allowed to be this far behind"

@@ -22,7 +22,7 @@ from integrity.catalog import backup, findings, roots, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.repair_journal import find_repairs
 from integrity.config import Config, RootSettings, default_catalog_path
-from integrity.errors import AppError, ConfigError, CopyBeingMade, ReadInterrupted, show_path
+from integrity.errors import AppError, CatalogCorrupt, ConfigError, CopyBeingMade, ReadInterrupted, show_path
 from integrity.files.block_devices import find_counters
 from integrity.files.excludes import Excludes
 from integrity.files.read_errors import ErrorBudget
@@ -506,5 +506,7 @@ def _back_up(context: Context) -> None:
         backup.back_up(context.catalog, os.fsencode(settings.folder), keep=settings.keep, now=now)
     except CopyBeingMade:
         pass  # by another run that ended in the same second
+    except CatalogCorrupt:
+        raise
     except AppError as error:
         context.report.note(Note(NoteKind.WARNING, b"", None, f"the catalog could not be backed up: {error}"))

@@ -151,9 +151,8 @@ class Reporter:
     def _require_stream(self) -> None:
         with self._catalog.read() as c:
             state = report_queue.load_state(c)
-            is_damaged = report_queue.has_damage(c)
-        if state is None or state.url != self._url or is_damaged:
-            self._start_stream("its queue was damaged" if is_damaged else "it begins to report to this hub")
+        if state is None or state.url != self._url:
+            self._start_stream("it begins to report to this hub")
 
     def _start_stream(self, reason: str) -> None:
         with self._catalog.transaction() as c:

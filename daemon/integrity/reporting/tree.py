@@ -38,11 +38,9 @@ _HOW_INDEX = {how: index for index, how in enumerate(READ_HOWS)}
 
 
 def report_file(record: FileRecord) -> ReportedFile:
-    """Return what is reported of a file. Of a damaged row nothing is known, so no digest is reported (R9)."""
+    """Return what is reported of a file."""
     name = record.path.rpartition(b"/")[2]
     size, mtime_ns = max(0, record.witness.size_bytes), record.witness.mtime_ns
-    if not record.is_sealed:
-        return ReportedFile(name, size, mtime_ns, None, None, record.recorded_at, None, 0, SUSPECT)
     flags = (FROZEN if record.is_frozen else 0) | (SUSPECT if record.is_suspect else 0)
     digests = record.digests.md5, record.digests.xxh3_128
     how = _HOW_INDEX[record.read_how]
@@ -80,7 +78,7 @@ class ReportedRoot:
         if folder is None or (folder.path and self._excludes.covers(folder.path, is_folder=True)):
             return
         with self._catalog.read() as c:
-            for number, record in enumerate(report_rows.find_files(c, self._catalog.sealer, folder.id)):
+            for number, record in enumerate(report_rows.find_files(c, folder.id)):
                 if number % _LOOK_EVERY == 0 and self._is_over():
                     raise ReadInterrupted("the report was interrupted")
                 file = report_file(record)

@@ -18,7 +18,6 @@ from integrity.catalog import findings, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.locking import shared_lock
-from integrity.config import read_seal_key
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, RecordSuperseded, show_path
 from integrity.files.span import UNLIMITED, Pace
 from integrity.files.system_load import read_boot_uuid
@@ -383,8 +382,8 @@ class Daemon:
         self._notifier.reloading()
         try:
             config = self._read_config()
-            if config.catalog != self._config.catalog or config.seal_key_file != self._config.seal_key_file:
-                raise ConfigError("another catalog, or another key for it, needs a restart of the service")
+            if config.catalog != self._config.catalog:
+                raise ConfigError("another catalog needs a restart of the service")
             self._config = config
             self._paces.clear()
             with self._open_catalog() as catalog:
@@ -425,7 +424,7 @@ class Daemon:
             self._notifier.status(text)
 
     def _open_catalog(self) -> Catalog:
-        return Catalog.open(self._catalog_path, writes=True, seal_key=read_seal_key(self._config), quick_check=False)
+        return Catalog.open(self._catalog_path, writes=True)
 
 
 def find_trouble(known: str, result: Summary | AppError) -> str:

@@ -21,13 +21,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import copying, findings, roots, runs
+from integrity.catalog import copying, findings, roots, runs, sqlite_errors
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.own_files import find_backups, is_being_restored, share_with_group
 from integrity.catalog.restore import finish_restore, restore
-from integrity.catalog.sqlite_errors import list_damage
-from integrity.config import read_seal_key
 from integrity.errors import AppError, CatalogCorrupt, CatalogError, CatalogMissing, show_path
 from integrity.files.mount_state import is_still_mounted
 from integrity.files.system_load import read_boot_uuid
@@ -117,14 +115,13 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
     """
     Create, check, upgrade or restore the catalog.
 
-    A damaged catalog is moved aside and replaced by its newest good backup, which is reported as a finding. A catalog
-    with damaged rows is kept, and reported too.
+    A damaged catalog is moved aside and replaced by its newest good backup, which is reported as a finding.
 
     Raises:
         CatalogMissing: there is no catalog, but backups of one: a new catalog would lose all baselines.
         CatalogError: it can't be opened, or it is damaged and no backup is good.
     """
-    key, folder = read_seal_key(config), config.catalog_backup.folder
+    folder = config.catalog_backup.folder
     if is_being_restored(path):
         finish_restore(path)  # before the backups: it may have been killed when the former catalog was moved away
     if not os.path.lexists(path):
@@ -135,35 +132,28 @@ def prepare_catalog(path: bytes, config: Config, *, clock: Callable[[], float]) 
                 f" it back with: {program.command('catalog restore')}; to begin anew all the same, move the"
                 " backups away"
             )
-        Catalog.create(path, seal_key=key, clock=clock).close()
+        Catalog.create(path, clock=clock).close()
         _log.info("catalog_made path=%s", show_path(path))
         return
     share_with_group(path)
     try:
-        with Catalog.open(path, writes=True, seal_key=key) as catalog:
-            rows = catalog.damaged_rows
-            if rows:
-                message = f"the catalog is damaged: {list_damage(rows)}; run: {program.command('catalog check')}"
-                _log.warning("catalog_damaged: %s", message)
-                _open_findings(catalog, message, int(clock()))
+        Catalog.open(path, writes=True).close()  # first, for it may have to be upgraded
+        complaint = sqlite_errors.check_whole(path)
+        if complaint is not None:
+            raise sqlite_errors.describe_damage(path, complaint)
     except CatalogCorrupt as error:
         _log.error("catalog_damaged: %s", error)
-        taken, aside = restore(path, folder, seal_key=key)
+        taken, aside = restore(path, folder)
         kept = "" if aside is None else f"; the damaged one is kept as {show_path(aside)}"
         message = (
             f"the catalog was damaged and was restored from {show_path(taken)}: what was recorded or verified since is"
             f" done anew{kept}. See how its disk is"
         )
         _log.error("catalog_restored: %s", message)
-        with Catalog.open(path, writes=True, seal_key=key) as catalog:
-            _open_findings(catalog, message, int(clock()))
-
-
-def _open_findings(catalog: Catalog, message: str, now: int) -> None:
-    with catalog.transaction() as connection:
-        for root in roots.find_roots(connection):
-            new = NewFinding(FindingKind.CATALOG_DAMAGED, root.id, None, None, message)
-            findings.open_finding(connection, new, now=now, run_id=None)
+        with Catalog.open(path, writes=True) as catalog, catalog.transaction() as connection:
+            for root in roots.find_roots(connection):
+                new = NewFinding(FindingKind.CATALOG_DAMAGED, root.id, None, None, message)
+                findings.open_finding(connection, new, now=int(clock()), run_id=None)
 
 
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4  # linux/prctl.h

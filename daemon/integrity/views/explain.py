@@ -73,8 +73,6 @@ def _describe_state(story: FileStory) -> str:
     record = story.record
     if record is None:
         return "not recorded (any longer)"
-    if not record.is_sealed:
-        return "UNKNOWN: the catalog's record of this file is damaged; do not rely on anything below"
     damaged_at = [one.updated_at for one in story.open_findings if one.kind in REPAIRABLE and one.copy is None]
     if damaged_at:
         intact = sum(copy.state is not None and copy.state.vote in _INTACT for copy in story.copies)
@@ -255,5 +253,4 @@ def _record_fields(story: FileStory, record: FileRecord) -> JsonObject:
         "read_how": record.read_how.value if record.read_how else None,
         "is_suspect": record.is_suspect,
         "is_frozen": record.is_frozen,
-        "is_sealed": record.is_sealed,
     }

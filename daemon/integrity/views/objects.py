@@ -17,7 +17,7 @@ JsonObject = dict[str, object]
 
 
 def iso_time(seconds: int | None) -> str | None:
-    """Write a time: UTC, ISO 8601; None for what no calendar has, as a damaged row of the catalog may say."""
+    """Write a time: UTC, ISO 8601; None for what no calendar has."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

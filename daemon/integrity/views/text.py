@@ -47,7 +47,7 @@ _STILL_OPEN = ("nothing new, but earlier findings are still open", "yellow")
 
 
 def local_time(seconds: int) -> str:
-    """Write a time in the reader's time zone; in seconds what no calendar has, as a damaged row may say."""
+    """Write a time in the reader's time zone; in seconds what no calendar has."""
     try:
         return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):

@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from integrity.catalog.connection import Catalog
-from integrity.catalog.row_seals import ALL_BUT_FILES
-from integrity.config import default_config_path, load_config, read_seal_key
+from integrity.config import default_config_path, load_config
 from integrity.errors import AppError, CatalogError, ConfigError
 from integrity.jobs.status import Status, find_status
 from integrity.service.control.client import find_daemon_of
@@ -105,15 +104,7 @@ class Site(Renderer):
         Raises:
             CatalogError: and its kinds; a page says so.
         """
-        catalog = Catalog.open(
-            self.catalog_path,
-            writes=False,
-            seal_key=read_seal_key(self.config),
-            quick_check=False,
-            parities=ALL_BUT_FILES,
-            busy_timeout_s=_BUSY_TIMEOUT_S,
-        )
-        with catalog:
+        with Catalog.open(self.catalog_path, writes=False, busy_timeout_s=_BUSY_TIMEOUT_S) as catalog:
             yield catalog
 
     def find_live(self) -> ServiceView:

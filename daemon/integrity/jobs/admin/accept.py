@@ -126,7 +126,7 @@ def find_file_targets(catalog: Catalog, paths: Sequence[bytes]) -> list[Target]:
     with catalog.read() as connection:
         for path in paths:
             target = find_target(connection, path)
-            record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
+            record = files.find_file(connection, target.root.id, target.prefix)
             if record is None and (not target.prefix or os.path.isdir(path)):
                 raise ConfigError(
                     f"{show_path(path)}: is a folder; say what to accept of it: --changes, --deletions, --rewrites"
@@ -211,7 +211,7 @@ def accept_file(context: Context, target: Target, reason: str, *, seen: str = ""
             return AcceptedFile(path, AcceptedAs.FAILED, str(error))
     catalog = context.catalog
     with catalog.transaction() as connection:
-        record = files.find_file(connection, catalog.sealer, target.root.id, target.prefix)
+        record = files.find_file(connection, target.root.id, target.prefix)
         if record is None:
             return AcceptedFile(path, AcceptedAs.FAILED, "is not recorded any more: a scan was faster")
         if seen and not _is_as_seen(connection, record, target, reading, seen):
@@ -224,7 +224,7 @@ def accept_file(context: Context, target: Target, reason: str, *, seen: str = ""
             resolved = _take_out(context, connection, target.root, [record.id], reason)
             _record(context, connection, target, reason, "it is gone, and so is its record", resolved)
             return AcceptedFile(path, AcceptedAs.REMOVAL, findings_resolved=len(resolved))
-        others = files.find_files(connection, catalog.sealer, other_ids)
+        others = files.find_files(connection, other_ids)
         taken = [_take_reading(context, connection, target.root, one, reading, reason) for one in (record, *others)]
         names, resolved = tuple(absolute(target.root.path, one.path) for one in others), set().union(*taken)
         _record(context, connection, target, reason, "its present content is the baseline", resolved)
@@ -251,7 +251,7 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) ->
             found[candidate.file_id] = candidate.path
         for one in open_findings:  # in archives a missing file is a finding, not a candidate
             if one.kind is FindingKind.MISSING and one.path is not None:
-                record = files.find_file(connection, catalog.sealer, target.root.id, one.path)
+                record = files.find_file(connection, target.root.id, one.path)
                 if record is not None:
                     deletions[record.id] = record.path
     rewrites = _find_rewrites(open_findings) if FileChange.REWRITES in wanted else set()
@@ -313,7 +313,7 @@ def accept_folder(context: Context, plan: FolderPlan, reason: str) -> tuple[int,
 
         def take_deletions(connection: Connection, page: Sequence[FileId]) -> None:
             nonlocal removed
-            records = files.find_files(connection, context.catalog.sealer, page)
+            records = files.find_files(connection, page)
             gone = [record.id for record in records if not may_be_there(root_fd, record.path)]
             _take_out(context, connection, plan.target.root, gone, reason)
             removed += len(gone)
@@ -391,7 +391,7 @@ def _find_other_names(catalog: Catalog, target: Target, root_fd: int, seen: Witn
     if not find_capability(root_fd, target.root.path).has_stable_inodes:
         return []
     with catalog.read() as connection:
-        found = files.find_by_inode(connection, catalog.sealer, target.root.id, seen.inode)
+        found = files.find_by_inode(connection, target.root.id, seen.inode)
     return [one.id for one in found if one.path != target.prefix and leads_to(root_fd, one.path, seen)]
 
 
@@ -401,7 +401,6 @@ def _take_reading(
     now = context.now()
     replace_baseline(
         connection,
-        context.catalog.sealer,
         root,
         record.id,
         reading,
@@ -419,15 +418,15 @@ def _take_out(
 ) -> set[FindingId]:
     now = context.now()
     resolved: set[FindingId] = set()
-    for record in files.find_files(connection, context.catalog.sealer, ids):
+    for record in files.find_files(connection, ids):
         resolved |= _resolve(connection, root.id, record.path, reason, now)
-    remove_files(connection, context.catalog.sealer, root, ids, because=BaselineReason.ACCEPTED, now=now)
+    remove_files(connection, root, ids, because=BaselineReason.ACCEPTED, now=now)
     return resolved
 
 
 def _take_candidate(context: Context, connection: Connection, root: RootRecord, file_id: FileId, reason: str) -> bool:
     """
-    Promote a candidate; return False if it is gone, was decided meanwhile, or is damaged.
+    Promote a candidate; return False if it is gone, or was decided meanwhile.
 
     Damage found after it was held back concerns the candidate, and its findings stay open: nobody reviewed each file.
     """
@@ -437,7 +436,6 @@ def _take_candidate(context: Context, connection: Connection, root: RootRecord, 
     now = context.now()
     is_promoted = candidates.promote(
         connection,
-        context.catalog.sealer,
         root,
         file_id,
         because=BaselineReason.ACCEPTED,

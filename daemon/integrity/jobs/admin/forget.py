@@ -82,7 +82,7 @@ def forget(catalog: Catalog, leaving: Leaving, *, now: int, actor: Actor | None 
         return
 
     def remove(connection: Connection, page: Sequence[FileId]) -> None:
-        remove_files(connection, catalog.sealer, target.root, page, because=BaselineReason.FORGOTTEN, now=now)
+        remove_files(connection, target.root, page, because=BaselineReason.FORGOTTEN, now=now)
 
     def resolve(connection: Connection, page: Sequence[FindingId]) -> None:
         findings.resolve_ids(connection, page, resolution="forgotten", now=now)

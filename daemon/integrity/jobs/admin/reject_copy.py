@@ -59,7 +59,7 @@ def reject_copy(context: Context, target: Target, source: CopySource, reason: st
     content = _read_copy(context, target, source)
     reading = read_file(context.config, target)
     with catalog.transaction() as connection:
-        record = files.find_file(connection, catalog.sealer, root.id, target.prefix)
+        record = files.find_file(connection, root.id, target.prefix)
         if record is None:
             raise ConfigError(f"{show_path(path)}: is not recorded any more: a scan was faster")
         is_size_equal = record.witness.size_bytes == reading.witness.size_bytes

@@ -240,7 +240,7 @@ def _move(
         write_in_pages(catalog.transaction, ids, lambda c, some: mark_suspects(c, dict.fromkeys(some)))
 
     def open_missing(connection: Connection, ids: Sequence[FileId]) -> None:
-        for record in files.find_files(connection, catalog.sealer, ids):
+        for record in files.find_files(connection, ids):
             _open_missing(connection, root, new, record, now)
 
     while True:
@@ -264,7 +264,7 @@ def _find_unreported(catalog: Catalog, root: RootRecord, missing: Iterable[FileI
     """Return the missing files that are recorded and have no finding yet."""
     with catalog.read() as connection:
         reported = findings.find_files_with(connection, root.id, FindingKind.MISSING)
-        return [one.id for one in files.find_files(connection, catalog.sealer, set(missing) - reported)]
+        return [one.id for one in files.find_files(connection, set(missing) - reported)]
 
 
 def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:

@@ -220,7 +220,7 @@ class CopyArbiter:
                 return
             with self._run.writing() as connection:
                 ids = [one.record.id for one in some]
-                rechecks = look_up(self._run, connection, ids, self._compared.copy)
+                rechecks = look_up(connection, ids, self._compared.copy)
                 found = copies.find_found(connection, self._copy_id, ids)
                 decided = []
                 for one in some:
@@ -360,7 +360,7 @@ class CopyArbiter:
         """Return the files whose content equals their copy's, where neither is what was recorded."""
         others = [one for one in disagreements if one.answer.stated and one.answer.vote in _OTHER_CONTENT]
         with self._run.catalog.read() as connection:
-            rechecks = look_up(self._run, connection, [one.record.id for one in others], self._compared.copy)
+            rechecks = look_up(connection, [one.record.id for one in others], self._compared.copy)
         asked = [one for one in others if _has_other_content(rechecks[one.record.id])]
         equal = IdSet()
         matching = LocalPass(self._run)
@@ -381,9 +381,7 @@ class CopyArbiter:
         if not asked:
             return {}
         with self._run.catalog.read() as connection:
-            found = files.find_by_content(
-                connection, self._run.catalog.sealer, self._run.root.id, [content for _, content in asked]
-            )
+            found = files.find_by_content(connection, self._run.root.id, [content for _, content in asked])
         # Test the record's digests: those that a copy states may lack the one that identifies blank content.
         return {
             record.id: others[0].path

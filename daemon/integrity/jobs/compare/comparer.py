@@ -25,9 +25,10 @@ from integrity.catalog import baselines, copies, copy_listing, findings
 from integrity.catalog.baselines import Verified
 from integrity.catalog.copies import CopyFound, CopyRecord, CopyState, new_found, new_state
 from integrity.catalog.copy_listing import CompareRow, digest_stated
-from integrity.catalog.rows import FileRecord, is_current
+from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy, LocalFolder
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
+from integrity.files.excludes import make_left_out
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs import messages
@@ -46,10 +47,9 @@ from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.shared_extents import find_shared
-from integrity.jobs.compare.source import CopySource, is_same_place, make_left_out
+from integrity.jobs.compare.source import CopySource, is_same_place
 from integrity.jobs.context import RunLimit
 from integrity.jobs.judge.content_diff import block_ranges
-from integrity.jobs.messages import CATALOG_DAMAGED
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE
@@ -321,7 +321,6 @@ class Comparer:
         self._unread: list[Disagreement] = []  # whose copies are good, and which must be read here
         self._undecided_bytes = 0
         self._matched: list[FileRecord] = []
-        self._damaged: list[FileRecord] = []
         self._left_out: list[FileRecord] = []
         self._verified: list[Verified] = []
         self._commits = Commits(run.context.monotonic, waiting=self._count_waiting, write=self._write)
@@ -410,7 +409,7 @@ class Comparer:
         after = 0
         while not self._limit.is_set():
             with self._run.catalog.read() as connection:
-                page = copy_listing.page_files(connection, self._run.catalog.sealer, self._known.id, after, _PAGE)
+                page = copy_listing.page_files(connection, self._known.id, after, _PAGE)
             if not page:
                 return
             after = page[-1].seq
@@ -453,10 +452,6 @@ class Comparer:
             self._report_progress(run.counts.bytes_read)
         if answer is None:
             run.counts.add(Tally.NOT_DUE)
-            return
-        if not record.is_sealed:
-            run.counts.add(Tally.SKIPPED)
-            self._damaged.append(record)
             return
         times = self._find_times(row, answer)
         taken = Disagreement(record, answer, self._make_state(row, answer, times), times)
@@ -581,7 +576,7 @@ class Comparer:
             self._arbiter.decide(undecided)
 
     def _count_waiting(self) -> int:
-        return len(self._states) + len(self._verified) + len(self._damaged) + len(self._left_out)
+        return len(self._states) + len(self._verified) + len(self._left_out)
 
     def _write(self) -> None:
         run = self._run
@@ -594,12 +589,9 @@ class Comparer:
                 if self._arbiter.is_open(record.path):
                     self._arbiter.end(connection, record, messages.LEFT_OUT_OF_COPY)
             if self._verified:
-                sealer, boot_id = run.catalog.sealer, run.boot_id
-                baselines.mark_verified(connection, sealer, run.root, self._verified, now=run.now(), boot_id=boot_id)
-            for record in self._damaged:
-                if is_current(connection, record):
-                    run.open_finding(connection, FindingKind.CATALOG_DAMAGED, CATALOG_DAMAGED, record=record)
-        self._states, self._matched, self._verified, self._damaged, self._left_out = [], [], [], [], []
+                boot_id = run.boot_id
+                baselines.mark_verified(connection, self._verified, now=run.now(), boot_id=boot_id)
+        self._states, self._matched, self._verified, self._left_out = [], [], [], []
 
     def _report_progress(self, bytes_done: int) -> None:
         self._run.progress("compare", self._done, bytes_done, files=self._files, size=self._bytes)

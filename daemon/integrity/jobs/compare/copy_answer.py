@@ -13,10 +13,10 @@ from integrity.catalog import blocks as block_store
 from integrity.catalog.copy_listing import CompareRow
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.seal import Sealer
 from integrity.copies.part_digests import derive_from_blocks, split_evenly
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.judge.content_diff import Difference
+from integrity.jobs.messages import RECORD_CONTRADICTS
 from integrity.model import Digests, Reading, Witness
 from integrity.verdict import CopyVote, Level
 
@@ -69,7 +69,7 @@ def cannot(reason: str, *, wants_read: bool = False) -> CopyAnswer:
 
 
 def vote_by_digests(
-    connection: Connection | None, sealer: Sealer, record: FileRecord, published: Iterable[Published]
+    connection: Connection | None, record: FileRecord, published: Iterable[Published]
 ) -> CopyVote | None:
     """
     Compare stated digests with the recorded ones. ``connection`` may be None if no digest is an MD5 of parts.
@@ -77,19 +77,19 @@ def vote_by_digests(
     Returns:
         SAME or DIFFERS; None if none of the digests can be derived from the record.
     """
-    matches = [match for one in published if (match := _is_match(connection, sealer, record, one)) is not None]
+    matches = [match for one in published if (match := _is_match(connection, record, one)) is not None]
     if not matches:
         return None
     return CopyVote.SAME if all(matches) else CopyVote.DIFFERS
 
 
-def _is_match(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bool | None:
+def _is_match(connection: Connection | None, record: FileRecord, published: Published) -> bool | None:
     """Return whether a stated digest equals the one derived from the record; None if none can be derived."""
-    expected = _expect(connection, sealer, record, published)
+    expected = _expect(connection, record, published)
     return None if expected is None else expected == published.value
 
 
-def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, published: Published) -> bytes | None:
+def _expect(connection: Connection | None, record: FileRecord, published: Published) -> bytes | None:
     """Derive the expected digest from the record; None if that requires reading the file."""
     if published.kind is not Kind.MD5_OF_PARTS:
         return whole_digest(record.digests, published.kind)
@@ -97,14 +97,12 @@ def _expect(connection: Connection | None, sealer: Sealer, record: FileRecord, p
     parts = published.list_parts(size)
     if parts is None and block_bytes is not None:
         # Part sizes are unknown yet. Try the block size: a match needs no query, a mismatch proves nothing.
-        expected = _expect_parts(connection, sealer, record, split_evenly(size, block_bytes))
+        expected = _expect_parts(connection, record, split_evenly(size, block_bytes))
         return expected if expected == published.value else None
-    return None if parts is None else _expect_parts(connection, sealer, record, parts)
+    return None if parts is None else _expect_parts(connection, record, parts)
 
 
-def _expect_parts(
-    connection: Connection | None, sealer: Sealer, record: FileRecord, parts: tuple[int, ...]
-) -> bytes | None:
+def _expect_parts(connection: Connection | None, record: FileRecord, parts: tuple[int, ...]) -> bytes | None:
     """Derive the MD5 of the MD5s of parts; None if the parts are not the recorded blocks."""
     block_bytes, md5 = record.block_size_bytes, record.digests.md5
     if md5 is None:
@@ -114,7 +112,7 @@ def _expect_parts(
     if parts[0] != block_bytes:
         return None
     assert connection is not None
-    blocks = block_store.load_blocks(connection, sealer, record.id, record.version, block_bytes)
+    blocks = block_store.load_blocks(connection, record.id, record.version, block_bytes)
     return None if blocks is None else derive_from_blocks(parts, md5, block_bytes, blocks.md5)
 
 
@@ -149,8 +147,7 @@ def answer_by_reading(
     size = reading.witness.size_bytes
     witness = reading.witness if reading.witness.inode else None
     if difference.is_catalog_damaged:
-        reason = "what is recorded of the file is damaged; `catalog check` shows how much of the catalog is"
-        return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=reason, is_file_suspect=True)
+        return CopyAnswer(CopyVote.NOT_COMPARABLE, reason=RECORD_CONTRADICTS, is_file_suspect=True)
     if difference.is_same:
         return CopyAnswer(CopyVote.SAME, level, size_bytes=size, witness=witness)
     whole = reading.digests.xxh3_128

@@ -21,8 +21,8 @@ from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.config import format_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
 from integrity.errors import ConfigError
+from integrity.files.excludes import make_left_out
 from integrity.jobs import messages
-from integrity.jobs.compare.source import make_left_out
 from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState

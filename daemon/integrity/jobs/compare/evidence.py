@@ -173,9 +173,9 @@ class Statements:
         if size_bytes is not None and size_bytes != record.witness.size_bytes:
             return CopyVote.DIFFERS
         if not any(one.kind is Kind.MD5_OF_PARTS for one in published):
-            return vote_by_digests(None, self._run.catalog.sealer, record, published)
+            return vote_by_digests(None, record, published)
         with self._run.catalog.read() as connection:
-            return vote_by_digests(connection, self._run.catalog.sealer, record, published)
+            return vote_by_digests(connection, record, published)
 
     def _describe_mismatch(
         self, record: FileRecord, published: Sequence[Published], size_bytes: int | None, level: Level
@@ -288,9 +288,7 @@ class CopyEvidence:
     def query(self, row: CompareRow) -> bool:
         """Answer for one file without its bytes if possible; return whether the copy's bytes must be read."""
         record, listed = row.record, row.listed
-        if not record.is_sealed:
-            self._take(row, CopyAnswer(CopyVote.NOT_COMPARABLE))
-        elif listed is None:
+        if listed is None:
             self._take(row, self._check_absence(record))
         elif listed.is_contradictory:
             self._take(row, cannot(messages.LISTED_TWICE))

@@ -43,11 +43,11 @@ def find_algorithms(run: RootRun, copy: Copy, base: bytes) -> EarlyMatches:
         paths = SamePaths(partial(find_names, connection, run.root.id), ignores_case=True, has_backslashes=True)
         for place, digests in copy.sample_unnamed():
             path = base + b"/" + place if base else place
-            find_file = partial(files.find_file, connection, run.catalog.sealer, run.root.id)
+            find_file = partial(files.find_file, connection, run.root.id)
             record = find_file(path)
             if record is None and (found := paths.find(path)) is not None:
                 record = find_file(found)
-            if record is not None and record.is_sealed:
+            if record is not None:
                 _ask_records(connection, run, algorithms, record, digests)
                 sample.append((record, digests))
     early: EarlyMatches = {}

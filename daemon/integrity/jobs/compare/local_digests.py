@@ -90,7 +90,7 @@ class LocalPass:
         self._has_etags = has_etags
         self._early = early or {}
         self._engine = run.engine(ReadMode.DISK, jobs=jobs)
-        self._bad: dict[bytes, list[int] | None] = {}  # of large files in progress; None: their record is damaged
+        self._bad: dict[bytes, list[int] | None] = {}  # of large files in progress; None: their blocks are lost
 
     def match(
         self, requests: Iterable[MatchRequest[T]], *, tick: Callable[[], None] = lambda: None
@@ -141,7 +141,7 @@ class LocalPass:
 
     def _take_part(self, record: FileRecord, part: Partial) -> None:
         with self._run.catalog.read() as connection:
-            bad = compare_blocks(connection, self._run.catalog.sealer, record, part.blocks, part.first_block)
+            bad = compare_blocks(connection, record, part.blocks, part.first_block)
         known = self._bad.setdefault(record.path, [])
         self._bad[record.path] = None if bad is None or known is None else known + bad
 
@@ -149,7 +149,7 @@ class LocalPass:
         run, record, published = self._run, order.record, order.published
         run.counts.bytes_read += done.reading.bytes_read
         with run.catalog.read() as connection:
-            found = compare_content(connection, run.catalog.sealer, record, done.reading, done.first_block)
+            found = compare_content(connection, record, done.reading, done.first_block)
         before = self._bad.pop(record.path, [])
         if before is None:
             found = Difference(is_same=False, is_catalog_damaged=True)

@@ -100,7 +100,7 @@ class ReadBack:
         except ReadError as error:
             return CopyAnswer(CopyVote.UNREADABLE, Level.READ, str(error))
         with self._run.catalog.read() as connection:
-            difference = compare_content(connection, self._run.catalog.sealer, row.record, reading)
+            difference = compare_content(connection, row.record, reading)
         return self.judge(row, reading, difference)
 
     def judge(self, row: CompareRow, reading: Reading, difference: Difference) -> CopyAnswer:
@@ -130,7 +130,7 @@ class ReadBack:
             return None  # the first reading stands
         self._run.counts.bytes_read += reading.bytes_read
         with self._run.catalog.read() as connection:
-            return reading, compare_content(connection, self._run.catalog.sealer, record, reading)
+            return reading, compare_content(connection, record, reading)
 
     def _read(self, record: FileRecord) -> Reading:
         block_bytes = record.block_size_bytes or self._run.settings.block_size_bytes

@@ -173,8 +173,7 @@ class TreeReading:
         if part.first_block == 0:  # a fresh start: discard the saved progress
             self._bad[path] = []
         with run.catalog.read() as connection:
-            sealer = run.catalog.sealer
-            bad = compare_blocks(connection, sealer, record, part.blocks, part.first_block)
+            bad = compare_blocks(connection, record, part.blocks, part.first_block)
         if bad is None or record.id in self._unsound:  # save no progress: a later comparison must not skip this part
             self._unsound.add(record.id)
             return
@@ -190,7 +189,7 @@ class TreeReading:
         self._run.counts.bytes_read -= counted_bytes  # the whole file is counted below
         bad_before = tuple(self._bad.pop(done.task.path, ())) if done.first_block else ()
         with self._run.catalog.read() as connection:
-            found = compare_content(connection, self._run.catalog.sealer, record, done.reading, done.first_block)
+            found = compare_content(connection, record, done.reading, done.first_block)
         if record.id in self._unsound:
             found = Difference(is_same=False, is_catalog_damaged=True)
         elif bad_before:

@@ -128,7 +128,7 @@ class FileRecheck(NamedTuple):
         What was written after a finding is no longer the content that it is about.
 
         Returns:
-            None if the record itself is damaged.
+            None if the record contradicts itself.
         """
         if self._was_written_since():
             return Judgement(Verdict.CHANGED)
@@ -154,9 +154,9 @@ class FileRecheck(NamedTuple):
         return bool(opened_by) and newer.run_id >= max(opened_by)
 
 
-def look_up(run: RootRun, connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, FileRecheck]:
+def look_up(connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, FileRecheck]:
     """Return the state of each file in ``ids``; ``copy`` is the name of the copy."""
-    records = {one.id: one for one in files.find_files(connection, run.catalog.sealer, ids)}
+    records = {one.id: one for one in files.find_files(connection, ids)}
     opened = findings.find_open_of_files(connection, ids)
     newer = candidates.get_candidates(connection, ids)
     return {

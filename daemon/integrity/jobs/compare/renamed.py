@@ -49,7 +49,7 @@ class RenamedFiles:
     def find(self, record: FileRecord) -> CopyAnswer | None:
         """Return a RENAMED answer with the name under which the copy has the content; None if it is not found."""
         size = record.witness.size_bytes
-        if not size or not record.is_sealed:
+        if not size:
             return None
         with self._run.catalog.read() as connection:
             found = find_extra(connection, size, _OF_ONE_SIZE)
@@ -62,7 +62,7 @@ class RenamedFiles:
     def _compare(self, record: FileRecord, path: bytes, listed: StatedFile) -> Level | None:
         """Compare one file of the copy with a record; return the level of evidence that matched, or None."""
         with self._run.catalog.read() as connection:
-            vote = vote_by_digests(connection, self._run.catalog.sealer, record, unpack_published(listed))
+            vote = vote_by_digests(connection, record, unpack_published(listed))
         if vote is not None:
             return Level.PUBLISHED if vote is CopyVote.SAME and not listed.is_contradictory else None
         digests = self._read(path) if self._reads else None

@@ -21,7 +21,7 @@ from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
 from integrity.errors import ConfigError, CopyUnreachable, show_path
-from integrity.files.excludes import Excludes
+from integrity.files.excludes import Excludes, make_left_out
 from integrity.jobs.targets import is_inside
 from integrity.paths import shell_word
 from integrity.same_place import get_fs_name, recognise
@@ -192,16 +192,6 @@ def require_disk(record: CopyRecord, copy: Copy) -> None:
         return
     if recognise(get_fs_name(record.identity), identity.names) is None:
         raise CopyUnreachable(f"{copy.shown}: another disk than that of {record.name} is there: mount that one")
-
-
-def make_left_out(patterns: Sequence[str]) -> Excludes | None:
-    """
-    Return what a backup leaves out on purpose, for paths relative to the copy; None if it leaves out nothing.
-
-    Raises:
-        ConfigError: a pattern is invalid.
-    """
-    return Excludes(patterns, builtin=False, kept=False) if patterns else None
 
 
 def place_in_copy(source: CopySource, path: bytes) -> bytes:

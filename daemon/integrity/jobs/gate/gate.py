@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.catalog import candidates, findings, gate_passes, roots
-from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.gate_passes import Passed
 from integrity.config import Config
@@ -121,7 +120,7 @@ def judge(catalog: Catalog, config: Config, path: bytes, now: int) -> GateVerdic
     Raises:
         ConfigError: the path is in no root.
     """
-    with catalog.read() as connection, snapshot(connection):
+    with catalog.read() as connection, connection.snapshot():
         target = find_target(connection, path)
         present = gate_passes.get_present(connection, now)
         since = _find_since(connection, target)

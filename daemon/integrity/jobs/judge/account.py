@@ -109,7 +109,7 @@ class Account:
 
     def flush(self, connection: Connection) -> None:
         """Write the queued verifications; witnesses with another time are staged until the run ends."""
-        run, sealer, now = self._run, self._run.catalog.sealer, self._run.now()
+        run, now = self._run, self._run.now()
         moved = [one for one in (*self._verified, *self._refreshed) if _has_moved_time(one)]
         staged = candidates.stage_times(connection, moved, run.run_id) if moved else set()
         uncertain, self._uncertain = list(filter(_has_moved_time, self._uncertain)), []
@@ -117,12 +117,12 @@ class Account:
             candidates.stage_times(connection, uncertain, run.run_id, is_evidence=True)
         if self._verified:
             verified = [one._replace(witness=None) if one.record.id in staged else one for one in self._verified]
-            baselines.mark_verified(connection, sealer, run.root, verified, now=now, boot_id=run.boot_id)
+            baselines.mark_verified(connection, verified, now=now, boot_id=run.boot_id)
         refreshed = [one for one in self._refreshed if one.record.id not in staged]
         if refreshed:
             has_stable_inodes = run.capability.has_stable_inodes
             baselines.refresh_witnesses(
-                *(connection, sealer, run.root, refreshed),
+                *(connection, refreshed),
                 has_stable_inodes=has_stable_inodes,
                 now=now,
                 boot_id=run.boot_id,
@@ -163,7 +163,7 @@ class Account:
     def _load(self, ids: Iterable[FileId]) -> list[FileRecord]:
         wanted = list(ids)
         with self._run.catalog.read() as connection:
-            return files.find_files(connection, self._run.catalog.sealer, wanted) if wanted else []
+            return files.find_files(connection, wanted) if wanted else []
 
 
 def _has_moved_time(one: Verified) -> bool:

@@ -22,7 +22,6 @@ from integrity.catalog import baselines, candidates, files, findings
 from integrity.catalog.blocks import CANDIDATE_VERSION
 from integrity.catalog.candidates import CandidateRecord, CandidateState
 from integrity.catalog.rows import FileRecord, require_current
-from integrity.catalog.seal import Sealer
 from integrity.errors import ReadError, RecordSuperseded, Unreadable
 from integrity.files.span import can_prove_disk_read
 from integrity.hashing.tasks import Done, DoneBatch
@@ -164,9 +163,7 @@ class Assessor:
                     record
                 )  # the blocks compared earlier were not compared with the other content
                 return
-            is_known = known is not None and is_candidate(
-                connection, self._sealer, known, done.reading, done.first_block
-            )
+            is_known = known is not None and is_candidate(connection, known, done.reading, done.first_block)
             is_judged = is_known or self._follows_names or self._mismatches.is_confirmed(record)
             if not is_judged and self._may_be_elsewhere(connection, record, known, done):
                 self._displaced.append((record, None))
@@ -217,7 +214,7 @@ class Assessor:
         before it was damaged: someone restored it. A file that was merely replaced by newer content keeps its finding
         (R6).
         """
-        there = files.find_file(connection, self._sealer, self._run.root.id, new_name)
+        there = files.find_file(connection, self._run.root.id, new_name)
         if there is None or there.is_frozen:
             return there is not None
         taken_over = candidates.get_candidate(connection, there.id)
@@ -246,7 +243,7 @@ class Assessor:
             return record, self._evidence.judge(connection, latest, done), difference
         if latest is not record:
             newer = self._compare(connection, latest, done, ())
-            if not newer.is_catalog_damaged:  # a damaged candidate proves nothing; this reading replaces it
+            if not newer.is_catalog_damaged:  # else it proves nothing; this reading replaces it
                 against.insert(0, (latest, newer))
         judged = [(one, self._evidence.judge(connection, one, done), found) for one, found in against]
         return next((one for one in judged if one[1].verdict in DAMAGE), judged[-1])
@@ -258,14 +255,10 @@ class Assessor:
                 candidates.set_witness(connection, known, reading.witness)
         self._count_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
 
-    @property
-    def _sealer(self) -> Sealer:
-        return self._run.catalog.sealer
-
     def _compare(
         self, connection: Connection, record: FileRecord, done: Done, bad_before: tuple[int, ...]
     ) -> Difference:
-        difference = compare_content(connection, self._sealer, record, done.reading, done.first_block)
+        difference = compare_content(connection, record, done.reading, done.first_block)
         if not bad_before:
             return difference
         return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
@@ -380,7 +373,7 @@ class Assessor:
             connection, file_id=record.id, kinds=kinds, copy="", resolution=resolution, now=self._run.now()
         )
         self._run.note_resolved(ended)
-        return files.get_file(connection, self._sealer, record.id) if ended else record
+        return files.get_file(connection, record.id) if ended else record
 
     def _is_known_damage(self, record: FileRecord, done: Done, judgement: Judgement) -> bool:
         """
@@ -421,10 +414,10 @@ class Assessor:
             return False
         with run.catalog.read() as connection:
             difference = self._compare(connection, another, done, ())
-            if not another.is_sealed or difference.is_same or difference.is_catalog_damaged:
+            if difference.is_same or difference.is_catalog_damaged:
                 return False
             moved = self._evidence.judge(connection, another, done)
-            right = baselines.load_content(connection, self._sealer, another, another.witness)
+            right = baselines.load_content(connection, another, another.witness)
         if moved.verdict not in DAMAGE or right is None:
             return False
         is_in_question = record.is_frozen or finding_of(judgement.verdict, run.settings.policy) is not None
@@ -480,7 +473,7 @@ class Assessor:
                 self._run.note(NoteKind.WARNING, folder, messages.KEEPS_NO_TIMES)
         self._evidence.moved_together |= found
         with self._run.catalog.read() as connection:
-            records = files.find_files(connection, self._sealer, found)
+            records = files.find_files(connection, found)
         self.account.revert(found)
         self._run.write_in_pages(list(found), candidates.discard_all)
         for record in records:

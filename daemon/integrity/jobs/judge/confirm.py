@@ -20,7 +20,6 @@ from xxhash import xxh3_128_digest
 
 from integrity.catalog import findings
 from integrity.catalog.blocks import BLOCKS_PER_RUN, load_run
-from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.rows import FileRecord, require_current
 from integrity.errors import ReadError, RecordSuperseded, Unstable, show_path
 from integrity.files.buffers import Buffers
@@ -46,11 +45,11 @@ _UNREADABLE = Pair(b"", b"")
 """The digests of a copy that could not be read: equal to no others."""
 
 
-def load_baseline(connection: Connection, run: RootRun, record: FileRecord, index: int) -> Pair:
+def load_baseline(connection: Connection, record: FileRecord, index: int) -> Pair:
     """Return the recorded digests of one block, or of a one-block file; ``Pair(None, None)`` if they are lost."""
     if record.block_size_bytes is None:
         return Pair(record.digests.xxh3_128, record.digests.md5)
-    known = load_run(connection, run.catalog.sealer, record.id, record.version, index // BLOCKS_PER_RUN)
+    known = load_run(connection, record.id, record.version, index // BLOCKS_PER_RUN)
     if known is None:
         return Pair(None, None)
     at = slice(index % BLOCKS_PER_RUN * 16, index % BLOCKS_PER_RUN * 16 + 16)
@@ -97,7 +96,7 @@ def find_doubtful_blocks(run: RootRun, record: FileRecord, seen: Witness) -> tup
     with run.catalog.read() as connection:
         found = findings.find_findings(connection, root_id=run.root.id, prefix=record.path, copy="")
         reported = {block for one in found if one.path == record.path and one.kind in kinds for block in one.blocks}
-        baselines = {block: load_baseline(connection, run, record, block) for block in sorted(reported)}
+        baselines = {block: load_baseline(connection, record, block) for block in sorted(reported)}
     return tuple(block for block, baseline in baselines.items() if not _is_each_right(run, record, block, baseline))
 
 
@@ -260,7 +259,7 @@ class Rereader:
         record, mirror = mismatch.record, self._run.mirror
         verdicts: dict[int, Confirmation] = {}
         bad_devices: dict[str, None] = {}
-        with self._run.catalog.read() as connection, snapshot(connection):
+        with self._run.catalog.read() as connection, connection.snapshot():
             try:
                 require_current(connection, record)  # its digests are deleted when the baseline is replaced
             except RecordSuperseded as error:
@@ -288,7 +287,7 @@ class Rereader:
         record, reading = mismatch.record, mismatch.reading
         if not mismatch.bad_blocks and record.block_size_bytes is not None:
             return _NOTHING_READ, _NOTHING_READ
-        baseline = load_baseline(connection, self._run, record, index)
+        baseline = load_baseline(connection, record, index)
         if record.block_size_bytes is None:
             return baseline, Pair(reading.digests.xxh3_128, reading.digests.md5)
         assert baseline.xxh3_128 is not None  # true while the record is current

@@ -1,8 +1,8 @@
 """
 Compare a reading with the recorded content.
 
-One-block files are compared by whole-file digests, larger files block by block, which locates the damage. A seal that
-does not match makes the catalog suspect, never the file (R9).
+One-block files are compared by whole-file digests, larger files block by block, which locates the damage. A record that
+contradicts itself makes the catalog suspect, never the file (R9).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from integrity.catalog.blocks import BLOCKS_PER_RUN
 from integrity.catalog.candidates import CandidateRecord
 from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
-from integrity.catalog.seal import Sealer
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Policy, Reading
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class Difference:
 
     Args:
         bad_blocks: indexes of mismatched blocks, in files of several blocks.
-        is_catalog_damaged: the record is damaged or contradicts itself, so nothing is known about the file.
+        is_catalog_damaged: the record contradicts itself or lacks blocks, so nothing is known about the file.
     """
 
     is_same: bool
@@ -42,48 +41,41 @@ class Difference:
 _SAME = Difference(is_same=True)
 
 
-def compare_content(
-    connection: Connection, sealer: Sealer, record: FileRecord, reading: Reading, first_block: int = 0
-) -> Difference:
+def compare_content(connection: Connection, record: FileRecord, reading: Reading, first_block: int = 0) -> Difference:
     """Compare a reading whose blocks begin with block ``first_block``; earlier blocks were already compared."""
-    if not record.is_sealed:
-        return Difference(is_same=False, is_catalog_damaged=True)
     if record.block_size_bytes is None:
         return _compare_whole(record, reading)
     if reading.blocks is None:  # the file shrank below one block
         return Difference(is_same=False)
-    bad = compare_blocks(connection, sealer, record, reading.blocks, first_block)
+    bad = compare_blocks(connection, record, reading.blocks, first_block)
     if bad is None:
         return Difference(is_same=False, is_catalog_damaged=True)
     is_same = not bad and reading.witness.size_bytes == record.witness.size_bytes
-    if is_same and _contradicts(record.digests, reading.digests):
+    pairs = _common(record.digests, reading.digests)
+    if pairs and is_same != all(old == new for old, new in pairs):
         return Difference(is_same=False, is_catalog_damaged=True)
     return Difference(is_same, tuple(bad))
 
 
-def compare_blocks(
-    connection: Connection, sealer: Sealer, record: FileRecord, blocks: Blocks, first_block: int
-) -> list[int] | None:
+def compare_blocks(connection: Connection, record: FileRecord, blocks: Blocks, first_block: int) -> list[int] | None:
     """
     Compare some blocks of a file by XXH3, and by MD5 where both sides have it.
 
     Returns:
-        The indexes of mismatched blocks; None if the catalog's rows are lost or damaged.
+        The indexes of mismatched blocks; None if they are not recorded (any more).
     """
     expected = -(-record.witness.size_bytes // (record.block_size_bytes or 1))
     bad: list[int] = []
     for run, begin, end in _runs(first_block, min(first_block + len(blocks), expected)):
-        known = block_store.load_run(connection, sealer, record.id, record.version, run)
-        if known is None or not known.is_sealed:
+        known = block_store.load_run(connection, record.id, record.version, run)
+        if known is None:
             return None
         offset = run * BLOCKS_PER_RUN
         bad += [i for i in range(begin, end) if not _is_equal(known, i - offset, blocks, i - first_block)]
     return bad
 
 
-def is_candidate(
-    connection: Connection, sealer: Sealer, candidate: CandidateRecord, reading: Reading, first_block: int
-) -> bool:
+def is_candidate(connection: Connection, candidate: CandidateRecord, reading: Reading, first_block: int) -> bool:
     """Return whether a reading equals the candidate of a file, by whole-file digests or by all blocks."""
     if candidate.holds(reading):
         return True
@@ -92,7 +84,7 @@ def is_candidate(
     if reading.blocks is None or first_block or candidate.block_size_bytes != reading.blocks.block_size_bytes:
         return False
     size, version = candidate.block_size_bytes, candidate.version
-    known = block_store.load_blocks(connection, sealer, candidate.file_id, version, size)
+    known = block_store.load_blocks(connection, candidate.file_id, version, size)
     return known is not None and known.xxh3_128 == reading.blocks.xxh3_128
 
 
@@ -114,7 +106,7 @@ def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
         block_size_bytes=candidate.block_size_bytes,
         version=candidate.version,
         boot_id=candidate.boot_id,
-        is_sealed=candidate.is_sealed,
+        stored=record.stored or record,
     )
 
 
@@ -138,6 +130,7 @@ def as_former(record: FileRecord, former: HistoryRecord, content: Reading) -> Fi
         boot_id=None,
         is_suspect=False,
         is_frozen=False,
+        stored=record.stored or record,
     )
 
 
@@ -168,9 +161,7 @@ def prefix_probe(record: FileRecord) -> ByteRange:
     return begin, size - begin
 
 
-def keeps_prefix(
-    connection: Connection, sealer: Sealer, record: FileRecord, reading: Reading, probe: bytes | None
-) -> bool:
+def keeps_prefix(connection: Connection, record: FileRecord, reading: Reading, probe: bytes | None) -> bool:
     """Return whether a file that grew still begins with its recorded content. ``probe``: digest of ``prefix_probe``."""
     size, block = record.witness.size_bytes, record.block_size_bytes
     if reading.witness.size_bytes < size:
@@ -181,14 +172,14 @@ def keeps_prefix(
     if reading.blocks is None or len(reading.blocks) < whole:
         return False
     first = Blocks(block, reading.blocks.xxh3_128[: whole * XXH3_128_BYTES], reading.blocks.md5[: whole * 16])
-    if compare_blocks(connection, sealer, record, first, 0) != []:
+    if compare_blocks(connection, record, first, 0) != []:
         return False
-    return size % block == 0 or probe == _block_digest(connection, sealer, record, whole)
+    return size % block == 0 or probe == _block_digest(connection, record, whole)
 
 
-def _block_digest(connection: Connection, sealer: Sealer, record: FileRecord, index: int) -> bytes | None:
-    known = block_store.load_run(connection, sealer, record.id, record.version, index // BLOCKS_PER_RUN)
-    if known is None or not known.is_sealed:
+def _block_digest(connection: Connection, record: FileRecord, index: int) -> bytes | None:
+    known = block_store.load_run(connection, record.id, record.version, index // BLOCKS_PER_RUN)
+    if known is None:
         return None
     begin = index % BLOCKS_PER_RUN * XXH3_128_BYTES
     return known.xxh3_128[begin : begin + XXH3_128_BYTES]
@@ -218,11 +209,6 @@ def _compare_whole(record: FileRecord, reading: Reading) -> Difference:
     if all(matches):
         return _SAME
     return Difference(is_same=False, is_catalog_damaged=any(matches))
-
-
-def _contradicts(old: Digests, new: Digests) -> bool:
-    """Return whether whole-file digests differ although all blocks match."""
-    return any(a != b for a, b in _common(old, new))
 
 
 def _common(old: Digests, new: Digests) -> list[tuple[bytes, bytes]]:

@@ -41,8 +41,7 @@ class InQuestion(NamedTuple):
 class KnownDamage:
     """Cache the content with open findings, loaded on first use."""
 
-    def __init__(self, run: RootRun) -> None:
-        self._sealer = run.catalog.sealer
+    def __init__(self) -> None:
         self._by_size: dict[int, list[CandidateRecord]] | None = None
 
     def has_any(self, connection: Connection) -> bool:
@@ -57,9 +56,9 @@ class KnownDamage:
     def find(self, connection: Connection, reading: Reading) -> InQuestion | None:
         """Return the content that equals a reading, if its finding is still open."""
         for candidate in self._load(connection).get(reading.witness.size_bytes, ()):
-            if is_candidate(connection, self._sealer, candidate, reading, 0):
-                found = files.find_files(connection, self._sealer, [candidate.file_id])
-                if found and found[0].is_frozen and found[0].is_sealed:
+            if is_candidate(connection, candidate, reading, 0):
+                found = files.find_files(connection, [candidate.file_id])
+                if found and found[0].is_frozen:
                     return InQuestion(candidate, found[0])
         return None
 
@@ -67,9 +66,8 @@ class KnownDamage:
 def _load(connection: Connection) -> dict[int, list[CandidateRecord]]:
     by_size: dict[int, list[CandidateRecord]] = {}
     for candidate in candidates.find_in_question(connection):
-        if candidate.witness is None:
-            continue  # a damaged row, reported by `catalog check`, proves nothing
-        by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
+        if candidate.witness is not None:
+            by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
     return by_size
 
 
@@ -79,7 +77,7 @@ class CopiedDamage:
     def __init__(self, run: RootRun, account: Account) -> None:
         self._run = run
         self._account = account
-        self._known = KnownDamage(run)
+        self._known = KnownDamage()
         self._damaged: list[tuple[FileRecord, FileContent]] = []  # with their current content
 
     def store(self, record: FileRecord, reading: Reading, verdict: Verdict) -> None:
@@ -134,8 +132,8 @@ class CopiedDamage:
         if not damaged:
             return
         with self._run.catalog.read() as connection:
-            sealer, contents = self._run.catalog.sealer, [content for _, content in damaged]
-            found = files.find_by_content(connection, sealer, None, contents)
+            contents = [content for _, content in damaged]
+            found = files.find_by_content(connection, None, contents)
         for (original, _), copies in zip(damaged, found, strict=True):
             for copy in copies:
                 # A file recorded while the original was still intact owns this content: its block was misdirected.

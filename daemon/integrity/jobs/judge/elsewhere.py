@@ -93,7 +93,7 @@ def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> 
     if not contents:
         return []
     with run.catalog.read() as connection:
-        now = files.find_by_content(connection, run.catalog.sealer, run.root.id, contents)
+        now = files.find_by_content(connection, run.root.id, contents)
         former = history.find_by_former_content(connection, run.root.id, contents)
     return [
         _Found([one for one in current if one.id != own.id], [one for one in past if one.file_id != own.id])

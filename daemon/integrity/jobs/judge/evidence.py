@@ -77,7 +77,7 @@ class Evidence:
             elsewhere=elsewhere,
         )
         if run.settings.policy in KEEPS_BEGINNING:
-            kept = keeps_prefix(connection, run.catalog.sealer, record, reading, done.probe)
+            kept = keeps_prefix(connection, record, reading, done.probe)
             rotated = (
                 not kept
                 and run.settings.policy is Policy.GROWING
@@ -127,7 +127,7 @@ class Evidence:
         if self.replaced.find(record.path, record.witness) is not None:
             return True
         run = self._run
-        others = files.find_by_inode(connection, run.catalog.sealer, run.root.id, record.witness.inode)
+        others = files.find_by_inode(connection, run.root.id, record.witness.inode)
         if any(other.id != record.id and other.digests.md5 == record.digests.md5 for other in others):
             return True
         return self.find_another(connection, record, seen) is not None
@@ -152,7 +152,7 @@ class Evidence:
         found = self.replaced.find_written(self._run.root_fd, last)
         if found is not None:
             return found
-        links = files.find_by_inode(connection, self._run.catalog.sealer, self._run.root.id, last.witness.inode)
+        links = files.find_by_inode(connection, self._run.root.id, last.witness.inode)
         return next(
             (one.path for one in links if one.id != record.id and one.is_frozen and one.reason is BaselineReason.MOVED),
             None,
@@ -160,11 +160,11 @@ class Evidence:
 
     def find_damaged(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
         """Return the record with an open finding whose file was written to since and has this name now."""
-        run, sealer = self._run, self._run.catalog.sealer
+        run = self._run
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
-        for one in files.find_by_inode(connection, sealer, run.root.id, seen.inode):
-            if one.id != record.id and one.is_frozen and one.is_sealed:
+        for one in files.find_by_inode(connection, run.root.id, seen.inode):
+            if one.id != record.id and one.is_frozen:
                 last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
                 is_newer = known is not None and not known.is_damage  # newer content, as last seen
                 if (not is_unwritten(last.witness, seen) or is_newer) and was_born_before(
@@ -178,7 +178,7 @@ class Evidence:
         run = self._run
         if not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return None
-        here = files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode)
+        here = files.find_by_inode(connection, run.root.id, seen.inode)
         return next((one for one in here if one.id != record.id and is_unwritten(one.witness, seen)), None)
 
     def find_another(self, connection: Connection, record: FileRecord, seen: Witness) -> FileRecord | None:
@@ -187,10 +187,10 @@ class Evidence:
 
         A name whose file was renamed away during a run gets a new baseline before its own file is found elsewhere.
         """
-        run, sealer = self._run, self._run.catalog.sealer
+        run = self._run
         present = self.find_renamed(connection, record, seen)
         if present is not None or not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return present
         former = history.find_former_of_inode(connection, run.root.id, seen)
-        content = None if former is None else baselines.load_content(connection, sealer, former, former.witness)
+        content = None if former is None else baselines.load_content(connection, former, former.witness)
         return None if former is None or content is None else as_former(record, former, content)

@@ -1,4 +1,4 @@
-"""Handle recorded files without a verdict: damaged records, and missing, unreadable or unstable files."""
+"""Handle recorded files without a verdict: missing, unreadable or unstable ones, and records in contradiction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Failures:
         self._evidence = evidence
 
     def report_damaged_record(self, record: FileRecord) -> None:
-        """Report a damaged record; its file is not judged."""
+        """Report a record that contradicts itself or lacks blocks; its file is not judged."""
         try:
             with self._run.writing() as connection:
                 text = messages.CATALOG_DAMAGED
@@ -112,22 +112,22 @@ class Failures:
         Raises:
             RecordSuperseded: the record was replaced meanwhile.
         """
-        run, sealer, renamed = self._run, self._run.catalog.sealer, self.find_renamed(record, error)
+        run, renamed = self._run, self.find_renamed(record, error)
         keeps_baseline = record.is_frozen or run.settings.policy is Policy.ARCHIVE  # R6
-        if renamed is None or not renamed.is_sealed or keeps_baseline:
+        if renamed is None or keeps_baseline:
             return record
         with run.writing() as connection:
             require_current(connection, record)
-            right = baselines.load_content(connection, sealer, renamed, renamed.witness)
+            right = baselines.load_content(connection, renamed, renamed.witness)
             if right is None:
                 return record
             baselines.replace_baseline(
-                *(connection, sealer, run.root, record.id, right),
+                *(connection, run.root, record.id, right),
                 because=BaselineReason.MOVED,
                 now=run.now(),
                 boot_id=renamed.boot_id,
             )
-            return files.get_file(connection, sealer, record.id)
+            return files.get_file(connection, record.id)
 
     def report_unreadable(self, path: bytes, error: ReadError, record: FileRecord | None) -> None:
         """

@@ -58,7 +58,7 @@ def record_links(
         names: the path of each, and the record of its inode.
 
     Returns:
-        The id of each new file; None if the record is damaged, so that the file must be read.
+        The id of each new file; None if its blocks are lost, so that the file must be read.
     """
     links = [
         baselines.Inherited(
@@ -70,7 +70,7 @@ def record_links(
         )
         for path, record in names
     ]
-    ids = baselines.inherit_baselines(connection, run.catalog.sealer, run.root, links, because=BaselineReason.INHERITED)
+    ids = baselines.inherit_baselines(connection, run.root, links, because=BaselineReason.INHERITED)
     for file_id, (path, record) in zip(ids, names, strict=True):
         if file_id is not None and record.is_frozen:
             _inherit_findings(run, connection, path, record, file_id)
@@ -93,15 +93,11 @@ def record_copy(
     Record a new file whose content is the known damage of another file, of any root.
 
     Returns:
-        The id of the new file; None if the other file's record is damaged.
+        The id of the new file; None if the other file's blocks are lost.
     """
-    original = files.get_file(connection, run.catalog.sealer, damage.file_id)
-    if not original.is_sealed:
-        return None
+    original = files.get_file(connection, damage.file_id)
     copy = baselines.Inherited(path, reading.witness, original, original.recorded_at, original.boot_id)
-    [file_id] = baselines.inherit_baselines(
-        connection, run.catalog.sealer, run.root, [copy], because=BaselineReason.INHERITED
-    )
+    [file_id] = baselines.inherit_baselines(connection, run.root, [copy], because=BaselineReason.INHERITED)
     if file_id is not None:
         _stage_damage(run, connection, file_id, reading, damage)
         _repeat_findings(run, connection, original.id, (run.root.id, file_id, path), messages.copied)
@@ -110,7 +106,7 @@ def record_copy(
 
 def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord) -> None:
     """Move the record of a damaged file whose name is gone to the copy of its content."""
-    removal.move_to_copy(connection, run.catalog.sealer, run.root, damage.file_id, path, reading.witness, run.now())
+    removal.move_to_copy(connection, run.root, damage.file_id, path, reading.witness, run.now())
     _stage_damage(run, connection, damage.file_id, reading, damage)
 
 
@@ -136,19 +132,18 @@ def replace_by_baseline(
         written: the judgement of that content, if the file was written to after it was damaged.
 
     Returns:
-        Whether it was replaced; False if a record is damaged or changed meanwhile.
+        Whether it was replaced; False if a record changed meanwhile, or its blocks are lost.
     """
-    sealer = run.catalog.sealer
     damage = candidates.get_candidate(connection, original.id)
-    present = next(iter(files.find_files(connection, sealer, [copy.id])), None)
+    present = next(iter(files.find_files(connection, [copy.id])), None)
     if damage is None or present is None or present.version != copy.version or present.is_frozen:
         return False
-    found = reading or baselines.load_content(connection, sealer, present, present.witness)
-    right = None if found is None else baselines.load_content(connection, sealer, original, found.witness)
+    found = reading or baselines.load_content(connection, present, present.witness)
+    right = None if found is None else baselines.load_content(connection, original, found.witness)
     if found is None or right is None:
         return False
     replace_baseline(
-        *(connection, sealer, roots.get_root(connection, copy.root_id), copy.id, right),
+        *(connection, roots.get_root(connection, copy.root_id), copy.id, right),
         because=BaselineReason.INHERITED if written is None else BaselineReason.MOVED,
         now=run.now(),
         boot_id=original.boot_id,
@@ -163,11 +158,11 @@ def replace_by_baseline(
 def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, record: FileRecord) -> bool:
     """Give a new file the baseline of the missing file it should equal; return whether that was possible."""
     witness = copy.witness._replace(ctime_ns=_NEVER_NS)
-    right = baselines.load_content(connection, run.catalog.sealer, record, witness)
-    if right is None or not copy.is_sealed or copy.is_frozen:
+    right = baselines.load_content(connection, record, witness)
+    if right is None or copy.is_frozen:
         return False
     replace_baseline(
-        *(connection, run.catalog.sealer, run.root, copy.id, right),
+        *(connection, run.root, copy.id, right),
         because=BaselineReason.INHERITED,
         now=run.now(),
         boot_id=record.boot_id,
@@ -192,7 +187,7 @@ def record_former(
         witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.is_racy)
     because = BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED
     back = baselines.Inherited(path, witness, former, former.recorded_at, run.boot_id)
-    [file_id] = baselines.inherit_baselines(connection, run.catalog.sealer, run.root, [back], because=because)
+    [file_id] = baselines.inherit_baselines(connection, run.root, [back], because=because)
     if file_id is not None and former.file_id is not None:
         history.adopt_history(connection, former.file_id, file_id)
     return file_id
@@ -201,7 +196,7 @@ def record_former(
 def _stage_damage(
     run: RootRun, connection: Connection, file_id: FileId, reading: Reading, damage: CandidateRecord
 ) -> None:
-    record = files.get_file(connection, run.catalog.sealer, file_id)
+    record = files.get_file(connection, file_id)
     candidates.stage_change(
         connection, record, reading, damage.verdict, run.run_id, CandidateState.FROZEN, damage.because
     )
@@ -255,13 +250,12 @@ def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) 
     found = {row.path: (row, former) for row in rows if (former := _find_former(run, connection, *row)) is not None}
     if not found:
         return {}
-    sealer = run.catalog.sealer
     present = [
         FileContent(row.reading.witness.size_bytes, row.reading.digests, row.reading.blocks)
         for row, _ in found.values()
     ]
     past = [FileContent(former.record.size_bytes, former.record.digests, None) for _, former in found.values()]
-    same = files.find_by_content(connection, sealer, run.root.id, present + past)
+    same = files.find_by_content(connection, run.root.id, present + past)
     return {
         path: former
         for (path, (_, former)), others, moved in zip(

@@ -234,8 +234,8 @@ class Mismatches:
         known = candidates.get_candidate(connection, record.id) if record.version == CANDIDATE_VERSION else None
         if known is None or known.state is not CandidateState.STAGED or known.because is not BaselineReason.MOVED:
             return record
-        run, sealer = self._run, self._run.catalog.sealer
+        run = self._run
         is_taken_over = candidates.promote(
-            connection, sealer, run.root, record.id, BaselineReason.MOVED, run.now(), record.boot_id
+            connection, run.root, record.id, BaselineReason.MOVED, run.now(), record.boot_id
         )
-        return files.get_file(connection, sealer, record.id) if is_taken_over else record
+        return files.get_file(connection, record.id) if is_taken_over else record

@@ -164,7 +164,7 @@ class MovedTimes:
         self, connection: Connection, folder: bytes, known: set[FileId]
     ) -> Iterator[tuple[FileRecord, TimeMove]]:
         for record in self._find_beside(connection, folder):
-            if record.id in known or not record.is_sealed or record.is_frozen:
+            if record.id in known or record.is_frozen:
                 continue
             try:
                 move = TimeMove(
@@ -177,13 +177,13 @@ class MovedTimes:
 
     def _find_beside(self, connection: Connection, folder: bytes) -> list[FileRecord]:
         """Return the records of some files of a folder, and of the folders above it if it has few."""
-        root_id, sealer = self._run.root.id, self._run.catalog.sealer
+        root_id = self._run.root.id
         known = files.find_known(connection, root_id, folder)
         ids = [one.id for one in islice(known.values(), _LOOKED_AT)]
         while len(ids) < _FEW and folder:
             folder = folder.rpartition(b"/")[0]
             ids = [row[0] for row in files.page_files(connection, root_id, prefix=folder, limit=_LOOKED_AT)]
-        return files.find_files(connection, sealer, ids)
+        return files.find_files(connection, ids)
 
 
 class _Company:

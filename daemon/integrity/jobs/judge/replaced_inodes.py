@@ -140,8 +140,8 @@ def _match_inodes(connection: Connection, run: RootRun, names: Sequence[Replaced
     matched: set[FileId] = set()
     for place, seen in names:
         fitting: list[tuple[FileRecord, FileRecord]] = []
-        for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
-            if record.path in paths and record.id not in matched and record.is_sealed:
+        for record in files.find_by_inode(connection, run.root.id, seen.inode):
+            if record.path in paths and record.id not in matched:
                 last = as_last_seen(connection, record)
                 if is_unwritten(last.witness, Witness(*seen.stamps)) or was_born_before(run.root_fd, place.path, last):
                     fitting.append((record, last))

@@ -77,7 +77,6 @@ class ImportVerdict(StrEnum):
     OUTSIDE = "outside"  # the name is outside of what is imported
     LEFT_OUT = "left_out"  # not part of the root: excluded, not a regular file, on another file system
     UNKNOWN = "unknown"  # the algorithm is not named, and no file shows it
-    RECORD_DAMAGED = "record_damaged"  # the row in the catalog is damaged, so nothing can be compared
     BAD = "bad"  # not a usable entry
 
 
@@ -98,7 +97,6 @@ class ImportCounts:
     outside: int = 0
     left_out: int = 0
     unknown: int = 0
-    record_damaged: int = 0
     bad: int = 0
     not_compared: int = 0
 
@@ -244,7 +242,7 @@ def look_up(run: RootRun, connection: Connection, path: bytes) -> FoundFile | Re
         return Refusal(ImportVerdict.LEFT_OUT, "is a symbolic link, and those are not recorded")
     if not S_ISREG(stat.st_mode):
         return Refusal(ImportVerdict.LEFT_OUT, "is not a regular file")
-    record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+    record = files.find_file(connection, run.root.id, path)
     if record is not None:
         return FoundFile(stat.st_size, record)
     moved = _find_moved(run, connection, path, stat)
@@ -289,7 +287,7 @@ def _find_moved(run: RootRun, connection: Connection, path: bytes, stat: os.stat
     if not run.capability.has_stable_inodes or not run.root.file_count:
         return None
     seen = witness_of(stat)
-    for record in files.find_by_inode(connection, run.catalog.sealer, run.root.id, seen.inode):
+    for record in files.find_by_inode(connection, run.root.id, seen.inode):
         last = as_last_seen(connection, record)
         if is_unwritten(last.witness, seen) and _is_gone(run, record.path) and is_same_inode(run.root_fd, path, last):
             return record

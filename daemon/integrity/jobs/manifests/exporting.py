@@ -4,9 +4,8 @@ Write recorded digests in a form that other tools can check; no file is read.
 Decides which records are written, under which names, and what is counted of the rest. Names are relative to the root,
 so that ``cd ROOT && md5sum -c FILE`` works, or absolute. The syntax of lines is left to ``hashing.manifests``.
 
-I1  A record with a broken seal is never written: it may be wrong (R9).
-I2  All lines are from one snapshot of the catalog: a concurrent scan shows completely or not at all.
-I3  Memory does not grow with the catalog.
+I1  All lines are from one snapshot of the catalog: a concurrent scan shows completely or not at all.
+I2  Memory does not grow with the catalog.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +23,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from integrity import program
-from integrity.catalog.compiled_sql import snapshot
 from integrity.catalog.files import Position, page_in_order
 from integrity.catalog.roots import find_roots
 from integrity.errors import AppError, ConfigError, show_path
@@ -87,7 +85,6 @@ class ExportCounts:
     Args:
         files: written.
         in_question: part of ``files`` with an open finding on their content; their baselines are written.
-        damaged: left out because their rows are damaged.
         without_digest: left out because they have no digest of the whole file: very sparse files.
         escaped: part of ``files`` with a percent sign that had to be escaped in BagIt's manifest.
         not_payload: left out of BagIt's manifest because they are outside of ``data/``.
@@ -95,7 +92,6 @@ class ExportCounts:
 
     files: int = 0
     in_question: int = 0
-    damaged: int = 0
     without_digest: int = 0
     escaped: int = 0
     not_payload: int = 0
@@ -129,7 +125,7 @@ def plan_export(
         if not targets:
             raise ConfigError(f"no folder is recorded yet; record one with: {program.command('scan FOLDER')}")
         for target in targets:
-            page, _ = page_in_order(connection, catalog.sealer, target.root.id, prefix=target.prefix, limit=1)
+            page, _ = page_in_order(connection, target.root.id, prefix=target.prefix, limit=1)
             if target.prefix and not page:
                 raise ConfigError(f"{show_path(_path_of(target))}: nothing is recorded there; check the spelling")
     plan = ExportPlan(tuple(_without_overlap(targets)), form, is_absolute, left_out)
@@ -140,9 +136,7 @@ def plan_export(
     return plan
 
 
-def export(
-    catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None = None, report_damaged: Callable[[bytes], None]
-) -> ExportCounts:
+def export(catalog: Catalog, plan: ExportPlan, sink: Sink, *, tags: Sink | None = None) -> ExportCounts:
     """
     Write what was planned.
 
@@ -151,7 +145,6 @@ def export(
         plan: what to write.
         sink: receives the lines.
         tags: receives BagIt's lines about files outside of ``data/``; None leaves them out.
-        report_damaged: receives the absolute path of each damaged record.
     """
     counts = ExportCounts()
     write_line = _BagWriter(plan, sink, tags, counts) if plan.form is ExportForm.BAGIT else _LineWriter(plan, sink)
@@ -161,10 +154,7 @@ def export(
             path = target.root.path.rstrip(b"/") + b"/" + record.path
             if path in plan.left_out:
                 continue
-            if not record.is_sealed:
-                counts.damaged += 1
-                report_damaged(path)
-            elif record.digests.md5 is None:
+            if record.digests.md5 is None:
                 counts.without_digest += 1
             elif write_line.write(path if plan.is_absolute else record.path, record, record.digests.md5):
                 counts.files += 1
@@ -174,13 +164,11 @@ def export(
 
 
 def _find_records(catalog: Catalog, plan: ExportPlan) -> Generator[tuple[Target, FileRecord]]:
-    with catalog.read() as connection, snapshot(connection):
+    with catalog.read() as connection, connection.snapshot():
         for target in plan.targets:
             after: Position | None = None
             while True:
-                page, after = page_in_order(
-                    connection, catalog.sealer, target.root.id, prefix=target.prefix, after=after
-                )
+                page, after = page_in_order(connection, target.root.id, prefix=target.prefix, after=after)
                 if after is None:
                     break
                 for record in page:
@@ -265,7 +253,7 @@ def _require_bag(catalog: Catalog, plan: ExportPlan) -> None:
     (target,) = plan.targets
     prefix = target.prefix + b"/data" if target.prefix else b"data"
     with catalog.read() as connection:
-        page, _ = page_in_order(connection, catalog.sealer, target.root.id, prefix=prefix, limit=1)
+        page, _ = page_in_order(connection, target.root.id, prefix=prefix, limit=1)
     if not page or page[0].path == prefix:
         raise ConfigError(
             f"{show_path(_path_of(target))}: nothing is recorded in a folder data/ there, so it is not a bag: BagIt's"

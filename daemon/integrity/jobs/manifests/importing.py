@@ -19,12 +19,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from integrity import program
-from integrity.catalog import baselines, history, roots
+from integrity.catalog import baselines, history
 from integrity.catalog.baselines import NewFile
-from integrity.catalog.rows import is_current
 from integrity.errors import (
-    CatalogCorrupt,
     ConfigError,
     DeviceFailing,
     DeviceStalled,
@@ -128,7 +125,6 @@ class Baselines:
         rows = [NewFile(path, reading) for path, (_, reading) in self._waiting.items()]
         ids = baselines.record_files(
             connection,
-            run.catalog.sealer,
             run.root,
             rows,
             now=run.now(),
@@ -149,7 +145,6 @@ _TALLIES = {
     ImportVerdict.UNREADABLE: Tally.UNREADABLE,
     ImportVerdict.LEFT_OUT: Tally.SKIPPED,
     ImportVerdict.UNKNOWN: Tally.SKIPPED,
-    ImportVerdict.RECORD_DAMAGED: Tally.SKIPPED,
 }
 """
 Tally in the record of the run for each verdict; verified files are NEW there. Names outside of the root and bad lines
@@ -247,7 +242,6 @@ class Importer:
 
     def run(self) -> None:
         """Import the manifest; results are kept however it ends."""
-        self._require_rows()
         try:
             for number, page in enumerate(gather(self._source.lines, self._places, self._refuse, self._is_stopped)):
                 self._page = {claim.path: claim for claim in page}
@@ -273,7 +267,7 @@ class Importer:
         for claim in self._algorithms.sample(page, lambda claim: claim.digests):
             found = self._look_up(claim)
             if isinstance(found, FoundFile):
-                if found.record is not None and found.record.is_sealed:
+                if found.record is not None:
                     self._algorithms.take(claim.digests, name_digests(found.record.digests))
                 claim.expected_bytes = found.size_bytes
                 readable.append(claim)
@@ -309,18 +303,6 @@ class Importer:
     def _is_stopped(self) -> bool:
         return self._run.context.stop.is_set()
 
-    def _require_rows(self) -> None:
-        """Raise if rows were lost: a file without its row would look like one without a baseline (R9)."""
-        run = self._run
-        with run.catalog.read() as connection:
-            actual = roots.count_files(connection, run.root.id)
-            expected = roots.get_root(connection, run.root.id).file_count
-        if actual != expected:
-            raise CatalogCorrupt(
-                f"{show_path(run.root.path)}: {messages.rows_lost(expected, actual)}; see:"
-                f" {program.command('catalog check')}"
-            )
-
     def _find_unrecorded(self, claims: Iterable[Claim]) -> Iterator[Claim]:
         """Settle claims that need no reading; yield the others."""
         for claim in claims:
@@ -347,14 +329,7 @@ class Importer:
                 yield claim
 
     def _compare_record(self, claim: Claim, record: FileRecord, former: str) -> None:
-        if record.is_sealed:
-            self._compare(claim, name_digests(record.digests), record.witness.size_bytes, f" in its record{former}")
-            return
-        text = messages.CATALOG_DAMAGED
-        with self._run.writing() as connection:
-            if is_current(connection, record):
-                self._run.open_finding(connection, FindingKind.CATALOG_DAMAGED, text, record=record)
-        self._settle(claim, ImportVerdict.RECORD_DAMAGED, text)
+        self._compare(claim, name_digests(record.digests), record.witness.size_bytes, f" in its record{former}")
 
     def _compare(self, claim: Claim, digests: Mapping[Algorithm, bytes], size_bytes: int, where: str) -> None:
         """Compare a claim with what is recorded; the file is not read."""

@@ -82,7 +82,7 @@ class CopyChoice:
             now = run.now()
             for record in plan.records:
                 replace_baseline(
-                    *(connection, run.catalog.sealer, run.root, record.id, chosen),
+                    *(connection, run.root, record.id, chosen),
                     because=BaselineReason.ACCEPTED,
                     now=now,
                     boot_id=run.boot_id,

@@ -26,7 +26,6 @@ from integrity.model import Blocks, ByteRange, Digests, ReadHow, Witness
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
-    from integrity.catalog.seal import Sealer
     from integrity.files.buffers import Buffers
     from integrity.files.read import OpenFile, Reader, Segment
     from integrity.model import Reading
@@ -122,14 +121,12 @@ def _are_equal(ours: Digests, theirs: Digests) -> bool | None:
     return all(known) if known else None
 
 
-def load_expected(connection: Connection, sealer: Sealer, record: FileRecord) -> Expected | None:
-    """Return the recorded content of a file; None if its rows in the catalog are damaged or lost."""
-    if not record.is_sealed:
-        return None
+def load_expected(connection: Connection, record: FileRecord) -> Expected | None:
+    """Return the recorded content of a file; None if its blocks are lost."""
     size_bytes, block_size = record.witness.size_bytes, record.block_size_bytes
     if block_size is None:
         return Expected(size_bytes, record.digests, None)
-    blocks = block_store.load_blocks(connection, sealer, record.id, record.version, block_size)
+    blocks = block_store.load_blocks(connection, record.id, record.version, block_size)
     if blocks is None or len(blocks) != -(-size_bytes // block_size):
         return None
     return Expected(size_bytes, record.digests, blocks)

@@ -152,10 +152,10 @@ class KeptRemover:
         """Return why the repaired file is not proven to be intact; empty if it is."""
         run, path = self._run, kept.place.path
         with run.catalog.read() as connection:
-            record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
-            expected = None if record is None else load_expected(connection, run.catalog.sealer, record)
+            record = files.find_file(connection, run.root.id, path)
+            expected = None if record is None else load_expected(connection, record)
         if expected is None:
-            return "the record of the repaired file is gone or damaged, so nothing proves that it is intact"
+            return "the record of the repaired file is gone, so nothing proves that it is intact"
         try:
             inspection = inspect_file(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
         except ReadInterrupted:

@@ -254,13 +254,13 @@ class RepairPlanner:
         """
         run = self._run
         with run.catalog.read() as connection:
-            record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+            record = files.find_file(connection, run.root.id, path)
             if record is None:
                 reason = "it is not recorded, so its right content is unknown"
                 return FilePlan(run.root.path, path, PlanOutcome.REFUSED, reason)
             found = findings.find_findings(connection, root_id=run.root.id, prefix=path)
             open_findings = [one for one in found if one.path == path and one.copy is None]
-            expected = load_expected(connection, run.catalog.sealer, record)
+            expected = load_expected(connection, record)
             if right is not None and expected is not None:
                 expected = Expected(right.witness.size_bytes, right.digests, right.blocks)
         kinds = tuple(one.kind for one in open_findings)
@@ -271,7 +271,7 @@ class RepairPlanner:
         )
         if expected is None or FindingKind.CATALOG_DAMAGED in draft.kinds:
             reason = (
-                "its record in the catalog is damaged, so nothing can be proved; check how much is damaged:"
+                "its record in the catalog contradicts itself, so nothing can be proved; check the catalog:"
                 f" {program.command('catalog check')}"
             )
             return replace(draft, reason=reason, expected=None)
@@ -324,7 +324,7 @@ class RepairPlanner:
                 reason_moved = _find_write(record, inspection, candidate)
             elif not is_unmoved:
                 reason_moved = find_refusal(run.capability, record, inspection, open_findings, candidate)
-            recorded = load_expected(connection, run.catalog.sealer, record)
+            recorded = load_expected(connection, record)
             names, reason_names = find_names(run, connection, record, inspection.stat, recorded or expected)
             newer = candidates.get_candidates(connection, [one.id for one in names])
         is_newer = any(one.kind is CandidateKind.CHANGE and not one.is_damage for one in newer.values())

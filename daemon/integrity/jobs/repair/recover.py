@@ -92,15 +92,15 @@ def record_repaired(
     with run.writing() as connection:
         now = run.now()
         for place in repair.places:
-            record = files.find_file(connection, run.catalog.sealer, run.root.id, place.path)
-            if record is None or any(one.id == record.id and one.seal != record.seal for one in planned):
+            record = files.find_file(connection, run.root.id, place.path)
+            if record is None or any(one.id == record.id and not one.is_same_baseline(record) for one in planned):
                 continue  # forgotten, or its baseline was replaced meanwhile
             witness = witness_of(stat_beneath(run.root_fd, place.path))._replace(is_racy=is_cut_short)
             is_same = compare_witness(run.capability, verified, witness).is_nothing
             if not is_same:
                 moved = describe_move(verified, witness)
             rows = [Verified(record, witness if is_same else verified, how)]
-            mark_verified(connection, run.catalog.sealer, run.root, rows, now=now, boot_id=run.boot_id)
+            mark_verified(connection, rows, now=now, boot_id=run.boot_id)
             add_history(connection, [record], because=BaselineReason.REPAIRED, now=now, note=repair.resolution)
             ended += findings.resolve_findings(
                 connection, file_id=record.id, kinds=ENDED_BY_REPAIR, copy="", resolution=repair.resolution, now=now
@@ -252,8 +252,8 @@ class _Recovery:
         """Return whether a file has the recorded content of the file under repair."""
         run = self._run
         with run.catalog.read() as connection:
-            record = files.find_file(connection, run.catalog.sealer, run.root.id, self._repair.places[0].path)
-            expected = None if record is None else load_expected(connection, run.catalog.sealer, record)
+            record = files.find_file(connection, run.root.id, self._repair.places[0].path)
+            expected = None if record is None else load_expected(connection, record)
         if expected is None:
             return False
         try:

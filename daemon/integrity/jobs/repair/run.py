@@ -135,7 +135,7 @@ class Repairer:
         planner = RepairPlanner(run, self._buffers, hold_bytes=hold_bytes, tick=self._tick)
         tally = Tally.NOT_DUE  # as long as it is not inspected
         with run.catalog.read() as connection:
-            record = files.find_file(connection, run.catalog.sealer, run.root.id, path)
+            record = files.find_file(connection, run.root.id, path)
             others = set() if record is None else find_other_names(connection, record.id)
         others = {absolute(run.root.path, other) for other in others}
         with self._good_blocks.for_file(absolute(run.root.path, path), wanted.sources, others) as source:

@@ -48,7 +48,7 @@ def find_names(
     """
     if stat.st_nlink <= 1:
         return [record], None
-    same = files.find_by_inode(connection, run.catalog.sealer, run.root.id, fold_inode(stat.st_ino))
+    same = files.find_by_inode(connection, run.root.id, fold_inode(stat.st_ino))
     others = [one for one in same if one.id != record.id and _leads_to(run.root_fd, one.path, stat)]
     found = [record, *others]
     if len(found) != stat.st_nlink:
@@ -60,10 +60,10 @@ def find_names(
             f" {stat.st_ino}; record them with: {program.command('scan')}, or remove them"
         )
     for other in others:
-        theirs = load_expected(connection, run.catalog.sealer, other)
+        theirs = load_expected(connection, other)
         if theirs is None or not theirs.is_same_as(expected):
             return found, (
-                f"its other name {show_path(other.path)} was recorded with other content, or its record is damaged:"
+                f"its other name {show_path(other.path)} was recorded with other content:"
                 f" compare both with: {program.command('explain')}"
             )
     return found, None
@@ -143,7 +143,7 @@ def find_wanted(
     found = []
     for path in paths:
         with catalog.read() as connection:
-            target, is_folder = _find_target(catalog, connection, path)
+            target, is_folder = _find_target(connection, path)
         real = absolute(target.root.path, target.prefix)
         if names:
             sources = [find_source(catalog, config, name, (real,), endpoint) for name in names]
@@ -153,17 +153,17 @@ def find_wanted(
     return found
 
 
-def _find_target(catalog: Catalog, connection: Connection, path: bytes) -> tuple[Target, bool]:
+def _find_target(connection: Connection, path: bytes) -> tuple[Target, bool]:
     """
     Find a file or folder in its root; a symbolic link in the place of a file is not followed.
 
     A link that replaced a recorded file must not cause the repair of another file.
     """
     place = _place(connection, path)
-    if place is not None and _is_recorded(catalog, connection, place):
+    if place is not None and _is_recorded(connection, place):
         return place, False
     target = find_target(connection, path)
-    if _is_recorded(catalog, connection, target):
+    if _is_recorded(connection, target):
         return target, False
     if not files.page_files(connection, target.root.id, prefix=target.prefix, limit=1):
         raise ConfigError(
@@ -173,8 +173,8 @@ def _find_target(catalog: Catalog, connection: Connection, path: bytes) -> tuple
     return target, True
 
 
-def _is_recorded(catalog: Catalog, connection: Connection, target: Target) -> bool:
-    return files.find_file(connection, catalog.sealer, target.root.id, target.prefix) is not None
+def _is_recorded(connection: Connection, target: Target) -> bool:
+    return files.find_file(connection, target.root.id, target.prefix) is not None
 
 
 def _place(connection: Connection, path: bytes) -> Target | None:

@@ -79,12 +79,12 @@ def _apply_times(run: RootRun) -> None:
     """
     with run.catalog.read() as connection:
         ids = candidates.find_staged_times(connection, run.root.id)
-    sealer, now, boot_id = run.catalog.sealer, run.now(), run.boot_id
+    now, boot_id = run.now(), run.boot_id
     has_stable_inodes = run.capability.has_stable_inodes
 
     def write(connection: Connection, some: Sequence[FileId]) -> None:
         candidates.apply_times(
-            *(connection, sealer, run.root, some),
+            *(connection, some),
             from_disk=run.job is Job.SCRUB,
             has_stable_inodes=has_stable_inodes,
             now=now,
@@ -206,9 +206,7 @@ def promote_all(run: RootRun, state: CandidateState) -> None:
 def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -> None:
     because = candidate.because or BaselineReason.DELETED
     is_first_look = _is_first_look(connection, run, candidate)
-    is_taken_over = candidates.promote(
-        connection, run.catalog.sealer, run.root, candidate.file_id, because, run.now(), run.boot_id
-    )
+    is_taken_over = candidates.promote(connection, run.root, candidate.file_id, because, run.now(), run.boot_id)
     if is_taken_over and candidate.kind is CandidateKind.REMOVAL:
         instead = describe_instead(run.root_fd, candidate.path)
         run.note(NoteKind.DELETED, candidate.path, f"is gone{instead}; its record is kept for 90 days")
@@ -225,7 +223,7 @@ def _is_first_look(connection: Connection, run: RootRun, candidate: CandidateRec
     move = find_move(connection, run.root) if candidate.because in _WRITTEN else None
     if move is None:
         return False
-    return any(move.covers_file(one) for one in files.find_files(connection, run.catalog.sealer, [candidate.file_id]))
+    return any(move.covers_file(one) for one in files.find_files(connection, [candidate.file_id]))
 
 
 def discard_staged(run: RootRun) -> None:

@@ -56,7 +56,6 @@ def remember_space(connection: Connection, run: RootRun) -> None:
     """Record the size of the root's file system; only for runs that looked at all of it and held nothing back."""
     now = _measure(run)
     if now is not None:
-        _SPACE.drop(connection, run.root.id, _LAST)
         _SPACE.save(connection, run.root, _LAST, now._asdict())
 
 
@@ -74,8 +73,5 @@ def _measure(run: RootRun) -> _Space | None:
 
 
 def _load(connection: Connection, run: RootRun) -> _Space | None:
-    for _, value in _SPACE.find(connection, run.root):
-        numbers = [value.get(name) for name in _Space._fields]
-        if all(isinstance(number, int) for number in numbers):
-            return _Space(*(number for number in numbers if isinstance(number, int)))
-    return None
+    found = _SPACE.find(connection, run.root)
+    return next((_Space(value["total_bytes"], value["used_bytes"]) for _, value in found), None)

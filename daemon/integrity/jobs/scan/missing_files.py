@@ -199,9 +199,9 @@ class MissingFiles:
     def _account_page(self, ids: list[FileId]) -> None:
         run = self._run
         with run.catalog.read() as connection:
-            records = files.find_files(connection, run.catalog.sealer, ids)
+            records = files.find_files(connection, ids)
         # A file that was renamed over another one is not gone: new files with its content or name are copies.
-        gone = [one for one in records if one.is_sealed and self._replaced.find(one.path, one.witness) is None]
+        gone = [one for one in records if self._replaced.find(one.path, one.witness) is None]
         twins = self._match_twins(gone)
         self._successors += self._match_successors([one for one in gone if one.id not in twins], twins)
 
@@ -209,10 +209,7 @@ class MissingFiles:
             for record in page:
                 self._account_missing(connection, record, twins.get(record.id))
 
-        run.write_in_pages([record for record in records if record.is_sealed], write)
-        for record in records:
-            if not record.is_sealed:
-                self._assessor.failures.report_damaged_record(record)
+        run.write_in_pages(records, write)
 
     def _account_missing(self, connection: Connection, record: FileRecord, twin_id: FileId | None) -> None:
         if not is_current(connection, record):
@@ -242,12 +239,12 @@ class MissingFiles:
         """Return the new file with the content of a missing one, if its content is still the same."""
         if twin is None:
             return None
-        found = files.find_files(connection, self._run.catalog.sealer, [twin])
-        return next((one for one in found if one.is_sealed and one.digests.md5 == record.digests.md5), None)
+        found = files.find_files(connection, [twin])
+        return next((one for one in found if one.digests.md5 == record.digests.md5), None)
 
     def _count_superseded(self, connection: Connection, record: FileRecord) -> None:
         """Skip a file that a person decided on meanwhile: the next run handles it. A deleted record is not counted."""
-        if files.find_files(connection, self._run.catalog.sealer, [record.id]):
+        if files.find_files(connection, [record.id]):
             self._assessor.account.count(record.id, Tally.SKIPPED)
 
     def _match_successors(self, gone: list[FileRecord], twins: dict[FileId, FileId]) -> list[tuple[FileRecord, FileId]]:

@@ -107,7 +107,7 @@ class MovedFiles:
         part, left, last = cycle[:_ROWS_AT_ONCE], cycle[_ROWS_AT_ONCE:-1], cycle[-1]
         between = Move(last.record, TreePlace.of(part[-1].record.path), last.seen)
         self._write_together(connection, [*part, between], between)
-        now = files.find_files(connection, self._run.catalog.sealer, [last.record.id])
+        now = files.find_files(connection, [last.record.id])
         record = now[0] if now else last.record
         self._moves.append([*left, Move(record, last.place, last.seen, last.former or last.record.path)])
         self._moving.add(record.id)
@@ -120,7 +120,7 @@ class MovedFiles:
         ids = [move.record.id for move in moves]
         folder_ids = folders.ensure_folders(connection, run.root.id, dict.fromkeys(move.place.folder for move in moves))
         moved = [removal.MovedFile(move.record.id, folder_ids[move.place.folder], move.place.path) for move in moves]
-        removal.move_files(connection, run.catalog.sealer, run.root, moved, now=run.now())
+        removal.move_files(connection, run.root, moved, now=run.now())
         baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
         # Under the old names this run read other files before it met these here.
         self.misjudged += candidates.discard_staged_of(connection, ids)

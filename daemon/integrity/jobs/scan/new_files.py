@@ -98,7 +98,7 @@ class NewFiles:
         self._small: deque[DoneBatch] = deque()
         self._small_count = 0  # files in these batches
         self._new_links: deque[Move] = deque()
-        self._damage = KnownDamage(run)
+        self._damage = KnownDamage()
         with run.catalog.read() as connection:
             self._has_history = history.has_history(connection, run.root.id)
             own = roots.get_root(connection, run.root.id)
@@ -205,7 +205,7 @@ class NewFiles:
         """
         ids = files.find_ids_of_inode(connection, self._run.root.id, inode)
         decisive = ids[:1] + [one for one in ids[1:] if one not in self.seen or one in self.moved.displaced]
-        return files.find_files(connection, self._run.catalog.sealer, decisive)
+        return files.find_files(connection, decisive)
 
     def _match_names(
         self, connection: Connection, place: TreePlace, witness: Witness, names: Iterable[FileRecord]
@@ -216,7 +216,7 @@ class NewFiles:
         for record in names:
             last = as_last_seen(connection, record)
             is_kept = is_unwritten(last.witness, witness)
-            if not record.is_sealed or not (is_kept or record.is_frozen):
+            if not (is_kept or record.is_frozen):
                 continue
             is_moving = self.moved.is_moving(record.id)
             at_its_name = record.root_id == self._run.root.id and not is_moving and self._has_its_file(last)
@@ -235,10 +235,9 @@ class NewFiles:
         return bool(gone or links)
 
     def _find_by_inode(self, connection: Connection, inode: int) -> list[FileRecord]:
-        sealer = self._run.catalog.sealer
         if self._fs_id is None:
-            return files.find_by_inode(connection, sealer, self._run.root.id, inode)
-        return files.find_by_inode_of_file_system(connection, sealer, self._fs_id, inode)
+            return files.find_by_inode(connection, self._run.root.id, inode)
+        return files.find_by_inode_of_file_system(connection, self._fs_id, inode)
 
     def _has_its_file(self, record: FileRecord) -> bool:
         """Return whether the name of a record still leads to its inode; True if that can't be read."""
@@ -311,9 +310,7 @@ class NewFiles:
         """Record files that were all read in the same way."""
         run, readings = self._run, Readings.join([done.readings for done in batches])
         paths = [path for done in batches for path in done.tasks.paths]
-        ids = baselines.record_small_files(
-            *(connection, run.catalog.sealer, run.root, paths, readings), now=run.now(), boot_id=run.boot_id
-        )
+        ids = baselines.record_small_files(*(connection, run.root, paths, readings), now=run.now(), boot_id=run.boot_id)
         self._count(Tally.NEW, len(ids))
         self.new_count += len(ids)
         self.seen.update(ids)
@@ -326,9 +323,7 @@ class NewFiles:
             rows = self._record_restored(connection, rows)
         if rows:
             run = self._run
-            ids = baselines.record_files(
-                connection, run.catalog.sealer, run.root, rows, now=run.now(), boot_id=run.boot_id
-            )
+            ids = baselines.record_files(connection, run.root, rows, now=run.now(), boot_id=run.boot_id)
             self._note_new(rows, ids)
             self._adopt_histories(connection, rows, ids)
 
@@ -402,8 +397,8 @@ class NewFiles:
     def _write_links(self, connection: Connection, links: list[Move]) -> None:
         """Record new names of recorded inodes; if their records changed meanwhile, queue the names to be read."""
         links = [link for link in links if self._is_free(link.place.path)]
-        sealer, ids = self._run.catalog.sealer, {link.record.id for link in links}
-        now = {one.id: one for one in files.find_files(connection, sealer, ids) if one.is_sealed}
+        ids = {link.record.id for link in links}
+        now = {one.id: one for one in files.find_files(connection, ids)}
         found = [(link.place.path, now.get(link.record.id), link.record.version) for link in links]
         names = [(path, record) for path, record, version in found if record is not None and record.version == version]
         self.racy += [path for path, record, version in found if record is None or record.version != version]
@@ -453,11 +448,11 @@ class NewFiles:
         They were copied and damaged on the way, or before. Content recorded elsewhere is no damage. That query reads
         all files, so pass many pairs at once.
         """
-        run, sealer = self._run, self._run.catalog.sealer
+        run = self._run
         with run.catalog.read() as connection:
-            copies = files.find_files(connection, sealer, [file_id for _, file_id in pairs])
+            copies = files.find_files(connection, [file_id for _, file_id in pairs])
             contents = [FileContent(one.witness.size_bytes, one.digests, None) for one in copies]
-            found = files.find_by_content(connection, sealer, run.root.id, contents)
+            found = files.find_by_content(connection, run.root.id, contents)
         unknown = [
             copy
             for copy, same in zip(copies, found, strict=True)
@@ -477,7 +472,7 @@ class NewFiles:
     def merge(self, connection: Connection, record: FileRecord, twin: FileRecord) -> None:
         """Let the record of a missing file continue as the new file with its content."""
         run = self._run
-        removal.merge_moved(connection, run.catalog.sealer, run.root, record, twin, run.now())
+        removal.merge_moved(connection, run.root, record, twin, run.now())
         self.moved.report_moved(connection, record, twin.path)
 
 

@@ -114,11 +114,11 @@ class RespelledFiles:
 
     def follow(self, respelled: Iterable[Respelled]) -> None:
         """Move the records of files to the names that are listed."""
-        run, sealer = self._run, self._run.catalog.sealer
+        run = self._run
         places = {one.file_id: one.place for one in respelled}
 
         def write(connection: Connection, ids: Sequence[FileId]) -> None:
-            records = [one for one in files.find_files(connection, sealer, ids) if one.is_sealed]
+            records = files.find_files(connection, ids)
             wanted = dict.fromkeys(places[record.id].folder for record in records)
             folder_ids = folders.ensure_folders(connection, run.root.id, wanted)
             moved = [
@@ -126,7 +126,7 @@ class RespelledFiles:
                 for record in records
                 for place in (places[record.id],)
             ]
-            removal.move_files(connection, sealer, run.root, moved, now=run.now())
+            removal.move_files(connection, run.root, moved, now=run.now())
             for record, one in zip(records, moved, strict=True):
                 run.counts.moved += 1
                 run.note(NoteKind.MOVED, one.path, f"moved here from {show_path(record.path)}")

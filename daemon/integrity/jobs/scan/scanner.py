@@ -80,7 +80,6 @@ class Scanner:
 
     def prepare(self) -> None:
         """Scan without applying the changes: a scrub applies its own and these together."""
-        self._tree_diff.check_rows()
         self._read(self._tree_diff.walk())
         superseded = self._new_files.moved.take_superseded()
         self._read_replaced()
@@ -258,7 +257,7 @@ class Scanner:
             self._read(self._tree_diff.tasks_for(paths))
         for path, error in self._unstable.items():
             with self._run.catalog.read() as connection:
-                record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
+                record = files.find_file(connection, self._run.root.id, path)
             if record is not None:
                 self.assessor.failures.count_unstable(record, error)
             else:

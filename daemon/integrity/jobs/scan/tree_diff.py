@@ -5,10 +5,9 @@ A folder whose fingerprint equals the recorded one costs one comparison; no row 
 fingerprint are compared as whole lists, with all loops in C. Only folders with a difference are compared file by file.
 A file with only ctime or inode changed becomes a suspect, which scrubs read early (R2). Unknown names go to
 ``NewFiles``, names the walk could not reach to ``MissingFiles``. Only folders and stats are read, and only fingerprints
-and findings about folders and the catalog are written.
+and findings about folders are written.
 
 I1  Each name that is met is counted here, or passed to exactly one counter (R8).
-I2  Nothing is concluded from an unknown name while catalog rows are known to be lost (R9).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from operator import itemgetter
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from integrity.catalog import candidates, files, folders, roots
+from integrity.catalog import candidates, files, folders
 from integrity.catalog.files import KnownFile, PlainRow
 from integrity.catalog.folders import find_fingerprints, set_fingerprints
 from integrity.catalog.own_files import SQLITE_SUFFIXES
@@ -198,23 +197,11 @@ class TreeDiff:
         self._seen = new_files.seen
         self._write_if_due = write_if_due
         self._want = want_to_record(blake3="blake3" in run.settings.digests)
-        self._rows_are_lost = False
         self._respelled_files = RespelledFiles(run)
         self._folders_with_missing = {path.rpartition(b"/")[0] for path in assessor.account.missing_paths}
         self.suspects: dict[FileId, Sighting | None] = {}
         self.put_back: list[FileId] = []
         self.changed = IdSet()
-
-    def check_rows(self) -> None:
-        """Report rows that were lost or added outside of the program (R9)."""
-        run = self._run
-        with run.catalog.read() as connection:
-            actual = roots.count_files(connection, run.root.id)
-            expected = roots.get_root(connection, run.root.id).file_count
-        self._rows_are_lost = actual != expected
-        if self._rows_are_lost:
-            with run.writing() as connection:
-                run.open_finding(connection, FindingKind.CATALOG_DAMAGED, messages.rows_lost(expected, actual))
 
     def walk(self) -> Iterator[Work]:
         """Compare the tree with its records; yield what must be read."""
@@ -379,10 +366,6 @@ class TreeDiff:
 
     def _tasks_of_new(self, connection: Connection, unknown: Sequence[tuple[bytes, Sequence[Seen]]]) -> list[Work]:
         """Return tasks for unknown names, grouped by folder."""
-        if self._rows_are_lost:
-            for _ in chain.from_iterable(names for _, names in unknown):
-                self._run.count_unrecorded(Tally.SKIPPED)
-            return []
         resume, met = self._checkpoints.resume, self._new_files.add_unknown(connection, unknown)
         return [resume(one) if isinstance(one, Task) else one for one in met]
 
@@ -498,22 +481,19 @@ class TreeDiff:
         return self._task_of_known(connection, seen, old)
 
     def _task(self, connection: Connection, file_id: FileId) -> Task | None:
-        found = files.find_files(connection, self._run.catalog.sealer, [file_id])
+        found = files.find_files(connection, [file_id])
         if not found:  # deleted from the catalog: the next scan finds it as new
             self._seen.discard(file_id)
             self._run.count_unrecorded(Tally.SKIPPED)
             return None
         record = found[0]
-        if not record.is_sealed:
-            self._assessor.failures.report_damaged_record(record)
-            return None
         probe = prefix_probe(record) if self._run.settings.policy in KEEPS_BEGINNING else None
         block_size = record.block_size_bytes or self._run.settings.block_size_bytes
         task = Task(record.path, record.witness.size_bytes, self._want, block_size, record, probe=probe)
         return self._checkpoints.resume(task)
 
     def _task_for(self, connection: Connection, path: bytes) -> Work | None:
-        record = files.find_file(connection, self._run.catalog.sealer, self._run.root.id, path)
+        record = files.find_file(connection, self._run.root.id, path)
         if record is not None:
             self._seen.add(record.id)
             return self._task(connection, record.id)

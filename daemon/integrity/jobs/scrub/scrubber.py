@@ -77,7 +77,7 @@ class Scrubber:
         self._commits = Commits(run.context.monotonic, waiting=self._waiting, write=self._write)
         self._done_files = 0
         self._parts_read: dict[bytes, int] = {}  # bytes of unfinished large files, already counted
-        self._damaged_blocks = IdSet()  # large files whose recorded blocks are damaged
+        self._damaged_blocks = IdSet()  # large files whose blocks are not recorded (any more)
         self._hidden_mounts: set[bytes] = set()  # mounts already reported
         self._bytes_before = 0  # bytes of this run's earlier reads
         self._summary = WorkSummary(0, 0)
@@ -150,12 +150,10 @@ class Scrubber:
         self._read(self._tasks(self._limit, larger_than=large), self._limit)
 
     def _tasks(self, limit: RunLimit, *, larger_than: int | None = None, up_to: int | None = None) -> Iterator[Work]:
-        after, sealer = 0, self._run.catalog.sealer
+        after = 0
         while not limit.is_set():
             with self._run.catalog.read() as connection:
-                page = worklist.page_worklist(
-                    connection, sealer, after, limit=_PAGE, larger_than=larger_than, up_to=up_to
-                )
+                page = worklist.page_worklist(connection, after, limit=_PAGE, larger_than=larger_than, up_to=up_to)
             if not page:
                 return
             after = page[-1][0]
@@ -187,7 +185,7 @@ class Scrubber:
         return self._scanner is not None and record.id in self._scanner.changed
 
     def _leave_out_unreadable(self, records: Iterable[FileRecord]) -> list[FileRecord]:
-        """Leave out files that the scan has counted, that are hidden by a mount, or whose record is damaged."""
+        """Leave out files that the scan has counted, or that are hidden by a mount."""
         hidden_mounts = find_hidden_mounts(self._run)  # for each page, because a scrub may take days
         usable: list[FileRecord] = []
         for record in records:
@@ -196,10 +194,8 @@ class Scrubber:
             hidden_mount = next((point for point in hidden_mounts if is_inside(record.path, point)), None)
             if hidden_mount is not None:
                 self._count_hidden(record, hidden_mount)
-            elif record.is_sealed:
-                usable.append(record)
             else:
-                self._assessor.failures.report_damaged_record(record)
+                usable.append(record)
         return usable
 
     def _count_hidden(self, record: FileRecord, hidden_mount: bytes) -> None:
@@ -283,7 +279,7 @@ class Scrubber:
             bad_before = self._checkpoints.bad_before(result)
             if record.id in self._damaged_blocks:
                 self._damaged_blocks.discard(record.id)
-                self._report_damaged_blocks(record)
+                self._assessor.failures.report_damaged_record(record)
                 self._ungrouped += self._links.take(record)
                 return
         reading = result.reading
@@ -297,22 +293,11 @@ class Scrubber:
             else:
                 self._ungrouped.append(other)
 
-    def _report_damaged_blocks(self, record: FileRecord) -> None:
-        """Report that the recorded blocks of a file are damaged, unless they were resealed while it was read."""
-        with self._run.catalog.read() as connection:
-            size, sealer = record.block_size_bytes or 1, self._run.catalog.sealer
-            is_intact = load_blocks(connection, sealer, record.id, record.version, size) is not None
-        if is_intact:
-            self._assessor.account.queue_reread(record)
-        else:
-            self._assessor.failures.report_damaged_record(record)
-
     def _have_same_blocks(self, record: FileRecord, other: FileRecord) -> bool:
         """Return whether two names have the same recorded blocks, so that parts verified for one hold for the other."""
         with self._run.catalog.read() as connection:
             blocks = [
-                load_blocks(connection, self._run.catalog.sealer, one.id, one.version, one.block_size_bytes or 1)
-                for one in (record, other)
+                load_blocks(connection, one.id, one.version, one.block_size_bytes or 1) for one in (record, other)
             ]
         return blocks[0] is not None and blocks[0] == blocks[1]
 
@@ -325,8 +310,7 @@ class Scrubber:
             self._recordings.save(partial)
             return
         with self._run.catalog.read() as connection:
-            sealer = self._run.catalog.sealer
-            bad = compare_blocks(connection, sealer, record, partial.blocks, partial.first_block)
+            bad = compare_blocks(connection, record, partial.blocks, partial.first_block)
         if bad is None or record.id in self._damaged_blocks:  # no later scrub may resume after this part, either
             self._damaged_blocks.add(record.id)
         else:
@@ -413,7 +397,7 @@ class Scrubber:
         wanted = dict.fromkeys([*(record.id for record in vanished), *others])
         ids = [file_id for file_id in wanted if file_id not in self._assessor.account.counted]
         with self._run.catalog.read() as connection:
-            return files.find_files(connection, self._run.catalog.sealer, ids)
+            return files.find_files(connection, ids)
 
     def _count_missing(self, record: FileRecord) -> None:
         """Count a missing file that no scan decided."""

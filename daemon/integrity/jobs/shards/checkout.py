@@ -18,7 +18,6 @@ from blake3 import blake3
 
 from integrity import program
 from integrity.catalog.connection import Catalog
-from integrity.config import read_seal_key
 from integrity.errors import AppError, ConfigError, HubAway, HubError, printable, show_path
 from integrity.jobs.context import Context
 from integrity.jobs.report import Stop
@@ -192,7 +191,7 @@ def _load(calls: TreeCalls, task: ShardTask, copy: bytes, folders: Sequence[byte
 
 
 def _store(calls: TreeCalls, task: ShardTask, copy: bytes, lease: Lease) -> None:
-    with Catalog.open(copy, writes=True, seal_key=read_seal_key(calls.config)) as catalog:
+    with Catalog.open(copy, writes=True) as catalog:
         context = Context(catalog, calls.make_config(catalog), lease)
         done = look(context, calls.root.path)
         digest = calls.store_catalog(catalog, task, lease.made_progress)

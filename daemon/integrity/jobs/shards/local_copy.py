@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, roots, runs
-from integrity.catalog.compiled_sql import driver_of
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copying import copy_database
 from integrity.catalog.foreign import require_own_definitions
@@ -58,7 +57,7 @@ def see_tree(path: bytes) -> SeenTree:
 
 
 @contextmanager
-def open_copy(path: bytes, seal_key: bytes | None) -> Iterator[Catalog]:
+def open_copy(path: bytes) -> Iterator[Catalog]:
     """
     Open a catalog that came from the hub: any box of it may have made it.
 
@@ -66,7 +65,7 @@ def open_copy(path: bytes, seal_key: bytes | None) -> Iterator[Catalog]:
         CatalogError: it is no catalog, or one that leads out of the tree. Nothing of it was run.
     """
     require_own_definitions(path)
-    with Catalog.open(path, writes=True, seal_key=seal_key) as catalog:
+    with Catalog.open(path, writes=True) as catalog:
         require_inside(catalog)
         yield catalog
 
@@ -177,7 +176,7 @@ def export(catalog: Catalog, path: bytes, boot_uuid: str, now: int) -> None:
         mounts = runs.find_last_mounts(connection, boot_uuid)
         runs.mark_clean_stop(connection, boot_uuid, now, [*mounts])
     with catalog.read() as connection:
-        copy_database(driver_of(connection), path, os.stat(catalog.path))
+        copy_database(connection, path, os.stat(catalog.path))
 
 
 def remove(path: bytes) -> None:

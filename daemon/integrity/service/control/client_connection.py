@@ -49,7 +49,7 @@ _IDLE_S = 30.0
 """A client without a job that neither asks nor reads for this long is disconnected; commands ask at once."""
 
 
-class Connection:
+class ClientConnection:
     """
     One client. It is a ``jobs.report.Report``.
 

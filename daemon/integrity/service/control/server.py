@@ -30,7 +30,7 @@ from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError,
 from integrity.jobs.report import Note, Progress, Report, Summary
 from integrity.jobs.targets import refuse_new
 from integrity.model import Finding, Outcome, RunCounts
-from integrity.service.control.client_connection import Connection
+from integrity.service.control.client_connection import ClientConnection
 from integrity.service.control.requests import (
     Act,
     ActDone,
@@ -165,7 +165,7 @@ class ControlServer(DaemonThread):
         for key, events in self._selector.select(timeout_s):
             if key.fileobj is self._listener:
                 self._accept_some()
-            elif isinstance(key.fileobj, Connection):
+            elif isinstance(key.fileobj, ClientConnection):
                 self._attend(key.fileobj, events)
             else:
                 os.eventfd_read(self._wake_fd)
@@ -194,9 +194,11 @@ class ControlServer(DaemonThread):
                 if not spare:
                     self._sleep(_OUT_OF_DESCRIPTORS_S)  # the pending client would wake the selector at once
                 return
-            self._admit_client(Connection(connected, self._wake, number=next(self._numbers), now=self._monotonic()))
+            self._admit_client(
+                ClientConnection(connected, self._wake, number=next(self._numbers), now=self._monotonic())
+            )
 
-    def _admit_client(self, connection: Connection) -> None:
+    def _admit_client(self, connection: ClientConnection) -> None:
         """Accept a client, or send it the reason for a refusal."""
         user = self._users.get(connection.peer.uid)
         try:
@@ -212,7 +214,7 @@ class ControlServer(DaemonThread):
             self._refuse(former, "its oldest connection: too many")
         user.connections[connection] = None
 
-    def _await_events(self, connection: Connection) -> None:
+    def _await_events(self, connection: ClientConnection) -> None:
         """Register the events that a connection waits for."""
         wanted = selectors.EVENT_READ if connection.wants_to_read else 0
         wanted |= selectors.EVENT_WRITE if connection.wants_to_write else 0
@@ -238,17 +240,17 @@ class ControlServer(DaemonThread):
             while (largest := user.find_over_limit()) is not None:
                 self._refuse(largest, "a connection: too much memory")
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
+    def _refuse(self, connection: ClientConnection, reason: str) -> None:
         self._refusals.note(connection.peer.uid, connection.peer.pid, reason)
         self._drop(connection)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: ClientConnection) -> None:
         if connection.awaited:
             self._selector.unregister(connection)
         del self._users.get(connection.peer.uid).connections[connection]
         connection.close()
 
-    def _attend(self, connection: Connection, events: int) -> None:
+    def _attend(self, connection: ClientConnection, events: int) -> None:
         """Read from one client and write to it."""
         if connection.is_given_up:
             return  # since this round began
@@ -258,7 +260,7 @@ class ControlServer(DaemonThread):
             if events & selectors.EVENT_WRITE and connection.wants_to_write:
                 connection.write(self._monotonic())
 
-    def _answer_next(self, user: User, connection: Connection) -> None:
+    def _answer_next(self, user: User, connection: ClientConnection) -> None:
         """Greet a client, or answer its next question; then other users get their turn."""
         began, question = self._monotonic(), None
         with self._guarding(connection):
@@ -274,7 +276,7 @@ class ControlServer(DaemonThread):
         user.pause(now, now - began, is_request=isinstance(question, Submit | LendRoots | Act | AskPicture))
 
     @contextmanager
-    def _guarding(self, connection: Connection) -> Iterator[None]:
+    def _guarding(self, connection: ClientConnection) -> Iterator[None]:
         """Confine any error to one client. Only the server's thread may raise ``EOFError``."""
         try:
             yield
@@ -289,7 +291,7 @@ class ControlServer(DaemonThread):
             _log.exception("control.bug pid=%d", connection.peer.pid)
             connection.done(AppError(f"this is a bug in the service: {type(error).__name__}; see its log"))
 
-    def _answer(self, user: User, connection: Connection, question: Question) -> None:
+    def _answer(self, user: User, connection: ClientConnection, question: Question) -> None:
         self._require_right(user, connection, question)
         if isinstance(question, Submit | LendRoots | Act | AskPicture):
             self._submit(user, connection, question)
@@ -304,18 +306,20 @@ class ControlServer(DaemonThread):
             assert isinstance(question, StopJob)
             self._stop(connection)
 
-    def _require_right(self, user: User, connection: Connection, question: Question) -> None:
+    def _require_right(self, user: User, connection: ClientConnection, question: Question) -> None:
         try:
             require_right(user.role, question, allows_actions=self._handler.allows_actions())
         except ConfigError:
             self._refusals.note(user.uid, connection.peer.pid, "a question: not allowed", type(question).__name__)
             raise
 
-    def _stop(self, connection: Connection) -> None:
+    def _stop(self, connection: ClientConnection) -> None:
         if connection.stop_job():
             _log.info("control.stop pid=%d uid=%d", connection.peer.pid, connection.peer.uid)
 
-    def _submit(self, user: User, connection: Connection, question: Submit | LendRoots | Act | AskPicture) -> None:
+    def _submit(
+        self, user: User, connection: ClientConnection, question: Submit | LendRoots | Act | AskPicture
+    ) -> None:
         """Begin a request in a thread of its own: looking at its paths may wait for a disk, or for ever."""
         if connection.has_job:
             raise ConfigError("one job at a time on one connection")
@@ -334,7 +338,7 @@ class ControlServer(DaemonThread):
             begin = partial(self._begin_request, connection, question, user.is_trusted, end)
         threading.Thread(target=begin, name="request", daemon=True).start()
 
-    def _begin_act(self, connection: Connection, act: Act, end: Callable[[], None]) -> None:
+    def _begin_act(self, connection: ClientConnection, act: Act, end: Callable[[], None]) -> None:
         ticket, is_taken = None, False
 
         def answered(result: ActDone | RepairPlanned | AppError) -> None:
@@ -352,7 +356,7 @@ class ControlServer(DaemonThread):
                 end()
             connection.follow_job(ticket)
 
-    def _show_picture(self, connection: Connection, question: AskPicture, end: Callable[[], None]) -> None:
+    def _show_picture(self, connection: ClientConnection, question: AskPicture, end: Callable[[], None]) -> None:
         try:
             with self._guarding(connection):
                 connection.acted(self._handler.find_picture(question))
@@ -361,7 +365,7 @@ class ControlServer(DaemonThread):
             connection.follow_job(None)
 
     def _begin_request(
-        self, connection: Connection, question: Submit | LendRoots, may_add: bool, end: Callable[[], None]
+        self, connection: ClientConnection, question: Submit | LendRoots, may_add: bool, end: Callable[[], None]
     ) -> None:
         ticket = None
         try:
@@ -377,7 +381,9 @@ class ControlServer(DaemonThread):
             is_awaited = isinstance(question, LendRoots) or question.waits
             connection.follow_job(ticket if is_awaited else None)
 
-    def _begin_job(self, connection: Connection, question: Submit, may_add: bool, end: Callable[[], None]) -> Ticket:
+    def _begin_job(
+        self, connection: ClientConnection, question: Submit, may_add: bool, end: Callable[[], None]
+    ) -> Ticket:
         report, done = (
             (connection, connection.done) if question.waits else (_UnattendedReport(), _UnattendedReport().done)
         )
@@ -392,7 +398,7 @@ class ControlServer(DaemonThread):
         return self._handler.submit(request, report, ended)
 
     def _begin_lending(
-        self, connection: Connection, question: LendRoots, may_add: bool, end: Callable[[], None]
+        self, connection: ClientConnection, question: LendRoots, may_add: bool, end: Callable[[], None]
     ) -> Ticket:
         def returned(error: AppError | None) -> None:
             end()

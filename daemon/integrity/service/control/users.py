@@ -23,7 +23,7 @@ from integrity.service.control.rights import Role, find_page_uid
 from integrity.service.control.wire import BUFFER_LIMIT, REQUEST_LIMIT
 
 if TYPE_CHECKING:
-    from integrity.service.control.client_connection import Connection
+    from integrity.service.control.client_connection import ClientConnection
 
 MOST_CONNECTIONS = 200
 """Limit for all users together, except root and the service's own user."""
@@ -73,7 +73,7 @@ class User:
         self.role = role
         self.is_trusted = role is Role.TRUSTED
         self.limits = TRUSTED if self.is_trusted else OTHERS
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ClientConnection, None] = {}
         self.resumes_at = 0.0
         self._lock = threading.Lock()
         self._requests = 0
@@ -112,22 +112,22 @@ class User:
         least_s = _REQUEST_PAUSE_S if is_request and not self.is_trusted else 0.0
         self.resumes_at = now + min(max(_PAUSE_FACTOR * cost_s, least_s), _MOST_PAUSE_S)
 
-    def next_to_answer(self) -> Connection | None:
+    def next_to_answer(self) -> ClientConnection | None:
         """Return the connection that has waited longest for an answer, or None."""
         return next((one for one in self.connections if one.has_question), None)
 
-    def answered(self, connection: Connection) -> None:
+    def answered(self, connection: ClientConnection) -> None:
         """Move a connection behind the user's others."""
         if connection in self.connections:
             del self.connections[connection]
             self.connections[connection] = None
 
-    def find_idle(self) -> Connection | None:
+    def find_idle(self) -> ClientConnection | None:
         """Return the oldest connection without a job, or None."""
         spare = (one for one in self.connections if not one.has_job or one.is_ending)
         return min(spare, key=lambda one: one.number, default=None)
 
-    def find_over_limit(self) -> Connection | None:
+    def find_over_limit(self) -> ClientConnection | None:
         """Return the user's largest connection if all of them together exceed the memory limit, else None."""
         if sum(one.buffered_bytes for one in self.connections) <= BUFFER_LIMIT:
             return None
@@ -156,11 +156,11 @@ class Users:
             return Role.TRUSTED
         return Role.PAGE if uid == find_page_uid() else Role.GROUP
 
-    def connections(self) -> Iterator[Connection]:
+    def connections(self) -> Iterator[ClientConnection]:
         """Return the connections of all users; they may be dropped while iterating."""
         return (connection for user in self._users.values() for connection in list(user.connections))
 
-    def find_room(self, user: User) -> Connection | None:
+    def find_room(self, user: User) -> ClientConnection | None:
         """
         Decide whether a user may open one more connection.
 
@@ -185,7 +185,7 @@ class Users:
             )
         return spare
 
-    def find_spare(self) -> list[Connection]:
+    def find_spare(self) -> list[ClientConnection]:
         """Return the connections to drop when descriptors run out: idle ones of the user with the most connections."""
         user = self._find_largest()
         return [one for one in user.connections if not one.has_job or one.is_ending]

@@ -16,13 +16,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
-from apscheduler.triggers.base import BaseTrigger
-from apscheduler.triggers.combining import OrTrigger
-from apscheduler.triggers.cron import CronTrigger
 from tzlocal import get_localzone
 
 from integrity.config.times import DAYS, Cron, Span, read_windows, spell_windows
+
+if TYPE_CHECKING:
+    from apscheduler.triggers.base import BaseTrigger
 
 
 def local_zone() -> tzinfo:
@@ -107,6 +108,8 @@ class TriggerTimes:
 
 
 def _make_trigger(cron: Cron) -> BaseTrigger:
+    from apscheduler.triggers.combining import OrTrigger  # here, for windows do without: 60 ms
+
     on_days, on_weekdays = _spell(cron.days), ",".join(DAYS[day] for day in cron.weekdays)
     on_weekdays = on_weekdays if cron.has_weekdays else "*"
     if cron.has_days and cron.has_weekdays:
@@ -114,7 +117,9 @@ def _make_trigger(cron: Cron) -> BaseTrigger:
     return _make_cron_trigger(cron, on_days, on_weekdays)
 
 
-def _make_cron_trigger(cron: Cron, days: str, weekdays: str) -> CronTrigger:
+def _make_cron_trigger(cron: Cron, days: str, weekdays: str) -> BaseTrigger:
+    from apscheduler.triggers.cron import CronTrigger
+
     return CronTrigger(
         minute=_spell(cron.minutes),
         hour=_spell(cron.hours),

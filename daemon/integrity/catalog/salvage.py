@@ -1,0 +1,268 @@
+"""
+Make a new catalog of what can be read of a damaged one, which is kept.
+
+A reading with checksums goes around each damaged page, and takes all other rows. A reading without them counts and
+names what was left behind. A page that another program wrote has no right checksum either, and is left behind, too:
+nobody can tell one from the other.
+
+I1  Nothing is taken over from a page whose checksum is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
+
+import apsw
+
+from integrity import program
+from integrity.catalog import copying, maintenance, own_files, sqlite_errors
+from integrity.catalog.blocks import LACKS_BLOCKS
+from integrity.catalog.connection import Catalog
+from integrity.catalog.database_file import write_schema
+from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, numbers
+from integrity.catalog.findings import refreeze
+from integrity.catalog.locking import exclusive_lock
+from integrity.catalog.restore import exchange
+from integrity.catalog.rows import join_path
+from integrity.errors import CatalogCorrupt, CatalogError, show_path
+
+_AT_ONCE = 200
+_Row = tuple[Any, ...]
+
+
+class Salvaged(NamedTuple):
+    """
+    What became of a damaged catalog.
+
+    Attributes:
+        former: its new path.
+        kept: rows that were taken over.
+        lost: rows that were left behind, by table; None: how many cannot be known.
+        files: the files whose records were, as far as their names can be read: root and path in it.
+    """
+
+    former: bytes
+    kept: int
+    lost: dict[str, int | None]
+    files: tuple[tuple[bytes, bytes], ...]
+
+
+def salvage(path: bytes | str) -> Salvaged:
+    """
+    Replace a damaged catalog by what can be read of it.
+
+    Raises:
+        CatalogLocked: another program has the catalog open.
+        CatalogError: it is missing, not damaged, or not of this version, nothing of it can be read, or the new one
+            cannot be written.
+    """
+    path = os.path.realpath(os.fsencode(path))
+    if _is_right(path):
+        raise CatalogError(f"{show_path(path)}: is not damaged: nothing was done")
+    with exclusive_lock(path):
+        rescue = _Rescue(path)
+        copying.make_copy(own_files.restoring_path(path), own_files.find_owner(path), rescue.write)
+        former = exchange(path)
+    assert former is not None
+    return Salvaged(former, rescue.kept, rescue.lost, tuple(rescue.files))
+
+
+def _is_right(path: bytes) -> bool:
+    try:
+        with Catalog.open(path, writes=False) as catalog:
+            return maintenance.check(catalog).is_right
+    except CatalogCorrupt:
+        return False
+
+
+class _Rescue:
+    def __init__(self, path: bytes) -> None:
+        self._path = path
+        self.kept = 0
+        self.lost: dict[str, int | None] = {}
+        self.files: list[tuple[bytes, bytes]] = []
+
+    def write(self, partial: bytes, fd: int) -> None:
+        """Fill the new catalog."""
+        with closing(make_empty(partial)) as new:
+            own_files.require_opened(partial, fd)
+            write_schema(new)
+            new.run("PRAGMA foreign_keys = OFF")
+            with closing(Connection(self._path, "mode=ro")) as old, closing(self._open_unchecked()) as unchecked:
+                self._require_schema(old, unchecked)
+                new.run("BEGIN IMMEDIATE")
+                tables = new.column(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('tally', 'alembic_version')"
+                    " ORDER BY rowid"
+                )
+                for table in tables:
+                    self._take_over(new, old, unchecked, table)
+                self._note_stale(new, old)
+                tidy(new)
+                self._name_lost(new, unchecked)
+                new.run("COMMIT")
+            new.run("PRAGMA journal_mode = WAL")
+
+    def _require_schema(self, old: Connection, unchecked: Connection) -> None:
+        """Require that the definitions of all tables can be read: without them nothing can."""
+        try:
+            revision = str(unchecked.value("SELECT version_num FROM alembic_version"))
+            if revision == SCHEMA_REVISION:
+                old.value("SELECT count(*) FROM sqlite_master")
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise CatalogError(
+                f"{show_path(self._path)}: its schema can't be read, and without that nothing else can:"
+                f" {sqlite_errors.describe_complaint(error)}; bring back a backup: {program.command('catalog restore')}"
+            ) from error
+        if revision != SCHEMA_REVISION:
+            raise CatalogError(
+                f"{show_path(self._path)}: is of another version (schema {revision}), so it can't be salvaged; bring"
+                f" back a backup: {program.command('catalog restore')}"
+            )
+
+    def _open_unchecked(self) -> Connection:
+        c = Connection(self._path, "mode=ro", is_checked=False)
+        c.run("PRAGMA query_only = ON")
+        return c
+
+    def _note_stale(self, new: Connection, old: Connection) -> None:
+        """Note the tables that could be read, but are not as they were last written: a disk has lost a write."""
+        query = "SELECT name, rows, sum FROM tally"
+        try:
+            stale = set(old.rows(query)) - set(new.rows(query))
+        except (apsw.Error, UnicodeDecodeError) as error:
+            if not sqlite_errors.is_damage(error):
+                raise
+            return
+        for table, _, _ in stale:
+            self.lost.setdefault(table, None)
+
+    def _take_over(self, new: Connection, old: Connection, unchecked: Connection, table: str) -> None:
+        columns = new.column("SELECT name FROM pragma_table_info(?)", table)
+        key = new.column("SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk", table) or ["rowid"]
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        # Names of tables and columns can't be parameters; all of these are ours.
+        insert = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608
+        kept, lost = 0, -1
+        for rows in _read_around(old, table, key, names):
+            new.run_many(insert, (row[len(key) :] for row in rows))
+            kept += len(rows)
+        with _passing_damage():
+            lost = unchecked.value(f"SELECT count(*) FROM {table} NOT INDEXED") - kept  # noqa: S608
+        if lost:
+            self.lost[table] = lost if lost > 0 else None
+        self.kept += kept
+
+    def _name_lost(self, new: Connection, unchecked: Connection) -> None:
+        """Name the files that are not in the new catalog, whatever of them was lost."""
+        lost: dict[int, None] = {}
+        for direction in ("ASC", "DESC"):  # if a page can't be read, what is behind it
+            for page in _page(unchecked, f"SELECT id FROM file NOT INDEXED ORDER BY id {direction}", ()):  # noqa: S608 - ours
+                ids = [file_id for (file_id,) in page]
+                kept = new.column("SELECT id FROM file WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
+                lost |= dict.fromkeys(set(ids) - set(kept))
+        self.files = list(dict.fromkeys(name_files(unchecked, sorted(lost))))
+
+
+def _read_around(c: Connection, table: str, key: Sequence[str], names: str) -> Iterator[list[_Row]]:
+    """Yield the rows of a table, each behind its key, many at once, without those on damaged pages."""
+    order, back = ", ".join(key), ", ".join(f"{name} DESC" for name in key)
+    query = f"SELECT {order}, {names} FROM {table} NOT INDEXED WHERE"  # noqa: S608 - ours
+    begin, since = "1", _Row()
+    while (last := (yield from _page(c, f"{query} {begin} ORDER BY {order}", since))) is not None:
+        if last:
+            begin, since = f"({order}) > ({', '.join('?' * len(key))})", last[: len(key)]
+        leading = key[: key.index("file_id") + 1 if since and "file_id" in key else 1]
+        place, marks = ", ".join(leading), ", ".join("?" * len(leading))
+        beyond = _leap(c, f"{query} ({place}) > ({marks}) LIMIT 1", since[: len(leading)] or (0,))
+        end = "1" if beyond is None else f"({place}) <= ({marks})"
+        yield from _page(c, f"{query} {begin} AND {end} ORDER BY {back}", (*since, *(beyond or ())))
+        if beyond is None:
+            return
+        begin, since = f"({place}) > ({marks})", beyond
+
+
+def _page(c: Connection, query: str, values: _Row) -> Generator[list[_Row], None, _Row | None]:
+    """Yield rows, many at once; return None if there are no more, or the last one before damage, if there is one."""
+    page: list[_Row] = []
+    row = _Row()
+    is_whole = False
+    with _passing_damage():
+        for row in c.rows(query, *values):
+            page.append(row)
+            if len(page) == _AT_ONCE:
+                yield page
+                page = []
+        is_whole = True
+    yield page
+    return None if is_whole else row
+
+
+def _leap(c: Connection, query: str, key: _Row) -> _Row | None:
+    """Return a key not far behind this one, from which on rows can be read; None if there is none that is a number."""
+    *same, number = key
+    far = 1
+    while isinstance(number, int) and far < 1 << 40:
+        with _passing_damage():
+            return None if c.row(query, *same, number + far) is None else (*same, number + far)
+        far += 1 + far // 64
+    return None
+
+
+@contextmanager
+def _passing_damage() -> Iterator[None]:
+    try:
+        yield
+    except (apsw.Error, UnicodeDecodeError) as error:
+        if not sqlite_errors.is_damage(error):
+            raise
+
+
+def name_files(c: Connection, ids: Iterable[int], schema: str = "main") -> list[tuple[bytes, bytes]]:
+    """Return root and path of files, as far as they can be read; of a damaged page, what stands there."""
+    query = f"""
+        SELECT root.path, folder.path, file.name FROM {schema}.file JOIN {schema}.folder ON folder.id = folder_id
+        JOIN {schema}.root ON root.id = root_id WHERE file.id = ?"""  # noqa: S608 - ours
+    files: list[tuple[bytes, bytes]] = []
+    for file_id in ids:
+        with _passing_damage():
+            found = c.row(query, file_id)
+            if found is not None and all(isinstance(part, bytes) for part in found):
+                files.append((found[0], join_path(*found[1:])))
+    return files
+
+
+def tidy(c: Connection) -> None:
+    """Remove what refers to rows that were left behind, and count anew."""
+    # Without all of its blocks a file could never be verified: the next scan records it anew.
+    c.run(f"DELETE FROM file WHERE {LACKS_BLOCKS}")  # noqa: S608 - ours
+    query = """
+        SELECT DISTINCT broken."table", parent, "from", "notnull" OR pk FROM pragma_foreign_key_check AS broken
+        JOIN pragma_foreign_key_list(broken."table") AS key ON key.id = fkid
+        JOIN pragma_table_info(broken."table") ON name = "from"
+        """
+    while found := list(c.rows(query)):
+        for table, parent, column, is_needed in found:
+            # Names of tables and columns can't be parameters; all of these are ours.
+            change = f"DELETE FROM {table}" if is_needed else f"UPDATE {table} SET {column} = NULL"  # noqa: S608
+            c.run(f"{change} WHERE {column} NOT NULL AND {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608
+    refreeze(c)
+    c.run("UPDATE folder SET fingerprint = NULL")  # of files that may be gone
+    c.run(
+        """
+        UPDATE root SET file_count = (
+            SELECT count(*) FROM folder JOIN file ON folder_id = folder.id WHERE root_id = root.id)
+        """
+    )
+    c.run(
+        """
+        INSERT OR REPLACE INTO meta (key, value)
+        SELECT 'next_file_id', max(
+            coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_file_id'), 1),
+            (SELECT coalesce(max(id), 0) + 1 FROM file), (SELECT coalesce(max(file_id), 0) + 1 FROM history),
+            (SELECT coalesce(max(file_id), 0) + 1 FROM finding))
+        """
+    )
