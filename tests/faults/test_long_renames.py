@@ -127,7 +127,7 @@ def test_record_that_is_forgotten_between_two_pages(tmp_path: Path, rename: Call
         def forget_one(statement: str) -> None:
             if statement.startswith("BEGIN") and not forgotten and count(catalog, _MISPLACED):
                 with person.read() as c:
-                    name = c.exec_driver_sql(_UNMOVED).scalar_one()
+                    name = c.value(_UNMOVED)
                 [leaving] = plan_forgetting(person, [os.fsencode(root) + b"/" + name])
                 forget(person, leaving, now=context.now())
                 forgotten.append(leaving)
