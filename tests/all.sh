@@ -2,7 +2,7 @@
 # The whole test run, from nothing: Debian packages (if they are missing and may be installed), a fresh virtual
 # environment, the build with warnings as errors, pytest. Arguments go to pytest. Asks nothing.
 #
-#   sh tests/all.sh           everything that a change can break: half an hour on two cores
+#   sh tests/all.sh           everything that a change can break: a quarter of an hour on two cores
 #   sh tests/all.sh --long    with matrices, campaigns, packages and emulated machines: hours
 set -eu
 cd "$(dirname "$0")/.."

@@ -102,9 +102,14 @@ MALFORMED = [
 
 
 @pytest.fixture(scope="module")
-def nas(lasting_hub: HubServerProcess) -> HubCaller:
-    """Add a box with one root."""
-    added = lasting_hub.add("nas")
+def added(lasting_hub: HubServerProcess) -> HubCaller:
+    """Add a box."""
+    return lasting_hub.add("nas")
+
+
+@pytest.fixture
+def nas(added: HubCaller) -> HubCaller:
+    """Let the box have one root, whatever it said last."""
     added.call("heartbeat", make_heartbeat(bytes(16), make_root(1, tree=TREE.top)))
     return added
 
