@@ -395,6 +395,26 @@ def test_closed_streams_that_are_not_needed_are_not_missed(integrity: Box, tree:
     assert b"integrity sum: -: Bad file descriptor\n" == reading.stderr
 
 
+_TELLS_IMPORTS = """
+import sys, threading
+class Teller:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is not threading.main_thread():
+            print(name, file=sys.stderr)
+sys.meta_path.insert(0, Teller())
+from integrity.cli import main
+sys.exit(main(["sum", *sys.argv[1:]]))
+"""
+
+
+def test_threads_import_nothing(integrity: Box, tree: Path) -> None:
+    """Nobody waits for a thread that hangs, and an interpreter that ends while it imports crashes."""
+    command = [sys.executable, "-P", "-c", _TELLS_IMPORTS, "--md5", "--sha256", "a", "sub/b"]
+    done = subprocess.run(command, env=integrity.environment, cwd=tree, capture_output=True)
+
+    assert (0, b"") == (done.returncode, done.stderr)
+
+
 @pytest.mark.root
 def test_block_device_is_read_to_its_end(integrity: Box, tmp_path: Path) -> None:
     """When it is named; it has no size of its own."""

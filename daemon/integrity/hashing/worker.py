@@ -7,7 +7,7 @@ Decides how each taken file is read, what is hashed beside the reading, and whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,12 +64,13 @@ class Worker:
         self._shared = shared
         self._turn: int | None = None
         self.ledger = TaskLedger(shared.deliveries, shared.monotonic)
+        self._make_core = self._find_core() if shared.small_readers else None
 
     def work(self) -> None:
         """Answer batches until none is left; runs in a thread."""
         try:
             self._buffers = Buffers(BUFFER_BYTES, 2)
-            self._core = self._make_core() if self._shared.small_readers else None
+            self._core = None if self._make_core is None else self._make_core()
             while self._work_on():
                 pass
             self._buffers.close()
@@ -105,15 +106,20 @@ class Worker:
             self._take_done(self._core)
             self.ledger.send()
 
-    def _make_core(self) -> _NativeCore:
-        from integrity.hashing.large_batch import LaneReader  # imports that need the extension
+    def _find_core(self) -> Callable[[], _NativeCore]:
+        # What needs the extension is imported here, not in the thread: where nobody waits for a thread that hangs, the
+        # interpreter may end while it imports, and crashes.
+        from integrity.hashing.large_batch import LaneReader
         from integrity.hashing.md5_native import LaneScheduler
         from integrity.hashing.small_batch import SmallFileBatches
 
-        scheduler = LaneScheduler()
-        arenas = [arena.acquire() for arena in self._buffers.cut(_ARENA_BYTES)]
-        beside = LaneReader(self._shared, self.ledger, self._buffers.memory)
-        return _NativeCore(scheduler, SmallFileBatches(scheduler, arenas), beside)
+        def make_core() -> _NativeCore:
+            scheduler = LaneScheduler()
+            arenas = [arena.acquire() for arena in self._buffers.cut(_ARENA_BYTES)]
+            beside = LaneReader(self._shared, self.ledger, self._buffers.memory)
+            return _NativeCore(scheduler, SmallFileBatches(scheduler, arenas), beside)
+
+        return make_core
 
     def abandon_if_stalled(self, now: float, stall_s: float) -> bool:
         """Abandon the thread if it hangs in a read, and pass on its turn if it holds it. Callable from any thread."""
