@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +21,8 @@ from typing import Any, TypeVar
 
 import apsw
 import apsw.sqlite_extra
+
+from integrity.errors import CatalogError
 
 T = TypeVar("T")
 
@@ -156,5 +160,13 @@ def _quote(path: bytes) -> str:
 def _load_checksums() -> None:
     """Make the extension's VFS known in this process; SQLite keeps it until the process ends."""
     loader = apsw.Connection(":memory:")
-    apsw.sqlite_extra.load(loader, "cksumvfs")
-    loader.close()
+    try:
+        apsw.sqlite_extra.load(loader, "cksumvfs")
+    except (apsw.sqlite_extra.NotAvailable, apsw.Error) as error:
+        raise CatalogError(
+            f"this build of APSW has no checksums for pages ({error}), without which no catalog is opened; install the"
+            f" one that its makers built: {shlex.quote(sys.executable)} -m pip install --only-binary apsw"
+            " --force-reinstall apsw"
+        ) from error
+    finally:
+        loader.close()
