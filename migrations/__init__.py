@@ -1,1 +1,1 @@
-"""Alembic environment and numbered versions of the catalog's schema."""
+"""Numbered versions of the schemas: of the catalog, and in ``hub``, with Alembic, of the hub's database."""

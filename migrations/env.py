@@ -1,8 +1,8 @@
 """
-Run the numbered versions on the connection that the catalog passes in.
+Run the numbered versions of the hub's schema on the connection that is passed in.
 
-There is no alembic.ini: ``integrity.catalog.upgrade`` sets the script location and passes a connection that is already
-in a transaction. By default, Alembic leaves half a migration behind in SQLite when a step fails. With
+There is no alembic.ini: ``integrity.hub.migrate`` sets the script location and passes a connection that is already in a
+transaction. By default, Alembic leaves half a migration behind in SQLite when a step fails. With
 ``transactional_ddl`` it opens no transaction of its own, and the caller commits or rolls back all steps at once.
 """
 

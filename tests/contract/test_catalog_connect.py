@@ -236,8 +236,8 @@ def test_local_disk_gives_no_warning(box: CatalogBox) -> None:
     assert box.catalog.warnings == ()
 
 
-def test_bytes_that_are_no_text_are_no_damage_of_a_whole_catalog(box: CatalogBox) -> None:
-    """The driver raises the same error over SQLite's words on a damaged definition; there SQLite itself is asked."""
+def test_bytes_that_are_no_text_are_no_damage_of_the_catalog(box: CatalogBox) -> None:
+    """Whatever else fails while a catalog is used stays what it is."""
     for use in (box.catalog.read, box.catalog.transaction):
-        with pytest.raises(CatalogError, match="the file is whole"), use():
+        with pytest.raises(UnicodeDecodeError), use():
             b"\xff".decode()

@@ -86,7 +86,8 @@ def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox
         wanted = [FileContent(5000, make_digests(seed), None) for seed in ("old", "gone", "new")]
         found = find_by_former_content(c, box.root.id, [*wanted, FileContent(5000, Digests(), make_blocks("x", 3))])
 
-    old, gone = FormerFile(replaced, b"replaced", NOW, False), FormerFile(deleted, b"deleted", NOW, False)
+    at = NOW, NOW * 10**9
+    old, gone = FormerFile(replaced, b"replaced", *at, False), FormerFile(deleted, b"deleted", *at, False)
     assert [{old}, {gone}, set(), {old, gone}] == found
 
 

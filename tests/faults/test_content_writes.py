@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count, takewhile
 from pathlib import Path
 
@@ -21,13 +23,15 @@ from integrity.jobs.options import ScanOptions
 from integrity.model import Outcome
 from support.bitrot import identity, rot
 from support.cli import Box
+from support.clock import Clock
 from support.faultfs import FaultFS, Rule
+from support.jobs import open_context, run_scan, run_scrub, tally
 from support.loopfs import LoopFS
 from support.mounts import small_tmpfs
 from support.preload import Shims
 from support.repairs import context_of
 from support.results import tallies
-from support.shapes import put
+from support.shapes import damage, put
 from support.stored import is_recorded
 from support.waiting import wait_until
 
@@ -199,3 +203,29 @@ def test_file_under_a_lease_is_said_to_be_in_use(root: Path, integrity: Box) -> 
     (note,) = (one for one in done.of_type("note") if one["kind"] == "unstable")
     assert "lease" in str(note["message"])
     assert "changed" not in str(note["message"])
+
+
+@pytest.mark.parametrize("is_copy_of_damage", [True, False])
+def test_copy_within_the_second_of_a_verification(tmp_path: Path, root: Path, is_copy_of_damage: bool) -> None:
+    """The catalog's seconds don't say whether the copy or the good reading was first: the copy's ctime does."""
+    file, other = root / "file", root / "other"
+    paths = (file,) if is_copy_of_damage else (file, other)
+    for path in paths:
+        put(path, os.urandom(5_000))
+        os.utime(path, ns=(10**18 + 1, 10**18 + 1))
+    ahead_s = 0 if is_copy_of_damage else 60
+    with open_context(tmp_path / "catalog.db") as context:
+        context = replace(context, clock=Clock(int(time.time()) + ahead_s))
+        runner.scan(context, [os.fsencode(root)], ScanOptions())
+        run_scrub(context)
+        if is_copy_of_damage:
+            damage(file)
+            shutil.copy2(file, other)
+            run_scan(context)
+        else:
+            with file.open("r+b") as written:
+                written.write(other.read_bytes())
+            os.utime(file, ns=(10**18 + 1, 10**18 + 1))
+        done = tally(run_scrub(context))
+
+    assert ({"damaged": 2} if is_copy_of_damage else {"verified": 1, "changed": 1}) == done

@@ -20,7 +20,7 @@ from _pytest.mark.structures import ParameterSet
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import acknowledge, find_findings
 from integrity.catalog.maintenance import check
-from integrity.catalog.roots import find_records, find_roots
+from integrity.catalog.roots import find_roots
 from integrity.config import Config
 from integrity.errors import CatalogLocked
 from integrity.jobs.admin.accept import accept_file, find_file_targets
@@ -31,6 +31,7 @@ from integrity.jobs.report import Summary
 from integrity.jobs.runner import scan
 from integrity.model import Tally
 from support.bitrot import rot
+from support.catalogs import find_records
 from support.cli import Box
 from support.jobs import Told, open_context, run_scan, run_scrub
 from support.moments import Moments
@@ -99,7 +100,7 @@ class Stage:
             report = check(catalog)
             with catalog.read() as c:
                 (root,) = find_roots(c)
-                records = list(find_records(c, root.id))
+                records = find_records(c, root.id)
                 found = find_findings(c)
         assert (True, 0) == (report.is_right, report.orphan_runs), report
         return State(

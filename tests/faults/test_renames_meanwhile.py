@@ -21,7 +21,7 @@ from _pytest.mark.structures import ParameterSet
 from integrity.catalog.connection import Catalog
 from integrity.catalog.files import find_file
 from integrity.catalog.findings import find_findings
-from integrity.catalog.roots import find_records, find_roots
+from integrity.catalog.roots import find_roots
 from integrity.config import Config
 from integrity.errors import Unreadable
 from integrity.files.buffers import Buffers
@@ -34,6 +34,7 @@ from integrity.jobs.report import Summary
 from integrity.jobs.runner import run_on, scan, scrub
 from integrity.model import Job
 from support.bitrot import rot
+from support.catalogs import find_records
 from support.jobs import run_scan, run_scrub
 from support.loopfs import LoopFS
 from support.moments import Moments

@@ -122,6 +122,8 @@ def test_owner_mode_acl_attributes_and_times_stay(each_fs: LoopFS, integrity: Bo
     os.setxattr(root, "system.posix_acl_default", acl)
     for name in ("a", "plain"):
         os.utime(root / name, ns=(1_600_000_000_123_456_789, 1_500_000_000_987_654_321))
+    age(root / "a", root / "plain")
+    age(root / "a", root / "plain")
     integrity.run("accept", root / "a", root / "plain", "--reason", "test", expect=0)
     before = {name: describe(root / name) for name in ("a", "plain")}
     for name in ("a", "plain"):

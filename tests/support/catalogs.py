@@ -20,6 +20,7 @@ from integrity.model import (
     Job,
     ReadHow,
     Reading,
+    RootId,
     RootIdentity,
     Witness,
 )
@@ -66,6 +67,12 @@ def make_reading(
     """Make what a reader would have found of a file whose content goes by ``seed``."""
     witness = Witness(size_bytes, mtime_ns, ctime_ns, inode)
     return Reading(witness, make_digests(seed) if digests is None else digests, blocks, how, size_bytes)
+
+
+def find_records(c: Connection, root_id: RootId) -> list[rows.FileRecord]:
+    """Return all records of a root in the order of their ids."""
+    query = f"SELECT {rows.RECORD_COLUMNS} FROM {rows.FILE_JOIN} WHERE folder.root_id = ? ORDER BY file.id"
+    return c.all(rows.FileRecord.make, query, root_id)
 
 
 class CatalogBox:

@@ -25,6 +25,7 @@ from integrity.hub.shards.schema import shard, shard_folder, shared_tree
 from integrity.jobs.options import ScanOptions, ScrubOptions
 from integrity.jobs.runner import scan, scrub
 from support import AnyPath
+from support.catalogs import find_records
 from support.cli import Box, Completed, make_command
 from support.hubserver import HubServerProcess
 from support.jobs import open_context
@@ -55,7 +56,7 @@ def read_catalog(path: Path) -> Recorded:
     with Catalog.open(str(path), writes=False) as catalog, catalog.read() as c:
         recorded = Recorded({}, set())
         for root in roots.find_roots(c):
-            for one in roots.find_records(c, root.id):
+            for one in find_records(c, root.id):
                 digests, witness = one.digests, one.witness
                 numbers = (witness.size_bytes, witness.mtime_ns, digests.md5, digests.xxh3_128)
                 recorded.files[one.path] = RecordedFile(*numbers, one.block_size_bytes, one.is_frozen)

@@ -19,7 +19,7 @@ from integrity import program
 from integrity.catalog import own_files, sqlite_errors
 from integrity.catalog.database_file import CatalogFile, build, open_database, require_file, require_usable
 from integrity.catalog.db import Connection
-from integrity.catalog.locking import held_alone, hold_shared
+from integrity.catalog.locking import hold_shared
 from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.log import DAMAGED_LOG, LIMIT_BYTES, LIMIT_S, carry_over, end_lost
 from integrity.catalog.paging import LockGap
@@ -223,27 +223,20 @@ class Catalog:
         with self.read() as c:
             return int(c.value("PRAGMA data_version"))
 
-    @contextmanager
-    def held_alone(self) -> Iterator[None]:
-        """
-        Hold the exclusive lock: no other program can open the catalog for writing.
-
-        Raises:
-            CatalogLocked: another program has it open.
-        """
-        if self._lock_fd is None:
-            raise RuntimeError("the catalog is open for reading")
-        with held_alone(self.path, self._lock_fd):
-            yield
-
     def close(self) -> None:
-        """Carry the log over, if nobody else needs it, and close the file. May be called twice."""
+        """Carry the log over, as far as nobody else needs it, and close the file. May be called twice."""
         lock_fd, self._lock_fd = self._lock_fd, None
         if lock_fd is None:
             self._connection.close(keeps_log=True)
             return
         try:
-            self._connection.close(keeps_log=not self._is_log_sound())
+            is_carried_over = carry_over(self._connection, os.path.realpath(self.path))
+        except (
+            apsw.Error
+        ):  # a full disk, say: what was committed is safe in the log, and the next program carries it over
+            is_carried_over = False
+        try:
+            self._connection.close(keeps_log=not is_carried_over)
         finally:
             os.close(lock_fd)
 
@@ -266,12 +259,6 @@ class Catalog:
         except apsw.Error as error:
             _log.warning("catalog_log_kept: %s", sqlite_errors.translate(self.path, error))
 
-    def _is_log_sound(self) -> bool:
-        try:
-            return carry_over(self._connection, os.path.realpath(self.path))
-        except apsw.Error:  # SQLite tries the same when it closes the file, and keeps the log
-            return True
-
 
 class _Reading:
     """
@@ -291,7 +278,7 @@ class _Reading:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self._lockless is not None and (error is None or isinstance(error, Exception)):
             self._lockless.require_unchanged()  # first: mixed pages look like damage
-        if isinstance(error, apsw.Error | UnicodeDecodeError):
+        if isinstance(error, apsw.Error):
             raise sqlite_errors.translate(self._path, error) from error
 
 
@@ -300,7 +287,7 @@ def _translating(path: bytes) -> Iterator[None]:
     """Translate errors of SQLite into CatalogError."""
     try:
         yield
-    except (apsw.Error, UnicodeDecodeError) as error:
+    except apsw.Error as error:
         raise sqlite_errors.translate(path, error) from error
 
 

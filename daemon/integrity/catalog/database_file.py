@@ -37,11 +37,11 @@ from integrity.files.capability import get_capability
 from integrity.files.mounts import mount_of
 from integrity.files.replace_file import may_exchange, rename_to_free
 
-FIRST_CHECKED = 12
+_FIRST_CHECKED = 12
 """Since this revision pages have checksums."""
 
 _PRAGMAS = ("foreign_keys = ON", "trusted_schema = OFF", "temp_store = FILE")
-_WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "cache_size = -24576", "wal_autocheckpoint = 0")
+_WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "cache_size = -24576")
 _MISSING_TABLE = apsw.SQLITE_ERROR
 
 # Programs up to 1.0 look here before they look at the version of the schema, and would advise to seal anew.
@@ -245,7 +245,7 @@ def _set_up(path: bytes, c: Connection, *, writes: bool) -> str:
         raise sqlite_errors.describe_damage(path, sqlite_errors.describe_complaint(error)) from error
     if not revision.isdigit():
         raise sqlite_errors.describe_damage(path, "its schema has no version")
-    if int(revision) >= FIRST_CHECKED:
+    if int(revision) >= _FIRST_CHECKED:
         _require_checks(path, c)
     return revision
 

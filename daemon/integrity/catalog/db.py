@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import apsw
 import apsw.sqlite_extra
@@ -60,11 +61,12 @@ class Connection:
     ) -> None:
         _load_checksums()
         vfs = _VFS if is_checked else _PLAIN_VFS
-        name = f"file:{_quote(path)}?{options}&vfs={vfs}" if path else ""
+        name = f"file:{quote(path)}?{options}&vfs={vfs}" if path else ""
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         self.driver = apsw.Connection(name, flags=flags, statementcachesize=_STATEMENTS)
         self.driver.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else it plans anew for each value
         self.driver.set_busy_timeout(int(busy_timeout_s * 1000))
+        self.run("PRAGMA wal_autocheckpoint = 0")  # ``log`` decides when a log is carried over
         self.run("PRAGMA recursive_triggers = ON")  # else no trigger hears of a row that REPLACE deletes
 
     def close(self, *, keeps_log: bool = False) -> None:
@@ -150,10 +152,6 @@ def numbers(values: Iterable[int]) -> str:
 def names(values: Iterable[bytes]) -> str:
     """Write names, which may be any bytes, for ``IN (SELECT unhex(value) FROM json_each(?))``."""
     return json.dumps([value.hex() for value in values])
-
-
-def _quote(path: bytes) -> str:
-    return "".join(chr(b) if chr(b).isascii() and (chr(b).isalnum() or b in b"/._-") else f"%{b:02X}" for b in path)
 
 
 @cache

@@ -140,6 +140,7 @@ class FormerFile(NamedTuple):
     file_id: FileId | None
     path: bytes
     recorded_at: int
+    ctime_ns: int | None
     was_damage: bool  # it inherited the damage of another file before that damage was known
 
 
@@ -151,14 +152,15 @@ def find_by_former_content(c: Connection, root_id: RootId, contents: Sequence[Fi
     returned for it may have had different content.
     """
     query = """
-        SELECT size_bytes, md5, xxh3_128, file_id, path, recorded_at, replaced_because = 'inherited' FROM history
+        SELECT size_bytes, md5, xxh3_128, file_id, path, recorded_at, ctime_ns, replaced_because = 'inherited'
+        FROM history
         WHERE root_id = ? AND size_bytes IN (SELECT value FROM json_each(?))
         """
     by_size: dict[int, set[FormerFile]] = {}
     by_digest: dict[tuple[int, bytes], set[FormerFile]] = {}
     sizes = numbers({content.size_bytes for content in contents})
-    for size_bytes, md5, xxh3_128, file_id, path, recorded_at, was_damage in c.rows(query, root_id, sizes):
-        one = FormerFile(file_id, path, recorded_at, bool(was_damage))
+    for size_bytes, md5, xxh3_128, file_id, path, recorded_at, ctime_ns, was_damage in c.rows(query, root_id, sizes):
+        one = FormerFile(file_id, path, recorded_at, ctime_ns, bool(was_damage))
         by_size.setdefault(size_bytes, set()).add(one)
         for digest in filter(None, (md5, xxh3_128)):
             by_digest.setdefault((size_bytes, digest), set()).add(one)

@@ -6,14 +6,14 @@ A mount inside a root that crosses mounts is recognized by its identity, like a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
 from integrity.catalog.gate_passes import follow_history
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, join_path, read_word
+from integrity.catalog.rows import FILE_JOIN, join_path, read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, RootId, RootIdentity, RootState
 
@@ -263,13 +263,6 @@ def count_files_until(c: Connection, root_id: RootId, last_file_id: int) -> int:
 def adjust_file_count(c: Connection, root_id: RootId, count: int) -> None:
     """Note how many files were added to a root, or removed from it, in the transaction that does so (I1)."""
     c.run("UPDATE root SET file_count = file_count + ? WHERE id = ?", count, root_id)
-
-
-def find_records(c: Connection, root_id: RootId) -> Iterator[FileRecord]:
-    """Yield all records of a root in the order of their ids."""
-    # "+" keeps SQLite from reading by folder, which would sort the whole root.
-    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE +folder.root_id = ? ORDER BY file.id"  # noqa: S608 - ours
-    return (FileRecord.make(*row) for row in c.rows(query, root_id))
 
 
 def _to_record(

@@ -41,7 +41,7 @@ def is_damage(error: BaseException) -> bool:
     return primary_code(error) in CORRUPT_CODES or is_wrong_page(error) or isinstance(error, UnicodeDecodeError)
 
 
-def translate(path: bytes, error: apsw.Error | UnicodeDecodeError) -> CatalogError:
+def translate(path: bytes, error: apsw.Error) -> CatalogError:
     """Convert an error of the driver to a CatalogError with cause, path, and remedy."""
     where, code = show_path(path), primary_code(error)
     if code == apsw.SQLITE_FULL and not _is_full(path):  # a quota, or the disk of SQLite's temporary files

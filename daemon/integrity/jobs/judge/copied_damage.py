@@ -18,6 +18,7 @@ from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.jobs.judge import inherited
 from integrity.jobs.judge.content_diff import is_candidate
+from integrity.jobs.judge.elsewhere import is_recorded_later
 from integrity.model import Tally
 from integrity.verdict import compare_witness
 
@@ -137,7 +138,7 @@ class CopiedDamage:
         for (original, _), copies in zip(damaged, found, strict=True):
             for copy in copies:
                 # A file recorded while the original was still intact owns this content: its block was misdirected.
-                is_later = copy.recorded_at > (original.verified_at or original.recorded_at)
+                is_later = is_recorded_later(copy, original)
                 if copy.id != original.id and is_later and not copy.is_frozen and not self._was_written(copy):
                     self.correct_copy(copy, original)
 

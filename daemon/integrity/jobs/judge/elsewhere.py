@@ -32,6 +32,7 @@ from integrity.verdict import Elsewhere, compare_witness
 if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
 
+_SECOND_NS = 1_000_000_000
 _NAMES_LOOKED_AT = 16
 """Maximum number of names with the same content to check; a moved file makes one of them lose it."""
 
@@ -101,11 +102,25 @@ def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> 
     ]
 
 
+def is_recorded_later(other: FileRecord | history.FormerFile, record: FileRecord) -> bool:
+    """
+    Return whether the other file was recorded after this one was last intact: its content may be a copy of the damage.
+
+    Times of the catalog are whole seconds. In the second of the verification the other file's ctime decides: a file
+    that nobody touched before that second was there before.
+    """
+    right_at = record.recorded_at if record.verified_at is None else record.verified_at
+    if other.recorded_at != record.verified_at:
+        return other.recorded_at > right_at
+    ctime_ns = other.ctime_ns if isinstance(other, history.FormerFile) else other.witness.ctime_ns
+    return (ctime_ns or 0) >= right_at * _SECOND_NS
+
+
 def _leave_out_impossible(run: RootRun, mismatch: Mismatch, found: _Found) -> _Found:
     """Drop files that can't have been renamed to this name: a rename would have left a trace, or they are copies."""
     if run.capability.has_stable_inodes:
         return found
-    before = [one for one in found.before if not _is_copy(mismatch, one.recorded_at)]
+    before = [one for one in found.before if not _is_copy(mismatch, one)]
     shift = compare_witness(run.capability, mismatch.record.witness, mismatch.reading.witness)
     if not (run.capability.has_ctime and shift.is_ctime_equal):
         return _Found(found.now, before)
@@ -116,15 +131,14 @@ def _leave_out_impossible(run: RootRun, mismatch: Mismatch, found: _Found) -> _F
     )
 
 
-def _is_copy(mismatch: Mismatch, recorded_at: int) -> bool:
+def _is_copy(mismatch: Mismatch, other: FileRecord | history.FormerFile) -> bool:
     """
-    Return whether a file with this content was recorded after the content was last absent here: a copy of the damage.
+    Return whether the other file is a copy of the damage.
 
     Not with times of whole seconds: there the content may be a new version with the old size and time.
     """
     record = mismatch.record
-    is_later = recorded_at > (record.verified_at or record.recorded_at)
-    return is_later and record.witness.mtime_ns % 1_000_000_000 != 0
+    return is_recorded_later(other, record) and record.witness.mtime_ns % _SECOND_NS != 0
 
 
 def _find_left(run: RootRun, mismatches: Sequence[Mismatch], undecided: dict[int, _Found]) -> set[int]:
@@ -138,7 +152,7 @@ def _find_left(run: RootRun, mismatches: Sequence[Mismatch], undecided: dict[int
                     content = _read_name(run, record, buffers)
                 except (OSError, ReadError):
                     continue  # unreadable names prove nothing; the job that reads them reports the error
-                if content is None and not _is_copy(mismatches[number], record.recorded_at):
+                if content is None and not _is_copy(mismatches[number], record):
                     left.add(number)
                 elif content is not None and not set(content.whole_digests) & set(_of_record(record).whole_digests):
                     changed.append((number, record, content))
@@ -158,11 +172,10 @@ def _was_copied(run: RootRun, mismatch: Mismatch, found: _Found) -> bool:
     is_rewritten = run.capability.has_ctime and not shift.is_ctime_equal and shift.is_inode_equal
     if not is_rewritten or record.version == CANDIDATE_VERSION:  # when newer content was last intact is not recorded
         return False
-    right_at = record.verified_at or record.recorded_at
-    if any(one.recorded_at <= right_at and not one.was_damage for one in found.before):
+    if any(not (one.was_damage or is_recorded_later(one, record)) for one in found.before):
         return True
     wanted = set(FileContent(reading.witness.size_bytes, reading.digests, None).whole_digests)
-    others = (one for one in found.now if one.recorded_at <= right_at)
+    others = (one for one in found.now if not is_recorded_later(one, record))
     with Buffers() as buffers:
         for other in islice(others, _NAMES_LOOKED_AT):
             try:
