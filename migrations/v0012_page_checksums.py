@@ -43,9 +43,28 @@ _UNKNOWN_THEN = {
 }
 """Columns that an older schema may not have, with what was true then."""
 
+_MERGED = {"version": ("history", "candidate")}
+_PATH = "iif(folder.path = x'', name, CAST(folder.path || x'2f' || name AS BLOB))"
+_OF_FILE = "(SELECT {} FROM old.file JOIN old.folder ON folder.id = folder_id WHERE file.id = file_id)"
+_NOW = {
+    ("gate", "last_version_id"): "last_history_id",
+    ("history", "file_id"): "coalesce(file_id, -id)",
+    ("history", "number"): "version",
+    ("history", "state"): "'former'",
+    ("candidate", "root_id"): _OF_FILE.format("root_id"),
+    ("candidate", "path"): _OF_FILE.format(_PATH),
+    ("candidate", "number"): _OF_FILE.format("file.version + 1"),
+    ("candidate", "recorded_at"): "seen_at",
+    ("candidate", "reason"): "because",
+    ("candidate", "verdict"): "CASE kind WHEN 'removal' THEN 'gone' WHEN 'times' THEN 'intact' ELSE verdict END",
+    # Those of the candidate were numbered 0.
+    ("block_run", "version"): f"coalesce(nullif(version, 0), {_OF_FILE.format('file.version + 1')}, 0)",
+}
+"""Columns that have another name or meaning since."""
+
 _FILE_SEAL = """file_seal(
-    root.token, iif(folder.path = x'', name, CAST(folder.path || x'2f' || name AS BLOB)), size_bytes, mtime_ns,
-    ctime_ns, inode, is_racy, block_size_bytes, version, md5, xxh3_128, blake3, {crc64nvme})"""
+    root.token, {path}, size_bytes, mtime_ns, ctime_ns, inode, is_racy, block_size_bytes, version,
+    md5, xxh3_128, blake3, {crc64nvme})"""
 
 
 def fill(c: Connection, revision: int) -> Counter[str]:
@@ -65,19 +84,22 @@ def fill(c: Connection, revision: int) -> Counter[str]:
     damaged: Counter[str] = Counter()
     # report_state last: its triggers would queue all findings for the hub again
     for table in sorted(c.column(tables.format("main")), key="report_state".__eq__):
-        if table not in old or table in _LEFT_BEHIND:
-            continue
-        values = {
-            name: name if name in old[table] else _UNKNOWN_THEN.get((table, name), "")
-            for name in _get_columns(c, "main", table)
-        }
-        names = [name for name, value in values.items() if value]
-        source, is_right = _select(table, old, names, [values[name] for name in names])
-        if is_keyed or (revision < _FIRST_WITH_ROW_SEALS and table not in _NEVER_SEALED):
-            is_right = "1"
-        # Names of tables and columns can't be parameters; all of these are ours.
-        copied = c.run(f"INSERT INTO main.{table} ({', '.join(names)}) {source} WHERE {is_right}")
-        damaged[table] += c.value(f"SELECT count(*) FROM old.{table}") - copied  # noqa: S608
+        for source in _MERGED.get(table, (table,)):
+            if source not in old or source in _LEFT_BEHIND:
+                continue
+            values = {
+                name: _NOW.get((source, name), name if name in old[source] else _UNKNOWN_THEN.get((source, name), ""))
+                for name in _get_columns(c, "main", table)
+            }
+            names = [name for name, value in values.items() if value]
+            query, is_right = _select(source, old, names, [values[name] for name in names])
+            if is_keyed or (revision < _FIRST_WITH_ROW_SEALS and source not in _NEVER_SEALED):
+                is_right = "1"
+            if source == "candidate":
+                is_right += " AND file_id IN (SELECT id FROM main.file)"
+            # Names of tables and columns can't be parameters; all of these are ours.
+            copied = c.run(f"INSERT INTO main.{table} ({', '.join(names)}) {query} WHERE {is_right}")
+            damaged[source] += c.value(f"SELECT count(*) FROM old.{source}") - copied  # noqa: S608
     _carry_counters(c)
     return +damaged
 
@@ -88,7 +110,7 @@ def _select(table: str, old: dict[str, dict[str, str]], names: list[str], values
     if table == "file":
         columns = [f"file.{value}" if value == name else value for name, value in zip(names, values, strict=True)]
         joined = "old.file JOIN old.folder ON folder.id = folder_id JOIN old.root ON root.id = root_id"
-        sealed = _FILE_SEAL.format(crc64nvme="crc64nvme" if crc64nvme else "NULL")
+        sealed = _FILE_SEAL.format(path=_PATH, crc64nvme="crc64nvme" if crc64nvme else "NULL")
         return f"SELECT {', '.join(columns)} FROM {joined}", f"file.seal IS {sealed}"  # noqa: S608 - ours
     query = f"SELECT {', '.join(values)} FROM old.{table}"  # noqa: S608 - ours
     if table == "block_run":

@@ -108,11 +108,14 @@ def moved_by_shift(one: TimeMove, beside: Beside, *, of_most: bool = False) -> b
     """
     Return whether the time of a changed file moved by the same shift as the times of unchanged files.
 
-    ``of_most``: as those of most of them. Where all times are new ones, some are the same shift away by chance: the
-    kernel's clock ticks.
+    The kernel's clock ticks: a few times that writes set are the same shift away by chance, but hardly by whole seconds,
+    as zones and clocks are.
+
+    ``of_most``: as those of most of them, for folders where all times are new ones.
     """
     alike = sum(moved_alike(one, other) for other in beside.same)
-    if of_most and alike * 2 <= len(beside.same):
+    is_of_clock = one.shift_ns % _SECOND_NS == 0 or one.after_ns % _SECOND_NS == 0
+    if (alike < _FEWEST and not is_of_clock) or (of_most and alike * 2 <= len(beside.same)):
         return False
     return alike > sum(moved_alike(one, other) for other in beside.changed)
 

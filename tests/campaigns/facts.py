@@ -22,14 +22,13 @@ _FILES = (
     " FROM file JOIN folder ON folder.id = folder_id JOIN root ON root.id = root_id"
 )
 _WITHOUT = re.compile(
-    r"\w+\.(id|\w+_id|opened_by|token|parity|fingerprint|\w*seal\w*|updated_at|saved_at)|candidate\.read_how"
+    r"\w+\.(id|\w+_id|opened_by|token|parity|fingerprint|\w*seal\w*|updated_at|saved_at)|version\.read_how"
 )
 _KEYS = {
     "file": ("name",),
     "block_run": ("version", "run"),
-    "history": ("path", "version", "replaced_because", "replaced_at"),
+    "version": ("path", "number", "state", "replaced_because", "replaced_at"),
     "finding": ("path", "kind", "copy"),
-    "candidate": (),
     "checkpoint": ("path", "purpose"),
     "root": ("path",),
     "copy": ("name", "prefix"),
@@ -37,7 +36,7 @@ _KEYS = {
     "copy_reading": (),
     "gate": ("prefix",),
 }
-_BY_PATH = {("history", "file_id")}
+_BY_PATH = {("version", "file_id")}
 """Named by its own path, for the file may be forgotten already."""
 _TIME = re.compile(r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?")
 _NOISE = re.compile(

@@ -32,7 +32,7 @@ from support.cli import Completed
 from support.flips import find_flips, find_lost_writes, find_pages, flip_bit
 from support.killpoints import run_forked
 
-TALLIED = ("file", "history", "finding", "copy_file")
+TALLIED = ("file", "version", "finding", "copy_file")
 
 
 class Outcome(StrEnum):

@@ -178,7 +178,7 @@ class Stage:
 
     def _judge_facts(self, facts: Facts, base: Facts, honest: Facts) -> list[str]:
         wrong = []
-        for table in ("file", "block_run", "history", "candidate"):
+        for table in ("file", "block_run", "version"):
             for key in facts[table].keys() | base[table].keys():
                 value, *states = (_take(table, each[table].get(key)) for each in (facts, base, honest))
                 if value not in states:

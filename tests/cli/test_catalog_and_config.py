@@ -121,7 +121,7 @@ def test_salvage_while_the_service_runs(integrity: Box, data: Path) -> None:
     integrity.configure(f'[[root]]\npath = "{data}"\n')
     with Service(integrity) as service:
         service.wait_begun()
-        damage_table(integrity.catalog, "history")
+        damage_table(integrity.catalog, "version")
         before = integrity.catalog.stat().st_ino
         refused = integrity.run("catalog", "salvage", "--yes", expect=4).stderr
         service.stop()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from integrity.catalog import candidates, removal
-from integrity.catalog.candidates import CandidateRecord, CandidateState
+from integrity.catalog import promotion, removal, versions
+from integrity.catalog.versions import FileVersion, VersionState
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
 
@@ -11,23 +11,23 @@ NEW = make_reading("new", blocks=make_blocks("new", 2), size_bytes=2 * MIB, how=
 
 
 def stage(
-    box: CatalogBox, file_id: FileId, reading: Reading = NEW, state: CandidateState = CandidateState.STAGED
-) -> CandidateRecord:
+    box: CatalogBox, file_id: FileId, reading: Reading = NEW, state: VersionState = VersionState.STAGED
+) -> FileVersion:
     with box.catalog.transaction() as c:
-        candidates.stage_change(c, box.get(file_id), reading, "changed", box.run_id, state, BaselineReason.EDITED)
-        found = candidates.get_candidate(c, file_id)
+        versions.stage_change(c, box.get(file_id), reading, "changed", box.run_id, state, BaselineReason.EDITED)
+        found = versions.get_candidate(c, file_id)
     assert found is not None
     return found
 
 
 def promote(box: CatalogBox, file_id: FileId, because: BaselineReason = BaselineReason.EDITED) -> bool:
     with box.catalog.transaction() as c:
-        return candidates.promote(c, box.root, file_id, because, now=NOW + 9, boot_id=box.boot_id, note="why")
+        return promotion.promote(c, box.root, file_id, because, now=NOW + 9, boot_id=box.boot_id, note="why")
 
 
-def get(box: CatalogBox, file_id: FileId) -> CandidateRecord | None:
+def get(box: CatalogBox, file_id: FileId) -> FileVersion | None:
     with box.catalog.read() as c:
-        return candidates.get_candidate(c, file_id)
+        return versions.get_candidate(c, file_id)
 
 
 def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
@@ -39,9 +39,9 @@ def test_recent_changes_leave_out_what_a_person_did(box: CatalogBox) -> None:
     with box.catalog.transaction() as c:
         for file_id, why in zip(ids[2:], (BaselineReason.DELETED, BaselineReason.FORGOTTEN), strict=True):
             removal.remove_files(c, box.root, [file_id], because=why, now=NOW + 9)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
-        assert candidates.count_recent_changes(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
+        assert versions.count_replaced(c, box.root.id, NOW + 9 - DAY_S, NOW + 9) == (1, 1)
+        assert versions.count_replaced(c, box.root.id, NOW + 9 - DAY_S, NOW + 8) == (0, 0)
+        assert versions.count_replaced(c, box.root.id, NOW + 10, NOW + DAY_S) == (0, 0)
 
 
 def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
@@ -51,18 +51,18 @@ def test_recent_changes_count_each_file_once(box: CatalogBox) -> None:
         for number in range(3):
             stage(box, file_id, make_reading(f"{number}"))
             promote(box, file_id, BaselineReason.EDITED)
-    stage(box, staged, make_reading("now"), state=CandidateState.STAGED)
+    stage(box, staged, make_reading("now"), state=VersionState.STAGED)
     with box.catalog.transaction() as c:
         removal.remove_files(c, box.root, [removed], because=BaselineReason.DELETED, now=NOW + 9)
-        assert candidates.count_recent_changes(c, box.root.id, 0, NOW + 9) == (1, 1)
+        assert versions.count_replaced(c, box.root.id, 0, NOW + 9) == (1, 1)
 
 
 def test_candidate_recognises_its_content(box: CatalogBox) -> None:
     """A reading is held against all digests that both have, and against the size."""
     record = box.get(box.record(b"a"))
     with box.catalog.transaction() as c:
-        candidates.stage_change(c, record, make_reading("new"), "changed", box.run_id, CandidateState.STAGED)
-        found = candidates.get_candidate(c, record.id)
+        versions.stage_change(c, record, make_reading("new"), "changed", box.run_id, VersionState.STAGED)
+        found = versions.get_candidate(c, record.id)
     assert found is not None
 
     assert found.holds(make_reading("new", mtime_ns=1))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import baselines, blocks, files, folders, history, maintenance, removal
+from integrity.catalog import baselines, blocks, files, folders, maintenance, removal, versions
 from integrity.catalog.connection import Connection
-from integrity.catalog.history import FormerFile, find_by_former_content, find_outdated, forget_deleted
 from integrity.catalog.rows import FileContent
+from integrity.catalog.versions import FileVersion, find_by_former_content, find_outdated, forget_deleted
 from integrity.errors import CatalogError
 from integrity.model import BaselineReason, Digests, FileId, Reading
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, run_daily
@@ -25,9 +25,9 @@ def remove(box: CatalogBox, *ids: FileId, because: BaselineReason = BaselineReas
         removal.remove_files(c, box.root, ids, because=because, now=NOW + 9)
 
 
-def find_history(box: CatalogBox, key: bytes | FileId) -> list[history.HistoryRecord]:
+def find_history(box: CatalogBox, key: bytes | FileId) -> list[FileVersion]:
     with box.catalog.read() as c:
-        return history.history_of(c, box.root.id, key)
+        return versions.former_of(c, box.root.id, key)
 
 
 def purge(c: Connection, now: int) -> int:
@@ -86,9 +86,8 @@ def test_former_content_is_found_by_digest_or_if_need_be_by_size(box: CatalogBox
         wanted = [FileContent(5000, make_digests(seed), None) for seed in ("old", "gone", "new")]
         found = find_by_former_content(c, box.root.id, [*wanted, FileContent(5000, Digests(), make_blocks("x", 3))])
 
-    at = NOW, NOW * 10**9
-    old, gone = FormerFile(replaced, b"replaced", *at, False), FormerFile(deleted, b"deleted", *at, False)
-    assert [{old}, {gone}, set(), {old, gone}] == found
+    found_ids = [{one.file_id for one in same} for same in found]
+    assert [{replaced}, {deleted}, set(), {replaced, deleted}] == found_ids
 
 
 def test_many_files_are_recorded_as_few_are(box: CatalogBox) -> None:

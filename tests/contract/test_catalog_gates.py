@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import candidates, gate_passes, runs
+from integrity.catalog import gate_passes, runs, versions
 from integrity.catalog.baselines import NewFile, record_files, replace_baseline
-from integrity.catalog.candidates import CandidateState
 from integrity.catalog.gate_passes import Passed
-from integrity.catalog.history import find_outdated, forget_deleted
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import add_root, remove_root
+from integrity.catalog.versions import VersionState, find_outdated, forget_deleted
 from integrity.jobs.gate.changes import Changes, find_changes, find_changes_after
 from integrity.jobs.targets import Target
 from integrity.model import BaselineReason, FileId, Job, Outcome, RunCounts
@@ -171,9 +170,9 @@ def test_what_a_mass_change_holds_back_counts(box: CatalogBox) -> None:
     """It is on the disk, though not in the records."""
     gone, other = box.get_at(b"a/1").id, box.get_at(b"ab/4").id
     with box.catalog.transaction() as c:
-        candidates.stage_removal(c, box.get(gone), box.run_id)
-        candidates.stage_change(c, box.get(other), make_reading("x"), "changed", box.run_id, CandidateState.STAGED)
-        candidates.hold(c, candidates.find_staged(c, box.root.id))
+        versions.stage_removal(c, box.get(gone), box.run_id)
+        versions.stage_change(c, box.get(other), make_reading("x"), "changed", box.run_id, VersionState.STAGED)
+        versions.hold(c, versions.find_staged(c, box.root.id))
 
     assert (1, 1, 0, 5) == counts(changes(box))
     pass_gate(box, b"a")

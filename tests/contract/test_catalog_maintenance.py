@@ -31,7 +31,7 @@ def test_healthy_catalog_is_right(box: CatalogBox) -> None:
         "DELETE FROM file WHERE id = 2",
         "UPDATE root SET file_count = 7",
         "UPDATE tally SET rows = rows + 1 WHERE name = 'file'",
-        "UPDATE tally SET sum = sum + 1 WHERE name = 'history'",
+        "UPDATE tally SET sum = sum + 1 WHERE name = 'version'",
         "UPDATE file SET is_frozen = 1 WHERE id = 2",
         "DELETE FROM block_run WHERE run = 1",
         "UPDATE file SET boot_id = 99 WHERE id = 2",

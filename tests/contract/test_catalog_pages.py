@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from integrity.catalog import baselines, connection, copies, files, findings, history
+from integrity.catalog import baselines, connection, copies, files, findings, versions
 from integrity.catalog.backup import back_up
 from integrity.catalog.baselines import Verified
 from integrity.catalog.connection import Catalog
@@ -43,7 +43,7 @@ def fill(box: CatalogBox) -> None:
     ]
     ids = box.record_all(dict(zip(PATHS, readings, strict=True)))
     with box.catalog.transaction() as c:
-        history.add_history(c, [box.get(one) for one in ids[:60]], because=BaselineReason.EDITED, now=NOW)
+        versions.keep(c, [box.get(one) for one in ids[:60]], because=BaselineReason.EDITED, now=NOW)
         copy = copies.ensure_copy(c, box.root.id, b"", "nightly", "/mnt/backup", None, now=NOW)
         copies.save_states(c, copy.id, [CopyState(one, 1, CopyVote.SAME, NOW, NOW) for one in ids])
         for file_id, path in zip(ids[:50], PATHS, strict=False):
@@ -183,7 +183,7 @@ def test_flipped_bit_of_a_log_that_was_left_loses_commits_only(box: CatalogBox, 
 
 CHANGES = {
     "file": "UPDATE file SET verified_at = 9 WHERE id = 5",
-    "history": "UPDATE history SET replaced_at = 9 WHERE id = 5",
+    "version": "UPDATE version SET replaced_at = 9 WHERE id = 5",
     "finding": "UPDATE finding SET state = 'acknowledged' WHERE id = 5",
     "copy_file": "UPDATE copy_file SET compared_at = 9 WHERE file_id = 5",
 }

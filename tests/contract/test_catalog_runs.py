@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from integrity.catalog import candidates, checkpoints, findings, roots, runs
+from integrity.catalog import checkpoints, findings, roots, runs, versions
 from integrity.catalog.checkpoints import Purpose
 from integrity.catalog.connection import Connection
 from integrity.catalog.findings import NewFinding
@@ -207,7 +207,7 @@ def test_forgotten_root_leaves_nothing(box: CatalogBox) -> None:
         findings.open_finding(c, new, now=NOW, run_id=None)
     file_id = box.record(b"d/a", make_reading("a", blocks=make_blocks("a", 3), size_bytes=3 * MIB))
     with box.catalog.transaction() as c:
-        candidates.stage_change(
+        versions.stage_change(
             c, box.get(file_id), make_reading("b", blocks=make_blocks("b", 2)), "x", box.run_id, "held"
         )
         new = NewFinding(FindingKind.ROT, box.root.id, file_id, b"d/a", "message")

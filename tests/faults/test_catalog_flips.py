@@ -24,7 +24,7 @@ from support.shapes import put
 pytestmark = pytest.mark.root
 
 MIB = 1 << 20
-TALLIED = ("file", "history", "finding", "copy_file")
+TALLIED = ("file", "version", "finding", "copy_file")
 
 
 @pytest.fixture

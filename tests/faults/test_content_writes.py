@@ -207,16 +207,16 @@ def test_file_under_a_lease_is_said_to_be_in_use(root: Path, integrity: Box) -> 
 
 @pytest.mark.parametrize("is_copy_of_damage", [True, False])
 def test_copy_within_the_second_of_a_verification(tmp_path: Path, root: Path, is_copy_of_damage: bool) -> None:
-    """The catalog's seconds don't say whether the copy or the good reading was first: the copy's ctime does."""
-    file, other = root / "file", root / "other"
+    """The catalog's seconds don't say whether the copy or the good reading was first: the record of the file does."""
+    file, other, clock = root / "file", root / "other", Clock(int(time.time()))
     paths = (file,) if is_copy_of_damage else (file, other)
     for path in paths:
         put(path, os.urandom(5_000))
         os.utime(path, ns=(10**18 + 1, 10**18 + 1))
-    ahead_s = 0 if is_copy_of_damage else 60
     with open_context(tmp_path / "catalog.db") as context:
-        context = replace(context, clock=Clock(int(time.time()) + ahead_s))
+        context = replace(context, clock=clock)
         runner.scan(context, [os.fsencode(root)], ScanOptions())
+        clock.now += is_copy_of_damage
         run_scrub(context)
         if is_copy_of_damage:
             damage(file)

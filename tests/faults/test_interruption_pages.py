@@ -19,8 +19,8 @@ _MOVED = """
     WHERE CAST(folder.path AS TEXT) LIKE 'new%'
 """
 
-_HELD = "SELECT count(*) FROM candidate WHERE state = 'held'"
-_REMOVED = "SELECT count(*) FROM history WHERE replaced_because = 'deleted'"
+_HELD = "SELECT count(*) FROM version WHERE state = 'held'"
+_REMOVED = "SELECT count(*) FROM version WHERE replaced_because = 'deleted'"
 
 
 @pytest.mark.long

@@ -98,7 +98,7 @@ def test_history_and_moves_keep_it(integrity: Box, data: Path) -> None:
     integrity.run("scan", expect=0)
 
     assert expected(data) == kept(integrity)
-    former = dict(query(integrity, "SELECT CAST(path AS TEXT), crc64nvme FROM history"))
+    former = dict(query(integrity, "SELECT CAST(path AS TEXT), crc64nvme FROM version"))
     assert {name: before[name][0] for name in ("4096", "1")} == {name: former[name] for name in ("4096", "1")}
 
 

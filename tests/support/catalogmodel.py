@@ -24,23 +24,23 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from integrity.catalog import (
     baselines,
     blocks,
-    candidates,
     copies,
     files,
     findings,
     folders,
-    history,
     maintenance,
+    promotion,
     removal,
+    versions,
 )
 from integrity.catalog.baselines import NewFile, Verified
-from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.connection import Connection
 from integrity.catalog.copies import CopyRecord, CopyState, CopyWaits
 from integrity.catalog.coverage import DueDay, coverage, find_due_days
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.removal import MovedFile
 from integrity.catalog.rows import FileContent, Sighting, split_path
+from integrity.catalog.versions import VersionState
 from integrity.catalog.worklist import WorkOrder, WorkSummary, create_worklist, page_worklist
 from integrity.errors import CatalogError
 from integrity.kinds import CONTENT_FINDINGS, DOUBTS
@@ -54,6 +54,7 @@ from integrity.model import (
     FindingState,
     ReadHow,
     Reading,
+    Witness,
 )
 from integrity.verdict import CopyVote
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading, run_daily
@@ -136,9 +137,8 @@ class _Finding:
 
 @dataclass
 class _Candidate:
-    kind: CandidateKind
-    reading: Reading | None
-    state: CandidateState
+    reading: Reading | None  # None: the file is gone
+    state: VersionState
 
 
 @dataclass
@@ -152,6 +152,9 @@ class _Former:
     replaced_at: int
     because: BaselineReason
     note: str | None
+
+
+_WAITING = (VersionState.STAGED, VersionState.FROZEN, VersionState.HELD)
 
 
 @dataclass
@@ -251,8 +254,8 @@ class CatalogMachine(RuleBasedStateMachine):
         with self._box.catalog.transaction() as c:
             run_daily(c, self._now, self._now + days * DAY_S)
             self._now += days * DAY_S
-            outdated = history.find_outdated(c, self._now)
-            history.forget_deleted(c, outdated)
+            outdated = versions.find_outdated(c, self._now)
+            versions.forget_deleted(c, outdated)
         gone_before = self._now - _KEPT_DAYS * DAY_S
         forgotten = {
             one.file_id
@@ -507,14 +510,14 @@ class CatalogMachine(RuleBasedStateMachine):
     # Candidates
 
     @precondition(has_files)
-    @rule(number=_NUMBERS, reading=_readings, state=st.sampled_from(list(CandidateState)))
-    def stage(self, number: int, reading: Reading, state: CandidateState) -> None:
+    @rule(number=_NUMBERS, reading=_readings, state=st.sampled_from(_WAITING))
+    def stage(self, number: int, reading: Reading, state: VersionState) -> None:
         """A run sees other content."""
         box, file_id, reading = self._box, self._id(number), self._read(reading)
         with self._changing() as c:
             edited = BaselineReason.EDITED
-            candidates.stage_change(c, box.get(file_id), reading, "changed", box.run_id, state, edited)
-            self._is.candidates[file_id] = _Candidate(CandidateKind.CHANGE, reading, state)
+            versions.stage_change(c, box.get(file_id), reading, "changed", box.run_id, state, edited)
+            self._is.candidates[file_id] = _Candidate(reading, state)
 
     @precondition(has_files)
     @rule(number=_NUMBERS)
@@ -522,8 +525,8 @@ class CatalogMachine(RuleBasedStateMachine):
         """A run does not see a file."""
         file_id = self._id(number)
         with self._changing() as c:
-            candidates.stage_removal(c, self._box.get(file_id), self._box.run_id)
-            self._is.candidates[file_id] = _Candidate(CandidateKind.REMOVAL, None, CandidateState.STAGED)
+            versions.stage_removal(c, self._box.get(file_id), self._box.run_id)
+            self._is.candidates[file_id] = _Candidate(None, VersionState.STAGED)
 
     @precondition(has_files)
     @rule(number=_NUMBERS, because=st.sampled_from([BaselineReason.EDITED, BaselineReason.ACCEPTED]))
@@ -533,7 +536,7 @@ class CatalogMachine(RuleBasedStateMachine):
         file_id = waiting[number % len(waiting)] if waiting else self._id(number)
 
         def promote(c: Connection) -> bool:
-            return candidates.promote(c, box.root, file_id, because, self._now, box.boot_id)
+            return promotion.promote(c, box.root, file_id, because, self._now, box.boot_id)
 
         one = self._is.candidates.get(file_id)
         if one is None:
@@ -547,7 +550,7 @@ class CatalogMachine(RuleBasedStateMachine):
                 self._take_out_as_seen(file_id, because)
             elif self._is_frozen(file_id) and because not in _DECISIONS:
                 assert not is_done
-                one.state = CandidateState.FROZEN
+                one.state = VersionState.FROZEN
             else:
                 assert is_done
                 self._put(file_id, one.reading, because)
@@ -564,17 +567,17 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(is_held=st.booleans())
     def end_run(self, is_held: bool) -> None:
         """What was staged is held back, or dropped."""
-        staged = [file_id for file_id, one in self._is.candidates.items() if one.state is CandidateState.STAGED]
+        staged = [file_id for file_id, one in self._is.candidates.items() if one.state is VersionState.STAGED]
         with self._changing() as c:
-            found = candidates.find_staged(c, self._box.root.id)
+            found = versions.find_staged(c, self._box.root.id)
             assert sorted(staged) == found
             if is_held:
-                candidates.hold(c, sorted(self._is.candidates))
+                versions.hold(c, sorted(self._is.candidates))
             else:
-                candidates.discard_staged_of(c, sorted(self._is.candidates))
+                versions.discard_staged(c, sorted(self._is.candidates))
             for file_id in staged:
                 if is_held:
-                    self._is.candidates[file_id].state = CandidateState.HELD
+                    self._is.candidates[file_id].state = VersionState.HELD
                 else:
                     del self._is.candidates[file_id]
 
@@ -676,7 +679,7 @@ class CatalogMachine(RuleBasedStateMachine):
             }
         for one in self._is.history:
             if one.content[1] is not None:
-                deleted = history.find_deleted(c, box.root.id, one.content[0], one.content[1])
+                deleted = versions.find_deleted(c, box.root.id, Witness(one.content[0], 0, 0, 0), md5=one.content[1])
                 assert {(each.file_id, each.path) for each in deleted} == {
                     (each.file_id, each.path)
                     for each in self._is.history
@@ -687,10 +690,10 @@ class CatalogMachine(RuleBasedStateMachine):
         for file_id in {one.file_id for one in self._is.history} | set(self._is.files):
             assert [
                 (
-                    *(one.path, one.version, (one.size_bytes, one.digests.md5), one.recorded_at),
-                    *(one.reason, one.replaced_at, one.because, one.note),
+                    *(one.path, one.number, (one.witness.size_bytes, one.digests.md5), one.recorded_at),
+                    *(one.reason, one.replaced_at, one.replaced_because, one.note),
                 )
-                for one in history.history_of(c, self._box.root.id, file_id)
+                for one in versions.former_of(c, self._box.root.id, file_id)
             ] == [astuple(one)[1:] for one in reversed(self._is.history) if one.file_id == file_id]
 
     def _check_findings(self, c: Connection) -> None:
@@ -722,21 +725,18 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def _check_candidates(self, c: Connection) -> None:
         root_id, waiting = self._box.root.id, self._is.candidates
-        counts = Counter((one.state, one.kind) for one in waiting.values())
-        for state in CandidateState:
-            of_state = counts[state, CandidateKind.CHANGE], counts[state, CandidateKind.REMOVAL]
-            assert of_state == candidates.count_candidates(c, root_id, state)
-            if state is CandidateState.STAGED:
-                assert (*of_state, 0) == candidates.count_staged(c, root_id)
-        for wanted in (None, *CandidateState):
-            found = candidates.find_candidates(c, root_id, wanted)
+        counts = Counter((one.state, one.reading is None) for one in waiting.values())
+        for state in _WAITING:
+            assert (counts[state, False], counts[state, True], 0) == versions.count_candidates(c, root_id, state)
+        for wanted in (None, *_WAITING):
+            found = versions.find_candidates(c, root_id, wanted)
             assert [one.file_id for one in found] == [
                 file_id for file_id, one in sorted(waiting.items()) if wanted in (None, one.state)
             ]
             assert all(one.path == self._is.files[one.file_id].path for one in found)
             for one in found:
                 reading = waiting[one.file_id].reading
-                assert candidates.load_candidate(c, one) == (reading and reading._replace(bytes_read=0))
+                assert versions.load_version(c, one, one.witness) == (reading and reading._replace(bytes_read=0))
 
     def _check_coverage(self, c: Connection) -> None:
         now, all_files = self._now, self._is.files

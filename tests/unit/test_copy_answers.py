@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import files, history
+from integrity.catalog import files, versions
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.compare.copy_answer import answer_by_reading, is_older, vote_by_digests
 from integrity.jobs.judge.content_diff import Difference
@@ -39,7 +39,7 @@ def edit(box: CatalogBox, path: bytes, seed: str) -> None:
     """Give a file another baseline."""
     record = box.get_at(path)
     with box.catalog.transaction() as c:
-        history.add_history(c, [record], because=BaselineReason.EDITED, now=NOW)
+        versions.keep(c, [record], because=BaselineReason.EDITED, now=NOW)
 
 
 def test_older_version(box: CatalogBox) -> None:
@@ -49,7 +49,7 @@ def test_older_version(box: CatalogBox) -> None:
     assert former.md5 is not None
     assert former.xxh3_128 is not None
     with box.catalog.read() as c:
-        known = history.history_of(c, box.root.id, b"small")
+        known = versions.former_of(c, box.root.id, b"small")
     assert is_older(known, 5000, [Published(Kind.MD5, former.md5)])
     assert is_older(known, None, [Published(Kind.XXH3_128, former.xxh3_128)])
     assert not is_older(known, None, [Published(Kind.MD5, former.xxh3_128)])
@@ -66,7 +66,7 @@ def test_what_was_read(box: CatalogBox) -> None:
     assert (CopyVote.SAME, Level.READ, 5000) == (same.vote, same.level, same.size_bytes)
     edit(box, b"small", "new")
     with box.catalog.read() as c:
-        known = history.history_of(c, box.root.id, b"small")
+        known = versions.former_of(c, box.root.id, b"small")
     other = Difference(is_same=False, bad_blocks=(1, 2))
     older = answer_by_reading(other, reading, known, Level.READ)
     assert CopyVote.OLDER is older.vote

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.same_time import GRAINS_NS, find_grain, is_same_time
+from integrity.same_time import GRAINS_NS, Beside, TimeMove, find_grain, is_same_time, moved_by_shift
 
 S = 10**9
 FULL = 1_577_872_801_123_456_789  # 2020-01-01 10:00:01.123456789
@@ -70,3 +70,16 @@ def test_file_systems_of_whole_seconds() -> None:
     assert not is_same_time(1_577_872_800 * S, 1_577_872_830 * S, kept_ns=2 * S)
     assert is_same_time(FULL, whole, kept_ns=S)
     assert is_same_time(1_577_872_801 * S, 1_577_872_800 * S, kept_ns=2 * S)
+
+
+@pytest.mark.parametrize(
+    ("shift_ns", "others", "is_together"), [(4_000_000, 2, False), (4_000_000, 3, True), (3_600 * S, 1, True)]
+)
+def test_times_of_a_ticking_clock_are_alike_by_chance(shift_ns: int, others: int, is_together: bool) -> None:
+    """Unless their shift is one of whole seconds, or there are several of them."""
+    before_ns = 17 * 10**17 + 123_456_789
+    moves = [TimeMove(before_ns + one * 10**9, before_ns + one * 10**9 + shift_ns) for one in range(others + 1)]
+
+    beside = Beside(moves[1:], moves[:1], unread=0, files=10)
+
+    assert is_together == moved_by_shift(moves[0], beside)

@@ -11,13 +11,13 @@ from itertools import repeat
 from typing import NamedTuple
 
 from integrity import program
-from integrity.catalog.blocks import CANDIDATE_VERSION, drop_runs, load_blocks, save_runs
+from integrity.catalog.blocks import drop_runs, save_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
 from integrity.catalog.db import Connection, Value
 from integrity.catalog.folders import ensure_folders
-from integrity.catalog.history import HistoryRecord, add_history, drop_former_runs
 from integrity.catalog.roots import RootRecord, adjust_file_count
 from integrity.catalog.rows import FileRecord, Sighting, load_record, split_path
+from integrity.catalog.versions import FileVersion, discard, drop_former_runs, has_whole_digests, keep, load_version
 from integrity.errors import CatalogError, show_path
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, Readings, Witness
 
@@ -143,7 +143,7 @@ class Inherited(NamedTuple):
 
     path: bytes  # not recorded yet
     witness: Witness  # the stat of the new name; its size is replaced by the source's
-    source: FileRecord | HistoryRecord  # owner of the baseline; in any root
+    source: FileRecord | FileVersion  # owner of the baseline; in any root
     recorded_at: int  # when the content was last known to be right
     boot_id: int | None  # boot at recorded_at
 
@@ -157,35 +157,13 @@ def inherit_baselines(
     Returns:
         The ids of the new files; None for a name that was not recorded, because the source's blocks are lost.
     """
-    contents = [load_content(c, one.source, one.witness) for one in names]
+    contents = [load_version(c, one.source, one.witness) for one in names]
     kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
     rows = [NewFile(one.path, content) for one, content in kept]
     ids = _record(c, root, rows, [(one.recorded_at, one.boot_id) for one, _ in kept], because)
     mark_suspects(c, dict.fromkeys(ids))
     new = iter(ids)
     return [None if content is None else next(new) for content in contents]
-
-
-def load_content(c: Connection, source: FileRecord | HistoryRecord, witness: Witness) -> Reading | None:
-    """
-    Load a current or former baseline as a Reading; None if its blocks are lost.
-
-    A former baseline that has whole-file digests is loaded without blocks then: these digests still detect a
-    difference, but not its position.
-    """
-    blocks, size, block_size = None, source.witness.size_bytes, source.block_size_bytes
-    file_id, how, needs_blocks = None, None, not has_whole_digests(source)
-    if isinstance(source, FileRecord):
-        file_id, how, needs_blocks = source.id, source.read_how, True
-    elif source.file_id is not None:
-        file_id = source.file_id
-    if block_size is not None:
-        blocks = None if file_id is None else load_blocks(c, file_id, source.version, block_size)
-        if blocks is None or len(blocks) != -(-size // block_size):
-            if needs_blocks:
-                return None
-            blocks = None
-    return Reading(witness._replace(size_bytes=size), source.digests, blocks, how or ReadHow.CACHE_POSSIBLE, 0)
 
 
 def replace_baseline(
@@ -212,7 +190,7 @@ def replace_baseline(
             f" with `{program.command('explain')}`, then accept or repair the file"
         )
     block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
-    drop_candidate(c, file_id)
+    discard(c, [file_id])
     put_baseline(
         *(c, root, old, reading.witness, reading.digests, block_size, reading.how),
         because=because,
@@ -247,7 +225,7 @@ def put_baseline(
     note: str | None,
 ) -> None:
     """Write the next version of a row. The caller stores the blocks."""
-    add_history(c, [old], because=because, now=now, note=note)
+    keep(c, [old], because=because, now=now, note=note)
     if old.block_size_bytes is not None:
         drop_former_runs(c, old)
         drop_checkpoint(c, root.id, old.path, Purpose.VERIFY)  # it compared the old blocks
@@ -262,11 +240,6 @@ def put_baseline(
         WHERE id = ?
         """
     c.run(query, *witness, *digests, block_size_bytes, now, because, how, boot_id, old.id)
-
-
-def has_whole_digests(record: FileRecord | HistoryRecord) -> bool:
-    """Return whether a baseline has a digest of the whole file, so that it can be compared without its blocks."""
-    return record.digests.md5 is not None or record.digests.xxh3_128 is not None
 
 
 def mark_verified(c: Connection, rows: Sequence[Verified], *, now: int, boot_id: int | None) -> None:
@@ -328,9 +301,3 @@ def mark_suspects(c: Connection, seen: Mapping[FileId, Sighting | None]) -> None
     """
     query = "UPDATE file SET is_suspect = 1, seen_inode = ?, seen_ctime_ns = ? WHERE id = ?"
     c.run_many(query, ((*(one or (None, None)), file_id) for file_id, one in seen.items()))
-
-
-def drop_candidate(c: Connection, file_id: FileId) -> None:
-    """Delete the candidate of a file and its blocks, if it has one."""
-    c.run("DELETE FROM candidate WHERE file_id = ?", file_id)
-    drop_runs(c, file_id, CANDIDATE_VERSION)

@@ -17,9 +17,6 @@ from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, 
 BLOCKS_PER_RUN = 1024
 """Blocks in one ``block_run``: 40 KiB of digests, so that appending a window of 1 GiB costs one small row."""
 
-CANDIDATE_VERSION = 0
-"""Version that the blocks of a candidate are stored under; baselines begin with 1."""
-
 LACKS_BLOCKS = """
 block_size_bytes NOT NULL AND (size_bytes + block_size_bytes - 1) / block_size_bytes IS NOT (
     SELECT coalesce(sum(block_count), 0) FROM block_run WHERE file_id = file.id AND block_run.version = file.version)

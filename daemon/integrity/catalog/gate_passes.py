@@ -1,8 +1,9 @@
 """
 The gate before backups: when it last passed a folder, and what happened to the files below it since.
 
-"Since" is decided by ids, not by the clock, which may have been wrong: history ids rise, and file ids are never reused.
-The last history ids are reused only if the newest history rows are deleted; ``follow_history`` then adjusts the gates.
+"Since" is decided by ids, not by the clock, which may have been wrong: those of former versions rise, and file ids are
+never reused. The last ids of versions are used again only if the newest are deleted; ``follow_former`` then adjusts the
+gates.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Passed(NamedTuple):
     """Position of a gate when it passed: rows with higher ids are newer."""
 
     at: int
-    last_history_id: int
+    last_version_id: int
     last_file_id: int
 
 
@@ -61,14 +62,14 @@ class RecordedChange(NamedTuple):
 
 def get_passed(c: Connection, root_id: RootId, prefix: bytes) -> Passed | None:
     """Return the position at which the gate last passed a part of a root; None: never."""
-    sql = "SELECT passed_at, last_history_id, last_file_id FROM gate WHERE root_id = ? AND prefix = ?"
+    sql = "SELECT passed_at, last_version_id, last_file_id FROM gate WHERE root_id = ? AND prefix = ?"
     return c.one(Passed, sql, root_id, prefix)
 
 
 def get_present(c: Connection, now: int) -> Passed:
     """Return the position of a gate that passes now."""
     next_file_id = int(c.value("SELECT value FROM meta WHERE key = 'next_file_id'"))
-    return Passed(now, c.value("SELECT max(id) FROM history") or 0, next_file_id - 1)
+    return Passed(now, c.value("SELECT max(id) FROM version WHERE state = 'former'") or 0, next_file_id - 1)
 
 
 def get_past(c: Connection, root_id: RootId, at: int) -> Passed:
@@ -78,40 +79,41 @@ def get_past(c: Connection, root_id: RootId, at: int) -> Passed:
     Files are new if they were recorded since the last run that ended before that time. Without such a run, the files
     that the root's first run recorded are not new. While the first run is in progress, no file is new.
     """
-    last_history_id = c.value("SELECT max(id) FROM history WHERE root_id = ? AND replaced_at < ?", root_id, at)
+    before = "SELECT max(id) FROM version WHERE state = 'former' AND root_id = ? AND replaced_at < ?"
+    last_version_id = c.value(before, root_id, at)
     ended = "SELECT last_file_id FROM run WHERE root_id = ? AND last_file_id IS NOT NULL"
     last_file_id = c.value(f"{ended} AND finished_at < ? ORDER BY id DESC LIMIT 1", root_id, at)
     if last_file_id is None:
         last_file_id = c.value(f"{ended} ORDER BY id LIMIT 1", root_id)
-    return Passed(at, last_history_id or 0, ABOVE_ALL if last_file_id is None else last_file_id)
+    return Passed(at, last_version_id or 0, ABOVE_ALL if last_file_id is None else last_file_id)
 
 
 def set_passed(c: Connection, root_id: RootId, prefix: bytes, passed: Passed) -> None:
     """Record that the gate passed a part of a root, or that its present state was accepted as seen."""
     c.run(
         """
-        INSERT OR REPLACE INTO gate (root_id, prefix, passed_at, last_history_id, last_file_id)
+        INSERT OR REPLACE INTO gate (root_id, prefix, passed_at, last_version_id, last_file_id)
         VALUES (?, ?, ?, ?, ?)
         """,
         *(root_id, prefix, *passed),
     )
 
 
-def follow_history(c: Connection) -> None:
-    """Move gates back to the newest history row. Call it after history rows were deleted."""
-    last = c.value("SELECT max(id) FROM history") or 0
-    c.run("UPDATE gate SET last_history_id = ?1 WHERE last_history_id > ?1", last)
+def follow_former(c: Connection) -> None:
+    """Move gates back to the newest former version. Call it after former versions were deleted."""
+    last = c.value("SELECT max(id) FROM version WHERE state = 'former'") or 0
+    c.run("UPDATE gate SET last_version_id = ?1 WHERE last_version_id > ?1", last)
 
 
 def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:
     """
-    Return whether a gate ever passed this path or a part of it, or history has a file at or below it.
+    Return whether a gate ever passed this path or a part of it, or a file at or below it has a former version.
 
     A gate that passed a folder above proves nothing: it never asked for this name.
     """
-    for table, column in (("gate", "prefix"), ("history", "path")):
+    for place, column in (("gate WHERE", "prefix"), ("version WHERE state = 'former' AND", "path")):
         part, values = below(column, prefix)
-        if c.row(f"SELECT 1 FROM {table} WHERE root_id = ? AND {part} LIMIT 1", root_id, *values):  # noqa: S608 - ours
+        if c.row(f"SELECT 1 FROM {place} root_id = ? AND {part} LIMIT 1", root_id, *values):  # noqa: S608 - ours
             return True
     return False
 
@@ -137,19 +139,19 @@ def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed)
     Each file is yielded once, with its content before the first rewrite; a user decision restarts this. Grown and
     rotated files are left out: all of their recorded content was proven to be still there.
     """
-    part, values = below("history.path", prefix)
+    part, values = below("version.path", prefix)
     rows = c.rows(
         f"""
-        SELECT history.file_id, history.replaced_because, folder.path, file.name,
-            history.size_bytes, history.md5, history.xxh3_128, file.size_bytes, file.md5, file.xxh3_128
-        FROM history
-        JOIN file ON file.id = history.file_id
+        SELECT version.file_id, version.replaced_because, folder.path, file.name,
+            version.size_bytes, version.md5, version.xxh3_128, file.size_bytes, file.md5, file.xxh3_128
+        FROM version
+        JOIN file ON file.id = version.file_id
         JOIN folder ON folder.id = file.folder_id
-        WHERE history.root_id = ? AND history.id > ? AND history.file_id <= ? AND {part}
-            AND history.replaced_because IN ('edited', 'rolled_back', 'rewritten_in_place', 'accepted', 'repaired')
-        ORDER BY history.file_id, history.id
+        WHERE version.state = 'former' AND version.root_id = ? AND version.id > ? AND version.file_id <= ? AND {part}
+            AND version.replaced_because IN ('edited', 'rolled_back', 'rewritten_in_place', 'accepted', 'repaired')
+        ORDER BY version.file_id, version.id
         """,  # noqa: S608 - ours
-        *(root_id, since.last_history_id, since.last_file_id),
+        *(root_id, since.last_version_id, since.last_file_id),
         *values,
     )
     for _, steps in groupby(rows, itemgetter(0)):
@@ -166,16 +168,16 @@ def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed)
 
 def find_removed(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[RecordedChange]:
     """Yield the files that were recorded before ``since`` and deleted after it, without a user decision."""
-    part, values = below("history.path", prefix)
+    part, values = below("version.path", prefix)
     rows = c.rows(
         f"""
-        SELECT history.path, history.size_bytes, history.md5, history.xxh3_128
-        FROM history
-        WHERE history.root_id = ? AND history.id > ? AND coalesce(history.file_id, 0) <= ? AND {part}
-            AND history.replaced_because = 'deleted'
-            AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = history.file_id)
+        SELECT version.path, version.size_bytes, version.md5, version.xxh3_128
+        FROM version
+        WHERE version.state = 'former' AND version.root_id = ? AND version.id > ? AND version.file_id <= ?
+            AND {part} AND version.replaced_because = 'deleted'
+            AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
         """,  # noqa: S608 - ours
-        *(root_id, since.last_history_id, since.last_file_id),
+        *(root_id, since.last_version_id, since.last_file_id),
         *values,
     )
     for path, *content in rows:

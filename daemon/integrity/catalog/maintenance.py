@@ -109,10 +109,10 @@ def _count_orphans(c: Connection) -> int:
             """
             SELECT count(*) FROM block_run
             WHERE NOT EXISTS (SELECT 1 FROM file WHERE id = file_id AND version = block_run.version)
-              AND NOT EXISTS (SELECT 1 FROM candidate
-                              WHERE candidate.file_id = block_run.file_id AND version = block_run.version)
-              AND NOT EXISTS (SELECT 1 FROM history
-                              WHERE history.file_id = block_run.file_id AND version = block_run.version)
+              AND NOT EXISTS (SELECT 1 FROM version AS candidate WHERE candidate.file_id = block_run.file_id
+                              AND number = block_run.version AND state <> 'former')
+              AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
+                              AND number = block_run.version AND state = 'former')
             """
         )
     )

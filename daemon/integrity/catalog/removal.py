@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from integrity.catalog.baselines import drop_candidate, has_whole_digests, require_record
+from integrity.catalog.baselines import require_record
 from integrity.catalog.blocks import drop_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
 from integrity.catalog.db import Connection
 from integrity.catalog.findings import find_with_findings, move_findings, put_findings_aside, resolve_of_files
 from integrity.catalog.folders import ensure_folder
-from integrity.catalog.history import add_history
 from integrity.catalog.roots import RootRecord, adjust_file_count
 from integrity.catalog.rows import FileRecord, load_records, require_current, split_path
+from integrity.catalog.versions import discard, has_whole_digests, keep
 from integrity.model import BaselineReason, FileId, FolderId, Witness
 
 _RESOLUTIONS = {
@@ -32,15 +32,15 @@ def remove_files(c: Connection, root: RootRecord, ids: Sequence[FileId], *, beca
     back: if other content comes back, they locate the difference and allow a repair.
     """
     records = list(load_records(c, ids))
-    add_history(c, records, because=because, now=now)
+    keep(c, records, because=because, now=now)
     resolution = _RESOLUTIONS.get(because, f"the file was removed: {because.value}")
     resolve_of_files(c, [one.id for one in records], resolution, now)
+    discard(c, [one.id for one in records])
     for record in records:
         if record.block_size_bytes is not None:
             drop_checkpoint(c, root.id, record.path, Purpose.VERIFY)
         if has_whole_digests(record) and because is not BaselineReason.DELETED:
             drop_runs(c, record.id, record.version)
-        drop_candidate(c, record.id)
         c.run(_DELETE, record.id)
     adjust_file_count(c, root.id, -len(records))
 
@@ -93,7 +93,7 @@ def merge_moved(c: Connection, root: RootRecord, old: FileRecord, new: FileRecor
         raise ValueError(f"files {old.id} and {new.id} have different contents")
     resolve_of_files(c, [new.id], "the file was moved here", now)
     drop_runs(c, new.id, new.version)
-    drop_candidate(c, new.id)
+    discard(c, [new.id])
     c.run(_DELETE, new.id)
     adjust_file_count(c, root.id, -1)
     found = new._replace(is_suspect=new.verified_at is None, seen=None)
@@ -145,7 +145,9 @@ def _place(c: Connection, root: RootRecord, places: Sequence[_Place], now: int) 
         for old, folder_id, path, found in places
     )
     c.run_many(query, rows)
-    c.run_many("UPDATE history SET path = ? WHERE file_id = ?", ((path, old.id) for old, _, path, _ in places))
+    for state in ("= 'former'", "<> 'former'"):  # as the indexes of files say
+        query = f"UPDATE version SET path = ? WHERE file_id = ? AND state {state}"  # noqa: S608 - ours
+        c.run_many(query, ((path, old.id) for old, _, path, _ in places))
     keep_name_in_copies = """
         UPDATE copy_file SET found_as = ?
         WHERE copy_id IN (SELECT id FROM copy) AND file_id = ? AND found_at IS NOT NULL AND found_as IS NULL

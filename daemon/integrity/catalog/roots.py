@@ -12,7 +12,7 @@ from typing import Any
 
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
-from integrity.catalog.gate_passes import follow_history
+from integrity.catalog.gate_passes import follow_former
 from integrity.catalog.rows import FILE_JOIN, join_path, read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, RootId, RootIdentity, RootState
@@ -174,18 +174,18 @@ def find_spans(c: Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
     return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
 
 
-def find_history_ids(c: Connection, root_id: RootId) -> list[int]:
-    """Return the ids of all history rows of a root."""
-    return c.column("SELECT id FROM history WHERE root_id = ?", root_id)
+def find_former_ids(c: Connection, root_id: RootId) -> list[int]:
+    """Return the ids of all former versions of a root."""
+    return c.column("SELECT id FROM version WHERE root_id = ? AND state = 'former'", root_id)
 
 
 def drop_files(c: Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
-    """Delete the files of an id range without history, as part of removing their root."""
+    """Delete the files of an id range without their former versions, as part of removing their root."""
     _drop(c, root_id, "file.id BETWEEN ? AND ?", *span)
 
 
 def drop_files_of(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
-    """Delete some files without history: another catalog has their records."""
+    """Delete some files without their former versions: another catalog has their records."""
     _drop(c, root_id, "file.id IN (SELECT value FROM json_each(?))", numbers(ids))
 
 
@@ -201,44 +201,44 @@ def _drop(c: Connection, root_id: RootId, condition: str, *values: Value) -> Non
             """,  # noqa: S608 - ours
             *(root_id, numbers(ids)),
         )
-    for table in ("candidate", "block_run", "finding"):
+    for table in ("block_run", "finding"):
         c.run(f"DELETE FROM {table} WHERE file_id IN (SELECT value FROM json_each(?))", numbers(ids))  # noqa: S608 - ours
+    c.run("DELETE FROM version WHERE state <> 'former' AND file_id IN (SELECT value FROM json_each(?))", numbers(ids))
     c.run("DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
     adjust_file_count(c, root_id, -len(ids))
 
 
-def drop_history(c: Connection, ids: Iterable[int]) -> None:
-    """Delete history rows and their blocks, as part of removing their root."""
+def drop_former(c: Connection, ids: Iterable[int]) -> None:
+    """Delete former versions and their blocks, as part of removing their root."""
     listed = numbers(ids)
     c.run(
         """
         DELETE FROM block_run
-        WHERE file_id IN (SELECT file_id FROM history WHERE id IN (SELECT value FROM json_each(?)))
+        WHERE file_id IN (SELECT file_id FROM version WHERE id IN (SELECT value FROM json_each(?)))
         """,
         listed,
     )
-    c.run("DELETE FROM history WHERE id IN (SELECT value FROM json_each(?))", listed)
-    follow_history(c)
+    c.run("DELETE FROM version WHERE id IN (SELECT value FROM json_each(?))", listed)
+    follow_former(c)
 
 
 def remove_root(c: Connection, root_id: RootId) -> None:
-    """Delete a root and all its rows. For large roots, call ``drop_files`` and ``drop_history`` in pages before."""
+    """Delete a root and all its rows. For large roots, call ``drop_files`` and ``drop_former`` in pages before."""
     files = f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?1"  # noqa: S608 - ours
     folders = "SELECT id FROM folder WHERE root_id = ?1"
     copies = "SELECT id FROM copy WHERE root_id = ?1"
     for place in (
         "checkpoint_run WHERE checkpoint_id IN (SELECT id FROM checkpoint WHERE root_id = ?1)",
-        f"candidate WHERE file_id IN ({files})",
         f"copy_file WHERE copy_id IN ({copies})",
         f"copy_reading WHERE copy_id IN ({copies})",
         f"block_run WHERE file_id IN ({files})",
-        "block_run WHERE file_id IN (SELECT file_id FROM history WHERE root_id = ?1)",
+        "block_run WHERE file_id IN (SELECT file_id FROM version WHERE root_id = ?1)",
         f"file WHERE folder_id IN ({folders})",
         f"report_folder WHERE folder_id IN ({folders})",
         *(
             f"{table} WHERE root_id = ?1"
             for table in (
-                *("checkpoint", "finding", "history", "run", "nested_mount", "configured_root", "copy", "gate"),
+                *("checkpoint", "finding", "version", "run", "nested_mount", "configured_root", "copy", "gate"),
                 "folder",
             )
         ),
@@ -246,7 +246,7 @@ def remove_root(c: Connection, root_id: RootId) -> None:
         "root WHERE id = ?1",
     ):
         c.run(f"DELETE FROM {place}", root_id)  # noqa: S608 - ours
-    follow_history(c)
+    follow_former(c)
 
 
 def count_files(c: Connection, root_id: RootId) -> int:

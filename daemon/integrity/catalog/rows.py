@@ -70,6 +70,11 @@ class FileRecord(NamedTuple):
         return cls._make((*place, witness, digests, *baseline, *state, seen, None))
 
     @property
+    def is_candidate(self) -> bool:
+        """Return whether this record was given the content of the file's candidate."""
+        return self.stored is not None and self.stored.id == self.id and self.version == self.stored.version + 1
+
+    @property
     def last_inode(self) -> int:
         """Return the inode that was last seen under the name."""
         return self.witness.inode if self.seen is None else self.seen.inode

@@ -249,6 +249,7 @@ def tidy(c: Connection) -> None:
             # Names of tables and columns can't be parameters; all of these are ours.
             change = f"DELETE FROM {table}" if is_needed else f"UPDATE {table} SET {column} = NULL"  # noqa: S608
             c.run(f"{change} WHERE {column} NOT NULL AND {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608
+    c.run("DELETE FROM version WHERE state <> 'former' AND file_id NOT IN (SELECT id FROM file)")
     refreeze(c)
     c.run("UPDATE folder SET fingerprint = NULL")  # of files that may be gone
     c.run(
@@ -262,7 +263,7 @@ def tidy(c: Connection) -> None:
         INSERT OR REPLACE INTO meta (key, value)
         SELECT 'next_file_id', max(
             coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_file_id'), 1),
-            (SELECT coalesce(max(id), 0) + 1 FROM file), (SELECT coalesce(max(file_id), 0) + 1 FROM history),
+            (SELECT coalesce(max(id), 0) + 1 FROM file), (SELECT coalesce(max(file_id), 0) + 1 FROM version),
             (SELECT coalesce(max(file_id), 0) + 1 FROM finding))
         """
     )

@@ -4,6 +4,7 @@
 -- I1  root.file_count is the number of the root's file rows; it changes in the same transaction as these.
 -- I2  A file id is never given twice: findings and history refer to files that are gone.
 -- I3  No two unresolved findings have the same root, kind, path and copy.
+-- I4  A file has at most one version that is not former.
 
 CREATE TABLE action (
     id INTEGER PRIMARY KEY, -- number of the action; rises
@@ -33,7 +34,7 @@ CREATE TABLE alert (
 
 CREATE TABLE block_run (
     file_id INTEGER NOT NULL,            -- the file
-    version INTEGER NOT NULL,            -- version of the baseline that they belong to; 0: the candidate's
+    version INTEGER NOT NULL,            -- number of the version that they belong to
     run INTEGER NOT NULL,                -- number of the first run that this row covers; run n begins at block 1024 * n
     block_count INTEGER NOT NULL,        -- blocks that this row covers: up to 1024, or any number if all have equal digests
     md5 BLOB NOT NULL,                   -- MD5 of the blocks, 16 bytes each in order; empty: none taken; one for all if they are equal
@@ -187,39 +188,10 @@ CREATE TABLE gate (
     root_id INTEGER NOT NULL REFERENCES root (id), -- the root
     prefix BLOB NOT NULL,                          -- the part of the root that was asked for; empty for all of it
     passed_at INTEGER NOT NULL,                    -- when it was last let through, or its state taken as seen
-    last_history_id INTEGER NOT NULL,              -- the last entry of history then: what came after it is looked at
+    last_version_id INTEGER NOT NULL,              -- the last former version then: what came after it is looked at
     last_file_id INTEGER NOT NULL,                 -- the last number given to a file then
     PRIMARY KEY (root_id, prefix)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE history (
-    id INTEGER PRIMARY KEY,                        -- number of the entry
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
-    file_id INTEGER,                               -- the file; it may be gone
-    path BLOB NOT NULL,                            -- its path; follows the file when it is moved
-    size_bytes INTEGER NOT NULL,                   -- size of the old content
-    mtime_ns INTEGER NOT NULL,                     -- mtime of the old content
-    md5 BLOB CHECK (length(md5) = 16),             -- MD5 of the whole file; null for very sparse files
-    xxh3_128 BLOB CHECK (length(xxh3_128) = 16),   -- XXH3-128 of the whole file; null if resumed in mid-file
-    blake3 BLOB CHECK (length(blake3) = 32),       -- BLAKE3 of the whole file; null unless configured
-    version INTEGER NOT NULL,                      -- version of the old baseline
-    recorded_at INTEGER NOT NULL,                  -- when the old baseline had been taken
-    reason TEXT NOT NULL,                          -- BaselineReason: why it had been taken
-    replaced_at INTEGER NOT NULL,                  -- when it was replaced or removed
-    replaced_because TEXT NOT NULL,                -- BaselineReason: why it was replaced or removed
-    note TEXT,                                     -- what a person said
-    crc64nvme BLOB CHECK (length(crc64nvme) = 8),  -- CRC-64/NVME of the whole file; null if older than it, or not computed
-    block_size_bytes INTEGER,                      -- size of its blocks; null: it fitted one block, or they are not kept
-    is_racy INTEGER,                               -- is_racy of the old baseline; null: older than this column
-    ctime_ns INTEGER,                              -- ctime of the old content; null: older than this column
-    inode INTEGER                                  -- inode that had it; null: older than this column
-) STRICT;
-CREATE INDEX history_deleted ON history (root_id, size_bytes, md5) WHERE replaced_because = 'deleted';
-CREATE INDEX history_deleted_time ON history (root_id, size_bytes, mtime_ns) WHERE replaced_because = 'deleted';
-CREATE INDEX history_file ON history (file_id);
-CREATE INDEX history_inode ON history (inode) WHERE inode IS NOT NULL;
-CREATE INDEX history_path ON history (root_id, path);
-CREATE INDEX history_replaced ON history (root_id, replaced_at);
 
 CREATE TABLE nested_mount (
     root_id INTEGER NOT NULL REFERENCES root (id), -- the root, which crosses mounts
@@ -364,28 +336,41 @@ CREATE TABLE report_folder (
     content BLOB CHECK (length(content) = 16)             -- the same of their contents; null: being computed
 ) STRICT;
 
-CREATE TABLE candidate (
-    file_id INTEGER PRIMARY KEY REFERENCES file (id), -- the file
-    kind TEXT NOT NULL,                               -- change: newer content; removal: the name is gone; times: the recorded content under another time
-    size_bytes INTEGER,                               -- size when the digests were taken
-    mtime_ns INTEGER,                                 -- mtime when the digests were taken
-    ctime_ns INTEGER,                                 -- ctime when the digests were taken
-    inode INTEGER,                                    -- inode number when the digests were taken
-    is_racy INTEGER,                                  -- 1: mtime or ctime lay within a granule of the moment of hashing (R1)
-    md5 BLOB CHECK (length(md5) = 16),                -- MD5 of the whole file; null for very sparse files
-    xxh3_128 BLOB CHECK (length(xxh3_128) = 16),      -- XXH3-128 of the whole file; null if resumed in mid-file
-    blake3 BLOB CHECK (length(blake3) = 32),          -- BLAKE3 of the whole file; null unless configured
-    block_size_bytes INTEGER,                         -- size of its blocks; null: none
-    version INTEGER NOT NULL,                         -- version that its block runs are stored under
-    verdict TEXT NOT NULL,                            -- what judging said of it
-    because TEXT,                                     -- BaselineReason with which it may become the baseline, if judging gave one
-    read_how TEXT,                                    -- ReadHow of the reading; null for removals, and for times that are not taken over
-    seen_at INTEGER NOT NULL,                         -- start of the run that saw it
-    run_id INTEGER NOT NULL REFERENCES run (id),      -- run that saw it
-    state TEXT NOT NULL,                              -- staged: its run decides; frozen: waits for a finding; held: waits for a person
-    crc64nvme BLOB CHECK (length(crc64nvme) = 8)      -- CRC-64/NVME of the whole file; null if older than it, or not computed
+-- What is not the baseline of a file (I4): a former one, or its candidate, which waits for a decision.
+CREATE TABLE version (
+    id INTEGER PRIMARY KEY,                        -- number of the entry; those of former versions rise
+    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    file_id INTEGER NOT NULL,                      -- the file; it may be gone
+    path BLOB NOT NULL,                            -- its path; follows the file when it is moved
+    number INTEGER NOT NULL,                       -- of the version; of a candidate: one more than that of the baseline
+    state TEXT NOT NULL,                           -- staged: its run decides; frozen: waits for a finding; held: waits for a person; former: was the baseline
+    size_bytes INTEGER,                            -- size when the digests were taken; null: the file is gone
+    mtime_ns INTEGER,                              -- mtime when the digests were taken
+    ctime_ns INTEGER,                              -- ctime when the digests were taken; null: not kept before schema 0004
+    inode INTEGER,                                 -- inode number when the digests were taken; null: the same
+    is_racy INTEGER,                               -- 1: mtime or ctime lay within a granule of the moment of hashing (R1)
+    md5 BLOB CHECK (length(md5) = 16),             -- MD5 of the whole file; null for very sparse files
+    xxh3_128 BLOB CHECK (length(xxh3_128) = 16),   -- XXH3-128 of the whole file; null if resumed in mid-file
+    blake3 BLOB CHECK (length(blake3) = 32),       -- BLAKE3 of the whole file; null unless configured
+    crc64nvme BLOB CHECK (length(crc64nvme) = 8),  -- CRC-64/NVME of the whole file; null if older than it, or not computed
+    block_size_bytes INTEGER,                      -- size of its blocks; null: it fits one block, or they are not kept
+    recorded_at INTEGER NOT NULL,                  -- when it was taken; of a candidate: start of the run that saw it
+    reason TEXT,                                   -- BaselineReason: why it was taken; of a candidate: with which it may be, if judging gave one
+    read_how TEXT,                                 -- ReadHow of a candidate; null for removals, and for times that are not taken over
+    verdict TEXT,                                  -- what judging said of a candidate; gone: the file; intact: the recorded content under another time
+    run_id INTEGER REFERENCES run (id),            -- run that saw a candidate
+    replaced_at INTEGER,                           -- when a former one was replaced or removed
+    replaced_because TEXT,                         -- BaselineReason: why it was replaced or removed
+    note TEXT                                      -- what a person said
 ) STRICT;
-CREATE INDEX candidate_run ON candidate (run_id);
+CREATE UNIQUE INDEX version_candidate ON version (file_id) WHERE state <> 'former';
+CREATE INDEX version_deleted ON version (root_id, size_bytes, md5) WHERE replaced_because = 'deleted';
+CREATE INDEX version_deleted_time ON version (root_id, size_bytes, mtime_ns) WHERE replaced_because = 'deleted';
+CREATE INDEX version_file ON version (file_id) WHERE state = 'former';
+CREATE INDEX version_inode ON version (inode) WHERE state = 'former';
+CREATE INDEX version_path ON version (root_id, path) WHERE state = 'former';
+CREATE INDEX version_replaced ON version (root_id, replaced_at) WHERE state = 'former';
+CREATE INDEX version_run ON version (run_id) WHERE run_id NOT NULL;
 
 CREATE TRIGGER file_added AFTER INSERT ON file WHEN (SELECT fingerprint FROM folder WHERE id = NEW.folder_id) IS NOT NULL BEGIN UPDATE folder SET fingerprint = NULL WHERE id = NEW.folder_id; END;
 CREATE TRIGGER file_removed AFTER DELETE ON file WHEN (SELECT fingerprint FROM folder WHERE id = OLD.folder_id) IS NOT NULL BEGIN UPDATE folder SET fingerprint = NULL WHERE id = OLD.folder_id; END;
@@ -409,7 +394,7 @@ CREATE TABLE tally (
     rows INTEGER NOT NULL,          -- how many it should have
     sum INTEGER NOT NULL            -- of the numbers of all rows
 ) STRICT, WITHOUT ROWID;
-INSERT INTO tally (name, rows, sum) VALUES ('file', 0, 0), ('history', 0, 0), ('finding', 0, 0), ('copy_file', 0, 0);
+INSERT INTO tally (name, rows, sum) VALUES ('file', 0, 0), ('version', 0, 0), ('finding', 0, 0), ('copy_file', 0, 0);
 CREATE TRIGGER file_tallied AFTER INSERT ON file BEGIN
     UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file';
 END;
@@ -419,14 +404,14 @@ END;
 CREATE TRIGGER file_retallied AFTER UPDATE OF folder_id, id, is_frozen, is_suspect, mtime_ns, recorded_at, size_bytes, verified_at, version ON file BEGIN
     UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file';
 END;
-CREATE TRIGGER history_tallied AFTER INSERT ON history BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.size_bytes + 11 * NEW.version + 13 * NEW.replaced_at) % 1000003 WHERE name = 'history';
+CREATE TRIGGER version_tallied AFTER INSERT ON version BEGIN
+    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version';
 END;
-CREATE TRIGGER history_untallied AFTER DELETE ON history BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.size_bytes + 11 * OLD.version + 13 * OLD.replaced_at) % 1000003 WHERE name = 'history';
+CREATE TRIGGER version_untallied AFTER DELETE ON version BEGIN
+    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 WHERE name = 'version';
 END;
-CREATE TRIGGER history_retallied AFTER UPDATE OF file_id, id, replaced_at, size_bytes, version ON history BEGIN
-    UPDATE tally SET sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.size_bytes + 11 * OLD.version + 13 * OLD.replaced_at) % 1000003 + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.size_bytes + 11 * NEW.version + 13 * NEW.replaced_at) % 1000003 WHERE name = 'history';
+CREATE TRIGGER version_retallied AFTER UPDATE OF file_id, id, number, recorded_at, replaced_at, size_bytes, state ON version BEGIN
+    UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version';
 END;
 CREATE TRIGGER finding_tallied AFTER INSERT ON finding BEGIN
     UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding';

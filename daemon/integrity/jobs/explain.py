@@ -6,11 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, copies, files, findings, folders, history
-from integrity.catalog.candidates import CandidateRecord
+from integrity.catalog import copies, files, findings, folders, imports, versions
 from integrity.catalog.copies import CopyRecord, CopyState
-from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.versions import FileVersion
 from integrity.config import Config
 from integrity.config.copy_urls import hide_secrets
 from integrity.jobs.compare.source import find_known_sources, is_left_out
@@ -64,9 +63,9 @@ class FileStory:
     path: bytes
     is_folder: bool
     record: FileRecord | None
-    candidate: CandidateRecord | None
+    candidate: FileVersion | None
     findings: tuple[Finding, ...]
-    history: tuple[HistoryRecord, ...]
+    history: tuple[FileVersion, ...]
     copies: tuple[FileCopy, ...]
     block_size_bytes: int
     imported_from: str | None = None
@@ -92,19 +91,19 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
     with catalog.read() as connection:
         target = find_target(connection, path)
         record = files.find_file(connection, target.root.id, target.prefix)
-        former = history.history_of(connection, target.root.id, target.prefix)
+        former = versions.former_of(connection, target.root.id, target.prefix)
         if record is not None:  # its history under other names, before it was moved here
-            former += history.history_of(connection, target.root.id, record.id)
+            former += versions.former_of(connection, target.root.id, record.id)
         manifest = None
         if record is not None and record.reason is BaselineReason.IMPORTED:
-            manifest = history.find_import(connection, target.root.id, record.id)
+            manifest = imports.find_import(connection, target.root.id, record.id)
         return FileStory(
             root=target.root.path,
             root_id=target.root.id,
             path=target.prefix,
             is_folder=folders.get_folder_id(connection, target.root.id, target.prefix) is not None,
             record=record,
-            candidate=None if record is None else candidates.get_candidate(connection, record.id),
+            candidate=None if record is None else versions.get_candidate(connection, record.id),
             findings=_find_findings(connection, target.root.path, target.prefix, record),
             history=tuple(sorted({one.id: one for one in former}.values(), key=lambda one: -one.id)),
             copies=_find_copies(catalog, config, target, record),

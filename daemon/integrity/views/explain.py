@@ -17,9 +17,9 @@ from integrity.views.objects import JsonObject, digest_fields, finding_object, i
 from integrity.views.text import describe_finding, lines_of_findings, local_time
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.copies import CopyState
     from integrity.catalog.rows import FileRecord
+    from integrity.catalog.versions import FileVersion
     from integrity.jobs.explain import FileCopy, FileStory
     from integrity.views.text import Styler
 
@@ -126,7 +126,7 @@ def describe_copy_state(state: CopyState | None, *, is_left_out: bool) -> str:
 
 def _describe_history(story: FileStory) -> Iterator[str]:
     for one in story.history:
-        if one.because is BaselineReason.REPAIRED:  # the baseline stayed: its bytes came back
+        if one.replaced_because is BaselineReason.REPAIRED:  # the baseline stayed: its bytes came back
             yield f"  repaired    {local_time(one.replaced_at)}: {printable(one.note or '')}"
             continue
         until = f"{local_time(one.recorded_at)} to {local_time(one.replaced_at)}"
@@ -134,8 +134,8 @@ def _describe_history(story: FileStory) -> Iterator[str]:
         digest = one.digests.md5 or one.digests.xxh3_128
         name = "" if digest is None else f", {'MD5' if one.digests.md5 else 'XXH3'} {digest.hex()}"
         moved = f", as {show_path(one.path)}" if one.path != story.path else ""
-        yield f"  formerly    {until}: {format_size(one.size_bytes)}{name}{moved}"
-        yield f"              recorded because: {one.reason.value}; replaced because: {one.because.value}{note}"
+        yield f"  formerly    {until}: {format_size(one.witness.size_bytes)}{name}{moved}"
+        yield f"              recorded because: {one.reason}; replaced because: {one.replaced_because}{note}"
 
 
 def _describe_record(record: FileRecord) -> Iterator[str]:
@@ -164,9 +164,9 @@ def _describe_record(record: FileRecord) -> Iterator[str]:
         yield "  note        its record is kept until its open finding is resolved"
 
 
-def _describe_candidate(candidate: CandidateRecord) -> str:
-    seen = f"seen {local_time(candidate.seen_at)}"
-    if candidate.witness is None:
+def _describe_candidate(candidate: FileVersion) -> str:
+    seen = f"seen {local_time(candidate.recorded_at)}"
+    if candidate.is_gone:
         return f"the file was gone ({seen}); its record is kept"
     return f"other content, {format_size(candidate.witness.size_bytes)} ({seen}), that did not replace the record"
 
@@ -195,22 +195,22 @@ def file_object(story: FileStory) -> JsonObject:
         "candidate": None
         if candidate is None
         else {
-            "kind": candidate.kind.value,
+            "kind": "removal" if candidate.is_gone else "change",
             "state": candidate.state.value,
             "verdict": candidate.verdict,
-            "seen_at": iso_time(candidate.seen_at),
+            "seen_at": iso_time(candidate.recorded_at),
             "digests": digest_fields(candidate.digests),
         },
         "history": [
             {
                 **path_fields("path", absolute(story.root, one.path)),
-                "size_bytes": one.size_bytes,
-                "mtime_ns": one.mtime_ns,
+                "size_bytes": one.witness.size_bytes,
+                "mtime_ns": one.witness.mtime_ns,
                 "digests": digest_fields(one.digests),
                 "recorded_at": iso_time(one.recorded_at),
-                "reason": one.reason.value,
+                "reason": one.reason,
                 "replaced_at": iso_time(one.replaced_at),
-                "because": one.because.value,
+                "because": one.replaced_because,
                 "note": one.note,
             }
             for one in story.history

@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING
 
 from integrity import program
 from integrity.alerts.wording import next_steps, title
-from integrity.catalog import candidates, files, findings
+from integrity.catalog import files, findings, versions
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import replace_baseline
-from integrity.catalog.candidates import CandidateKind, CandidateState
 from integrity.catalog.paging import write_in_pages
+from integrity.catalog.promotion import promote
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import ensure_mounts
+from integrity.catalog.versions import VersionState
 from integrity.errors import ConfigError, ReadError, Vanished, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.capability import find_capability
@@ -58,8 +59,8 @@ from integrity.model import (
 from integrity.paths import absolute
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connection import Catalog, Connection
+    from integrity.catalog.versions import FileVersion
     from integrity.config import Config
     from integrity.jobs.context import Context
 
@@ -164,23 +165,23 @@ def _find_place(connection: Connection, number: int, *, is_folder: bool) -> byte
     return place
 
 
-def identify_seen(record: FileRecord | None, candidate: CandidateRecord | None) -> str:
+def identify_seen(record: FileRecord | None, candidate: FileVersion | None) -> str:
     """Return a token, in hex, of what a person sees of a file who may accept it: its record, and what was found."""
     recorded = None if record is None else (record.version, record.digests)
-    found = None if candidate is None else (candidate.kind.value, candidate.witness, candidate.digests)
+    found = None if candidate is None else (candidate.is_gone, candidate.witness, candidate.digests)
     return sha256(repr((recorded, found)).encode()).hexdigest()
 
 
 def _is_as_seen(connection: Connection, record: FileRecord, target: Target, reading: Reading | None, seen: str) -> bool:
     """Return whether a file is what was seen of it: the same is known, and the same was read from the disk."""
-    candidate = candidates.get_candidate(connection, record.id)
+    candidate = versions.get_candidate(connection, record.id)
     if seen != identify_seen(record, candidate):
         return False
     if reading is None:
         here = findings.find_findings_at(connection, target.root.id, target.prefix, copy="")
-        is_known = candidate is not None and candidate.kind is CandidateKind.REMOVAL
+        is_known = candidate is not None and candidate.is_gone
         return is_known or any(one.kind is FindingKind.MISSING for one in here)
-    if candidate is not None and candidate.witness is not None and not any(candidate.digests):
+    if candidate is not None and not candidate.is_gone and not any(candidate.digests):
         return candidate.witness.stamps == reading.witness.stamps
     if candidate is not None and candidate.holds(reading):
         return True
@@ -245,9 +246,9 @@ def plan_folder(catalog: Catalog, path: bytes, wanted: frozenset[FileChange]) ->
         changes: dict[FileId, bytes] = {}
         deletions: dict[FileId, bytes] = {}
         for candidate in _find_candidates(connection, target):
-            if candidate.state is CandidateState.HELD and candidate.kind is CandidateKind.CHANGE:
+            if candidate.state is VersionState.HELD and not candidate.is_gone:
                 damaged.discard(candidate.path)  # the change was seen before the damage to it
-            found = deletions if candidate.kind is CandidateKind.REMOVAL else changes
+            found = deletions if candidate.is_gone else changes
             found[candidate.file_id] = candidate.path
         for one in open_findings:  # in archives a missing file is a finding, not a candidate
             if one.kind is FindingKind.MISSING and one.path is not None:
@@ -430,11 +431,11 @@ def _take_candidate(context: Context, connection: Connection, root: RootRecord, 
 
     Damage found after it was held back concerns the candidate, and its findings stay open: nobody reviewed each file.
     """
-    candidate = candidates.get_candidate(connection, file_id)
+    candidate = versions.get_candidate(connection, file_id)
     if candidate is None:
         return False
     now = context.now()
-    is_promoted = candidates.promote(
+    is_promoted = promote(
         connection,
         root,
         file_id,
@@ -444,7 +445,7 @@ def _take_candidate(context: Context, connection: Connection, root: RootRecord, 
         note=reason,
     )
     if is_promoted:
-        stays = _STAYS if candidate.state is CandidateState.HELD else frozenset[FindingKind]()
+        stays = _STAYS if candidate.state is VersionState.HELD else frozenset[FindingKind]()
         renew_copy_advice(connection, root.path, candidate.path, file_id, is_other_content=True)
         _resolve(connection, root.id, candidate.path, reason, now, without=stays)
     return is_promoted
@@ -473,18 +474,18 @@ def _resolve(
 
 def _end_mass_change(connection: Connection, root_id: RootId, reason: str, now: int) -> None:
     """Resolve the mass change once no candidate of it is left."""
-    if candidates.find_candidates(connection, root_id, state="held", limit=1):
+    if versions.find_candidates(connection, root_id, state=VersionState.HELD, limit=1):
         return
     kinds = {FindingKind.MASS_CHANGE}
     findings.resolve_findings(connection, root_id=root_id, kinds=kinds, resolution=f"accepted: {reason}", now=now)
 
 
-def _find_candidates(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
+def _find_candidates(connection: Connection, target: Target) -> Iterator[FileVersion]:
     """Yield the candidates in or below the target that await a person's decision."""
     below = target.prefix + b"/"
-    for state in ("held", "frozen"):
+    for state in (VersionState.HELD, VersionState.FROZEN):
         after = FileId(0)
-        while page := candidates.find_candidates(connection, target.root.id, state=state, after=after, limit=1000):
+        while page := versions.find_candidates(connection, target.root.id, state=state, after=after, limit=1000):
             for one in page:
                 if not target.prefix or one.path == target.prefix or one.path.startswith(below):
                     yield one

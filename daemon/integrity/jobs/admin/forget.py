@@ -19,8 +19,8 @@ from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import (
     RootRecord,
     drop_files,
-    drop_history,
-    find_history_ids,
+    drop_former,
+    find_former_ids,
     find_roots,
     find_spans,
     remove_root,
@@ -101,9 +101,9 @@ def _forget_root(catalog: Catalog, root_id: RootId, done: Action, now: int) -> N
             drop_files(connection, root_id, span)
 
     with catalog.read() as connection:
-        spans, history_ids = find_spans(connection, root_id), find_history_ids(connection, root_id)
+        spans, former_ids = find_spans(connection, root_id), find_former_ids(connection, root_id)
     write_in_pages(catalog.transaction, spans, drop, rows=1)
-    write_in_pages(catalog.transaction, history_ids, drop_history)
+    write_in_pages(catalog.transaction, former_ids, drop_former)
     with catalog.transaction() as connection:
         remove_root(connection, root_id)
         record_action(connection, done, now)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from integrity import program
 from integrity.catalog import files, findings
 from integrity.catalog.actions import Action, record_action
-from integrity.catalog.history import add_history
+from integrity.catalog.versions import keep
 from integrity.copies.protocol import CopyEntry, Kind
 from integrity.errors import ConfigError, show_path
 from integrity.files.span import UNLIMITED
@@ -81,7 +81,7 @@ def reject_copy(context: Context, target: Target, source: CopySource, reason: st
             reason=BaselineReason.REJECTED,
         )
         note = f"what {name} has: {reason}"
-        add_history(connection, [rejected], because=BaselineReason.REJECTED, now=now, note=note)
+        keep(connection, [rejected], because=BaselineReason.REJECTED, now=now, note=note)
         resolution = f"accepted: your file is right: {reason}"
         ended = findings.resolve_findings(
             connection, file_id=record.id, kinds=ENDED_BY_COMPARE, copy=name, resolution=resolution, now=now

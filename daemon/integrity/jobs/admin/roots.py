@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import candidates, files, findings
+from integrity.catalog import files, findings, versions
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import mark_suspects
-from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.paging import write_in_pages
 from integrity.catalog.root_moves import save_move
@@ -24,6 +23,7 @@ from integrity.catalog.roots import (
     set_configured,
     set_root_state,
 )
+from integrity.catalog.versions import VersionState
 from integrity.errors import ConfigError, show_path
 from integrity.files.capability import identify
 from integrity.files.open_beneath import open_root
@@ -249,7 +249,7 @@ def _move(
             return
         write_in_pages(catalog.transaction, unreported, open_missing)
         # Held candidates were seen at the old place; the next scan looks at the new one.
-        write_in_pages(catalog.transaction, held, candidates.discard_all)
+        write_in_pages(catalog.transaction, held, versions.discard)
 
 
 def _open_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
@@ -269,7 +269,7 @@ def _find_unreported(catalog: Catalog, root: RootRecord, missing: Iterable[FileI
 
 def _find_held(catalog: Catalog, root: RootRecord) -> list[FileId]:
     with catalog.read() as connection:
-        return [one.file_id for one in candidates.find_candidates(connection, root.id, state=CandidateState.HELD)]
+        return [one.file_id for one in versions.find_candidates(connection, root.id, state=VersionState.HELD)]
 
 
 def _is_moved(

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, copies, files, findings, history
+from integrity.catalog import copies, files, findings, versions
 from integrity.catalog.copies import CopyFound, CopyState
 from integrity.catalog.copy_listing import mark_renamed
-from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileContent, FileRecord
+from integrity.catalog.versions import FileVersion
 from integrity.copies.protocol import Kind
 from integrity.hashing.digests import is_blank
 from integrity.jobs import messages
@@ -177,7 +177,7 @@ class CopyArbiter:
         with run.catalog.read() as connection:
             about_files = findings.find_findings(connection, root_id=run.root.id, copy="")
             about_copy = findings.find_findings(connection, root_id=run.root.id, copy=compared.copy)
-            held = candidates.find_held_paths(connection, run.root.id)
+            held = versions.find_held_paths(connection, run.root.id)
         self.open_about_file = {*held, *(one.path for one in about_files if one.path and one.kind in REPAIRABLE)}
         self.open_about_copy = {one.path for one in about_copy if one.path is not None}
 
@@ -266,7 +266,7 @@ class CopyArbiter:
         if record.id in others and stand is FileState.GOOD:
             disagreement = _as_before_rename(disagreement, others[record.id])
         vote = disagreement.answer.vote
-        former = history.history_of(connection, run.root.id, record.path) if vote in _OTHER_CONTENT else []
+        former = versions.former_of(connection, run.root.id, record.path) if vote in _OTHER_CONTENT else []
         written = WrittenFile(record, _find_mtime(recheck, stand))
         circumstances = find_circumstances(
             *(written, disagreement.answer, disagreement.times, disagreement.found, former, self._habit),
@@ -315,7 +315,7 @@ class CopyArbiter:
         recheck: FileRecheck,
         written: WrittenFile,
         circumstances: CopyCircumstances,
-        former: Sequence[HistoryRecord],
+        former: Sequence[FileVersion],
     ) -> bool:
         """
         Return whether a backup within its allowed lag would look like this copy: the file as of then, or no file.
@@ -327,11 +327,11 @@ class CopyArbiter:
         if since is None:
             return False
         if answer.vote is CopyVote.MISSING:
-            known = history.history_of(connection, self._run.root.id, record.id)
+            known = versions.former_of(connection, self._run.root.id, record.id)
             first_at = min((one.recorded_at for one in known), default=record.recorded_at)
             return min(first_at, max(record.witness.mtime_ns, record.witness.ctime_ns) // 10**9) >= since
         if answer.vote is CopyVote.SAME:  # the copy matches the record, and the file was written since
-            return recheck.candidate is not None and recheck.candidate.seen_at >= since
+            return recheck.candidate is not None and recheck.candidate.recorded_at >= since
         copy_ns = disagreement.times.mtime_ns
         copy_ns = None if copy_ns is None else self._habit.take_off_shift(copy_ns)
         return is_within_lag(written, answer, circumstances, copy_ns, former, since, self._run.now())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xxhash import xxh3_128
 
 from integrity.catalog.copies import CopyFound
-from integrity.catalog.history import HistoryRecord
+from integrity.catalog.versions import FileVersion
 from integrity.copies.protocol import Kind
 from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
@@ -61,7 +61,7 @@ def find_circumstances(
     answer: CopyAnswer,
     times: CopyTimes,
     found: CopyFound | None,
-    former: Sequence[HistoryRecord],
+    former: Sequence[FileVersion],
     habit: CopyHabit,
     *,
     has_ctime: bool,
@@ -89,9 +89,13 @@ def find_circumstances(
         rewrites_in_place=rewrites_in_place,
         is_beginning=is_beginning,
         has_former_time=copy_ns is not None
-        and any(one.size_bytes == answer.size_bytes and is_same_time(one.mtime_ns, copy_ns) for one in former),
+        and any(
+            one.witness.size_bytes == answer.size_bytes and is_same_time(one.witness.mtime_ns, copy_ns)
+            for one in former
+        ),
         was_here=any(
-            one.because in _UNEXPLAINED and is_same_time(one.mtime_ns, record.witness.mtime_ns) for one in same
+            one.replaced_because in _UNEXPLAINED and is_same_time(one.witness.mtime_ns, record.witness.mtime_ns)
+            for one in same
         ),
         contradicts_store=answer.is_store_contradicted,
         had_recorded=found is not None and _is_recorded(record, found, former),
@@ -113,7 +117,7 @@ def _find_past(
     answer: CopyAnswer,
     times: CopyTimes,
     found: CopyFound | None,
-    former: Sequence[HistoryRecord],
+    former: Sequence[FileVersion],
     habit: CopyHabit,
 ) -> CopyPast:
     """Tell what was read earlier at the copy's place, under the size and time that it has now."""
@@ -127,23 +131,21 @@ def _find_past(
     return CopyPast.UNTOUCHED if found.ctime_ns == times.ctime_ns else CopyPast.TOUCHED
 
 
-def _is_other_content(
-    record: FileRecord, answer: CopyAnswer, found: CopyFound, former: Sequence[HistoryRecord]
-) -> bool:
+def _is_other_content(record: FileRecord, answer: CopyAnswer, found: CopyFound, former: Sequence[FileVersion]) -> bool:
     """Return whether a copy is known to have other content than when it was found, of the size that it had then."""
     if found.version is None:
         now = find_digest(answer)
         is_other = None not in (now, found.digest) and now != found.digest
         return is_other and (found.size_bytes == answer.size_bytes or found.ctime_ns is not None)
     mine = [one for one in former if one.file_id == record.id and any(one.digests)]
-    if any(one.version == found.version and is_older([one], answer.size_bytes, answer.stated) for one in mine):
+    if any(one.number == found.version and is_older([one], answer.size_bytes, answer.stated) for one in mine):
         return False
-    sizes = {one.version: one.size_bytes for one in mine}
+    sizes = {one.number: one.witness.size_bytes for one in mine}
     size_bytes = (sizes | {record.version: record.witness.size_bytes}).get(found.version)
     return size_bytes is not None and (size_bytes == answer.size_bytes or found.ctime_ns is not None)
 
 
-def _is_recorded(record: FileRecord, found: CopyFound, former: Sequence[HistoryRecord]) -> bool:
+def _is_recorded(record: FileRecord, found: CopyFound, former: Sequence[FileVersion]) -> bool:
     """Return whether what a copy had is the record, or was it before, or has become it since."""
     contents = (record.digests.xxh3_128, *(one.digests.xxh3_128 for one in former))
     return found.version is not None or (found.digest is not None and found.digest in contents)
@@ -193,7 +195,7 @@ def is_within_lag(
     answer: CopyAnswer,
     circumstances: CopyCircumstances,
     copy_ns: int | None,
-    former: Sequence[HistoryRecord],
+    former: Sequence[FileVersion],
     since: int,
     now: int,
 ) -> bool:
@@ -207,7 +209,8 @@ def is_within_lag(
     now_ns = now * 10**9 + _DAY_NS
     if is_older([one for one in former if one.replaced_at >= since], answer.size_bytes, answer.stated):
         return True
-    known = [one.mtime_ns for one in former if one.because is not BaselineReason.REJECTED] + [written.mtime_ns]
+    known = [one.witness.mtime_ns for one in former if one.replaced_because is not BaselineReason.REJECTED]
+    known.append(written.mtime_ns)
     due_ns = max((mtime_ns for mtime_ns in known if not since * 10**9 <= mtime_ns <= now_ns), default=None)
     if due_ns is None:
         return True  # all that is known of the file was written since

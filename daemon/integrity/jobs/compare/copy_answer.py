@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import blocks as block_store
 from integrity.catalog.copy_listing import CompareRow
-from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.versions import FileVersion
 from integrity.copies.part_digests import derive_from_blocks, split_evenly
 from integrity.copies.protocol import Kind, Published
 from integrity.jobs.judge.content_diff import Difference
@@ -131,17 +131,18 @@ def whole_digest(digests: Digests, kind: Kind) -> bytes | None:
     }.get(kind)
 
 
-def is_older(history: Iterable[HistoryRecord], size_bytes: int | None, stated: Sequence[Published]) -> bool:
+def is_older(history: Iterable[FileVersion], size_bytes: int | None, stated: Sequence[Published]) -> bool:
     """Return whether a copy's content is that of a former version."""
     return any(
-        (size_bytes is None or one.size_bytes == size_bytes) and whole_digest(one.digests, digest.kind) == digest.value
+        (size_bytes is None or one.witness.size_bytes == size_bytes)
+        and whole_digest(one.digests, digest.kind) == digest.value
         for one in history
         for digest in stated
     )
 
 
 def answer_by_reading(
-    difference: Difference, reading: Reading, history: Iterable[HistoryRecord], level: Level
+    difference: Difference, reading: Reading, history: Iterable[FileVersion], level: Level
 ) -> CopyAnswer:
     """Turn a reading of the copy's file, and its difference from the record, into an answer."""
     size = reading.witness.size_bytes

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import history
+from integrity.catalog import versions
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
@@ -182,7 +182,7 @@ class Statements:
     ) -> CopyAnswer:
         """Tell an older version from content that was never recorded."""
         with self._run.catalog.read() as connection:
-            former = history.history_of(connection, self._run.root.id, record.path)
+            former = versions.former_of(connection, self._run.root.id, record.path)
         vote = CopyVote.OLDER if is_older(former, size_bytes, published) else CopyVote.DIFFERS
         return CopyAnswer(vote, level, stated=tuple(published), size_bytes=size_bytes)
 

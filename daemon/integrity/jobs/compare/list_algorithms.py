@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from integrity.catalog import files, history
+from integrity.catalog import files, versions
 from integrity.catalog.copy_listing import find_names
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import KINDS, Copy, Published
@@ -64,7 +64,7 @@ def _ask_records(
     """Learn from what is recorded of a file, and from its former versions: the list may be an old one."""
     algorithms.take(digests, name_digests(record.digests))
     if algorithms.is_open(digests):
-        for former in history.history_of(connection, run.root.id, record.path):
+        for former in versions.former_of(connection, run.root.id, record.path):
             algorithms.take(digests, name_digests(former.digests))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import history
+from integrity.catalog import versions
 from integrity.catalog.copy_listing import CompareRow
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.copies.protocol import Copy
@@ -120,7 +120,7 @@ class ReadBack:
         if not difference.is_same and _has_moved(row, reading):
             return CopyAnswer(CopyVote.UNREADABLE, Level.READ, messages.WRITTEN_MEANWHILE)
         with run.catalog.read() as connection:
-            former = history.history_of(connection, run.root.id, record.path) if not difference.is_same else []
+            former = versions.former_of(connection, run.root.id, record.path) if not difference.is_same else []
         return answer_by_reading(difference, reading, former, level)
 
     def _read_again(self, record: FileRecord) -> tuple[Reading, Difference] | None:

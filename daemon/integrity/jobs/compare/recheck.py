@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from integrity.catalog import candidates, files, findings
-from integrity.catalog.candidates import CandidateKind, CandidateRecord, CandidateState
+from integrity.catalog import files, findings, versions
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.versions import FileVersion, VersionState
 from integrity.errors import Unstable, Vanished
 from integrity.files.span import ReadMode
 from integrity.hashing.digests import want_to_record
@@ -114,7 +114,7 @@ class FileRecheck(NamedTuple):
     record: FileRecord | None
     own: tuple[Finding, ...]
     about_copy: tuple[Finding, ...]
-    candidate: CandidateRecord | None
+    candidate: FileVersion | None
 
     def is_still(self, record: FileRecord) -> bool:
         """Return whether the record is unchanged."""
@@ -138,27 +138,27 @@ class FileRecheck(NamedTuple):
         if any(finding.kind is FindingKind.CATALOG_DAMAGED for finding in self.own):
             return None
         held = self.candidate
-        if held is not None and held.state is CandidateState.HELD:
-            if held.kind is CandidateKind.REMOVAL:
+        if held is not None and held.state is VersionState.HELD:
+            if held.is_gone:
                 return Judgement(Verdict.MISSING)
-            return Judgement(Verdict.CHANGED, because=held.because)
+            return Judgement(Verdict.CHANGED, because=held.reason)
         return Judgement(Verdict.INTACT)
 
     def _was_written_since(self) -> bool:
         """Return whether newer content was seen since the findings about the file's content were opened."""
         newer = self.candidate
-        if newer is None or newer.kind is not CandidateKind.CHANGE or newer.is_damage:
+        if newer is None or newer.is_gone or newer.is_damage:
             return False
         # Runs, not times: the clock may have been wrong at one of them.
         opened_by = [one.opened_by or 0 for one in self.own if one.kind in VERDICTS]
-        return bool(opened_by) and newer.run_id >= max(opened_by)
+        return bool(opened_by) and (newer.run_id or 0) >= max(opened_by)
 
 
 def look_up(connection: Connection, ids: Sequence[FileId], copy: str) -> dict[FileId, FileRecheck]:
     """Return the state of each file in ``ids``; ``copy`` is the name of the copy."""
     records = {one.id: one for one in files.find_files(connection, ids)}
     opened = findings.find_open_of_files(connection, ids)
-    newer = candidates.get_candidates(connection, ids)
+    newer = versions.get_candidates(connection, ids)
     return {
         one: FileRecheck(
             records.get(one),

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, gate_passes
-from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog import gate_passes, versions
 from integrity.catalog.gate_passes import Passed, RecordedChange
+from integrity.catalog.versions import VersionState
 from integrity.config import RootSettings
 from integrity.errors import show_path
 from integrity.jobs.gate.file_types import is_document
@@ -27,9 +27,9 @@ from integrity.jobs.targets import Target, is_inside
 from integrity.model import FileId, RootId
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connection import Connection
     from integrity.catalog.roots import RootRecord
+    from integrity.catalog.versions import FileVersion
 
 
 KEPT = 100_000
@@ -98,7 +98,7 @@ def _find(
                 gone[one.path] = one.content
             else:
                 found.removed_count += 1
-    waiting = {one.path: one.kind for one in _find_waiting(connection, target)}
+    waiting = {one.path: one.is_gone for one in _find_waiting(connection, target)}
     for change in gate_passes.find_new(connection, root_id, prefix, since):
         if change.path in waiting:
             continue
@@ -112,8 +112,8 @@ def _find(
     if lost_since is not None:
         _find_rewritten(connection, target, lost_since, found)
     rewritten = set(found.rewritten)  # a file that was edited twice counts once
-    for path, kind in waiting.items():
-        if kind is CandidateKind.REMOVAL:
+    for path, is_gone in waiting.items():
+        if is_gone:
             gone[path] = gate_passes.PassedContent(0, None, None)
         elif path not in rewritten:
             _add_rewritten(found, path)
@@ -121,7 +121,7 @@ def _find(
     found.removed_count += len(gone)
     if since is not None:
         recorded = gate_passes.count_files(connection, root_id, prefix)
-        still_recorded = sum(kind is CandidateKind.REMOVAL for kind in waiting.values())
+        still_recorded = sum(waiting.values())
         found.known_before = max(recorded - found.new_count + found.removed_count - still_recorded, 0)
     return found
 
@@ -132,11 +132,11 @@ def _find_rewritten(connection: Connection, target: Target, since: Passed, found
             _add_rewritten(found, one.path)
 
 
-def _find_waiting(connection: Connection, target: Target) -> Iterator[CandidateRecord]:
+def _find_waiting(connection: Connection, target: Target) -> Iterator[FileVersion]:
     """Yield the candidates that await the end of their run or are held by a mass change: a backup would copy them."""
-    for state in (CandidateState.STAGED, CandidateState.HELD):
+    for state in (VersionState.STAGED, VersionState.HELD):
         after = FileId(0)
-        while page := candidates.find_candidates(connection, target.root.id, state=state, after=after, limit=_PAGE):
+        while page := versions.find_candidates(connection, target.root.id, state=state, after=after, limit=_PAGE):
             yield from (one for one in page if is_inside(one.path, target.prefix))
             after = page[-1].file_id
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import candidates, findings, gate_passes, roots
+from integrity.catalog import findings, gate_passes, roots, versions
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.gate_passes import Passed
 from integrity.config import Config
@@ -251,7 +251,7 @@ def _is_about(connection: Connection, target: Target, finding: Finding) -> bool:
         is_above = finding.kind is FindingKind.ROOT_SUSPENDED and is_inside(target.prefix, finding.path)
         return is_above or is_inside(finding.path, target.prefix)
     if finding.kind is FindingKind.MASS_CHANGE:
-        return candidates.has_held(connection, target.root.id, target.prefix)
+        return versions.has_held(connection, target.root.id, target.prefix)
     return (
         finding.kind is not FindingKind.SUSPICIOUS_CHANGE
     )  # a gate finding about the whole root; this part is judged separately

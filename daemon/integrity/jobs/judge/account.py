@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, candidates, files, findings
+from integrity.catalog import baselines, files, findings, staged_times
 from integrity.catalog.baselines import Verified
 from integrity.catalog.rows import FileRecord
 from integrity.jobs.batching import IdSet
@@ -111,10 +111,10 @@ class Account:
         """Write the queued verifications; witnesses with another time are staged until the run ends."""
         run, now = self._run, self._run.now()
         moved = [one for one in (*self._verified, *self._refreshed) if _has_moved_time(one)]
-        staged = candidates.stage_times(connection, moved, run.run_id) if moved else set()
+        staged = staged_times.stage_times(connection, moved, run.run_id) if moved else set()
         uncertain, self._uncertain = list(filter(_has_moved_time, self._uncertain)), []
         if uncertain:
-            candidates.stage_times(connection, uncertain, run.run_id, is_evidence=True)
+            staged_times.stage_times(connection, uncertain, run.run_id, is_evidence=True)
         if self._verified:
             verified = [one._replace(witness=None) if one.record.id in staged else one for one in self._verified]
             baselines.mark_verified(connection, verified, now=now, boot_id=run.boot_id)

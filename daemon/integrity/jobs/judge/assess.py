@@ -18,10 +18,9 @@ from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
 from integrity import program
-from integrity.catalog import baselines, candidates, files, findings
-from integrity.catalog.blocks import CANDIDATE_VERSION
-from integrity.catalog.candidates import CandidateRecord, CandidateState
+from integrity.catalog import files, findings, versions
 from integrity.catalog.rows import FileRecord, require_current
+from integrity.catalog.versions import FileVersion, VersionState
 from integrity.errors import ReadError, RecordSuperseded, Unreadable
 from integrity.files.span import can_prove_disk_read
 from integrity.hashing.tasks import Done, DoneBatch
@@ -177,7 +176,7 @@ class Assessor:
                 judged = self._judge(connection, record, known, done, difference)
             self._handle_difference(judged[0], done, *judged[1:])
 
-    def _leaves_finding(self, record: FileRecord, known: CandidateRecord | None, seen: Witness) -> bool:
+    def _leaves_finding(self, record: FileRecord, known: FileVersion | None, seen: Witness) -> bool:
         """
         Resolve the finding of a file that has another name now, once that name has taken the finding.
 
@@ -195,7 +194,7 @@ class Assessor:
         return is_over
 
     def _may_be_elsewhere(
-        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, done: Done
+        self, connection: Connection, record: FileRecord, known: FileVersion | None, done: Done
     ) -> bool:
         """Return whether the name leads to another record's file, or its own damaged file may have another name now."""
         seen = done.reading.witness
@@ -217,14 +216,14 @@ class Assessor:
         there = files.find_file(connection, self._run.root.id, new_name)
         if there is None or there.is_frozen:
             return there is not None
-        taken_over = candidates.get_candidate(connection, there.id)
+        taken_over = versions.get_candidate(connection, there.id)
         return taken_over is not None and record.digests.md5 in {taken_over.digests.md5} - {None}
 
     def _judge(
         self,
         connection: Connection,
         record: FileRecord,
-        known: CandidateRecord | None,
+        known: FileVersion | None,
         done: Done,
         difference: Difference,
     ) -> tuple[FileRecord, Judgement, Difference]:
@@ -248,11 +247,11 @@ class Assessor:
         judged = [(one, self._evidence.judge(connection, one, done), found) for one, found in against]
         return next((one for one in judged if one[1].verdict in DAMAGE), judged[-1])
 
-    def _count_candidate(self, record: FileRecord, known: CandidateRecord, reading: Reading) -> None:
+    def _count_candidate(self, record: FileRecord, known: FileVersion, reading: Reading) -> None:
         """Count a file whose content equals its candidate, and keep the candidate's witness current."""
         if known.witness is not None and _is_new_witness(known.witness, reading.witness):
             with self._run.writing(is_synced=False) as connection:
-                candidates.set_witness(connection, known, reading.witness)
+                versions.set_witness(connection, known, reading.witness)
         self._count_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
 
     def _compare(
@@ -263,10 +262,10 @@ class Assessor:
             return difference
         return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
 
-    def _find_candidate(self, connection: Connection, record: FileRecord) -> CandidateRecord | None:
+    def _find_candidate(self, connection: Connection, record: FileRecord) -> FileVersion | None:
         """Return the candidate of a file, or None if the finding that froze it was resolved in another way."""
-        known = candidates.get_candidate(connection, record.id)
-        is_left = known is not None and known.state is CandidateState.FROZEN and not record.is_frozen
+        known = versions.get_candidate(connection, record.id)
+        is_left = known is not None and known.state is VersionState.FROZEN and not record.is_frozen
         return None if is_left else known
 
     def _handle_intact(self, record: FileRecord, reading: Reading) -> None:
@@ -306,7 +305,7 @@ class Assessor:
                 resolution=resolution,
                 now=self._run.now(),
             )
-            candidates.discard(connection, record.id)
+            versions.discard(connection, [record.id])
             renew_copy_advice(connection, self._run.root.path, record.path, record.id)
         self.account.open_paths.discard(record.path)
         self._run.note_resolved(ended)
@@ -348,8 +347,8 @@ class Assessor:
             if kind in FINDINGS_OF_ARCHIVES or judgement.verdict is Verdict.COMPLETED:
                 record = self._resolve_former(connection, record, judgement.verdict)
             is_in_question = kind is not None or record.is_frozen
-            state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
-            candidates.stage_change(
+            state = VersionState.FROZEN if is_in_question else VersionState.STAGED
+            versions.stage_change(
                 connection, record, reading, judgement.verdict.value, self._run.run_id, state, judgement.because
             )
             if kind is not None:
@@ -410,22 +409,22 @@ class Assessor:
         run = self._run
         with run.catalog.read() as connection:
             last = as_last_seen(connection, another)
-        if not is_same_inode(run.root_fd, record.path, last) or record.version == CANDIDATE_VERSION:
+        if not is_same_inode(run.root_fd, record.path, last) or record.is_candidate:
             return False
         with run.catalog.read() as connection:
             difference = self._compare(connection, another, done, ())
             if difference.is_same or difference.is_catalog_damaged:
                 return False
             moved = self._evidence.judge(connection, another, done)
-            right = baselines.load_content(connection, another, another.witness)
+            right = versions.load_version(connection, another, another.witness)
         if moved.verdict not in DAMAGE or right is None:
             return False
         is_in_question = record.is_frozen or finding_of(judgement.verdict, run.settings.policy) is not None
-        state = CandidateState.FROZEN if is_in_question else CandidateState.STAGED
+        state = VersionState.FROZEN if is_in_question else VersionState.STAGED
         because = judgement.because if is_in_question else BaselineReason.MOVED
         with run.writing(is_synced=False) as connection:
-            candidates.stage_change(connection, record, right, judgement.verdict.value, run.run_id, state, because)
-            known = candidates.get_candidate(connection, record.id)
+            versions.stage_change(connection, record, right, judgement.verdict.value, run.run_id, state, because)
+            known = versions.get_candidate(connection, record.id)
         assert known is not None
         latest = as_record(record, known)._replace(boot_id=another.boot_id)
         self._mismatches.add(latest, done, moved, difference)
@@ -467,7 +466,7 @@ class Assessor:
             return True
         found = self._moved_times.find_together()
         if not has_read_all and not found:
-            self._run.write_in_pages(self._moved_times.find_unfinished(), candidates.discard_all)
+            self._run.write_in_pages(self._moved_times.find_unfinished(), versions.discard)
         elif not found:
             for folder in self._moved_times.learn():
                 self._run.note(NoteKind.WARNING, folder, messages.KEEPS_NO_TIMES)
@@ -475,7 +474,7 @@ class Assessor:
         with self._run.catalog.read() as connection:
             records = files.find_files(connection, found)
         self.account.revert(found)
-        self._run.write_in_pages(list(found), candidates.discard_all)
+        self._run.write_in_pages(list(found), versions.discard)
         for record in records:
             self.account.queue_reread(record)
         return bool(found)

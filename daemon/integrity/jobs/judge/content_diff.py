@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import blocks as block_store
 from integrity.catalog.blocks import BLOCKS_PER_RUN
-from integrity.catalog.candidates import CandidateRecord
-from integrity.catalog.history import HistoryRecord
 from integrity.catalog.rows import FileRecord
+from integrity.catalog.versions import FileVersion
 from integrity.model import XXH3_128_BYTES, Blocks, ByteRange, Digests, Policy, Reading
 
 if TYPE_CHECKING:
@@ -75,16 +74,16 @@ def compare_blocks(connection: Connection, record: FileRecord, blocks: Blocks, f
     return bad
 
 
-def is_candidate(connection: Connection, candidate: CandidateRecord, reading: Reading, first_block: int) -> bool:
+def is_candidate(connection: Connection, candidate: FileVersion, reading: Reading, first_block: int) -> bool:
     """Return whether a reading equals the candidate of a file, by whole-file digests or by all blocks."""
     if candidate.holds(reading):
         return True
-    if candidate.witness is None or candidate.witness.size_bytes != reading.witness.size_bytes:
+    if candidate.is_gone or candidate.witness.size_bytes != reading.witness.size_bytes:
         return False
     if reading.blocks is None or first_block or candidate.block_size_bytes != reading.blocks.block_size_bytes:
         return False
-    size, version = candidate.block_size_bytes, candidate.version
-    known = block_store.load_blocks(connection, candidate.file_id, version, size)
+    size, number = candidate.block_size_bytes, candidate.number
+    known = block_store.load_blocks(connection, candidate.file_id, number, size)
     return known is not None and known.xxh3_128 == reading.blocks.xxh3_128
 
 
@@ -96,35 +95,35 @@ def is_complete(done: Done) -> bool:
     return reading.digests.md5 is not None and reading.digests.xxh3_128 is not None
 
 
-def as_record(record: FileRecord, candidate: CandidateRecord) -> FileRecord:
+def as_record(record: FileRecord, candidate: FileVersion) -> FileRecord:
     """Convert a file's candidate to a record, to compare later readings with it."""
-    if candidate.witness is None:
+    if candidate.is_gone:
         return record
     return record._replace(
         witness=candidate.witness,
         digests=candidate.digests,
         block_size_bytes=candidate.block_size_bytes,
-        version=candidate.version,
+        version=candidate.number,
         boot_id=candidate.boot_id,
         stored=record.stored or record,
     )
 
 
-def as_former(record: FileRecord, former: HistoryRecord, content: Reading) -> FileRecord:
+def as_former(record: FileRecord, former: FileVersion, content: Reading) -> FileRecord:
     """
     Convert a former baseline to a record, to compare later readings with it.
 
     ``record`` is the record of the name that its file may have now; ``content`` is the former baseline's content.
     """
     return record._replace(
-        id=record.id if former.file_id is None else former.file_id,
+        id=former.file_id,
         path=former.path,
         witness=content.witness,
         digests=content.digests,
         block_size_bytes=None if content.blocks is None else content.blocks.block_size_bytes,
-        version=former.version,
+        version=former.number,
         recorded_at=former.recorded_at,
-        reason=former.reason,
+        reason=former.reason or record.reason,
         verified_at=None,
         read_how=None,
         boot_id=None,

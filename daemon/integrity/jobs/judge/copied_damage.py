@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, files
-from integrity.catalog.blocks import CANDIDATE_VERSION
-from integrity.catalog.candidates import CandidateState
+from integrity.catalog import files, versions
 from integrity.catalog.rows import FileContent
+from integrity.catalog.versions import VersionState
 from integrity.errors import RecordSuperseded
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
@@ -23,9 +22,9 @@ from integrity.model import Tally
 from integrity.verdict import compare_witness
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connection import Connection
     from integrity.catalog.rows import FileRecord
+    from integrity.catalog.versions import FileVersion
     from integrity.jobs.context import RootRun
     from integrity.jobs.judge.account import Account
     from integrity.model import Reading
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 class InQuestion(NamedTuple):
     """Content with an open finding, and the record of its file."""
 
-    content: CandidateRecord
+    content: FileVersion
     original: FileRecord
 
 
@@ -43,13 +42,13 @@ class KnownDamage:
     """Cache the content with open findings, loaded on first use."""
 
     def __init__(self) -> None:
-        self._by_size: dict[int, list[CandidateRecord]] | None = None
+        self._by_size: dict[int, list[FileVersion]] | None = None
 
     def has_any(self, connection: Connection) -> bool:
         """Return whether any content has an open finding."""
         return bool(self._load(connection))
 
-    def _load(self, connection: Connection) -> dict[int, list[CandidateRecord]]:
+    def _load(self, connection: Connection) -> dict[int, list[FileVersion]]:
         if self._by_size is None:
             self._by_size = _load(connection)
         return self._by_size
@@ -64,9 +63,9 @@ class KnownDamage:
         return None
 
 
-def _load(connection: Connection) -> dict[int, list[CandidateRecord]]:
-    by_size: dict[int, list[CandidateRecord]] = {}
-    for candidate in candidates.find_in_question(connection):
+def _load(connection: Connection) -> dict[int, list[FileVersion]]:
+    by_size: dict[int, list[FileVersion]] = {}
+    for candidate in versions.find_in_question(connection):
         if candidate.witness is not None:
             by_size.setdefault(candidate.witness.size_bytes, []).append(candidate)
     return by_size
@@ -88,13 +87,11 @@ class CopiedDamage:
         A later reading of the same content is then already known, and copies of it are recognized anywhere. If newer
         content that waits for a decision is damaged itself, it stays the candidate.
         """
-        if record.version == CANDIDATE_VERSION:
+        if record.is_candidate:
             return
         try:
             with self._run.writing(is_synced=False) as connection:  # not synced: the next scrub would store it again
-                candidates.stage_change(
-                    connection, record, reading, verdict.value, self._run.run_id, CandidateState.FROZEN
-                )
+                versions.stage_change(connection, record, reading, verdict.value, self._run.run_id, VersionState.FROZEN)
         except RecordSuperseded:
             return  # a person decided meanwhile: the next scrub judges the file by its new record
         self._damaged.append((record, FileContent(reading.witness.size_bytes, reading.digests, reading.blocks)))

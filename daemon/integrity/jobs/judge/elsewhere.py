@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import files, history
-from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog import files, versions
 from integrity.catalog.rows import FileContent, FileRecord
+from integrity.catalog.versions import FileVersion
 from integrity.errors import ReadError
 from integrity.files.buffers import Buffers
 from integrity.files.open_beneath import stat_beneath
@@ -26,7 +26,7 @@ from integrity.files.stamps import witness_of
 from integrity.hashing.digests import is_blank, want_to_verify
 from integrity.jobs.judge.confirm import Mismatch, read_whole
 from integrity.jobs.presence import is_gone
-from integrity.model import Digests
+from integrity.model import BaselineReason, Digests
 from integrity.verdict import Elsewhere, compare_witness
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class _Found(NamedTuple):
     """Where the content of one mismatch is recorded, apart from its own record."""
 
     now: list[FileRecord]
-    before: list[history.FormerFile]
+    before: list[FileVersion]
 
 
 def find_elsewhere(run: RootRun, mismatches: Sequence[Mismatch]) -> list[Elsewhere | None]:
@@ -95,25 +95,22 @@ def _look_up(run: RootRun, wanted: Sequence[tuple[FileRecord, FileContent]]) -> 
         return []
     with run.catalog.read() as connection:
         now = files.find_by_content(connection, run.root.id, contents)
-        former = history.find_by_former_content(connection, run.root.id, contents)
+        former = versions.find_by_former_content(connection, run.root.id, contents)
     return [
         _Found([one for one in current if one.id != own.id], [one for one in past if one.file_id != own.id])
         for (own, _), current, past in zip(wanted, now, former, strict=True)
     ]
 
 
-def is_recorded_later(other: FileRecord | history.FormerFile, record: FileRecord) -> bool:
+def is_recorded_later(other: FileRecord | FileVersion, record: FileRecord) -> bool:
     """
     Return whether the other file was recorded after this one was last intact: its content may be a copy of the damage.
 
-    Times of the catalog are whole seconds. In the second of the verification the other file's ctime decides: a file
-    that nobody touched before that second was there before.
+    Times of the catalog are whole seconds. In the second of the verification a file counts as earlier only if it was
+    recorded when this one was, or before: no copy of the damage can have been.
     """
     right_at = record.recorded_at if record.verified_at is None else record.verified_at
-    if other.recorded_at != record.verified_at:
-        return other.recorded_at > right_at
-    ctime_ns = other.ctime_ns if isinstance(other, history.FormerFile) else other.witness.ctime_ns
-    return (ctime_ns or 0) >= right_at * _SECOND_NS
+    return other.recorded_at > (right_at if other.recorded_at != right_at else record.recorded_at)
 
 
 def _leave_out_impossible(run: RootRun, mismatch: Mismatch, found: _Found) -> _Found:
@@ -131,7 +128,7 @@ def _leave_out_impossible(run: RootRun, mismatch: Mismatch, found: _Found) -> _F
     )
 
 
-def _is_copy(mismatch: Mismatch, other: FileRecord | history.FormerFile) -> bool:
+def _is_copy(mismatch: Mismatch, other: FileRecord | FileVersion) -> bool:
     """
     Return whether the other file is a copy of the damage.
 
@@ -170,9 +167,11 @@ def _was_copied(run: RootRun, mismatch: Mismatch, found: _Found) -> bool:
     record, reading = mismatch.record, mismatch.reading
     shift = compare_witness(run.capability, record.witness, reading.witness)
     is_rewritten = run.capability.has_ctime and not shift.is_ctime_equal and shift.is_inode_equal
-    if not is_rewritten or record.version == CANDIDATE_VERSION:  # when newer content was last intact is not recorded
+    if not is_rewritten or record.is_candidate:  # when newer content was last intact is not recorded
         return False
-    if any(not (one.was_damage or is_recorded_later(one, record)) for one in found.before):
+    if any(
+        not (one.replaced_because is BaselineReason.INHERITED or is_recorded_later(one, record)) for one in found.before
+    ):
         return True
     wanted = set(FileContent(reading.witness.size_bytes, reading.digests, None).whole_digests)
     others = (one for one in found.now if not is_recorded_later(one, record))

@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, candidates, files, history
-from integrity.catalog.blocks import CANDIDATE_VERSION
+from integrity.catalog import files, versions
 from integrity.catalog.root_moves import find_move
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import Interruption, find_interruption
@@ -37,8 +36,8 @@ from integrity.verdict import (
 )
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connection import Connection
+    from integrity.catalog.versions import FileVersion
     from integrity.jobs.context import RootRun
 
 
@@ -92,21 +91,17 @@ class Evidence:
         seen = reading.witness
         shift = compare_witness(self._run.capability, record.witness, seen)
         is_together = self.moved_together.get(record.id) == seen.mtime_ns
-        if (
-            self.move is not None
-            and record.version != CANDIDATE_VERSION
-            and self.move.is_unwritten(record, seen.mtime_ns)
-        ):
+        if self.move is not None and not record.is_candidate and self.move.is_unwritten(record, seen.mtime_ns):
             # Unless it was put back before the move.
             is_together |= not self._is_former_version(connection, record, reading)
         return replace(shift, mtime=Shift.TOGETHER) if is_together and shift.mtime is not Shift.EQUAL else shift
 
     def _is_former_version(self, connection: Connection, record: FileRecord, reading: Reading) -> bool:
         """Return whether a file has the content of a version that was edited later: somebody put it back."""
-        former = history.history_of(connection, self._run.root.id, record.path)
+        former = versions.former_of(connection, self._run.root.id, record.path)
         return any(
-            one.because in _BY_A_WRITE
-            and one.size_bytes == reading.witness.size_bytes
+            one.replaced_because in _BY_A_WRITE
+            and one.witness.size_bytes == reading.witness.size_bytes
             and have_equal_digests(one.digests, reading.digests)
             for one in former
         )
@@ -133,7 +128,7 @@ class Evidence:
         return self.find_another(connection, record, seen) is not None
 
     def find_new_name(
-        self, connection: Connection, record: FileRecord, known: CandidateRecord | None, seen: Witness
+        self, connection: Connection, record: FileRecord, known: FileVersion | None, seen: Witness
     ) -> bytes | None:
         """
         Return the other recorded name that a file with an open finding has now.
@@ -165,7 +160,7 @@ class Evidence:
             return None
         for one in files.find_by_inode(connection, run.root.id, seen.inode):
             if one.id != record.id and one.is_frozen:
-                last, known = as_last_seen(connection, one), candidates.get_candidate(connection, one.id)
+                last, known = as_last_seen(connection, one), versions.get_candidate(connection, one.id)
                 is_newer = known is not None and not known.is_damage  # newer content, as last seen
                 if (not is_unwritten(last.witness, seen) or is_newer) and was_born_before(
                     run.root_fd, record.path, last
@@ -191,6 +186,6 @@ class Evidence:
         present = self.find_renamed(connection, record, seen)
         if present is not None or not run.capability.has_stable_inodes or seen.inode == record.witness.inode:
             return present
-        former = history.find_former_of_inode(connection, run.root.id, seen)
-        content = None if former is None else baselines.load_content(connection, former, former.witness)
+        former = versions.find_former_of_inode(connection, run.root.id, seen)
+        content = None if former is None else versions.load_version(connection, former, former.witness)
         return None if former is None or content is None else as_former(record, former, content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, files
+from integrity.catalog import baselines, files, versions
 from integrity.catalog.rows import get_last_check, is_current, require_current
 from integrity.errors import (
     DeviceFailing,
@@ -118,7 +118,7 @@ class Failures:
             return record
         with run.writing() as connection:
             require_current(connection, record)
-            right = baselines.load_content(connection, renamed, renamed.witness)
+            right = versions.load_version(connection, renamed, renamed.witness)
             if right is None:
                 return record
             baselines.replace_baseline(

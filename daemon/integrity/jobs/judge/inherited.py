@@ -11,14 +11,13 @@ I1  An inherited baseline is never newer than the content that it is compared wi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import baselines, candidates, files, findings, history, removal, roots
+from integrity.catalog import baselines, files, findings, removal, roots, versions
 from integrity.catalog.baselines import replace_baseline
-from integrity.catalog.candidates import CandidateState
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.rows import FileContent, get_last_check
+from integrity.catalog.versions import VersionState
 from integrity.errors import show_path
 from integrity.jobs import messages
 from integrity.jobs.judge.inodes import is_same_inode
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from integrity.catalog.baselines import NewFile
-    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connection import Connection
-    from integrity.catalog.history import HistoryRecord
     from integrity.catalog.rows import FileRecord
+    from integrity.catalog.versions import FileVersion
     from integrity.jobs.context import RootRun
     from integrity.model import Capability, Witness
     from integrity.verdict import Judgement
@@ -79,15 +77,15 @@ def record_links(
 
 def _inherit_findings(run: RootRun, connection: Connection, path: bytes, record: FileRecord, file_id: FileId) -> None:
     """Copy the open findings and the candidate of a file to a new name of it."""
-    candidate = candidates.get_candidate(connection, record.id)
-    reading = None if candidate is None else candidates.load_candidate(connection, candidate)
+    candidate = versions.get_candidate(connection, record.id)
+    reading = None if candidate is None else versions.load_version(connection, candidate, candidate.witness)
     if candidate is not None and reading is not None:
         _stage_damage(run, connection, file_id, reading, candidate)
     _repeat_findings(run, connection, record.id, (run.root.id, file_id, path), messages.linked)
 
 
 def record_copy(
-    run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord
+    run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: FileVersion
 ) -> FileId | None:
     """
     Record a new file whose content is the known damage of another file, of any root.
@@ -104,7 +102,7 @@ def record_copy(
     return file_id
 
 
-def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: CandidateRecord) -> None:
+def move_to_copy(run: RootRun, connection: Connection, path: bytes, reading: Reading, damage: FileVersion) -> None:
     """Move the record of a damaged file whose name is gone to the copy of its content."""
     removal.move_to_copy(connection, run.root, damage.file_id, path, reading.witness, run.now())
     _stage_damage(run, connection, damage.file_id, reading, damage)
@@ -134,12 +132,12 @@ def replace_by_baseline(
     Returns:
         Whether it was replaced; False if a record changed meanwhile, or its blocks are lost.
     """
-    damage = candidates.get_candidate(connection, original.id)
+    damage = versions.get_candidate(connection, original.id)
     present = next(iter(files.find_files(connection, [copy.id])), None)
     if damage is None or present is None or present.version != copy.version or present.is_frozen:
         return False
-    found = reading or baselines.load_content(connection, present, present.witness)
-    right = None if found is None else baselines.load_content(connection, original, found.witness)
+    found = reading or versions.load_version(connection, present, present.witness)
+    right = None if found is None else versions.load_version(connection, original, found.witness)
     if found is None or right is None:
         return False
     replace_baseline(
@@ -148,7 +146,7 @@ def replace_by_baseline(
         now=run.now(),
         boot_id=original.boot_id,
     )
-    kept = damage if written is None else replace(damage, verdict=written.verdict.value, because=written.because)
+    kept = damage if written is None else damage._replace(verdict=written.verdict.value, reason=written.because)
     _stage_damage(run, connection, copy.id, found, kept)
     describe = messages.copied if written is None else messages.renamed
     _repeat_findings(run, connection, original.id, (copy.root_id, copy.id, copy.path), describe)
@@ -158,7 +156,7 @@ def replace_by_baseline(
 def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, record: FileRecord) -> bool:
     """Give a new file the baseline of the missing file it should equal; return whether that was possible."""
     witness = copy.witness._replace(ctime_ns=_NEVER_NS)
-    right = baselines.load_content(connection, record, witness)
+    right = versions.load_version(connection, record, witness)
     if right is None or copy.is_frozen:
         return False
     replace_baseline(
@@ -172,7 +170,7 @@ def replace_successor(run: RootRun, connection: Connection, copy: FileRecord, re
 
 
 def record_former(
-    run: RootRun, connection: Connection, path: bytes, reading: Reading, former: HistoryRecord, *, has_inode: bool
+    run: RootRun, connection: Connection, path: bytes, reading: Reading, former: FileVersion, *, has_inode: bool
 ) -> FileId | None:
     """
     Record a file that is back with its former baseline; its history continues.
@@ -184,22 +182,18 @@ def record_former(
     """
     witness = former.witness
     if not has_inode:
-        witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.is_racy)
+        witness = reading.witness._replace(ctime_ns=_NEVER_NS, is_racy=former.witness.is_racy)
     because = BaselineReason.INHERITED if has_inode else BaselineReason.RESTORED
     back = baselines.Inherited(path, witness, former, former.recorded_at, run.boot_id)
     [file_id] = baselines.inherit_baselines(connection, run.root, [back], because=because)
     if file_id is not None and former.file_id is not None:
-        history.adopt_history(connection, former.file_id, file_id)
+        versions.adopt_former(connection, former.file_id, file_id)
     return file_id
 
 
-def _stage_damage(
-    run: RootRun, connection: Connection, file_id: FileId, reading: Reading, damage: CandidateRecord
-) -> None:
+def _stage_damage(run: RootRun, connection: Connection, file_id: FileId, reading: Reading, damage: FileVersion) -> None:
     record = files.get_file(connection, file_id)
-    candidates.stage_change(
-        connection, record, reading, damage.verdict, run.run_id, CandidateState.FROZEN, damage.because
-    )
+    versions.stage_change(connection, record, reading, damage.verdict, run.run_id, VersionState.FROZEN, damage.reason)
 
 
 def _repeat_findings(
@@ -237,7 +231,7 @@ _SECOND_NS = 1_000_000_000
 class Former(NamedTuple):
     """The former baseline that a new file should equal."""
 
-    record: HistoryRecord
+    record: FileVersion
     has_inode: bool  # the same inode; otherwise only name, size and time are the same
 
 
@@ -254,7 +248,7 @@ def find_formers(run: RootRun, connection: Connection, rows: Sequence[NewFile]) 
         FileContent(row.reading.witness.size_bytes, row.reading.digests, row.reading.blocks)
         for row, _ in found.values()
     ]
-    past = [FileContent(former.record.size_bytes, former.record.digests, None) for _, former in found.values()]
+    past = [FileContent(former.record.witness.size_bytes, former.record.digests, None) for _, former in found.values()]
     same = files.find_by_content(connection, run.root.id, present + past)
     return {
         path: former
@@ -276,10 +270,10 @@ def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Rea
     if md5 is None or not witness.size_bytes:
         return None
     if run.capability.has_stable_inodes:
-        one = history.find_former_of_inode(connection, run.root.id, witness)
+        one = versions.find_former_of_inode(connection, run.root.id, witness)
         if one is not None and is_same_inode(run.root_fd, path, one):
             return None if one.digests.md5 in (md5, None) else Former(one, True)
-    found = history.find_deleted_of_time(connection, run.root.id, witness)
+    found = versions.find_deleted(connection, run.root.id, witness)
     here = [one for one in found if one.path == path]
     name = find_rename_keys(run.capability, path, witness)[0][2]
     renamed = [one for one in found if is_renamed(one.witness, witness.mtime_ns)]
@@ -287,8 +281,8 @@ def _find_former(run: RootRun, connection: Connection, path: bytes, reading: Rea
     formers = here[:1] or (elsewhere if len(elsewhere) == 1 else [])
     if not formers or any(one.digests.md5 in (md5, None) for one in found):
         return None
-    versions = history.history_of(connection, run.root.id, formers[0].path)
-    return None if any(one.digests.md5 == md5 for one in versions) else Former(formers[0], False)
+    past = versions.former_of(connection, run.root.id, formers[0].path)
+    return None if any(one.digests.md5 == md5 for one in past) else Former(formers[0], False)
 
 
 RenameKey = tuple[int, int, bytes]

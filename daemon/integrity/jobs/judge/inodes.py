@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates
+from integrity.catalog import versions
 from integrity.catalog.rows import FileRecord
 from integrity.files.direct_io import find_birth_ns
 from integrity.files.open_beneath import stat_beneath
@@ -19,7 +19,7 @@ from integrity.files.stamps import witness_of
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
-    from integrity.catalog.history import HistoryRecord
+    from integrity.catalog.versions import FileVersion
     from integrity.jobs.context import RootRun
     from integrity.model import FileId, Witness
 
@@ -33,7 +33,7 @@ def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
 
     A candidate's witness counts only with the recorded inode: other content saved over the file is ignored.
     """
-    known = candidates.get_candidate(connection, record.id) if record.is_frozen else None
+    known = versions.get_candidate(connection, record.id) if record.is_frozen else None
     last = record.witness
     if known is not None and known.witness is not None and known.witness.inode == last.inode:
         last = known.witness
@@ -42,7 +42,7 @@ def as_last_seen(connection: Connection, record: FileRecord) -> FileRecord:
     return record._replace(witness=last)
 
 
-def is_same_inode(root_fd: int, path: bytes, record: FileRecord | HistoryRecord, *, at_its_name: bool = False) -> bool:
+def is_same_inode(root_fd: int, path: bytes, record: FileRecord | FileVersion, *, at_its_name: bool = False) -> bool:
     """
     Return whether the inode under a name is the recorded one, which has the same number, size and mtime.
 
@@ -71,7 +71,7 @@ def leads_to(root_fd: int, path: bytes, witness: Witness) -> bool:
         return False
 
 
-def was_born_before(root_fd: int, path: bytes, record: FileRecord | HistoryRecord) -> bool | None:
+def was_born_before(root_fd: int, path: bytes, record: FileRecord | FileVersion) -> bool | None:
     """Return whether the inode under a name is older than a file's recorded ctime; None without a birth time."""
     try:
         birth_ns = find_birth_ns(root_fd, path)

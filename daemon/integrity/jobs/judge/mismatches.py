@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings
-from integrity.catalog.blocks import CANDIDATE_VERSION
-from integrity.catalog.candidates import CandidateState
+from integrity.catalog import files, findings, versions
+from integrity.catalog.promotion import promote
 from integrity.catalog.rows import require_current
+from integrity.catalog.versions import VersionState
 from integrity.errors import ReadError, RecordSuperseded, Unstable, Vanished
 from integrity.jobs import messages
 from integrity.jobs.byte_pattern import describe_end, describe_fills
@@ -198,9 +198,9 @@ class Mismatches:
         with self._run.writing(is_synced=is_synced) as connection:
             require_current(connection, record)
             record = self._adopt_moved_baseline(connection, record)
-            is_newer = record.version == CANDIDATE_VERSION
+            is_newer = record.is_candidate
             if not is_newer:  # the baseline is back, so a candidate is no longer the latest content
-                candidates.discard(connection, record.id)
+                versions.discard(connection, [record.id])
             resolution = "replaced by a newer finding about the file"
             findings.resolve_findings(
                 connection,
@@ -231,11 +231,9 @@ class Mismatches:
 
         The damage then belongs to this name and is tracked under it.
         """
-        known = candidates.get_candidate(connection, record.id) if record.version == CANDIDATE_VERSION else None
-        if known is None or known.state is not CandidateState.STAGED or known.because is not BaselineReason.MOVED:
+        known = versions.get_candidate(connection, record.id) if record.is_candidate else None
+        if known is None or known.state is not VersionState.STAGED or known.reason is not BaselineReason.MOVED:
             return record
         run = self._run
-        is_taken_over = candidates.promote(
-            connection, run.root, record.id, BaselineReason.MOVED, run.now(), record.boot_id
-        )
+        is_taken_over = promote(connection, run.root, record.id, BaselineReason.MOVED, run.now(), record.boot_id)
         return files.get_file(connection, record.id) if is_taken_over else record

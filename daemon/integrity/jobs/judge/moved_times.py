@@ -2,7 +2,7 @@
 Find changed files whose time moved together with the times of files whose content did not change.
 
 A moved time explains other content only if it moved by itself. Asked when everything was read and before changes are
-applied: until then files keep their recorded times (``candidates.stage_times``). A run that reads only some files asks
+applied: until then files keep their recorded times (``staged_times``). A run that reads only some files asks
 for those beside a changed one first, and leaves the recorded times of files beside which others moved, unread: a later
 run needs them. ``same_time`` decides.
 
@@ -18,17 +18,17 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, files, time_habits
+from integrity.catalog import files, staged_times, time_habits
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.model import FileId
 from integrity.same_time import Beside, TimeMove, is_same_time, lost_times, moved_alike, moved_by_shift, moved_into_span
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import MovedTime
     from integrity.catalog.connection import Connection
     from integrity.catalog.root_moves import RootMove
     from integrity.catalog.rows import FileRecord
+    from integrity.catalog.staged_times import MovedTime
     from integrity.jobs.context import RootRun
 
 _LOOKED_AT = 500
@@ -140,7 +140,7 @@ class MovedTimes:
         return _Company(self._run, connection, same, self._find_changed(connection), self._unread, self._move)
 
     def _find(self, connection: Connection, *, is_same: bool) -> Iterator[MovedTime]:
-        yield from candidates.find_moved_times(connection, self._run.root.id, self._run.run_id, is_same=is_same)
+        yield from staged_times.find_moved_times(connection, self._run.root.id, self._run.run_id, is_same=is_same)
 
     def _find_changed(self, connection: Connection) -> dict[bytes, list[MovedTime]]:
         changed: defaultdict[bytes, list[MovedTime]] = defaultdict(list)

@@ -17,8 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from integrity import program
-from integrity.catalog import candidates, files, findings
-from integrity.catalog.candidates import CandidateKind
+from integrity.catalog import files, findings, versions
 from integrity.catalog.rows import FileRecord
 from integrity.errors import ReadError, ReadInterrupted, Unstable, Vanished
 from integrity.files.open_beneath import stat_beneath
@@ -34,7 +33,7 @@ from integrity.paths import absolute
 from integrity.verdict import VERDICTS, FileState, Judgement, Shift, compare_witness, find_stand
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import CandidateRecord
+    from integrity.catalog.versions import FileVersion
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.good_blocks import BlockSource
@@ -59,7 +58,7 @@ def find_refusal(
     record: FileRecord,
     inspection: Inspection,
     open_findings: Sequence[Finding],
-    candidate: CandidateRecord | None,
+    candidate: FileVersion | None,
 ) -> str | None:
     """
     Return why a file that is not what was recorded must be left alone; None if it may be repaired.
@@ -73,7 +72,7 @@ def find_refusal(
             f" {program.command('scrub FILE')}"
         )
     seen = inspection.witness
-    if candidate is not None and candidate.witness is not None:
+    if candidate is not None and not candidate.is_gone:
         if candidate.witness.stamps == seen.stamps:
             return None
         return _describe_moved(candidate.witness, seen)
@@ -89,9 +88,9 @@ def find_refusal(
     return None
 
 
-def _find_write(record: FileRecord, inspection: Inspection, candidate: CandidateRecord | None) -> str | None:
+def _find_write(record: FileRecord, inspection: Inspection, candidate: FileVersion | None) -> str | None:
     """Return why a file may have been written to since it was compared; None if it was not."""
-    known = [record.witness] + ([] if candidate is None or candidate.witness is None else [candidate.witness])
+    known = [record.witness] + ([] if candidate is None or candidate.is_gone else [candidate.witness])
     if any(one.stamps == inspection.witness.stamps for one in known):
         return None
     return f"it was written to since it was recorded; look at it, then compare again: {program.command('scan')}"
@@ -318,7 +317,7 @@ class RepairPlanner:
             reason = "a program changed it, perhaps on purpose; to restore the recorded content, name the file itself"
             return replace(draft, reason=reason)
         with run.catalog.read() as connection:
-            candidate = candidates.get_candidate(connection, record.id)
+            candidate = versions.get_candidate(connection, record.id)
             reason_moved = None
             if draft.is_decided:
                 reason_moved = _find_write(record, inspection, candidate)
@@ -326,8 +325,8 @@ class RepairPlanner:
                 reason_moved = find_refusal(run.capability, record, inspection, open_findings, candidate)
             recorded = load_expected(connection, record)
             names, reason_names = find_names(run, connection, record, inspection.stat, recorded or expected)
-            newer = candidates.get_candidates(connection, [one.id for one in names])
-        is_newer = any(one.kind is CandidateKind.CHANGE and not one.is_damage for one in newer.values())
+            newer = versions.get_candidates(connection, [one.id for one in names])
+        is_newer = any(not (one.is_gone or one.is_damage) for one in newer.values())
         draft = replace(draft, others=tuple(names[1:]), is_newer=is_newer)
         if is_newer and not is_named:
             return replace(draft, reason=_describe_newer(absolute(run.root.path, draft.path)))

@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates, files, findings
+from integrity.catalog import files, findings, versions
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import Verified, mark_verified
-from integrity.catalog.history import add_history
 from integrity.catalog.kept_files import KeptFile, save_kept
 from integrity.catalog.repair_journal import JournalPlace, Repair, drop_repair
+from integrity.catalog.versions import keep
 from integrity.errors import ReadError, RepairFailed, show_path
 from integrity.files.buffers import Buffers
 from integrity.files.open_beneath import stat_beneath
@@ -101,11 +101,11 @@ def record_repaired(
                 moved = describe_move(verified, witness)
             rows = [Verified(record, witness if is_same else verified, how)]
             mark_verified(connection, rows, now=now, boot_id=run.boot_id)
-            add_history(connection, [record], because=BaselineReason.REPAIRED, now=now, note=repair.resolution)
+            keep(connection, [record], because=BaselineReason.REPAIRED, now=now, note=repair.resolution)
             ended += findings.resolve_findings(
                 connection, file_id=record.id, kinds=ENDED_BY_REPAIR, copy="", resolution=repair.resolution, now=now
             )
-            candidates.discard(connection, record.id)
+            versions.discard(connection, [record.id])
             renew_copy_advice(connection, run.root.path, record.path, record.id)
         drop_repair(connection, run.root.id, repair.id)
         _remember_kept(run, connection, repair, now)

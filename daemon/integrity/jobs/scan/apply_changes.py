@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings, history, roots, runs
-from integrity.catalog.candidates import CandidateKind, CandidateState
+from integrity.catalog import files, findings, roots, runs, staged_times, versions
 from integrity.catalog.paging import make_timer
+from integrity.catalog.promotion import promote
 from integrity.catalog.root_moves import find_move
+from integrity.catalog.versions import VersionState
 from integrity.jobs import messages
 from integrity.jobs.open_root import LEAST_PATTERN, ChangeCounts
 from integrity.jobs.presence import describe_instead
@@ -28,15 +29,15 @@ from integrity.jobs.scan.lost_storage import find_lost_storage, remember_space
 from integrity.model import BaselineReason, FileId, FindingKind, Job, Policy
 
 if TYPE_CHECKING:
-    from integrity.catalog.candidates import CandidateRecord
     from integrity.catalog.connection import Connection
+    from integrity.catalog.versions import FileVersion
     from integrity.jobs.context import RootRun
     from integrity.model import Finding
 
 DAY_S = 86_400
 _PAGE = 500
 _WRITTEN = (BaselineReason.EDITED, BaselineReason.ROLLED_BACK)
-_UNDECIDED = (CandidateState.STAGED, CandidateState.HELD)
+_UNDECIDED = (VersionState.STAGED, VersionState.HELD)
 
 
 def apply_changes(run: RootRun, looked_at: int) -> None:
@@ -48,7 +49,7 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
     """
     _drop_refuted(run)
     with run.catalog.read() as connection:
-        changed, removed, moved = candidates.count_staged(connection, run.root.id)
+        changed, removed, moved = versions.count_candidates(connection, run.root.id, VersionState.STAGED)
         held = _find_mass_change(connection, run)
         is_mass = _is_mass_change(connection, run, ChangeCounts(changed, removed, _get_basis(run, looked_at)))
         lost = find_lost_storage(connection, run) if removed or held is not None else None
@@ -58,11 +59,11 @@ def apply_changes(run: RootRun, looked_at: int) -> None:
         with run.catalog.read() as connection:
             # Removals of files that came with a pending mass change, or after it, stay staged: nothing is lost when
             # someone cleans up and restores.
-            ids = candidates.find_staged(connection, run.root.id, _get_last_before(connection, run, held))
+            ids = versions.find_staged(connection, run.root.id, _get_last_before(connection, run, held))
         # A kill between two pages leaves the rest staged; the next run drops it and looks again.
-        run.write_in_pages(ids, candidates.hold)
+        run.write_in_pages(ids, versions.hold)
     if changed + removed + moved:
-        promote_all(run, CandidateState.STAGED)
+        promote_all(run, VersionState.STAGED)
     _apply_times(run)
     if is_held:
         _report_held(run, why)
@@ -78,12 +79,12 @@ def _apply_times(run: RootRun) -> None:
     A run that was stopped leaves the recorded times, by which the next one judges changed files beside them.
     """
     with run.catalog.read() as connection:
-        ids = candidates.find_staged_times(connection, run.root.id)
+        ids = staged_times.find_staged_times(connection, run.root.id)
     now, boot_id = run.now(), run.boot_id
     has_stable_inodes = run.capability.has_stable_inodes
 
     def write(connection: Connection, some: Sequence[FileId]) -> None:
-        candidates.apply_times(
+        staged_times.apply_times(
             *(connection, some),
             from_disk=run.job is Job.SCRUB,
             has_stable_inodes=has_stable_inodes,
@@ -102,8 +103,8 @@ def _get_basis(run: RootRun, looked_at: int) -> int:
 def _drop_refuted(run: RootRun) -> None:
     """Discard held changes of files that are as recorded again."""
     with run.catalog.read() as connection:
-        refuted = candidates.find_refuted(connection, run.root.id, run.now())
-    run.write_in_pages(refuted, candidates.discard_all)
+        refuted = versions.find_refuted(connection, run.root.id, run.now())
+    run.write_in_pages(refuted, versions.discard)
 
 
 def _is_mass_change(connection: Connection, run: RootRun, own: ChangeCounts) -> bool:
@@ -129,7 +130,7 @@ def _find_reason(run: RootRun, held: Finding | None) -> str | None:
     """
     at = run.started_at if held is None else min(held.opened_at, run.started_at)
     with run.catalog.read() as connection:
-        waiting = sum(sum(candidates.count_candidates(connection, run.root.id, state)) for state in _UNDECIDED)
+        waiting = sum(sum(versions.count_candidates(connection, run.root.id, state)) for state in _UNDECIDED)
         if waiting + sum(_count_earlier(connection, run, at)) < LEAST_PATTERN:
             return None
     from integrity.jobs.gate.sample import find_reason  # slow to import, and most runs do not need it
@@ -139,7 +140,7 @@ def _find_reason(run: RootRun, held: Finding | None) -> str | None:
 
 def _count_earlier(connection: Connection, run: RootRun, at: int) -> tuple[int, int]:
     """Count the changes and removals applied in the day before ``at``; times ahead of the clock do not count."""
-    return candidates.count_recent_changes(connection, run.root.id, at - DAY_S, run.now())
+    return versions.count_replaced(connection, run.root.id, at - DAY_S, run.now())
 
 
 def _find_mass_change(connection: Connection, run: RootRun) -> Finding | None:
@@ -162,10 +163,11 @@ def _report_held(run: RootRun, why: str | None) -> None:
     ``why`` is the reason besides the number of changes, or None.
     """
     with run.writing() as connection:
-        changed, removed = candidates.count_candidates(connection, run.root.id, CandidateState.HELD)
+        held = versions.count_candidates(connection, run.root.id, VersionState.HELD)
+        changed, removed = held.changed + held.moved, held.removed
         if not changed + removed:
             _resolve_mass_change(run, connection)
-        elif any(candidates.has_held(connection, run.root.id, part) for part in run.parts):
+        elif any(versions.has_held(connection, run.root.id, part) for part in run.parts):
             # The files first compared with the mass change stay its basis while it is pending. Files recorded since are
             # excluded: files with a new name and new content would be counted twice.
             finding = _find_mass_change(connection, run)
@@ -187,13 +189,13 @@ def _resolve_mass_change(run: RootRun, connection: Connection) -> None:
     )
 
 
-def promote_all(run: RootRun, state: CandidateState) -> None:
+def promote_all(run: RootRun, state: VersionState) -> None:
     """Apply every candidate in a state, a page at a time; each leaves the state, applied or not."""
     after = FileId(0)
     while True:
         with run.writing() as connection:  # includes the query: no decision may come in between
             is_over = make_timer(run.context.monotonic)
-            page = candidates.find_candidates(connection, run.root.id, state=state, after=after, limit=_PAGE)
+            page = versions.find_candidates(connection, run.root.id, state=state, after=after, limit=_PAGE)
             for candidate in page:
                 _promote(connection, run, candidate)
                 after = candidate.file_id
@@ -203,11 +205,11 @@ def promote_all(run: RootRun, state: CandidateState) -> None:
             return
 
 
-def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -> None:
-    because = candidate.because or BaselineReason.DELETED
+def _promote(connection: Connection, run: RootRun, candidate: FileVersion) -> None:
+    because = candidate.reason or BaselineReason.DELETED
     is_first_look = _is_first_look(connection, run, candidate)
-    is_taken_over = candidates.promote(connection, run.root, candidate.file_id, because, run.now(), run.boot_id)
-    if is_taken_over and candidate.kind is CandidateKind.REMOVAL:
+    is_taken_over = promote(connection, run.root, candidate.file_id, because, run.now(), run.boot_id)
+    if is_taken_over and candidate.is_gone:
         instead = describe_instead(run.root_fd, candidate.path)
         run.note(NoteKind.DELETED, candidate.path, f"is gone{instead}; its record is kept for 90 days")
     elif is_taken_over and is_first_look:
@@ -218,9 +220,9 @@ def _promote(connection: Connection, run: RootRun, candidate: CandidateRecord) -
         run.note(NoteKind.ROLLED_BACK, candidate.path, "an older version was put here")
 
 
-def _is_first_look(connection: Connection, run: RootRun, candidate: CandidateRecord) -> bool:
+def _is_first_look(connection: Connection, run: RootRun, candidate: FileVersion) -> bool:
     """Return whether a written file is seen for the first time since its root was moved."""
-    move = find_move(connection, run.root) if candidate.because in _WRITTEN else None
+    move = find_move(connection, run.root) if candidate.reason in _WRITTEN else None
     if move is None:
         return False
     return any(move.covers_file(one) for one in files.find_files(connection, [candidate.file_id]))
@@ -229,7 +231,7 @@ def _is_first_look(connection: Connection, run: RootRun, candidate: CandidateRec
 def discard_staged(run: RootRun) -> None:
     """Discard what a killed run had staged, because this run looks at everything itself, and expired history."""
     with run.writing(is_synced=False) as connection:
-        staged = candidates.find_staged(connection, run.root.id)
-        outdated = history.find_outdated(connection, run.now())
-    run.write_in_pages(staged, candidates.discard_staged_of)
-    run.write_in_pages(outdated, history.forget_deleted)
+        staged = versions.find_staged(connection, run.root.id)
+        outdated = versions.find_outdated(connection, run.now())
+    run.write_in_pages(staged, versions.discard_staged)
+    run.write_in_pages(outdated, versions.forget_deleted)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import candidates
+from integrity.catalog import versions
 from integrity.catalog.root_meta import RootMeta
 from integrity.files.mounts import get_mount
 from integrity.jobs import messages
@@ -38,7 +38,7 @@ class _Space(NamedTuple):
 
 def find_lost_storage(connection: Connection, run: RootRun) -> str | None:
     """Return why the files that are gone may have been on lost storage, as the end of a sentence; None if not."""
-    removed, removed_bytes = candidates.measure_removals(connection, run.root.id)
+    removed, removed_bytes = versions.measure_removals(connection, run.root.id)
     if removed < LEAST_PATTERN:
         return None
     now, before = _measure(run), _load(connection, run)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from integrity.catalog import candidates, files, findings, roots
+from integrity.catalog import files, findings, roots, versions
 from integrity.catalog.rows import FileRecord, is_current
 from integrity.files.spelling import Spelling
 from integrity.jobs import messages
@@ -139,7 +139,7 @@ class MissingFiles:
                 for part in run.parts
                 for one in findings.find_unconfirmed(connection, run.root.id, part, FindingKind.UNREADABLE, run.run_id)
             ]
-            held = candidates.find_held_removals(connection, run.root.id)
+            held = versions.find_held_removals(connection, run.root.id)
         over = [one for one in unrepeated if find_enclosing(one.path or b"", self._unlisted) is None]
         back = [file_id for file_id in held if file_id in self._seen]
 
@@ -148,7 +148,7 @@ class MissingFiles:
             run.note_resolved(findings.resolve_ids(connection, ids, resolution=resolution, now=run.now()))
 
         run.write_in_pages([one.id for one in over], resolve)
-        run.write_in_pages(back, candidates.discard_all)
+        run.write_in_pages(back, versions.discard)
 
     def take_unshown(self) -> list[bytes]:
         """
@@ -216,12 +216,12 @@ class MissingFiles:
             self._count_superseded(connection, record)
         elif (twin := self._find_twin(connection, record, twin_id)) is not None:
             self._new_files.merge(connection, record, twin)
-            candidates.discard(connection, record.id)  # a removal staged by an earlier run
+            versions.discard(connection, [record.id])  # a removal staged by an earlier run
         elif not self._assessor.failures.count_missing(connection, record):
             if record.is_frozen:
                 self._damaged.append(record)
             else:
-                candidates.stage_removal(connection, record, self._run.run_id)
+                versions.stage_removal(connection, record, self._run.run_id)
 
     def remove_damaged(self) -> None:
         """
@@ -233,7 +233,7 @@ class MissingFiles:
         for record in damaged:
             with self._run.writing() as connection:
                 if is_current(connection, record):
-                    candidates.stage_removal(connection, record, self._run.run_id)
+                    versions.stage_removal(connection, record, self._run.run_id)
 
     def _find_twin(self, connection: Connection, record: FileRecord, twin: FileId | None) -> FileRecord | None:
         """Return the new file with the content of a missing one, if its content is still the same."""

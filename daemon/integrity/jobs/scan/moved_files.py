@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, candidates, files, findings, folders, removal
+from integrity.catalog import baselines, files, findings, folders, removal, versions
 from integrity.catalog.paging import write_page
 from integrity.catalog.rows import FileRecord, find_current
 from integrity.errors import show_path
@@ -123,7 +123,7 @@ class MovedFiles:
         removal.move_files(connection, run.root, moved, now=run.now())
         baselines.mark_suspects(connection, {move.record.id: move.seen for move in moves})
         # Under the old names this run read other files before it met these here.
-        self.misjudged += candidates.discard_staged_of(connection, ids)
+        self.misjudged += versions.discard_staged(connection, ids)
         with_findings = set(findings.find_with_findings(connection, ids))
         for move in moves:
             if move is between:

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import compress, groupby
 from typing import TYPE_CHECKING, TypeGuard
 
-from integrity.catalog import baselines, files, history, removal, roots
+from integrity.catalog import baselines, files, removal, roots, versions
 from integrity.catalog.baselines import NewFile
 from integrity.catalog.paging import make_timer, write_page
 from integrity.catalog.roots import RootRecord
@@ -100,7 +100,7 @@ class NewFiles:
         self._new_links: deque[Move] = deque()
         self._damage = KnownDamage()
         with run.catalog.read() as connection:
-            self._has_history = history.has_history(connection, run.root.id)
+            self._has_history = versions.has_former(connection, run.root.id)
             own = roots.get_root(connection, run.root.id)
             is_alone = not any(one.id != own.id for one in self._find_neighbours(connection, own))
         self._fs_id = None if is_alone else own.identity.fs_id
@@ -386,10 +386,12 @@ class NewFiles:
         if not self._has_history:
             return
         for (path, reading), file_id in zip(rows, ids, strict=True):
-            size, md5 = reading.witness.size_bytes, reading.digests.md5
-            gone = history.find_deleted(connection, self._run.root.id, size, md5) if size and md5 else []
-            if len({one.file_id for one in gone}) == 1 and gone[0].file_id is not None:
-                history.adopt_history(connection, gone[0].file_id, file_id)
+            seen, md5 = reading.witness, reading.digests.md5
+            gone = (
+                versions.find_deleted(connection, self._run.root.id, seen, md5=md5) if seen.size_bytes and md5 else []
+            )
+            if len({one.file_id for one in gone}) == 1:
+                versions.adopt_former(connection, gone[0].file_id, file_id)
                 self._run.note(
                     NoteKind.MOVED, path, f"was deleted as {show_path(gone[0].path)}; its history goes on here"
                 )

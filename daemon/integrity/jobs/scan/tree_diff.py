@@ -21,7 +21,7 @@ from operator import itemgetter
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from integrity.catalog import candidates, files, folders
+from integrity.catalog import files, folders, versions
 from integrity.catalog.files import KnownFile, PlainRow
 from integrity.catalog.folders import find_fingerprints, set_fingerprints
 from integrity.catalog.own_files import SQLITE_SUFFIXES
@@ -413,7 +413,7 @@ class TreeDiff:
         """Return whether the stat of a frozen file is neither its baseline's nor its candidate's."""
         if old.stamps == seen.stamps:
             return False
-        known = candidates.get_candidate(connection, old.id)
+        known = versions.get_candidate(connection, old.id)
         return known is None or known.witness is None or known.witness.stamps != seen.stamps
 
     def _resolve_missing(self, path: bytes, old: KnownFile) -> None:

@@ -180,13 +180,12 @@ def collect_evidence(story: FileStory) -> list[EvidenceColumn]:
         )
     if story.candidate is not None:
         found, digests = story.candidate, digest_fields(story.candidate.digests)
-        witness = found.witness
         rows.append(
             EvidenceColumn(
                 "found instead",
-                f"{'the file was gone' if witness is None else 'other content'}, seen {local_time(found.seen_at)}",
-                None if witness is None else witness.size_bytes,
-                "" if witness is None else exact_time(witness.mtime_ns),
+                f"{'the file was gone' if found.is_gone else 'other content'}, seen {local_time(found.recorded_at)}",
+                None if found.is_gone else found.witness.size_bytes,
+                "" if found.is_gone else exact_time(found.witness.mtime_ns),
                 str(digests["md5"] or ""),
                 str(digests["xxh3_128"] or ""),
                 "",

@@ -1,0 +1,132 @@
+"""
+Times of files that moved while the content stayed: candidates with the recorded content under another time.
+
+Such a file keeps its recorded witness until the run ends: it shows what the moved times of changed files beside it
+mean. Only these functions see these candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from integrity.catalog.baselines import IS_SAME, NewWitness, Verified, refresh_witnesses, same_as, set_witnesses
+from integrity.catalog.db import Connection, numbers
+from integrity.catalog.rows import load_records
+from integrity.catalog.versions import IS_CANDIDATE, SAME_CONTENT, discard, discard_staged, find_candidate_ids
+from integrity.model import FileId, ReadHow, RootId, RunId, Witness
+from integrity.same_time import TimeMove
+
+_IS_STAGED = f"{IS_CANDIDATE} AND version.state = 'staged' AND version.verdict = '{SAME_CONTENT}'"
+
+
+def stage_times(c: Connection, rows: Sequence[Verified], run_id: RunId, *, is_evidence: bool = False) -> set[FileId]:
+    """
+    Stage the new witnesses of files whose content is as recorded under another time.
+
+    Args:
+        c: in a transaction.
+        rows: each with a witness.
+        is_evidence: the recorded witnesses stay, because the names may lead to the files of other records.
+
+    Returns:
+        The files that were staged, without those that have a candidate that waits for a decision, and those whose
+        record was replaced since.
+    """
+    ids = [one.record.id for one in rows]
+    discard_staged(c, ids)
+    query = f"""
+        INSERT INTO version (
+            root_id, file_id, path, number, state, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
+            verdict, read_how, run_id, recorded_at
+        )
+        SELECT ?, file.id, ?, file.version + 1, 'staged', ?, ?, ?, ?, ?, '{SAME_CONTENT}', ?, run.id, run.started_at
+        FROM file JOIN run ON run.id = ?
+        WHERE {IS_SAME} AND NOT EXISTS (SELECT 1 FROM version WHERE version.file_id = file.id AND {IS_CANDIDATE})
+        """  # noqa: S608 - ours
+    values = (
+        (
+            *(one.record.root_id, one.record.path, *(one.witness or ())),
+            *(None if is_evidence else one.how.value, run_id, *same_as(one.record)),
+        )
+        for one in rows
+    )
+    if c.run_many(query, values) == len(rows):
+        return set(ids)
+    query = f"SELECT file_id FROM version WHERE {_IS_STAGED} AND file_id IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    return set(c.column(query, numbers(ids)))
+
+
+class MovedTime(NamedTuple):
+    """
+    A file with another time than recorded.
+
+    ``checked_at``: when its content was last known to be as recorded. ``is_same``: it is now.
+    """
+
+    file_id: FileId
+    folder: bytes
+    size_bytes: int
+    checked_at: int
+    move: TimeMove
+    is_same: bool
+
+
+def find_moved_times(c: Connection, root_id: RootId, run_id: RunId, *, is_same: bool) -> Iterator[MovedTime]:
+    """
+    Yield the files that a run found with another time, with or without the recorded content.
+
+    Those with other content are left out if something else than their time explains it. Archives have findings of them.
+    """
+    is_written = """(
+        version.state = 'staged' AND version.reason IN ('edited', 'rolled_back')
+        OR version.state = 'frozen' AND version.reason IS NULL AND version.verdict IN ('changed', 'rolled_back')
+    )"""
+    query = f"""
+        SELECT
+            file.id, folder.path, file.size_bytes, max(file.recorded_at, coalesce(file.verified_at, 0)),
+            file.mtime_ns, version.mtime_ns
+        FROM version JOIN file ON file.id = version.file_id JOIN folder ON folder.id = file.folder_id
+        WHERE {IS_CANDIDATE} AND version.run_id = ? AND +version.root_id = ?
+        AND {f"version.verdict = '{SAME_CONTENT}'" if is_same else is_written}
+        """  # noqa: S608 - ours
+    for *place, recorded_ns, seen_ns in c.rows(query, run_id, root_id):
+        yield MovedTime._make((*place, TimeMove(recorded_ns, seen_ns), is_same))
+
+
+def find_staged_times(c: Connection, root_id: RootId) -> list[FileId]:
+    """Return the files of a root whose new witness is staged."""
+    return find_candidate_ids(c, root_id, _IS_STAGED)
+
+
+def apply_times(
+    c: Connection,
+    ids: Sequence[FileId],
+    *,
+    from_disk: bool,
+    has_stable_inodes: bool,
+    now: int,
+    boot_id: int | None,
+) -> None:
+    """
+    Store the staged witnesses of files.
+
+    A file that was not verified by the run becomes unverified; ``from_disk``: the run verifies what it reads.
+    """
+    query = f"""
+        SELECT file_id, size_bytes, mtime_ns, ctime_ns, inode, is_racy, read_how, recorded_at FROM version
+        WHERE {_IS_STAGED} AND read_how IS NOT NULL AND file_id IN (SELECT value FROM json_each(?))
+        """  # noqa: S608 - ours
+    staged = {row[0]: row[1:] for row in c.rows(query, numbers(ids))}
+    verified: list[NewWitness] = []
+    refreshed: list[Verified] = []
+    for record in load_records(c, staged):
+        *stamps, is_racy, how, seen_at = staged[record.id]
+        witness = Witness._make((*stamps, bool(is_racy)))
+        if from_disk and record.verified_at is not None and record.verified_at >= seen_at:
+            verified.append(NewWitness(record, witness))
+        else:
+            refreshed.append(Verified(record, witness, ReadHow(how)))
+    set_witnesses(c, verified)
+    refresh_witnesses(c, refreshed, has_stable_inodes=has_stable_inodes, now=now, boot_id=boot_id)
+    discard(c, ids)
