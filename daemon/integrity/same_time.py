@@ -108,8 +108,8 @@ def moved_by_shift(one: TimeMove, beside: Beside, *, of_most: bool = False) -> b
     """
     Return whether the time of a changed file moved by the same shift as the times of unchanged files.
 
-    The kernel's clock ticks: a few times that writes set are the same shift away by chance, but hardly by whole seconds,
-    as zones and clocks are.
+    The kernel's clock ticks: a few times that writes set are the same shift away by chance, but hardly by whole
+    seconds, as zones and clocks are.
 
     ``of_most``: as those of most of them, for folders where all times are new ones.
     """
