@@ -5,7 +5,7 @@ The n-th call that changes something, and all later ones, fail with an errno (``
 place where a disk can become full or die is met. Then no command fails in a way that it does not explain, or exits as
 if all were done that isn't; and when the disk is well again everything is as ``campaigns.kills`` wants it after a kill.
 
-By hand: ``python --longs.badwrites --seed 1 --count 1000`` in ``tests``; ``--only NAME`` for one command,
+By hand: ``python -m campaigns.badwrites --seed 1 --count 1000`` in ``tests``; ``--only NAME`` for one command,
 ``--only NAME --at N`` for one place.
 """
 

@@ -7,7 +7,7 @@ itself is damaged. Nobody is accused whose file is as it should be, no command f
 A log that is cut short is the catalog of some commits ago: it must be one that was, see ``campaigns.kills``. A lost
 write is found by ``catalog check``, and before each backup; until then commands tell what was before it.
 
-By hand: ``python --longs.flips --seed 1 --rounds 5 --bits 1000`` in ``tests``.
+By hand: ``python -m campaigns.flips --seed 1 --rounds 5 --bits 1000`` in ``tests``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ A kill loses nothing that was written; so right before each such call is every m
 - the command run again, ``status``, ``findings`` and a scrub end as they do without the kill;
 - no file lies about beside the catalog or in the tree that does not lie there without the kill.
 
-By hand: ``python --longs.kills --seed 1 --count 10000`` in ``tests``; ``--only NAME`` for one command,
+By hand: ``python -m campaigns.kills --seed 1 --count 10000`` in ``tests``; ``--only NAME`` for one command,
 ``--only NAME --at N`` for one kill.
 """
 

@@ -11,7 +11,7 @@ says, as fast as he can, a few tricks a round. After each round
   the old or the good bytes, and nothing that it made for itself is left;
 - with him gone, a scan and a scrub account for each name, and accuse the disk of nothing that he did.
 
-By hand: ``python --longs.neighbour --seed 1 --count 500`` in ``tests``; ``--only NAME`` for one scenario,
+By hand: ``python -m campaigns.neighbour --seed 1 --count 500`` in ``tests``; ``--only NAME`` for one scenario,
 ``--only NAME --at N`` for one of its rounds. Races do not repeat exactly: repeat a round some times.
 """
 

@@ -8,7 +8,7 @@ all, with torn sectors. After each cut the file system replays its journal, and
 - a file that ``repair`` was to mend is the damaged one or the good one, whole; the good one if the repair had ended;
 - a scrub finds all damage that is there, and nothing else.
 
-By hand: ``python --longs.powercuts --fs ext4 --seed 1 --count 1000`` in ``tests``.
+By hand: ``python -m campaigns.powercuts --fs ext4 --seed 1 --count 1000`` in ``tests``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ run with it. Then:
 
 What nobody can know is left out: no lie states the right digest of what differs.
 
-By hand: ``python --longs.servers --seed 1 --count 1000`` in ``tests``; ``--only s3`` for one server, ``--fault
+By hand: ``python -m campaigns.servers --seed 1 --count 1000`` in ``tests``; ``--only s3`` for one server, ``--fault
 NAME`` for one fault; ``--only s3 --round N`` for one round, whose number a failure comes with.
 """
 

@@ -6,7 +6,7 @@ and then the service is stopped until more has happened than the kernel's queue 
 memory, threads, descriptors and files are looked at, and ``status`` is asked. Then the tree rests, and catalog and tree
 must agree.
 
-By hand, as root: ``python --longs.storm --seed 1 --minutes 30`` in ``tests``. What the writers do follows from the
+By hand, as root: ``python -m campaigns.storm --seed 1 --minutes 30`` in ``tests``. What the writers do follows from the
 seed; when, from the machine.
 """
 
