@@ -22,7 +22,9 @@ def stage(
 
 def promote(box: CatalogBox, file_id: FileId, because: BaselineReason = BaselineReason.EDITED) -> bool:
     with box.catalog.transaction() as c:
-        return promotion.promote(c, box.root, file_id, because, now=NOW + 9, boot_id=box.boot_id, note="why")
+        candidate = versions.get_candidate(c, file_id)
+        assert candidate is not None
+        return promotion.promote(c, box.root, candidate, because, now=NOW + 9, boot_id=box.boot_id, note="why")
 
 
 def get(box: CatalogBox, file_id: FileId) -> FileVersion | None:

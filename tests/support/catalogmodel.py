@@ -528,22 +528,16 @@ class CatalogMachine(RuleBasedStateMachine):
             versions.stage_removal(c, self._box.get(file_id), self._box.run_id)
             self._is.candidates[file_id] = _Candidate(None, VersionState.STAGED)
 
-    @precondition(has_files)
+    @precondition(lambda self: self._is.candidates)
     @rule(number=_NUMBERS, because=st.sampled_from([BaselineReason.EDITED, BaselineReason.ACCEPTED]))
     def promote(self, number: int, because: BaselineReason) -> None:
-        """A candidate is taken over, unless an open finding holds the baseline; where there is none that is told."""
-        box, waiting = self._box, sorted(self._is.candidates)
-        file_id = waiting[number % len(waiting)] if waiting else self._id(number)
-
-        def promote(c: Connection) -> bool:
-            return promotion.promote(c, box.root, file_id, because, self._now, box.boot_id)
-
-        one = self._is.candidates.get(file_id)
-        if one is None:
-            self._refuse(promote, "scan")
-            return
+        """A candidate is taken over, unless an open finding holds the baseline."""
+        waiting = sorted(self._is.candidates)
+        file_id = waiting[number % len(waiting)]
         with self._changing() as c:
-            is_done = promote(c)
+            candidate = versions.get_candidate(c, file_id)
+            assert candidate is not None
+            is_done = promotion.promote(c, self._box.root, candidate, because, self._now, self._box.boot_id)
             one = self._is.candidates[file_id]
             if one.reading is None:
                 assert is_done

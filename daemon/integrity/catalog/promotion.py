@@ -6,45 +6,38 @@ from integrity.catalog.baselines import USER_DECISIONS, put_baseline, require_re
 from integrity.catalog.db import Connection
 from integrity.catalog.removal import remove_files
 from integrity.catalog.roots import RootRecord
-from integrity.catalog.versions import VersionState, get_candidate
-from integrity.errors import CatalogError
-from integrity.model import BaselineReason, FileId
+from integrity.catalog.versions import FileVersion, VersionState
+from integrity.model import BaselineReason
 
 
 def promote(
     c: Connection,
     root: RootRecord,
-    file_id: FileId,
+    candidate: FileVersion,
     because: BaselineReason,
     now: int,
     boot_id: int | None,
     note: str | None = None,
 ) -> bool:
     """
-    Accept the candidate of a file; its blocks stay where they are.
+    Accept the candidate of a file, loaded in this transaction; its blocks stay where they are.
 
     Returns:
         Whether it was accepted. If not, the file has an open finding, which keeps it as frozen (R6).
-
-    Raises:
-        CatalogError: the file has no candidate.
     """
-    found = get_candidate(c, file_id)
-    if found is None:
-        raise CatalogError(f"file {file_id}: nothing waits to be taken over; scan its root again")
-    old = require_record(c, file_id)
-    if found.is_gone:
-        remove_files(c, root, [file_id], because=because, now=now)
+    if candidate.is_gone:
+        remove_files(c, root, [candidate.file_id], because=because, now=now)
         return True
+    old = require_record(c, candidate.file_id)
     if old.is_frozen and because not in USER_DECISIONS:
-        c.run("UPDATE version SET state = ? WHERE id = ?", VersionState.FROZEN, found.id)
+        c.run("UPDATE version SET state = ? WHERE id = ?", VersionState.FROZEN, candidate.id)
         return False
     put_baseline(
-        *(c, root, old, found.witness, found.digests, found.block_size_bytes, found.read_how),
+        *(c, root, old, candidate.witness, candidate.digests, candidate.block_size_bytes, candidate.read_how),
         because=because,
         now=now,
         boot_id=boot_id,
         note=note,
     )
-    c.run("DELETE FROM version WHERE id = ?", found.id)
+    c.run("DELETE FROM version WHERE id = ?", candidate.id)
     return True

@@ -438,7 +438,7 @@ def _take_candidate(context: Context, connection: Connection, root: RootRecord, 
     is_promoted = promote(
         connection,
         root,
-        file_id,
+        candidate,
         because=BaselineReason.ACCEPTED,
         now=now,
         boot_id=ensure_mounts(connection, context.boot_uuid, (), now),

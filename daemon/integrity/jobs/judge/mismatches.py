@@ -235,5 +235,5 @@ class Mismatches:
         if known is None or known.state is not VersionState.STAGED or known.reason is not BaselineReason.MOVED:
             return record
         run = self._run
-        is_taken_over = promote(connection, run.root, record.id, BaselineReason.MOVED, run.now(), record.boot_id)
+        is_taken_over = promote(connection, run.root, known, BaselineReason.MOVED, run.now(), record.boot_id)
         return files.get_file(connection, record.id) if is_taken_over else record

@@ -208,7 +208,7 @@ def promote_all(run: RootRun, state: VersionState) -> None:
 def _promote(connection: Connection, run: RootRun, candidate: FileVersion) -> None:
     because = candidate.reason or BaselineReason.DELETED
     is_first_look = _is_first_look(connection, run, candidate)
-    is_taken_over = promote(connection, run.root, candidate.file_id, because, run.now(), run.boot_id)
+    is_taken_over = promote(connection, run.root, candidate, because, run.now(), run.boot_id)
     if is_taken_over and candidate.is_gone:
         instead = describe_instead(run.root_fd, candidate.path)
         run.note(NoteKind.DELETED, candidate.path, f"is gone{instead}; its record is kept for 90 days")
