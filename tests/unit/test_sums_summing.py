@@ -133,7 +133,8 @@ def test_waiting_thread_does_not_keep_the_program_alive(tmp_path: Path) -> None:
     """A FIFO without a writer blocks one thread, not the end of the program."""
     os.mkfifo(tmp_path / "fifo")
     program = (
-        "import sys; from integrity.hashing.file_sums import sum_files; from integrity.hashing.stored_digests import MD5;"
+        "import sys; from integrity.hashing.file_sums import sum_files;"
+        "from integrity.hashing.stored_digests import MD5;"
         "results = sum_files([sys.argv[1].encode()] * 600, [MD5], jobs=1);"
         "import threading; threading.Thread(target=lambda: next(results), daemon=True).start()"
     )

@@ -41,7 +41,7 @@ _STATEMENTS = 300
 _UNQUOTED = frozenset(b"/._-" + string.ascii_letters.encode() + string.digits.encode())
 _VFS, _PLAIN_VFS = "cksmvfs", "unix"
 _EXTENSION = os.path.join(os.path.dirname(apsw.__file__), "sqlite_extra_binaries", "cksumvfs")
-"""The file that ``apsw.sqlite_extra`` loads; that module imports ``importlib.resources`` to find it, which takes 6 ms."""
+"""The file that ``apsw.sqlite_extra`` loads; it imports ``importlib.resources`` to find it, which takes 6 ms."""
 
 
 class Connection:
