@@ -11,7 +11,6 @@ I1  Each kind has exactly one entry.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -68,8 +67,7 @@ _LOOK_FIRST = "overwrite nothing before you have looked at some files of both si
 _LOOK_AT_DISK = NextStep("copy what is still readable to another disk, and check the disk", "smartctl -a /dev/DISK")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindEntry:
+class KindEntry(NamedTuple):
     """
     What follows from the kind of a finding.
 

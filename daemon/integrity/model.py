@@ -137,8 +137,7 @@ class ActionVerb(StrEnum):
     TEST_ALERT = "test_alert"
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(NamedTuple):
     """
     The person who had something done.
 
@@ -303,8 +302,7 @@ class Readings(NamedTuple):
             yield Reading(Witness(size, mtime, ctime, inode, bool(is_racy)), Digests(*digests), None, self.how, size)
 
 
-@dataclass(frozen=True, slots=True)
-class Capability:
+class Capability(NamedTuple):
     """What a file system can be trusted with. Found by files.capability, first argument of every verdict."""
 
     fs_type: str
@@ -327,8 +325,7 @@ class RootIdentity:
     names: tuple[str, ...] = field(default=(), compare=False)  # all that can be seen now; empty for a recorded one
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A verdict that somebody should know of."""
 
     id: FindingId

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 import shlex
 import string
@@ -21,7 +21,7 @@ def path_fields(name: str, path: bytes) -> dict[str, object]:
         return {name: path.decode("utf-8")}
     except UnicodeDecodeError:
         text = path.decode("utf-8", "backslashreplace")
-        return {name: text, f"{name}_b64": base64.b64encode(path).decode("ascii")}
+        return {name: text, f"{name}_b64": binascii.b2a_base64(path, newline=False).decode("ascii")}
 
 
 def shell_path(path: bytes) -> str:

@@ -8,7 +8,7 @@ file system asks for (the granule of its clock, R1), and the patience with other
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from integrity.errors import ConfigError, printable
 
@@ -16,8 +16,7 @@ VARIABLE = "INTEGRITY_PAUSES"
 _LEAST = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Pauses:
+class Pauses(NamedTuple):
     """
     The pauses before files are read again, in seconds.
 

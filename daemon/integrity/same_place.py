@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 _UUID, _FSID = "uuid:", "fsid:"
 
@@ -33,6 +31,8 @@ _PATH_MARK, _PATH_BITS = -0x4B1D, 48
 
 def make_path_number(path: bytes) -> int:
     """Return the number of a folder made of its path in the file system: a signed integer of 64 bits."""
+    from hashlib import blake2b  # here, for most file systems have inode numbers that last
+
     return (_PATH_MARK << _PATH_BITS) | int.from_bytes(blake2b(path, digest_size=_PATH_BITS // 8).digest(), "big")
 
 
@@ -57,14 +57,22 @@ class _Name(NamedTuple):
 
     @property
     def spelling(self) -> str:
+        if not self.facts:
+            return self.base
+        from urllib.parse import quote  # here, for few file systems have more than a UUID
+
         facts = ",".join(f"{key}={quote(value, safe=':.-')}" for key, value in sorted(self.facts.items()))
-        return f"{self.base}#{facts}" if facts else self.base
+        return f"{self.base}#{facts}"
 
 
 def _split(name: str) -> _Name:
     if not name.startswith(_UUID):
         return _Name(name, {})
     base, _, text = name.partition("#")
+    if not text:
+        return _Name(base, {})
+    from urllib.parse import unquote
+
     pairs = (fact.partition("=") for fact in text.split(",") if fact)
     return _Name(base, {key: unquote(value) for key, _, value in pairs})
 

@@ -30,8 +30,9 @@ I10 A record is a witness, not the truth: a copy with other content is called da
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from integrity.kinds import OTHER_CONTENT
 from integrity.model import BaselineReason, Capability, Certainty, FindingKind, Policy, Witness
@@ -125,8 +126,7 @@ class Circumstances:
     elsewhere: Elsewhere = Elsewhere.NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """
     A verdict with its shades.
 
@@ -293,8 +293,7 @@ class Confirmation(StrEnum):
     CATALOG_DAMAGED = "catalog_damaged"  # one digest is right and the other wrong: the catalog was
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """XXH3-128 and MD5 of the same bytes; ``md5`` is None where it was not computed."""
 
     xxh3_128: bytes | None
@@ -411,8 +410,7 @@ class CopyWitness(StrEnum):
     TIME = "time"  # says which is newer, and nothing of damage
 
 
-@dataclass(frozen=True, slots=True)
-class CopyCircumstances:
+class CopyCircumstances(NamedTuple):
     """
     What is known of a copy besides its content.
 
@@ -442,6 +440,9 @@ class CopyCircumstances:
     failing: FailingSide | None = None
     had_recorded: bool = False
     had_this: bool = False
+
+
+_NOTHING_SPECIAL = CopyCircumstances()
 
 
 class ArbitrationOutcome(StrEnum):
@@ -474,8 +475,7 @@ class FileState(StrEnum):
     DELETED = "deleted"  # gone on purpose
 
 
-@dataclass(frozen=True, slots=True)
-class Arbitration:
+class Arbitration(NamedTuple):
     """
     What three votes come to.
 
@@ -519,7 +519,7 @@ _STANDS = {
 def arbitrate(
     judgement: Judgement,
     vote: CopyVote,
-    circumstances: CopyCircumstances = CopyCircumstances(),
+    circumstances: CopyCircumstances = _NOTHING_SPECIAL,
     *,
     are_equal: bool = False,
     has_good_blocks: bool = False,
@@ -542,7 +542,7 @@ def arbitrate(
     """
     stand = find_stand(judgement)
     if judgement.verdict is Verdict.SILENT_REWRITE:  # perhaps by a program whose work a backup run copied
-        circumstances = replace(circumstances, rewrites_in_place=True)
+        circumstances = circumstances._replace(rewrites_in_place=True)
     is_backed_up = are_equal and _was_backed_up(judgement.verdict, vote, circumstances)
     outcome, witness = _find_outcome(
         *(stand, vote, circumstances),

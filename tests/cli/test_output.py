@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import codecs
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -153,7 +152,7 @@ def test_columns_of_a_list_are_as_wide_as_its_headlines() -> None:
 def test_many_blocks_are_summed_up() -> None:
     """Neighbours are joined, and a long list ends in a count."""
     finding = make_finding()
-    many = replace(finding, ranges=(), blocks=BLOCKS)
+    many = finding._replace(ranges=(), blocks=BLOCKS)
 
     assert "blocks 1-3, 5, 7, 9, 11 and 2 more (counted from 0, 1 MiB each)" == damage(many)
 
@@ -165,7 +164,7 @@ BLOCKS = (1, 2, 3, 5, 7, 9, 11, 13, 15)
 def test_copy_that_is_known_to_be_good_is_named_instead_of_some_copy(kind: FindingKind) -> None:
     """One way to the good bytes is enough; the others stay."""
     finding = make_finding(kind)
-    known = replace(finding, step="put the good bytes back from the copy", command="integrity repair /a --from nightly")
+    known = finding._replace(step="put the good bytes back from the copy", command="integrity repair /a --from nightly")
     some, named = ([step.command or "" for step in next_steps(one)] for one in (finding, known))
 
     assert ["nightly"] == [command.rpartition(" ")[2] for command in named if "repair" in command]
@@ -233,7 +232,7 @@ def test_gravest_finding_is_last_whatever_came_before(capsys: pytest.CaptureFixt
     report.finding(make_finding(number=1))
     for number in range(2, 2_000):
         missing = make_finding(FindingKind.COPY_MISSING, number, b"d/%d" % number, f"says {number}")
-        report.finding(replace(missing, blocks=(), ranges=(), copy="nightly"))
+        report.finding(missing._replace(blocks=(), ranges=(), copy="nightly"))
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
 
@@ -248,7 +247,7 @@ def test_findings_that_say_the_same_of_a_copy_are_one_entry(capsys: pytest.Captu
         path = b"italy/%d.jpg" % number if number <= 30 else b"%d.jpg" % number
         missing = make_finding(FindingKind.COPY_MISSING, number, path, "does not have it")
         command = f"integrity compare /data/{path.decode()} --with nightly"
-        report.finding(replace(missing, blocks=(), ranges=(), copy="nightly", step="back up", command=command))
+        report.finding(missing._replace(blocks=(), ranges=(), copy="nightly", step="back up", command=command))
     report.finish(make_summary(Outcome.FINDINGS, is_bad=True))
     out = capsys.readouterr().out
 

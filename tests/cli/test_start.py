@@ -21,7 +21,6 @@ HEAVY = (
     "zstandard",
     "sqlalchemy",
     "apsw",
-    "pydantic",
     "tomllib",
     "watchdog",
     "integrity.catalog",

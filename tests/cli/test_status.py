@@ -14,7 +14,7 @@ import pytest
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog
 from integrity.config.places import default_catalog_path
-from integrity.service.systemd.manager import find_stopped_unit
+from integrity.service.systemd.installed import find_stopped_unit
 from integrity.views.service import ask_service, describe_service
 from support.cli import Box
 from support.comparing import back_up

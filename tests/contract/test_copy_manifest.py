@@ -18,7 +18,7 @@ from integrity.copies.manifest import ManifestCopy
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable
-from integrity.hashing.algorithms import BLAKE3
+from integrity.hashing.stored_digests import BLAKE3
 
 HELLO = hashlib.md5(b"hello").digest()
 LINE = HELLO.hex().encode() + b"  "

@@ -9,7 +9,6 @@ import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -289,7 +288,7 @@ def test_client_that_never_reads_is_given_up(integrity: Box, root: Path) -> None
 def test_finding_of_a_large_file_arrives(integrity: Box, root: Path) -> None:
     """A finding that names 300,000 blocks is longer than a request may be, and arrives."""
     blocks = tuple(range(100_000, 400_000))
-    large = replace(make_finding(1), blocks=blocks, block_size_bytes=1 << 20)
+    large = make_finding(1)._replace(blocks=blocks, block_size_bytes=1 << 20)
     with SmallDaemon(integrity, before=lambda report: report.finding(large)) as daemon, asking(daemon) as client:
         assert large in follow(client, scan_of(root))
 
@@ -399,7 +398,7 @@ def test_path_that_lies_in_no_root_when_the_job_begins_makes_none(integrity: Box
     with SmallDaemon(integrity) as daemon:
         daemon.submit(scan_of(root), Unheard(), result.put)
         assert isinstance(result.get(timeout=_TIMEOUT_S), Summary)
-        daemon.submit(replace(scan_of(secret), may_add_roots=False), Unheard(), result.put)
+        daemon.submit(scan_of(secret)._replace(may_add_roots=False), Unheard(), result.put)
         error = result.get(timeout=_TIMEOUT_S)
         assert (bytes(root),) == daemon.roots()
     assert isinstance(error, ConfigError)

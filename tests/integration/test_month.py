@@ -110,7 +110,7 @@ class Machine:
             every_s = self.context.config.settings_for(root.path).verify_every_s
             facts = promise.find_facts(connection, root, verify_every_s=every_s, now=int(self.now))
         options = plan_window(facts, windows, verify_every_s=every_s, now=int(self.now))
-        return runner.scrub(self.context, [path], replace(options, large_bytes=self.large_bytes))
+        return runner.scrub(self.context, [path], options._replace(large_bytes=self.large_bytes))
 
     def check(self, windows: OpenTimes) -> list[Finding]:
         """Look after the promise."""

@@ -15,7 +15,8 @@ import pytest
 
 from integrity.disks.smart import SMARTCTL_OPTIONS
 from integrity.errors import ConfigError
-from integrity.service.systemd.units import Scope, find_dangers, make_units, require_reachable
+from integrity.service.systemd.installed import Scope
+from integrity.service.systemd.units import find_dangers, make_units, require_reachable
 from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.systemdbox import PROGRAM, SystemdBox

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -69,8 +68,7 @@ def script(path: Path, text: str) -> str:
 def make_missing(count: int) -> list[Finding]:
     """Make what a backup leaves behind that did not run: files that it does not have."""
     return [
-        replace(
-            ROT,
+        ROT._replace(
             id=FindingId(100 + number),
             kind=FindingKind.COPY_MISSING,
             path=b"d/%d .jpg" % number,
@@ -98,39 +96,39 @@ def test_finding_about_a_copy_names_the_copy() -> None:
 
 
 MISSING = make_missing(1)[0]
-AWAY = replace(ROT, kind=FindingKind.COPY_UNREADABLE, path=None, copy="nightly", certainty=None, blocks=())
-LATE = replace(AWAY, kind=FindingKind.OVERDUE, copy="s3://bucket/photos\n")
-BAD = replace(ROT, kind=FindingKind.COPY_DIFFERS, copy="nightly", message="damaged; your original is unchanged (read)")
-UNSURE = replace(BAD, message="neither is right")
-SUSPENDED = replace(ROT, kind=FindingKind.ROOT_SUSPENDED, root=b"/srv/tank", path=None, blocks=())
+AWAY = ROT._replace(kind=FindingKind.COPY_UNREADABLE, path=None, copy="nightly", certainty=None, blocks=())
+LATE = AWAY._replace(kind=FindingKind.OVERDUE, copy="s3://bucket/photos\n")
+BAD = ROT._replace(kind=FindingKind.COPY_DIFFERS, copy="nightly", message="damaged; your original is unchanged (read)")
+UNSURE = BAD._replace(message="neither is right")
+SUSPENDED = ROT._replace(kind=FindingKind.ROOT_SUSPENDED, root=b"/srv/tank", path=None, blocks=())
 WORST_FIRST = ("overdue", "missing", "rot", "silent_rewrite", "unstable")
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ([replace(one, copy="backup") for one in make_missing(14)], "14 photos missing from the backup"),
-        ([replace(AWAY, copy="backup")], "backup can't be read"),
+        ([one._replace(copy="backup") for one in make_missing(14)], "14 photos missing from the backup"),
+        ([AWAY._replace(copy="backup")], "backup can't be read"),
         ([AWAY], "backup nightly can't be read"),
         ([LATE], r"1 comparison with the backup s3://bucket/photos\n overdue"),
         (
-            [replace(ROT, kind=FindingKind(kind)) for kind in WORST_FIRST],
+            [ROT._replace(kind=FindingKind(kind)) for kind in WORST_FIRST],
             "2 damaged files, 1 file missing, 2 more in photos",
         ),
-        ([replace(ROT, root=b"/")], "1 damaged file in /"),
-        ([ROT, replace(ROT, root=b"/b")], "2 damaged files in photos and 1 more folder"),
+        ([ROT._replace(root=b"/")], "1 damaged file in /"),
+        ([ROT, ROT._replace(root=b"/b")], "2 damaged files in photos and 1 more folder"),
         ([BAD], "BACKUP of 1 file is damaged, original unchanged"),
         ([BAD, UNSURE], "BACKUP of 2 files are damaged (nightly)"),
         ([UNSURE], "BACKUP of 1 file is damaged (nightly)"),
         (
-            [replace(SUSPENDED, message="/srv/tank is empty, but 12 files are recorded")],
+            [SUSPENDED._replace(message="/srv/tank is empty, but 12 files are recorded")],
             "/srv/tank is empty: not being checked",
         ),
         (
-            [replace(SUSPENDED, message="/srv/tank is not the recorded folder")],
+            [SUSPENDED._replace(message="/srv/tank is not the recorded folder")],
             "/srv/tank is not the recorded folder: not being checked",
         ),
-        ([*[MISSING] * 1000, replace(MISSING, path=None)], "1,000 files missing from the backup nightly, and more"),
+        ([*[MISSING] * 1000, MISSING._replace(path=None)], "1,000 files missing from the backup nightly, and more"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -151,16 +149,15 @@ def test_thousands_of_findings_about_one_copy_are_one_entry() -> None:
     assert body.index("DAMAGED (bit rot)") < body.index("5,000 findings")
     assert "more: integrity findings" not in body
     assert len(body.split("\n")) < 30
-    others = [replace(one, copy="weekly") for one in make_missing(5)]
-    odd = [replace(one, step="keep older backups") for one in make_missing(5)]
+    others = [one._replace(copy="weekly") for one in make_missing(5)]
+    odd = [one._replace(step="keep older backups") for one in make_missing(5)]
     assert 15 == compose(*make_missing(5), *others, *odd).body.count("  [finding ")  # few are told one by one
 
 
 def test_files_gone_from_one_folder_are_one_entry() -> None:
     """With the command for all of them, and the copy that has them if one is known."""
     gone = [
-        replace(
-            ROT,
+        ROT._replace(
             id=FindingId(number),
             kind=FindingKind.MISSING,
             path=b"Album 2/%d.mp3" % number,
@@ -173,7 +170,7 @@ def test_files_gone_from_one_folder_are_one_entry() -> None:
     body = compose(*gone, ROT).body
     assert "9 findings: MISSING  /srv/photos/Album 2\n" in body
     assert "next:  integrity repair '/srv/photos/Album 2' --from COPY\n" in body
-    known = [replace(one, step="bring the file back", command="integrity repair FILE --from 'the nas'") for one in gone]
+    known = [one._replace(step="bring the file back", command="integrity repair FILE --from 'the nas'") for one in gone]
     assert "next:  integrity repair '/srv/photos/Album 2' --from 'the nas'\n" in compose(*known, ROT).body
 
 
@@ -188,7 +185,7 @@ def test_mail_about_several_files_does_not_open_with_the_command_of_one() -> Non
 def test_what_shows_in_the_data_separates_no_findings() -> None:
     """Damaged backups with a lost block each, in other places, say the same; a single one says where."""
     damaged = [
-        replace(one, kind=FindingKind.COPY_DIFFERS, message="It is damaged." + seen_in_data(f"Byte {one.id} differs."))
+        one._replace(kind=FindingKind.COPY_DIFFERS, message="It is damaged." + seen_in_data(f"Byte {one.id} differs."))
         for one in make_missing(40)
     ]
     body = compose(*damaged).body
@@ -201,7 +198,7 @@ def test_what_shows_in_the_data_separates_no_findings() -> None:
 
 def test_end_of_thousands_is_one_entry() -> None:
     """An all-clear has a line for them, too."""
-    over = [replace(one, resolution="the copy has it again") for one in make_missing(700)]
+    over = [one._replace(resolution="the copy has it again") for one in make_missing(700)]
     message = Composer(HOST).all_clear(over, len(over), NOW)
 
     assert "all clear: 700 findings resolved, none open" in message.subject
@@ -214,13 +211,13 @@ def test_end_of_thousands_is_one_entry() -> None:
 @pytest.mark.parametrize("kind", sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS))
 def test_every_kind_that_is_told_has_words_of_its_own(kind: FindingKind) -> None:
     """No mail says "1 finding"."""
-    assert "finding" not in sum_up([replace(ROT, kind=kind)])
+    assert "finding" not in sum_up([ROT._replace(kind=kind)])
 
 
 def test_damage_without_a_known_copy_says_so() -> None:
     """One of two has a copy, or none has; the number of all files may be unknown."""
-    repairable = replace(ROT, step="restore the damaged part", command="integrity repair /srv/photos/a --from nightly")
-    half = compose(repairable, replace(ROT, path=b"b")).body
+    repairable = ROT._replace(step="restore the damaged part", command="integrity repair /srv/photos/a --from nightly")
+    half = compose(repairable, ROT._replace(path=b"b")).body
 
     assert "\n2 files are affected; good copies exist of 1 of them.\n" in half
     assert "\n1 file is affected; no good copy is known yet.\n" in compose(ROT).body
@@ -238,15 +235,15 @@ def test_findings_link_to_the_page(page_url: str) -> None:
 
 def test_many_blocks_are_joined_and_cut() -> None:
     """Neighbours are one span, five spans are enough."""
-    many = replace(ROT, blocks=(1, 2, 3, *range(5, 40, 2)), ranges=((0, 1),))
+    many = ROT._replace(blocks=(1, 2, 3, *range(5, 40, 2)), ranges=((0, 1),))
 
     assert damage(many) == ("blocks 1-3, 5, 7, 9, 11 and 14 more (counted from 0, 1 MiB each): bytes 0 to 0")
-    assert damage(replace(ROT, blocks=())) is None
+    assert damage(ROT._replace(blocks=())) is None
 
 
 def test_longest_name_makes_no_longer_mail() -> None:
     """A name of 4,096 odd bytes in each of 1,000 findings: 200 lines, none beyond measure."""
-    message = compose(*(replace(ROT, path=b"\x01" * 4096, id=FindingId(n)) for n in range(1000)))
+    message = compose(*(ROT._replace(path=b"\x01" * 4096, id=FindingId(n)) for n in range(1000)))
 
     assert len(message.body.splitlines()) <= MOST_LINES
     assert max(map(len, message.body.splitlines())) <= 2000
@@ -265,7 +262,7 @@ def test_host_name_may_be_anything() -> None:
 
 def test_mail_lines_fit_into_smtp() -> None:
     """No line is longer than the 998 bytes of RFC 5322, whatever the text's is."""
-    message = compose(replace(ROT, path=b"\xff" * 4000))
+    message = compose(ROT._replace(path=b"\xff" * 4000))
     raw = make_mail(message, sender="i@nas", to=["me@example.org"]).as_bytes()
 
     assert max(map(len, raw.split(b"\r\n"))) <= 998

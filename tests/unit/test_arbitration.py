@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -251,7 +250,7 @@ def test_good_blocks_mend_a_damaged_file_and_accuse_nobody():
             arbitrate(judgement, CopyVote.DIFFERS, circumstances, are_equal=are_equal, has_good_blocks=good)
             for good in (True, False)
         )
-        assert replace(mended, words=other.words, command=other.command) == other
+        assert mended._replace(words=other.words, command=other.command) == other
         if mended != other:
             assert find_stand(judgement) is FileState.DAMAGED
             assert other.outcome in (Outcome.COPY_DIFFERS, Outcome.COPY_CONFLICT)
@@ -292,7 +291,7 @@ def test_content_that_a_copy_had_before_is_damage_only_if_nobody_put_it_there():
     Other content that history knows is an older version, unless it was first in the file's place.
     """
     for circumstances, had_recorded in product(CIRCUMSTANCES, BOOLEANS):
-        known = replace(circumstances, had_recorded=had_recorded)
+        known = circumstances._replace(had_recorded=had_recorded)
         outcome = arbitrate(GOOD, CopyVote.OLDER, known).outcome
         may_be_rewritten = known.rewrites_in_place and not known.has_ctime
         is_lost_write = known.past is CopyPast.UNTOUCHED and had_recorded and not may_be_rewritten

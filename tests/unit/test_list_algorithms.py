@@ -6,22 +6,9 @@ import hashlib
 
 import pytest
 
-from integrity.hashing.algorithms import (
-    BLAKE2B,
-    BLAKE2S,
-    BLAKE3,
-    MD5,
-    SHA3_256,
-    SHA3_512,
-    SHA256,
-    SHA512,
-    UNNAMED,
-    XXH3,
-    XXH64,
-    XXH128,
-    Algorithm,
-)
+from integrity.hashing.algorithms import BLAKE2B, BLAKE2S, SHA3_256, SHA3_512, SHA256, SHA512, UNNAMED, XXH3, XXH64
 from integrity.hashing.manifests.unnamed import ListAlgorithms, find_by_filename
+from integrity.hashing.stored_digests import BLAKE3, MD5, XXH128, Algorithm
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -229,7 +228,7 @@ class TestStability:
         (tmp_path / "f").write_bytes(b"content")
         os.utime(tmp_path / "f", ns=(0, 0))  # an mtime that was put back does not hide that it was touched just now
         now_ns = (tmp_path / "f").stat().st_ctime_ns + age_ns
-        capability = replace(make_capability(granularity_ns=granularity_ns), is_remote=is_remote)
+        capability = make_capability(granularity_ns=granularity_ns)._replace(is_remote=is_remote)
         with (
             reading(tmp_path, capability=capability, clock_ns=lambda: now_ns) as reader,
             reader.open(b"f") as file,
@@ -270,7 +269,7 @@ class TestStability:
         tmp_path.chmod(0o755)
         (tmp_path / "f").write_bytes(b"content")
         clock_ns = (tmp_path / "f").stat().st_ctime_ns + 10**9
-        capability = replace(make_capability(), is_remote=is_remote)
+        capability = make_capability()._replace(is_remote=is_remote)
         with (
             reading(tmp_path, capability=capability, clock_ns=lambda: clock_ns) as reader,
             as_nobody(),

@@ -9,22 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integrity.hashing.algorithms import (
-    ALGORITHMS,
-    BLAKE3,
-    BY_NAME,
-    CHOICES,
-    CRC32,
-    MD5,
-    SHA1,
-    SHA256,
-    SHA512,
-    UNNAMED,
-    XXH3,
-    XXH64,
-    XXH128,
-    Algorithm,
-)
+from integrity.hashing.algorithms import ALGORITHMS, BY_NAME, CHOICES, CRC32, SHA1, SHA256, SHA512, UNNAMED, XXH3, XXH64
 from integrity.hashing.manifests.entries import IGNORED, Piece
 from integrity.hashing.manifests.hashdeep import HashdeepReader, write_hashdeep, write_hashdeep_header
 from integrity.hashing.manifests.json_lines import read_json, write_json
@@ -41,6 +26,7 @@ from integrity.hashing.manifests.text import (
     write_gnu,
 )
 from integrity.hashing.manifests.unnamed import ListAlgorithms
+from integrity.hashing.stored_digests import BLAKE3, MD5, XXH128, Algorithm
 
 NAMES = st.binary(min_size=1, max_size=40).filter(lambda name: b"\0" not in name)
 EMPTY = hashlib.md5(b"").digest()

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from integrity.files import plain
-from integrity.hashing.algorithms import MD5, SHA256, XXH3, Algorithm
+from integrity.hashing.algorithms import SHA256, XXH3
 from integrity.hashing.file_sums import FileSum, Hint, SumRequest, sum_each, sum_files
+from integrity.hashing.stored_digests import MD5, Algorithm
 from support.expected import expect_md5
 from support.shapes import put_deep, put_in
 
@@ -132,7 +133,8 @@ def test_waiting_thread_does_not_keep_the_program_alive(tmp_path: Path) -> None:
     """A FIFO without a writer blocks one thread, not the end of the program."""
     os.mkfifo(tmp_path / "fifo")
     program = (
-        "import sys; from integrity.hashing.file_sums import sum_files; from integrity.hashing.algorithms import MD5;"
+        "import sys; from integrity.hashing.file_sums import sum_files;"
+        "from integrity.hashing.stored_digests import MD5;"
         "results = sum_files([sys.argv[1].encode()] * 600, [MD5], jobs=1);"
         "import threading; threading.Thread(target=lambda: next(results), daemon=True).start()"
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, RecordSuperseded, RootSuspended
@@ -13,7 +11,7 @@ from integrity.service.control.requests import interrupted, nothing_done
 from integrity.service.daemon import find_trouble
 
 FULL = "catalog.db: the disk is full; free space there"
-RECORDED = replace(nothing_done(Job.SCAN, 0), duration_s=0.01)
+RECORDED = nothing_done(Job.SCAN, 0)._replace(duration_s=0.01)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +34,7 @@ def test_result_that_proves_nothing_changes_nothing(result: Summary | AppError) 
 def test_run_that_was_recorded_ends_the_trouble() -> None:
     """Also one that was stopped: its end was written."""
     assert "" == find_trouble(FULL, RECORDED)
-    assert "" == find_trouble(FULL, replace(interrupted(Job.SCRUB, 0), duration_s=0.01))
+    assert "" == find_trouble(FULL, interrupted(Job.SCRUB, 0)._replace(duration_s=0.01))
 
 
 def test_error_of_the_catalog_takes_the_place_of_the_former() -> None:

@@ -165,7 +165,7 @@ def test_record_that_was_never_verified_may_be_wrong_itself():
         is_accused = judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
         assert judgement.may_be_misrecorded == (is_accused and circumstances.is_unverified)
         verified = judge(capability, content, shift, replace(circumstances, is_unverified=False))
-        assert replace(judgement, may_be_misrecorded=False) == verified
+        assert judgement._replace(may_be_misrecorded=False) == verified
 
 
 @pytest.mark.parametrize(

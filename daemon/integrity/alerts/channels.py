@@ -16,7 +16,6 @@ from integrity.alerts.compose import Composer
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.alerts.mail import address_of, sender_of
 from integrity.alerts.sendmail import SendmailChannel
-from integrity.alerts.smtp import SmtpChannel, read_password
 from integrity.alerts.status import HOW_TO_TELL, NOBODY
 from integrity.config import Config, Mail, MailTransport
 from integrity.errors import ChannelError
@@ -51,6 +50,8 @@ def _make_mail_channels(mail: Mail, hostname: str, program: str) -> list[Channel
         return []
     if _uses_sendmail(mail, program):
         return [SendmailChannel(mail, hostname, program)]
+    from integrity.alerts.smtp import SmtpChannel  # here, for it needs OpenSSL, as ``ping`` does
+
     return [SmtpChannel(mail, to, hostname) for to in dict.fromkeys(mail.to)]
 
 
@@ -107,5 +108,7 @@ def find_problems(config: Config) -> list[str]:
         addresses = (sender_of(mail.sender, "host"), *mail.to)
         problems += [_try(partial(address_of, text)) for text in addresses]
         if mail.user and not _uses_sendmail(mail, sendmail.PROGRAM):
+            from integrity.alerts.smtp import read_password
+
             problems.append(_try(partial(read_password, mail)))
     return [problem for problem in dict.fromkeys(problems) if problem is not None]

@@ -7,13 +7,9 @@ as a channel failure, which status shows and other channels report.
 
 from __future__ import annotations
 
-import http.client
 import logging
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from urllib.parse import urlsplit, urlunsplit
 
 from integrity.catalog import outbox
 from integrity.catalog.connection import Catalog
@@ -97,6 +93,11 @@ def ping(url: str, suffix: str, *, timeout_s: float = TIMEOUT_S) -> None:
     Raises:
         ChannelError: no answer, or an HTTP error. The message names only the host: the path works like a password.
     """
+    import http.client  # here, for with OpenSSL they take 2 MiB, and few services have a heartbeat
+    import urllib.error
+    import urllib.request
+    from urllib.parse import urlsplit, urlunsplit
+
     parts = urlsplit(url)
     asked = urlunsplit(parts._replace(path=parts.path.rstrip("/") + suffix if suffix else parts.path))
     host = parts.hostname or "?"

@@ -7,7 +7,6 @@ which explains the delay. Recipients are read from the configuration alone, beca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -88,8 +87,7 @@ def find_recipients(config: Config) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-@dataclass(frozen=True, slots=True)
-class AlertStatus:
+class AlertStatus(NamedTuple):
     """
     Recipients, pending messages, and the state of the channels. Times are UTC seconds.
 

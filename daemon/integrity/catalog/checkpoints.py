@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from integrity.catalog.blocks import BLOCKS_PER_RUN, PackedRun, join_blocks, pack_runs, unpack_all
 from integrity.catalog.db import Connection
@@ -26,8 +26,7 @@ class Purpose(StrEnum):
     VERIFY = "verify"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """How much of a file was read."""
 
     id: int
@@ -142,8 +141,7 @@ def drop_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpos
     c.run("DELETE FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?", root_id, path, purpose)
 
 
-@dataclass(frozen=True, slots=True)
-class CopyReading:
+class CopyReading(NamedTuple):
     """Progress of reading one file of a copy. ``witness`` is that of the copy's file."""
 
     file_id: FileId

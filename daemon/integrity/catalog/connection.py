@@ -2,7 +2,7 @@
 One open catalog file: one connection, explicit transactions, and errors of SQLite as those of ``errors.py``.
 
 Decides when the write lock is taken, when a commit is synced to the disk, and when the log is carried over. Leaves
-queries to the other modules, and the settings and the creation of a file to ``database_file``.
+queries to the other modules, the settings of a file to ``database_file``, and making one to ``creation``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import apsw
 
 from integrity import program
 from integrity.catalog import own_files, sqlite_errors
-from integrity.catalog.database_file import CatalogFile, build, open_database, require_file, require_usable
+from integrity.catalog.database_file import CatalogFile, open_database, require_file, require_usable
 from integrity.catalog.db import Connection
 from integrity.catalog.locking import hold_shared
 from integrity.catalog.lockless import LocklessFile
@@ -80,6 +80,8 @@ class Catalog:
             raise CatalogExists(f"{show_path(path)}: exists already; open it, restore it, or move it away")
         if has_log:
             raise CatalogError(f"{show_path(log)}: exists without its catalog; restore that, or move the log away")
+        from integrity.catalog.creation import build  # rarely needed
+
         try:
             with _translating(path):
                 build(path, int(clock()))

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from integrity.catalog.db import Connection, numbers
 from integrity.catalog.rows import NEVER_AT, get_last_check, inside, join_path, read_word, unless_ahead
 from integrity.files.excludes import Excludes
 from integrity.model import CopyId, FileId, RootId
-from integrity.verdict import CopyVote
+
+if TYPE_CHECKING:
+    from integrity.verdict import CopyVote
 
 _COPY = (
     "copy.id, copy.root_id, copy.prefix, copy.name, copy.url, copy.identity, copy.created_at, copy.listed_at,"
@@ -33,8 +34,7 @@ _FOUND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CopyRecord:
+class CopyRecord(NamedTuple):
     """One copy of a root, or of a folder in it."""
 
     id: CopyId
@@ -150,7 +150,7 @@ def ensure_copy(
         if known.has_bytes != has_bytes or (known.url != url and not keeps_answers):
             _drop_all_states(c, known.id)
         c.run("UPDATE copy SET url = ?, identity = ?, has_bytes = ? WHERE id = ?", *stored, known.id)
-    return replace(known, url=url, identity=identity, has_bytes=has_bytes)
+    return known._replace(url=url, identity=identity, has_bytes=has_bytes)
 
 
 def rename_copy(c: Connection, record: CopyRecord, name: str) -> None:
@@ -211,6 +211,8 @@ def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> 
 
 def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
     """Return the answer of each copy about a file, in the order of the copies."""
+    from integrity.verdict import CopyVote  # here, for `status` needs no verdicts
+
     rows = c.rows(
         f"""
         SELECT copy_file.version, copy_file.vote, copy_file.compared_at, copy_file.read_at, copy_file.stated,
@@ -268,6 +270,8 @@ def find_good_copy(c: Connection, file_id: FileId) -> str | None:
 
 def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
     """Return the distinct votes of a copy about present versions of files."""
+    from integrity.verdict import CopyVote
+
     sql = """
         SELECT DISTINCT copy_file.vote
         FROM copy_file JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
@@ -331,8 +335,7 @@ def _store_url(url: str) -> str:
     return url
 
 
-@dataclass(frozen=True, slots=True)
-class CopyWaits:
+class CopyWaits(NamedTuple):
     """State of a copy's comparisons."""
 
     files: int
@@ -385,8 +388,7 @@ def find_waits(
         if not left_out.covers(join_path(folder_path, name)[start:])
     ]
     starts = [*expected, *([] if found.waits_since is None else [found.waits_since])]
-    return replace(
-        found,
+    return found._replace(
         files=found.files + len(expected),
         waits_since=min(starts, default=None),
         overdue=found.overdue + sum(waits_since < late for waits_since in expected),

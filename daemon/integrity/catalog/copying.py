@@ -8,7 +8,6 @@ Every file that the catalog creates belongs to the owner of the catalog (or of i
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import closing
 
@@ -105,6 +104,7 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
     Raises:
         CatalogError: the copy could not be written, failed the check, or the source belongs to another user.
     """
+    import shutil  # here, for few commands make a copy
 
     def write(_: bytes, fd: int) -> None:
         flags = os.O_RDONLY | os.O_CLOEXEC

@@ -8,7 +8,6 @@ neither verified nor overdue, because a longer window would not help.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -49,8 +48,7 @@ class AgeShare(NamedTuple):
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """Verification state of a root. Files that were never re-read count from their recording."""
 
     files: int
@@ -104,8 +102,7 @@ class _Group(NamedTuple):
         return Age.DAY if self.bucket == 0 else Age.WEEK if self.bucket == 1 else Age.KEPT
 
 
-@dataclass(frozen=True, slots=True)
-class DueDay:
+class DueDay(NamedTuple):
     """Files that were last verified or recorded on one day."""
 
     oldest_at: int  # oldest time of them

@@ -1,7 +1,7 @@
 """
-Create, open, and configure the SQLite file of a catalog; reject files that are not catalogs.
+Open and configure the SQLite file of a catalog; reject files that are not catalogs.
 
-A new catalog gets its name only when it is complete and synced. Settings:
+Settings:
 
     page checksums       each page that is read from the disk is what was written (``db.py``)
     WAL                  readers never wait for the writer; a killed process loses only uncommitted changes
@@ -17,25 +17,17 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
-from contextlib import suppress
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import apsw
 
 from integrity import program
-from integrity.catalog import copying, lockless, own_files, sqlite_errors
-from integrity.catalog.db import APPLICATION_ID, SCHEMA_REVISION, Connection, make_empty
+from integrity.catalog import lockless, own_files, sqlite_errors
+from integrity.catalog.db import APPLICATION_ID, SCHEMA_REVISION, Connection
 from integrity.catalog.locking import is_being_upgraded
 from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.log import DAMAGED_LOG, check_log
-from integrity.catalog.restore import finish_restore
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, CatalogMissing, SchemaMismatch, show_path
-from integrity.files.capability import get_capability
-from integrity.files.mounts import mount_of
-from integrity.files.replace_file import may_exchange, rename_to_free
 
 _FIRST_CHECKED = 12
 """Since this revision pages have checksums."""
@@ -44,64 +36,9 @@ _PRAGMAS = ("foreign_keys = ON", "trusted_schema = OFF", "temp_store = FILE")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "cache_size = -24576")
 _MISSING_TABLE = apsw.SQLITE_ERROR
 
-# Programs up to 1.0 look here before they look at the version of the schema, and would advise to seal anew.
-_FOR_OLDER_PROGRAMS = {"seal_check": "ddd443c59b135b4d779d77cdea9b3a7c"}
-
 _TRIES = 20
 _BETWEEN_S = 0.05
 """A program that starts or ends writing makes and removes log and index one after the other, within milliseconds."""
-
-
-@cache
-def read_schema() -> str:
-    """Return the statements that make an empty catalog."""
-    return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
-
-
-def build(path: bytes, now: int) -> None:
-    """
-    Create an empty catalog. If another program created one first, keep that one.
-
-    Raises:
-        AppError: there is no /proc.
-        OSError: a folder or a file could not be created.
-        apsw.Error: the file could not be written.
-    """
-    draft = own_files.draft_path(path)
-    copying.make_folder(os.path.dirname(path))
-    has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
-    with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
-        own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
-        c = make_empty(draft)
-        try:
-            own_files.require_opened(draft, fd)
-            c.run("PRAGMA journal_mode = WAL")
-            write_schema(c)
-            values = {"uuid": str(uuid.uuid4()), "created_at": str(now), "next_file_id": "1", **_FOR_OLDER_PROGRAMS}
-            c.run_many("INSERT INTO meta (key, value) VALUES (?, ?)", values.items())
-        finally:
-            c.close()
-        os.fsync(fd)
-        _publish(draft, path, has_flags=has_flags)
-
-
-def write_schema(c: Connection) -> None:
-    """Write an empty schema."""
-    c.driver.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    c.driver.execute(f"BEGIN IMMEDIATE; {read_schema()}; COMMIT")
-    c.run("INSERT INTO alembic_version (version_num) VALUES (?)", SCHEMA_REVISION)
-
-
-def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
-    """Rename a finished file to its final name; if the name is taken, leave the existing file."""
-    folder, name = os.path.split(path)
-    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(FileExistsError):
-            rename_to_free(folder_fd, os.path.basename(draft), name, has_flags=has_flags)
-        os.fsync(folder_fd)
-    finally:
-        os.close(folder_fd)
 
 
 class CatalogFile(NamedTuple):
@@ -215,6 +152,8 @@ def require_file(path: bytes) -> None:
                 f"{show_path(path)}: is being restored; try again when that is done. The next start of the service"
                 " finishes a restore that was interrupted"
             )
+        from integrity.catalog.restore import finish_restore  # here, for hardly any restore is interrupted
+
         finish_restore(path)
     try:
         own_files.require_own(path)

@@ -10,18 +10,17 @@ I1  A page whose checksum does not match is an error (SQLITE_IOERR_DATA), never 
 
 from __future__ import annotations
 
-import ctypes
 import json
+import os
 import shlex
+import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import apsw
-import apsw.sqlite_extra
 
 from integrity.errors import CatalogError
 
@@ -39,7 +38,10 @@ APPLICATION_ID = 0x696E7467
 _RESERVED_BYTES = 8  # at the end of each page, for its checksum
 
 _STATEMENTS = 300
+_UNQUOTED = frozenset(b"/._-" + string.ascii_letters.encode() + string.digits.encode())
 _VFS, _PLAIN_VFS = "cksmvfs", "unix"
+_EXTENSION = os.path.join(os.path.dirname(apsw.__file__), "sqlite_extra_binaries", "cksumvfs")
+"""The file that ``apsw.sqlite_extra`` loads; it imports ``importlib.resources`` to find it, which takes 6 ms."""
 
 
 class Connection:
@@ -61,7 +63,7 @@ class Connection:
     ) -> None:
         _load_checksums()
         vfs = _VFS if is_checked else _PLAIN_VFS
-        name = f"file:{quote(path)}?{options}&vfs={vfs}" if path else ""
+        name = f"file:{_quote(path)}?{options}&vfs={vfs}" if path else ""
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         self.driver = apsw.Connection(name, flags=flags, statementcachesize=_STATEMENTS)
         self.driver.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else it plans anew for each value
@@ -137,11 +139,18 @@ class Connection:
 
 def make_empty(path: bytes) -> Connection:
     """Open an empty file so that its pages get checksums, also those that are written before its first page."""
+    import ctypes  # here, for few programs make a file
+
     c = Connection(path)
     reserved = ctypes.c_int(_RESERVED_BYTES)
     c.driver.file_control("main", apsw.SQLITE_FCNTL_RESERVE_BYTES, ctypes.addressof(reserved))
     c.run("VACUUM")
     return c
+
+
+def _quote(path: bytes) -> str:
+    """Write a path, which may be any bytes, for a URI (https://sqlite.org/uri.html)."""
+    return "".join(chr(byte) if byte in _UNQUOTED else f"%{byte:02X}" for byte in path)
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -159,8 +168,9 @@ def _load_checksums() -> None:
     """Make the extension's VFS known in this process; SQLite keeps it until the process ends."""
     loader = apsw.Connection(":memory:")
     try:
-        apsw.sqlite_extra.load(loader, "cksumvfs")
-    except (apsw.sqlite_extra.NotAvailable, apsw.Error) as error:
+        loader.enable_load_extension(True)
+        loader.load_extension(_EXTENSION)
+    except apsw.Error as error:
         raise CatalogError(
             f"this build of APSW has no checksums for pages ({error}), without which no catalog is opened; install the"
             f" one that its makers built: {shlex.quote(sys.executable)} -m pip install --only-binary apsw"

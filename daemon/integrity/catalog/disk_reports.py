@@ -7,13 +7,14 @@ Each has a row in ``meta``, key ``disk/ROOT_ID/KIND:NAME``. A disk below several
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from integrity.catalog.db import Connection
 from integrity.catalog.root_meta import RootMeta
 from integrity.catalog.roots import RootRecord
-from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
+
+if TYPE_CHECKING:
+    from integrity.disks.report import DeviceReport
 
 _REPORTS = RootMeta("disk")
 
@@ -26,6 +27,8 @@ def find_reports(c: Connection, root: RootRecord) -> list[DeviceReport]:
 
 def replace_reports(c: Connection, root: RootRecord, reports: Sequence[DeviceReport]) -> None:
     """Record the reports of all disks and arrays below a root; the rows of others go."""
+    from dataclasses import asdict
+
     for row_id, _ in _REPORTS.find(c, root):
         _REPORTS.drop(c, root.id, row_id)
     for report in reports:
@@ -34,6 +37,8 @@ def replace_reports(c: Connection, root: RootRecord, reports: Sequence[DeviceRep
 
 def _read(value: dict[str, Any]) -> DeviceReport | None:
     """Parse a row; None if another version wrote it."""
+    from integrity.disks.report import Count, DeviceKind, DeviceReport, DeviceTrouble, Quantity
+
     try:
         counts = {Quantity(name): Count(**count) for name, count in value["counts"].items()}
         trouble = None if value["trouble"] is None else DeviceTrouble(value["trouble"])

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from integrity import program
@@ -71,11 +70,10 @@ def as_incidents(c: Connection, found: Iterable[Finding]) -> list[Finding]:
     ):
         if path != (first[number].path or b""):
             names.setdefault(number, []).append(path)
-    return [replace(one, names=tuple(names.get(number, ()))) for number, one in first.items()]
+    return [one._replace(names=tuple(names.get(number, ()))) for number, one in first.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class NewFinding:
+class NewFinding(NamedTuple):
     """A finding to open."""
 
     kind: FindingKind
@@ -536,8 +534,7 @@ def _find(c: Connection, condition: str, *values: Value) -> list[Finding]:
 
 def _to_finding(*columns: Any) -> Finding:
     stored: Any = Finding(*columns)
-    found: Finding = replace(
-        stored,
+    found: Finding = stored._replace(
         kind=read_word(FindingKind, stored.kind),
         state=read_word(FindingState, stored.state),
         path=stored.path or None,

@@ -9,7 +9,7 @@ which incidents need a notification; ``alerts`` decides when and how to send it.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from integrity.catalog.db import Connection, numbers
 from integrity.catalog.findings import INCIDENT, IS_FIRST, as_incidents, get_findings
@@ -40,8 +40,7 @@ WHERE finding.state != 'resolved' AND {_IS_WANTED} AND {IS_FIRST}
 _STILL = f"(SELECT {INCIDENT} FROM finding WHERE state != 'resolved')"  # noqa: S608 - ours
 
 
-@dataclass(frozen=True, slots=True)
-class PendingIncident:
+class PendingIncident(NamedTuple):
     """A finding that needs a notification."""
 
     finding: Finding
@@ -49,8 +48,7 @@ class PendingIncident:
     coalesced: int  # findings that this one covers: those of a failing device's files
 
 
-@dataclass(frozen=True, slots=True)
-class NotifiedSummary:
+class NotifiedSummary(NamedTuple):
     """Counts of the notified incidents."""
 
     unresolved: int

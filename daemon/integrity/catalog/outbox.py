@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -48,8 +47,7 @@ ABOUT_OPEN_FINDINGS = frozenset({AlertKind.INCIDENT, AlertKind.REMINDER})
 """Kinds that are no longer true once a finding in them is resolved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """
     A message in all its forms; written once and sent unchanged.
 
@@ -70,8 +68,7 @@ class Message:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class DueDelivery:
+class DueDelivery(NamedTuple):
     """A message to send through one channel now."""
 
     alert_id: int
@@ -79,8 +76,7 @@ class DueDelivery:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelState:
+class ChannelState(NamedTuple):
     """State of a channel."""
 
     name: str
@@ -355,7 +351,7 @@ def _ensure_channel(c: Connection, name: str, now: int) -> None:
 
 def _to_state(*columns: Any) -> ChannelState:
     stored = ChannelState(*columns)
-    return replace(stored, is_permanent=bool(stored.is_permanent))
+    return stored._replace(is_permanent=bool(stored.is_permanent))
 
 
 def _to_message(kind: str, *columns: Any) -> Message:

@@ -5,7 +5,7 @@ Names of the files beside a catalog, and opening them safely.
     CATALOG.lock                        held while the catalog is open (locking.py)
     CATALOG.root-N.lock                 held while a job works on root N (jobs/lock.py)
     CATALOG.control                     link to the service's socket (service/control/socket.py)
-    CATALOG.new-XXXXXXXX                a new catalog until it is complete (database_file.py)
+    CATALOG.new-XXXXXXXX                a new catalog until it is complete (creation.py)
     CATALOG.upgrading                   held while the catalog is being upgraded (locking.py)
     CATALOG.restoring                   the backup that a restore puts in place (restore.py)
     CATALOG.replaced-TIME               the catalog before a restore
@@ -31,7 +31,6 @@ import fcntl
 import logging
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -68,7 +67,7 @@ def control_path(catalog: bytes) -> bytes:
 
 def draft_path(catalog: bytes) -> bytes:
     """Return a random path for a new catalog."""
-    return catalog + b".new-" + secrets.token_hex(4).encode()
+    return catalog + b".new-" + os.urandom(4).hex().encode()
 
 
 def restoring_path(catalog: bytes) -> bytes:

@@ -8,7 +8,6 @@ written before the first name is changed, and deleted in the transaction that re
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection
@@ -45,8 +44,7 @@ class JournalPlace(NamedTuple):
         return self.folder + b"/" + name if self.folder else name
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(NamedTuple):
     """
     A repair in progress.
 

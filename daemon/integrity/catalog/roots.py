@@ -7,8 +7,7 @@ A mount inside a root that crosses mounts is recognized by its identity, like a 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
@@ -32,8 +31,7 @@ FROM root
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RootRecord:
+class RootRecord(NamedTuple):
     """A watched folder."""
 
     id: RootId

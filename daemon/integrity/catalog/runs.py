@@ -15,7 +15,7 @@ I2  A clean shutdown sets the mark on the boot and its mounts. The mark is remov
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, NewType
 
@@ -155,8 +155,7 @@ def _insert(c: Connection, uuid: str, seen: MountSeen, now: int) -> int:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(NamedTuple):
     """One run of a job."""
 
     id: RunId

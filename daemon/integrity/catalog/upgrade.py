@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from integrity import program
 from integrity.catalog import copying, own_files, sqlite_errors
-from integrity.catalog.database_file import write_schema
+from integrity.catalog.creation import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty
 from integrity.catalog.locking import held_alone, upgrade_mark
 from integrity.catalog.restore import exchange

@@ -24,11 +24,9 @@ from integrity.cli.output import Output
 from integrity.cli.queue_notice import WaitingNotice, ahead_objects, describe_ahead
 from integrity.cli.session import Session
 from integrity.errors import CatalogError, ConfigError, printable, show_path
-from integrity.jobs.report import Progress
 from integrity.model import Job
 from integrity.paths import path_fields
 from integrity.service.control.client import GREETING_S, DaemonClient, find_daemon_of, greet
-from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import SYSTEM_SOCKET, find_linked_socket
 from integrity.views.service import ServiceView, ask_service
 
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from integrity.cli.console import ConsoleReport
     from integrity.jobs.context import Context
     from integrity.jobs.report import Stop, Summary
+    from integrity.service.control.requests import JobRequest
 
 
 _STATUS_PATIENCE_S = 2.0
@@ -244,6 +243,7 @@ def borrowing(session: Session, paths: Sequence[bytes], context: Context) -> Ite
 
 def _borrow(output: Output, daemon: DaemonClient, paths: tuple[bytes, ...], context: Context) -> None:
     """Wait until the service has made room; it works there again when the connection ends."""
+    from integrity.jobs.report import Progress
     from integrity.service.control import wire
 
     daemon.send(wire.LendRoots(paths))

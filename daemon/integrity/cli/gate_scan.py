@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -107,7 +106,7 @@ def scan_first(
     """
     if not paths:
         nothing = nothing_done(Job.SCAN, int(time.time()))
-        return replace(nothing, outcome=Outcome.INCOMPLETE, is_incomplete=True)
+        return nothing._replace(outcome=Outcome.INCOMPLETE, is_incomplete=True)
     waiting = _ScanWait(session, patience_s)
     while True:
         try:

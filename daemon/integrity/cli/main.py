@@ -11,7 +11,6 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple
 
@@ -256,7 +255,7 @@ def _run(arguments: list[str], session: Session) -> int:
         return ExitCode.USAGE
     except click.ClickException as error:
         if "--json" in arguments:  # perhaps behind what is wrong, and so not parsed
-            session.output = replace(session.output, is_json=True)
+            session.output = session.output._replace(is_json=True)
         return session.fail(_say_usage(error), ExitCode.USAGE)
     except AppError as error:
         return session.fail(str(error), code_for_error(error))

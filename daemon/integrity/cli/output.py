@@ -12,9 +12,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -42,8 +41,7 @@ class OutputError(Exception):
         super().__init__(f"can't write {what}: {self.reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """
     How one command talks to its user.
 

@@ -20,11 +20,12 @@ from integrity.errors import ConfigError, show_path
 from integrity.extras import require_hub, require_web
 from integrity.installation import describe_removal
 from integrity.paths import path_fields, shell_path
+from integrity.service.systemd.installed import Scope, find_packaged
 
 if TYPE_CHECKING:
     from integrity.config import Config
     from integrity.service.systemd.manager import SystemdStep
-    from integrity.service.systemd.units import Scope, UnitChange
+    from integrity.service.systemd.units import UnitChange
 
 _GROUP = "integrity"
 
@@ -99,7 +100,7 @@ def install(
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
     writes = _find_catalog_folders()
     place = units.find_program()
-    if scope is units.Scope.SYSTEM and root_folder is None:
+    if scope is Scope.SYSTEM and root_folder is None:
         units.require_reachable(place)
     files = units.make_units(
         scope,
@@ -113,7 +114,7 @@ def install(
     )
     for change in units.install(files, replaces_edited=force):
         _tell(session, change)
-    for danger in units.find_dangers(place) if scope is units.Scope.SYSTEM and root_folder is None else ():
+    for danger in units.find_dangers(place) if scope is Scope.SYSTEM and root_folder is None else ():
         session.output.warn(danger)
     steps, starting = manager.steps_to_install(scope, files), manager.steps_to_start(scope, files)
     if root_folder is not None:
@@ -154,8 +155,8 @@ def uninstall(session: Session, is_user: bool, root_folder: bytes | None) -> int
     from integrity.service.systemd import manager, units
 
     scope = _choose(is_user, root_folder)
-    is_system = scope is units.Scope.SYSTEM
-    packaged = units.find_packaged(root_folder or b"/") if is_system else None
+    is_system = scope is Scope.SYSTEM
+    packaged = find_packaged(root_folder or b"/") if is_system else None
     if packaged is not None:
         raise ConfigError(
             f"{show_path(packaged)}: belongs to a package; remove that with the package manager, or only stop the"
@@ -211,7 +212,7 @@ def show(session: Session, is_user: bool, has_page: bool, has_hub: bool, allow_r
     from integrity.service.systemd.units import find_program
 
     _require_systems_page(is_user, has_page, has_hub)
-    scope = units.Scope.USER if is_user else units.Scope.SYSTEM
+    scope = Scope.USER if is_user else Scope.SYSTEM
     repair_in = _find_folders_to_repair(is_user) if allow_repair else []
     reads = _find_what_the_page_reads() if has_page else []
     for unit in units.make_units(
@@ -231,8 +232,6 @@ def show(session: Session, is_user: bool, has_page: bool, has_hub: bool, allow_r
 
 def _choose(is_user: bool, root_folder: bytes | None) -> Scope:
     """Find out whose service is meant, and refuse what can't work before anything is done."""
-    from integrity.service.systemd.units import Scope
-
     if root_folder is None and not is_user and os.geteuid() != 0:
         raise ConfigError("only root can install or remove the system's service: use sudo, or --user for your own")
     if root_folder is None and is_user and os.geteuid() == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -56,13 +56,13 @@ class Session:
             case "catalog":
                 self.catalog_option = value
             case "verbose":
-                self.output = replace(self.output, verbosity=self.output.verbosity + value)
+                self.output = self.output._replace(verbosity=self.output.verbosity + value)
             case "quiet":
-                self.output = replace(self.output, is_quiet=value)
+                self.output = self.output._replace(is_quiet=value)
             case "is_json":
-                self.output = replace(self.output, is_json=value)
+                self.output = self.output._replace(is_json=value)
             case "color":
-                self.output = replace(self.output, color=value)
+                self.output = self.output._replace(color=value)
 
     def set_up_output(self) -> None:
         """Set up streams and logging as the options so far say."""

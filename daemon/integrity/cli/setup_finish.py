@@ -30,7 +30,8 @@ from integrity.files.new_file import find_obstacle, write_new_file
 from integrity.installation import describe_removal
 from integrity.paths import path_fields, shell_path
 from integrity.service.systemd import manager, units
-from integrity.service.systemd.units import Scope, UnitState
+from integrity.service.systemd.installed import Scope
+from integrity.service.systemd.units import UnitState
 from integrity.views import setup as views
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +17,6 @@ from integrity.cli.running import real_path
 from integrity.cli.session import Session
 from integrity.cli.shared_trees import lead_to_hub
 from integrity.errors import AppError, ConfigError, printable, show_path
-from integrity.extras import how_to_install
 from integrity.model import RootState
 from integrity.paths import path_fields
 from integrity.views.alerts import alerts_object, channel_object, describe_alerts, describe_channel
@@ -31,6 +29,7 @@ from integrity.views.service import ServiceView, describe_service, service_objec
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
+    from integrity.jobs.scrub.plan import OpenTimes
     from integrity.jobs.status import Status
 
 
@@ -75,6 +74,10 @@ def status(session: Session, paths: tuple[bytes, ...], nagios: bool, prometheus:
 
 def _print_metrics(session: Session, paths: tuple[bytes, ...], live: ServiceView) -> ExitCode:
     """Print metrics; a problem is in their values, so that a script can put them in place whatever they are."""
+    from importlib.util import find_spec
+
+    from integrity.extras import how_to_install
+
     if find_spec("prometheus_client") is None:
         raise ConfigError(f"--prometheus needs packages that are not installed; {how_to_install('web')}")
     from integrity.web.metrics import write_metrics
@@ -93,10 +96,13 @@ def _find(session: Session, paths: tuple[bytes, ...]) -> Status:
 
 def _find_in(catalog: Catalog, session: Session, paths: tuple[bytes, ...]) -> Status:
     from integrity.jobs.status import find_status
-    from integrity.service.schedule.clock import local_zone, parse_windows
 
-    windows = parse_windows(session.config.schedule.scrub, local_zone())
-    return find_status(catalog, session.config, [real_path(path) for path in paths], windows=windows)
+    def find_windows() -> OpenTimes:
+        from integrity.service.schedule.clock import local_zone, parse_windows
+
+        return parse_windows(session.config.schedule.scrub, local_zone())
+
+    return find_status(catalog, session.config, [real_path(path) for path in paths], find_windows=find_windows)
 
 
 def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCode:

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
-from integrity.hashing.algorithms import Algorithm
 from integrity.hashing.file_sums import FileSum
 from integrity.hashing.manifests.entries import Piece
 from integrity.hashing.manifests.hashdeep import write_hashdeep
 from integrity.hashing.manifests.json_lines import encode_object, path_fields, write_json
 from integrity.hashing.manifests.text import escape, write_bsd, write_gnu
+from integrity.hashing.stored_digests import Algorithm
 from integrity.jobs.sum.audit import Audited, AuditState
 from integrity.jobs.sum.check import LineVerdict
 

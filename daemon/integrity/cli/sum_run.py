@@ -24,12 +24,13 @@ from integrity.cli.sum_output import (
     write_object,
 )
 from integrity.files.plain import STDIN
-from integrity.hashing.algorithms import BY_NAME, CHOICES, MD5, SHA256, XXH3, Algorithm, find_by_word
+from integrity.hashing.algorithms import BY_NAME, CHOICES, SHA256, XXH3, find_by_word
 from integrity.hashing.file_sums import Hint, ListedPaths, sum_files
 from integrity.hashing.manifests.entries import BadLine, Stream
 from integrity.hashing.manifests.hashdeep import write_hashdeep_header
 from integrity.hashing.manifests.json_lines import path_fields
 from integrity.hashing.manifests.reader import Manifest
+from integrity.hashing.stored_digests import MD5, Algorithm
 from integrity.jobs.sum.arguments import find_files
 from integrity.jobs.sum.audit import Audited, AuditState, ManifestFiles, audit, match
 from integrity.jobs.sum.check import Checked, CheckTally, LineVerdict, check

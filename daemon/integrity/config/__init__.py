@@ -2,7 +2,7 @@
 Read the configuration: from TOML to one frozen tree.
 
 ``definition`` defines the keys, ``load`` reads a file and reports every error in it, ``sample`` writes one. Importing
-this package must stay cheap: pydantic and tomllib are imported only when a file is read.
+this package must stay cheap: tomllib is imported only when a file is read.
 """
 
 from integrity.config.definition import (

@@ -61,7 +61,7 @@ def about(
     comment: str, *, key: str | None = None, is_secret: bool = False, hide: Callable[[str], str] | None = None
 ) -> dict[str, object]:
     """
-    Return the metadata of a field, under the names that pydantic and ``sample`` read.
+    Return the metadata of a field, under the names that ``load`` and ``sample`` read.
 
     Args:
         comment: printed in the sample.

@@ -1,124 +1,31 @@
 """
 Read a config file, or report every error in it at once.
 
-Each error is one line "FILE:LINE: KEY: what is wrong". tomllib parses; pydantic checks the result against the
-definition and collects the errors. Both are imported only if there is a file, because most commands run without one.
-
-tomllib reports lines only for syntax errors, so ``LineIndex`` scans the text again for the lines of tables and keys.
-The text is known to be valid TOML by then, so the scan needs to recognize only strings, comments and brackets.
+Each error is one line "FILE:LINE: KEY: what is wrong". tomllib parses; the parsers of the definition check each value.
 """
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast, get_args, get_type_hints
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
 from integrity import program
 from integrity.config.definition import Config
-from integrity.config.parsers import show
+from integrity.config.parsers import Parsed, show
 from integrity.config.places import default_config_path
 from integrity.errors import ConfigError, show_path
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    from integrity.config.line_index import LineIndex, Location
 
+Table = TypeVar("Table")
 _log = logging.getLogger(__name__)
 
 _FORMER_KEYS = ("seal_key_file",)
 """Keys at the top of a file that older versions had: they change nothing, so they are no error."""
-
-Location = tuple[str | int, ...]
-"""The path to a value: keys, and indexes for the elements of an array of tables."""
-
-_KEY_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
-_KEY = rf"{_KEY_PART}(?:\s*\.\s*{_KEY_PART})*"
-_HEADER = re.compile(rf"\s*(\[\[?)\s*({_KEY})\s*\]\]?")
-_ASSIGNMENT = re.compile(rf"\s*({_KEY})\s*=")
-_PART = re.compile(_KEY_PART)
-# Tokens that open or close a bracket, or hide one, in a value; longest first.
-_TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*|[\[\]{}]')
-_MULTILINE_END = {'"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'), "'''": re.compile(r"(?:[^']|'(?!''))*'''")}
-
-
-class LineIndex:
-    """The line numbers of the keys in one TOML text."""
-
-    def __init__(self, text: str) -> None:
-        self._lines: dict[Location, int] = {}
-        self._counts: dict[Location, int] = {}
-        self._table: Location = ()
-        self._depth = 0
-        self._open_string: str | None = None
-        for number, line in enumerate(text.splitlines(), start=1):
-            self._take(line, number)
-
-    def line_of(self, location: Location) -> int:
-        """Return the line (from 1) of the key, or of its nearest enclosing table or key."""
-        for length in range(len(location), 0, -1):
-            line = self._lines.get(location[:length])
-            if line is not None:
-                return line
-        return 1
-
-    def _take(self, line: str, number: int) -> None:
-        start = 0
-        if self._open_string is None and self._depth == 0:
-            header = _HEADER.match(line)
-            if header is not None:
-                self._enter(_split(header[2]), is_array=header[1] == "[[", number=number)
-                return
-            assignment = _ASSIGNMENT.match(line)
-            if assignment is not None:
-                self._note((*self._table, *_split(assignment[1])), number)
-                start = assignment.end()
-        self._skip_value(line, start)
-
-    def _enter(self, parts: Location, *, is_array: bool, number: int) -> None:
-        """Make the table of a header the current one. Each element of an array of tables gets the next index."""
-        location: Location = ()
-        for part in parts[:-1]:
-            location = (*location, part)
-            if location in self._counts:
-                location = (*location, self._counts[location] - 1)
-        location = (*location, parts[-1])
-        if is_array:
-            count = self._counts.get(location, 0)
-            self._counts[location] = count + 1
-            location = (*location, count)
-        self._table = location
-        self._note(location, number)
-
-    def _note(self, location: Location, number: int) -> None:
-        self._lines.setdefault(location, number)
-
-    def _skip_value(self, line: str, start: int) -> None:
-        """Track brackets and strings that continue on the next line."""
-        position = start
-        while position < len(line):
-            if self._open_string is not None:
-                end = _MULTILINE_END[self._open_string].match(line, position)
-                if end is None:
-                    return
-                self._open_string, position = None, end.end()
-                continue
-            token = _TOKEN.search(line, position)
-            if token is None:
-                return
-            position = token.end()
-            if token[0] in _MULTILINE_END:
-                self._open_string = token[0]
-            elif token[0] in "[{":
-                self._depth += 1
-            elif token[0] in "]}":
-                self._depth -= 1
-
-
-def _split(key: str) -> Location:
-    return tuple(part.strip("\"'") for part in _PART.findall(key))
 
 
 class ConfigProblem(NamedTuple):
@@ -176,19 +83,25 @@ def parse_config(content: bytes, name: str) -> Config:
         raise ConfigError(_say_syntax_error(str(error), name)) from error
     for key in _FORMER_KEYS:
         if document.pop(key, None) is not None:
-            line = LineIndex(text).line_of((key,))
+            line = _index_lines(text).line_of((key,))
             _log.warning("%s:%d: %s: is not used any more; the line can be removed", name, line, key)
     if not document:
-        return Config()  # only comments: don't import pydantic
+        return Config()
     config, complaints = _validate(document)
     if config is not None:
         complaints = _find_conflicts(config)
     if complaints:
-        index = LineIndex(text)
+        index = _index_lines(text)
         rows = sorted({(index.line_of(at), _say_key(at), message) for at, message in complaints})
         raise ConfigError("\n".join(f"{name}:{line}: {key}: {message}" for line, key, message in rows))
     assert config is not None  # no complaints
     return config
+
+
+def _index_lines(text: str) -> LineIndex:
+    from integrity.config.line_index import LineIndex  # here, for most files have no error
+
+    return LineIndex(text)
 
 
 def _say_syntax_error(message: str, name: str) -> str:
@@ -202,28 +115,45 @@ def _say_key(location: Location) -> str:
 
 
 def _validate(document: dict[str, object]) -> tuple[Config | None, list[ConfigProblem]]:
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
-
-    for kind in _kinds(Config):
-        # pydantic reads this attribute of a standard dataclass; the definition itself must not import pydantic.
-        setattr(kind, "__pydantic_config__", ConfigDict(extra="forbid"))  # noqa: B010 - the class does not declare it
     merged, inherited = _inherit(document)
-    try:
-        return TypeAdapter(Config).validate_python(merged), []
-    except ValidationError as error:
-        # An error in a value inherited from [defaults] is already reported there.
-        found = [detail for detail in error.errors(include_url=False) if detail["loc"][:3] not in inherited]
-        return None, [ConfigProblem(detail["loc"], _say(detail)) for detail in found]
+    problems: list[ConfigProblem] = []
+    config = _read_table(Config, merged, (), problems)
+    # An error in a value inherited from [defaults] is already reported there.
+    return config, [one for one in problems if one.location[:3] not in inherited]
 
 
-def _kinds(kind: type) -> list[type]:
-    """Return a dataclass of the definition and, recursively, the dataclasses of its fields."""
-    found = [kind]
-    for hint in get_type_hints(kind).values():
-        for inner in (hint, *get_args(hint)):
-            if is_dataclass(inner):
-                found += _kinds(cast("type", inner))
-    return found
+def _read_table(kind: type[Table], table: object, at: Location, problems: list[ConfigProblem]) -> Table | None:
+    """Return a table as an object of the definition; None if anything in it is wrong, which is added to problems."""
+    if not isinstance(table, dict):
+        problems.append(ConfigProblem(at, f"must be a table with keys of its own, not {show(table)}"))
+        return None
+    known, values, left = len(problems), {}, dict(table)
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(cast("type[Any]", kind)):
+        key = key_of(kind, each.name)
+        if key in left:
+            values[each.name] = _read_value(hints[each.name], left.pop(key), (*at, key), problems)
+        elif each.default is MISSING and each.default_factory is MISSING:
+            problems.append(ConfigProblem((*at, key), "is missing"))
+    problems += [ConfigProblem((*at, key), _say_unknown((*at, key))) for key in left]
+    return kind(**values) if len(problems) == known else None
+
+
+def _read_value(hint: Any, value: object, at: Location, problems: list[ConfigProblem]) -> object:
+    if is_dataclass(hint):
+        return _read_table(cast("type", hint), value, at, problems)
+    parsed = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Parsed)), None)
+    if parsed is not None:
+        try:
+            return parsed.parse(value)
+        except ValueError as error:
+            problems.append(ConfigProblem(at, str(error)))
+            return None
+    if not isinstance(value, list):
+        problems.append(ConfigProblem(at, f"must be written as [[{at[0]}]], once for each, not as {show(value)}"))
+        return None
+    kind = get_args(hint)[0]
+    return tuple(_read_table(kind, one, (*at, number), problems) for number, one in enumerate(value))
 
 
 def _inherit(document: dict[str, object]) -> tuple[dict[str, object], set[Location]]:
@@ -246,24 +176,10 @@ def _are_tables(first: dict[str, object], second: dict[str, object], key: str) -
     return isinstance(first.get(key), dict) and isinstance(second.get(key), dict)
 
 
-def _say(detail: ErrorDetails) -> str:
-    """Return the message for one of pydantic's errors."""
-    kind, location = detail["type"], detail["loc"]
-    if kind == "value_error":
-        return str(detail["ctx"]["error"])
-    if kind == "missing":
-        return "is missing"
-    if kind == "unexpected_keyword_argument":
-        return _say_unknown(location)
-    if kind in ("tuple_type", "list_type"):
-        return f"must be written as [[{location[0]}]], once for each, not as {show(detail['input'])}"
-    if kind in ("dataclass_type", "dataclass_exact_type"):
-        return f"must be a table with keys of its own, not {show(detail['input'])}"
-    return detail["msg"]
-
-
 def _say_unknown(location: Location) -> str:
     """Return the message for an unknown key, with the closest known key or the tables where it belongs."""
+    import difflib  # here, for the same reason
+
     key = str(location[-1])
     here = _kind_at(location[:-1])
     near = difflib.get_close_matches(key, _keys(here), n=1) if here is not None else []

@@ -5,29 +5,20 @@ How single values of the config are read, and the words for what is wrong with o
 
 Each parser takes what TOML gave (str, int, float, bool, list, dict, date) and returns the value that the program uses,
 or raises ValueError with a sentence "must be ..., not ..." that ``load`` puts behind file, line and key.
-``Parsed`` ties a parser to a type; pydantic asks it for a schema, so that pydantic itself is imported only where a
-config file is really read.
+``Parsed`` ties a parser to a type. What only one parser needs is imported there: most commands read no such value.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
-from urllib.parse import parse_qs, urlsplit
+from typing import NamedTuple, NoReturn
 
 from integrity.config.copy_urls import SCHEME_PREFIXES, find_password
-from integrity.config.times import read_schedule, read_windows
 from integrity.config.units import parse_duration, parse_size
-from integrity.threads import BackgroundCall
-
-if TYPE_CHECKING:
-    from pydantic_core import CoreSchema
-
 
 _PATIENCE_S = 3.0
 _MOST_LINKS = 40
@@ -41,6 +32,8 @@ def resolve(path: bytes, *, patience_s: float = _PATIENCE_S) -> bytes:
     If a file system on the way does not answer in time, the rest of the path is used as written. A root that hangs must
     not block the service's other roots, and must not be mistaken for a different root.
     """
+    from integrity.threads import BackgroundCall
+
     walk = _Walk(path)
     BackgroundCall("resolve", walk.run).wait(patience_s)
     return walk.guess()
@@ -92,12 +85,6 @@ class Parsed(NamedTuple):
 
     parse: Callable[[object], object]
     spell: Callable[[int], str] | None = None
-
-    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
-        """Return the schema of the field. pydantic calls this for the annotation."""
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(self.parse)
 
 
 def show(value: object) -> str:
@@ -250,6 +237,8 @@ def parse_web_url(value: object) -> str:
 
 def parse_hub_url(value: object) -> str:
     """Return the URL of a hub, or an empty text. Without TLS a token could be read on the way."""
+    from urllib.parse import urlsplit
+
     url = parse_web_url(value)
     parts = urlsplit(url)
     if parts.username is not None or parts.query or parts.fragment:
@@ -260,6 +249,8 @@ def parse_hub_url(value: object) -> str:
 
 
 def _is_this_machine(host: str) -> bool:
+    import ipaddress
+
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -272,6 +263,8 @@ def parse_database(value: object) -> str:
         return ""
     if not isinstance(value, str) or re.fullmatch(r"postgres(?:ql)?://\S+", value) is None or not value.isprintable():
         refuse('a URL such as "postgresql://hub@localhost/hub", or empty', value)
+    from urllib.parse import parse_qs, urlsplit
+
     parts = urlsplit(value)
     if parts.password is not None or "password" in parse_qs(parts.query):
         raise ValueError("must not hold the password: add ?passfile=FILE, with a line as in .pgpass")
@@ -280,6 +273,8 @@ def parse_database(value: object) -> str:
 
 def parse_listen(value: object) -> str:
     """Return an address and a port: "127.0.0.1:8431", "[::1]:8431"."""
+    import ipaddress
+
     match = re.fullmatch(r"(\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([0-9]{1,5})", value) if isinstance(value, str) else None
     if match is None or not 0 < int(match[4]) < 1 << 16:
         refuse('an address and a port such as "127.0.0.1:8431" or "[::1]:8431"', value)
@@ -292,6 +287,8 @@ def parse_listen(value: object) -> str:
 
 def parse_address(value: object) -> str:
     """Return an IP address, or an empty text."""
+    import ipaddress
+
     try:
         if value == "" or (isinstance(value, str) and ipaddress.ip_address(value)):
             return value
@@ -304,6 +301,8 @@ def parse_schedule(value: object) -> str:
     """Return the schedule of a job: a word, a time on some weekdays, or a cron expression."""
     if not isinstance(value, str):
         refuse('a cron expression with day names ("30 2 * * sun"), "hourly", "daily" or "weekly"', value)
+    from integrity.config.times import read_schedule
+
     read_schedule(value)
     return value
 
@@ -312,5 +311,7 @@ def parse_windows(value: object) -> str:
     """Return the windows in which a job may run, or the cron expression that starts it."""
     if not isinstance(value, str):
         refuse('windows such as "01:00-06:00", or a cron expression ("0 1 * * sun")', value)
+    from integrity.config.times import read_windows
+
     read_windows(value)
     return value

@@ -18,12 +18,12 @@ from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, is_below
 from integrity.copies.protocol import KINDS, CopyEntry, CopyFile, Published, Trouble
 from integrity.errors import CopyUnreachable, Unreadable, show_path
-from integrity.hashing.algorithms import Algorithm
 from integrity.hashing.manifests.entries import BadLine, Digests
 from integrity.hashing.manifests.entries import ManifestEntry as Line
 from integrity.hashing.manifests.reader import Form, Manifest
 from integrity.hashing.manifests.text import find_payload
 from integrity.hashing.manifests.unnamed import ListAlgorithms
+from integrity.hashing.stored_digests import Algorithm
 
 _BAD_AT_MOST = 100_000  # a file that begins with so many unusable lines is no manifest
 

@@ -20,7 +20,7 @@ from integrity.hashing.manifests.text import find_payload
 
 if TYPE_CHECKING:
     from integrity.files.excludes import Excludes
-    from integrity.hashing.algorithms import Algorithm
+    from integrity.hashing.stored_digests import Algorithm
 
 
 class _Kind(NamedTuple):

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from integrity.copies.part_digests import split_evenly
 from integrity.files.span import UNLIMITED, Pace, ReadMode
-from integrity.hashing.algorithms import ALGORITHMS, CRC32C, CRC64NVME, XXH128, Algorithm
+from integrity.hashing.algorithms import ALGORITHMS, CRC32C
+from integrity.hashing.stored_digests import CRC64NVME, XXH128, Algorithm
 
 if TYPE_CHECKING:
     import os

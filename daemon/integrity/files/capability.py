@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from stat import S_ISREG
 
@@ -60,7 +59,7 @@ _FUSE = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_rem
 
 # There is no storage behind the cache; newer kernels accept O_DIRECT and ignore it. Pages are never written back and so
 # never write-protected again: only the first store into a shared mapping updates the times.
-_MEMORY = replace(_local(has_direct_io=False), shows_mapped_writes=False)
+_MEMORY = _local(has_direct_io=False)._replace(shows_mapped_writes=False)
 
 # Unknown file system: trust nothing.
 _UNKNOWN = Capability("", False, False, 2 * _SECOND_NS, has_direct_io=False, is_remote=False)
@@ -81,7 +80,7 @@ _TABLE = {
     "tmpfs": _MEMORY,
     "ramfs": _MEMORY,
     # Files of a lower layer get another inode number at the first write, or at each mount (xino=off).
-    "overlay": replace(_local(), has_stable_inodes=False),
+    "overlay": _local()._replace(has_stable_inodes=False),
     # FAT stores a creation time, no change time and no inodes: the kernel assigns inode numbers on first access.
     "vfat": _foreign(2 * _SECOND_NS),
     "msdos": _foreign(2 * _SECOND_NS),
@@ -101,10 +100,10 @@ _TABLE = {
     "ceph": _REMOTE,
     "vboxsf": _REMOTE,
     "virtiofs": _REMOTE,
-    "fuse.sshfs": replace(_FUSE, is_remote=True),
-    "fuse.rclone": replace(_FUSE, is_remote=True),
-    "fuse.glusterfs": replace(_FUSE, is_remote=True),
-    "fuse.s3fs": replace(_FUSE, is_remote=True),
+    "fuse.sshfs": _FUSE._replace(is_remote=True),
+    "fuse.rclone": _FUSE._replace(is_remote=True),
+    "fuse.glusterfs": _FUSE._replace(is_remote=True),
+    "fuse.s3fs": _FUSE._replace(is_remote=True),
 }
 
 _WITH_SMALL_INODES = frozenset({"ext2", "ext3", "ext4"})
@@ -123,13 +122,13 @@ def find_capability(root_fd: int, path: bytes) -> Capability:
     """
     try:
         fs_type = get_mount(root_fd).fs_type
-        capability = replace(get_capability(fs_type), fs_type=fs_type)
+        capability = get_capability(fs_type)._replace(fs_type=fs_type)
         if fs_type in _WITH_SMALL_INODES and _is_coarse(root_fd):
-            capability = replace(capability, granularity_ns=_SECOND_NS)
+            capability = capability._replace(granularity_ns=_SECOND_NS)
         if fs_type.startswith("fuse") and not capability.is_remote and _is_fine(root_fd):
-            capability = replace(capability, granularity_ns=_TICK_NS)
+            capability = capability._replace(granularity_ns=_TICK_NS)
         if capability.has_direct_io and _is_direct_io_refused(root_fd):
-            capability = replace(capability, has_direct_io=False)
+            capability = capability._replace(has_direct_io=False)
     except OSError as error:
         raise RootSuspended(
             f"{path.decode('utf-8', 'backslashreplace')}: can't look at the root's folder: {error.strerror}; "
@@ -143,7 +142,7 @@ def get_capability(fs_type: str) -> Capability:
     known = _TABLE.get(fs_type)
     if known is None:
         known = _FUSE if fs_type.startswith("fuse") else _UNKNOWN
-    return replace(known, fs_type=fs_type)
+    return known._replace(fs_type=fs_type)
 
 
 def _is_coarse(root_fd: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, overload
 
@@ -81,8 +80,7 @@ class FolderFiles(Sequence[Seen]):
         return self._decoded
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(NamedTuple):
     """A name that is not covered, and the reason."""
 
     path: bytes
@@ -90,8 +88,7 @@ class Skip:
     is_folder: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FolderError:
+class FolderError(NamedTuple):
     """
     A folder or name that could not be read.
 

@@ -8,7 +8,6 @@ has the device number of its source.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import functools
@@ -21,7 +20,6 @@ from collections.abc import Iterable
 from typing import BinaryIO, NamedTuple
 
 from integrity.errors import AppError
-from integrity.files.syscalls import find_function
 
 _FS_IOC_GETFSUUID = 0x80111500  # linux/fs.h: struct fsuuid2, 1 byte of length and 16 of value; Linux 6.9
 _FSUUID2_BYTES = 17
@@ -225,6 +223,10 @@ def _describe_root() -> Mount:
 
 def _find_type(fd: int) -> str:
     """Return the type of the file system of an open file; its number, in hexadecimal, if it is none of the known."""
+    import ctypes  # here, for it is asked only where there is no list of mounts
+
+    from integrity.files.syscalls import find_function
+
     buffer = ctypes.create_string_buffer(_STATFS_BYTES)
     if find_function("fstatfs", ctypes.c_int, ctypes.c_void_p)(fd, buffer) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from contextlib import suppress
 from typing import BinaryIO
@@ -115,4 +114,4 @@ def make_partial_name(folder_fd: int, name: bytes) -> bytes:
             with suppress(OSError):
                 if os.stat(left, dir_fd=folder_fd).st_mtime < time.time() - _WRITING_S:
                     os.unlink(left, dir_fd=folder_fd)
-    return prefix + secrets.token_hex(4).encode()
+    return prefix + os.urandom(4).hex().encode()

@@ -20,8 +20,8 @@ import signal
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from stat import S_IMODE
+from typing import NamedTuple
 
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.syscalls import find_function
@@ -38,8 +38,7 @@ _NO_FLAGS = frozenset({errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSY
 _NO_XATTRS = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """
     What a file has besides its bytes.
 

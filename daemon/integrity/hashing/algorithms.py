@@ -1,7 +1,8 @@
 """
-The table of algorithms: names in options, files and objects, digest length, and implementation.
+The table of all algorithms, by their names in options, files and objects.
 
-An algorithm's implementation is loaded only when its constructor is requested.
+``stored_digests`` has those that the catalog stores, in a module of their own: asking OpenSSL which of the others it
+has takes as long as a small scan.
 """
 
 from __future__ import annotations
@@ -9,47 +10,15 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
-from integrity.model import BLAKE3_BYTES, CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES
+from integrity.hashing.stored_digests import BLAKE3, MD5, STORED, XXH128, Algorithm, Hasher, find_xxhash
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from integrity.model import Digests
-
-
-class Hasher(Protocol):
-    """Compute one digest of a byte stream. One object belongs to one thread at a time."""
-
-    def update(self, data: Buffer, /) -> object:
-        """Append bytes; release the interpreter lock for large ones."""
-
-    def digest(self) -> bytes:
-        """Return the raw digest of everything so far, in its written byte order."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Algorithm:
-    """
-    One row of the table. Rows are compared by identity: each exists once.
-
-    Attributes:
-        name: of the option and the JSON key.
-        tag: in BSD lines: ``TAG (name) = hex``.
-        digest_bytes: length of the raw digest.
-        find_constructor: loads the implementation and returns a function that makes a ``Hasher``.
-        bare_prefix: precedes the digits in GNU lines.
-    """
-
-    name: str
-    tag: bytes
-    digest_bytes: int
-    find_constructor: Callable[[], Callable[[], Hasher]]
-    bare_prefix: bytes = b""
 
 
 class _Crc32:
@@ -65,23 +34,6 @@ class _Crc32:
 
     def digest(self) -> bytes:
         return self._value.to_bytes(4, "big")
-
-
-class _Crc64Nvme:
-    """CRC-64/NVME as S3 stores it, most significant byte first."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self) -> None:
-        self._value = 0
-
-    def update(self, data: Buffer) -> None:
-        from integrity.hashing.crc64 import crc64
-
-        self._value = crc64(data, self._value)
-
-    def digest(self) -> bytes:
-        return self._value.to_bytes(CRC64NVME_BYTES, "big")
 
 
 class _Crc32c:
@@ -102,25 +54,6 @@ class _Crc32c:
         return value
 
 
-def _find_md5() -> Callable[[], Hasher]:
-    from integrity.hashing.md5 import Md5
-
-    return Md5
-
-
-def _find_xxhash(name: str) -> Callable[[], Hasher]:
-    import xxhash
-
-    found: Callable[[], Hasher] = getattr(xxhash, name)
-    return found
-
-
-def _find_blake3() -> Callable[[], Hasher]:
-    from blake3 import blake3
-
-    return blake3
-
-
 def _blake2b(digest_bytes: int) -> Algorithm:
     """``b2sum -l``: a digest of another length is no prefix of the longer one."""
     bits = 8 * digest_bytes
@@ -133,11 +66,8 @@ def _openssl(name: str, tag: bytes, digest_bytes: int, name_there: str = "") -> 
     return Algorithm(name, tag, digest_bytes, lambda: partial(hashlib.new, name_there or name))
 
 
-MD5 = Algorithm("md5", b"MD5", MD5_BYTES, _find_md5)
-XXH3 = Algorithm("xxh3", b"XXH3", 8, lambda: _find_xxhash("xxh3_64"), b"XXH3_")
-XXH64 = Algorithm("xxh64", b"XXH64", 8, lambda: _find_xxhash("xxh64"))
-XXH128 = Algorithm("xxh128", b"XXH128", XXH3_128_BYTES, lambda: _find_xxhash("xxh3_128"))
-BLAKE3 = Algorithm("blake3", b"BLAKE3", BLAKE3_BYTES, _find_blake3)
+XXH3 = Algorithm("xxh3", b"XXH3", 8, lambda: find_xxhash("xxh3_64"), b"XXH3_")
+XXH64 = Algorithm("xxh64", b"XXH64", 8, lambda: find_xxhash("xxh64"))
 SHA1 = Algorithm("sha1", b"SHA1", 20, lambda: hashlib.sha1)
 SHA256 = Algorithm("sha256", b"SHA256", 32, lambda: hashlib.sha256)
 SHA512 = Algorithm("sha512", b"SHA512", 64, lambda: hashlib.sha512)
@@ -150,9 +80,8 @@ SHA3_512 = Algorithm("sha3-512", b"SHA3-512", 64, lambda: hashlib.sha3_512)
 BLAKE2B = Algorithm("blake2b", b"BLAKE2b", 64, lambda: hashlib.blake2b)
 BLAKE2S = Algorithm("blake2s", b"BLAKE2s", 32, lambda: hashlib.blake2s)
 CRC32 = Algorithm("crc32", b"CRC32", 4, lambda: _Crc32)
-XXH32 = Algorithm("xxh32", b"XXH32", 4, lambda: _find_xxhash("xxh32"))
+XXH32 = Algorithm("xxh32", b"XXH32", 4, lambda: find_xxhash("xxh32"))
 CRC32C = Algorithm("crc32c", b"CRC32C", 4, lambda: _Crc32c)
-CRC64NVME = Algorithm("crc64nvme", b"CRC64NVME", CRC64NVME_BYTES, lambda: _Crc64Nvme)
 
 _OPENSSL = (
     _openssl("sha512-224", b"SHA512-224", 28, "sha512_224"),
@@ -233,30 +162,6 @@ UNNAMED = {
 
 def _refuse_unnamed() -> Hasher:
     raise ValueError("a digest of an algorithm that is not known yet can't be computed")
-
-
-class StoredDigest(NamedTuple):
-    """
-    A digest that the catalog stores of each file.
-
-    Attributes:
-        name: of the column in ``file``, ``candidate`` and ``history``, and of the field of ``Digests`` and ``Want``.
-        algorithm: computes it, and declares its length.
-        judges: whether it decides if a file is intact; False: copies only.
-    """
-
-    name: str
-    algorithm: Algorithm
-    judges: bool = True
-
-
-STORED = (
-    StoredDigest("md5", MD5),
-    StoredDigest("xxh3_128", XXH128),
-    StoredDigest("blake3", BLAKE3),
-    StoredDigest("crc64nvme", CRC64NVME, judges=False),
-)
-"""In the order of ``Digests``; ``want_to_record`` and its neighbors in ``digests.py`` decide when each is computed."""
 
 
 def name_digests(digests: Digests) -> dict[Algorithm, bytes]:

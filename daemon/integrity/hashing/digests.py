@@ -16,17 +16,17 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from blake3 import blake3
 from xxhash import xxh3_128, xxh3_128_digest
 
 from integrity.files.read import Segment
 from integrity.hashing import crc64
-from integrity.hashing.algorithms import STORED, Hasher
 from integrity.hashing.block_digests import BlockCutter, pieces
 from integrity.hashing.md5 import Md5, native_status
+from integrity.hashing.stored_digests import STORED, Hasher
 from integrity.model import CRC64NVME_BYTES, XXH3_128_BYTES, Blocks, ByteRange, Digests
 
 SPARSE_HOLES_BYTES = 1 << 30
@@ -34,8 +34,7 @@ SPARSE_HOLES_BYTES = 1 << 30
 min."""
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
+class Want(NamedTuple):
     """The digests to compute: of the whole file, and of its blocks if it is larger than one block."""
 
     md5: bool = False
@@ -59,7 +58,7 @@ class Want:
 
 def want_to_record(*, blake3: bool) -> Want:
     """Return the digests that are stored when a file is recorded."""
-    return replace(want_to_confirm(blake3=blake3), crc64nvme=crc64.is_native)
+    return want_to_confirm(blake3=blake3)._replace(crc64nvme=crc64.is_native)
 
 
 def want_to_verify(*, is_one_block: bool, deep: bool, blake3: bool) -> Want:
@@ -74,7 +73,7 @@ def want_to_confirm(*, blake3: bool) -> Want:
 
 def without_chain(want: Want) -> Want:
     """Remove the digests that run over the whole file, for very sparse files."""
-    return replace(want, md5=False, xxh3_128=False, blake3=False)
+    return want._replace(md5=False, xxh3_128=False, blake3=False)
 
 
 def is_very_sparse(size_bytes: int, hole_bytes: int) -> bool:

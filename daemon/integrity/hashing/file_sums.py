@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from integrity.errors import ReadError, Unreadable
 from integrity.files.plain import LARGE_BYTES, STDIN, UNKNOWN_BYTES, PlainReader
-from integrity.hashing.algorithms import MD5, XXH128, Algorithm, Hasher
 from integrity.hashing.digests import Want
 from integrity.hashing.engine import Engine
+from integrity.hashing.stored_digests import MD5, XXH128, Algorithm, Hasher
 from integrity.hashing.tasks import Answer, Done, DoneBatch, Failed, Task, TaskBatch, Work, singly
 from integrity.model import Digests
 

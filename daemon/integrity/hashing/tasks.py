@@ -22,8 +22,7 @@ class StopSignal(Protocol):
         """Return whether no more work may be started; once True, it stays True."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(NamedTuple):
     """Where an earlier reading of a file stopped; invalid if the witness changed (R7)."""
 
     offset: int
@@ -100,8 +99,7 @@ Work = Task | TaskBatch
 """One unit of work for the engine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(NamedTuple):
     """A large file up to ``offset``: the data of a checkpoint. ``blocks`` start with block ``first_block``."""
 
     task: Task
@@ -126,8 +124,7 @@ class Done(NamedTuple):
     probe: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """A file that could not be read as one stable version."""
 
     task: Task

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -86,8 +85,7 @@ class DifferingRange(NamedTuple):
     copy: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ByteDifference:
+class ByteDifference(NamedTuple):
     """
     How the bytes of a file and its copy differ.
 

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -326,7 +326,7 @@ class RootRun:
         found, self._to_report = list(self._to_report.values()), {}
         if found:
             names = dict.fromkeys(one.path for one in found if one.path is not None and one.path != found[0].path)
-            self.context.report.finding(replace(found[0], names=tuple(names)))
+            self.context.report.finding(found[0]._replace(names=tuple(names)))
 
     def resolve_missing(self, connection: Connection, file_id: FileId, path: bytes) -> None:
         """Resolve the finding that a file is missing, because it was met again."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import report_queue
 from integrity.catalog.outbox import LASTING_FAILURE_S
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from integrity.config import Config
 
 
-@dataclass(frozen=True, slots=True)
-class HubStatus:
+class HubStatus(NamedTuple):
     """
     How reports to the hub fare.
 

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from integrity import program
 from integrity.catalog import own_files
@@ -25,8 +25,7 @@ _TRIES = 4
 _BETWEEN_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class LockHolder:
+class LockHolder(NamedTuple):
     """The holder of a root's lock. ``socket``: where the holder accepts requests, None for a command."""
 
     pid: int
@@ -71,7 +70,7 @@ def lock_root(
             raise CatalogLocked(_describe(root, _read_holder(fd)))
         try:
             os.ftruncate(fd, 0)
-            os.pwrite(fd, json.dumps(asdict(LockHolder(os.getpid(), job.value, now, socket))).encode(), 0)
+            os.pwrite(fd, json.dumps(LockHolder(os.getpid(), job.value, now, socket)._asdict()).encode(), 0)
         except OSError as error:
             raise _explain(path, error) from error
         yield

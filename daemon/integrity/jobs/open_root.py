@@ -186,8 +186,7 @@ def _is_empty(root_fd: int, path: bytes, out_of_place: Collection[bytes]) -> boo
         raise RootSuspended(f"{show_path(path)}: can't be listed: {error.strerror}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeCounts:
+class ChangeCounts(NamedTuple):
     """The changes and removals in a root, with the number of files they are compared with."""
 
     changed: int

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class ScanOptions:
+class ScanOptions(NamedTuple):
     """
     How to scan.
 
@@ -20,8 +19,7 @@ class ScanOptions:
     touched_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScrubOptions:
+class ScrubOptions(NamedTuple):
     """
     What to scrub and how far.
 
@@ -64,8 +62,7 @@ class ScrubOptions:
         return not (self.due or self.new or is_part)
 
 
-@dataclass(frozen=True, slots=True)
-class CompareOptions:
+class CompareOptions(NamedTuple):
     """
     What to compare with and how far.
 

@@ -6,7 +6,7 @@ I1  The first bytes decide, not the name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 HEAD_BYTES = 32
 """So many first bytes decide."""
@@ -25,8 +25,7 @@ _SUFFIXES = (b".jpg", b".jpeg", b".png", b".gif", b".webp", b".avif", b".bmp")
 CONTENT_TYPES = frozenset(content_type for _, content_type in _TYPES)
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """
     One side of a finding.
 

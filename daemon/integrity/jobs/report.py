@@ -15,7 +15,7 @@ import select
 import weakref
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from integrity.model import Finding, Job, Outcome, RunCounts, SkipReason
 
@@ -36,8 +36,7 @@ class NoteKind(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """
     Something worth listing.
 
@@ -52,8 +51,7 @@ class Note:
     skip_reason: SkipReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """How far a job is. Unknown totals are None."""
 
     job: Job
@@ -120,8 +118,7 @@ class Compared:
     is_unreachable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """
     The result of a command over all its roots.
 

@@ -157,8 +157,7 @@ def compare(context: Context, paths: Sequence[bytes], options: CompareOptions) -
     if scanned is not None:
         summary.counts.bytes_read += scanned.counts.bytes_read
         summary.counts.findings_opened += scanned.counts.findings_opened
-    return replace(
-        summary,
+    return summary._replace(
         started_at=started_at,
         outcome=_outcome(context, has_problem=has_problem, is_incomplete=is_incomplete),
         duration_s=context.monotonic() - began_at,

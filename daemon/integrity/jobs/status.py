@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.alerts.status import AlertStatus, find_alert_status
 from integrity.alerts.wording import sort_by_gravity
@@ -17,7 +16,6 @@ from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
 from integrity.config import Config, RootSettings
-from integrity.disks.report import DeviceReport
 from integrity.files.excludes import BUILTIN
 from integrity.jobs.compare.deadline import CopyStatus, find_copy_status
 from integrity.jobs.hub_status import HubStatus, find_hub_status
@@ -29,14 +27,14 @@ from integrity.model import Finding, FindingKind, Job, RootId, RootState
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog, Connection
+    from integrity.disks.report import DeviceReport
 
 _RUNS_SEARCHED = 200
 _MOST_WORST = 500
 """Up to this many open findings are asked for copies to repair from, while somebody waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class RootStatus:
+class RootStatus(NamedTuple):
     """
     The status of one root.
 
@@ -82,8 +80,7 @@ class RootStatus:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """
     The status of the requested roots.
 
@@ -135,7 +132,7 @@ def find_status(
     config: Config,
     paths: Sequence[bytes],
     *,
-    windows: OpenTimes | None = None,
+    find_windows: Callable[[], OpenTimes] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Status:
     """
@@ -145,7 +142,7 @@ def find_status(
         catalog: may be open for reading only.
         config: the whole configuration.
         paths: real paths in or at roots; empty: all roots.
-        windows: the scrub windows of the service.
+        find_windows: returns the scrub windows of the service; called if a service has scrubbed by its schedule.
         clock: seconds UTC.
 
     Raises:
@@ -158,6 +155,7 @@ def find_status(
         if paths:
             chosen = {find_target(connection, path).root.id for path in paths}
             wanted = [root for root in known if root.id in chosen]
+        windows = find_windows() if find_windows and any(_uses_windows(connection, one) for one in wanted) else None
         copies = tuple(find_copy_status(connection, config, wanted, now=now))
         shown = {(one.root.id, one.name) for one in copies}
         roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now, shown) for root in wanted)

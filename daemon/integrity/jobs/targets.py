@@ -10,15 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
-from integrity.catalog.files import page_files
 from integrity.catalog.roots import UNSEEN, RootRecord, add_root, find_roots, remove_unseen
 from integrity.errors import ConfigError, RootSuspended, show_path
-from integrity.files.capability import identify
-from integrity.files.open_beneath import open_root
 from integrity.model import RootIdentity
 
 if TYPE_CHECKING:
@@ -26,8 +22,7 @@ if TYPE_CHECKING:
     from integrity.config import Config, ConfiguredRoot
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """
     A root, or a part of it.
 
@@ -64,6 +59,8 @@ def _find_replaced(connection: Connection, roots: Sequence[RootRecord], path: by
         return None
     folder, name = os.path.split(os.path.abspath(path))
     target = _match(roots, os.path.join(os.path.realpath(folder), name))
+    from integrity.catalog.files import page_files  # here, for `status` looks up no file
+
     if target is None or not page_files(connection, target.root.id, prefix=target.prefix, limit=1):
         return None
     return target
@@ -98,7 +95,7 @@ def find_targets(
     targets: list[Target] = []
     for path, match in matches:
         target = _add(catalog, path, match, now) if isinstance(match, RootIdentity) else match
-        target = replace(target, is_named=bool(paths))
+        target = target._replace(is_named=bool(paths))
         targets.append(target)
     return _without_overlap(targets)
 
@@ -156,6 +153,9 @@ def _new_root(path: bytes, configured: Sequence[bytes]) -> RootIdentity:
 
 
 def _identify_new(path: bytes) -> RootIdentity:
+    from integrity.files.capability import identify  # here, for most roots are known
+    from integrity.files.open_beneath import open_root
+
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISDIR(mode):
@@ -186,6 +186,8 @@ def refuse_new(path: bytes) -> str:
 
 def _refuse_unknown(catalog: Catalog, matches: Sequence[tuple[bytes, Target]]) -> None:
     """Refuse a name in a root that neither exists nor is recorded: "all is well" would hide a typo."""
+    from integrity.catalog.files import page_files
+
     for path, target in matches:
         if not target.prefix or os.path.lexists(path):
             continue

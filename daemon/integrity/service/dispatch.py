@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.alerts.heartbeat import Heartbeat
@@ -485,7 +485,7 @@ class Dispatcher:
             parts.setdefault(lane_of(self._roots, path), []).append(path)
         if len(parts) <= 1:
             return {next(iter(parts), "none"): request}
-        return {name: replace(request, paths=tuple(part)) for name, part in parts.items()}
+        return {name: request._replace(paths=tuple(part)) for name, part in parts.items()}
 
 
 @contextmanager

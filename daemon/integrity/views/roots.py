@@ -12,7 +12,6 @@ from integrity.errors import printable, show_path
 from integrity.kinds import INTEGRITY_PROBLEMS
 from integrity.model import RootState
 from integrity.paths import path_fields
-from integrity.views.disks import describe_devices, device_object
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.service import ServiceView, describe_watch
 from integrity.views.text import count, describe_kinds, local_time
@@ -112,12 +111,24 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
     yield f"  last scrub {describe_root_run(one.last_scrub)}"
     if one.working is not None:
         yield f"  now        a {one.working.job} is running (process {one.working.pid})"
-    for number, line in enumerate(describe_devices(one.devices, round(time.time()), styler)):
-        yield f"  {'' if number else 'disks':<10} {line}"
+    yield from _describe_devices(one, styler) if one.devices else ()
     yield from describe_watch(live, one.root.path)
     excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
     yield f"  excluded   {', '.join(printable(text) for text in excluded) or 'nothing'}"
     yield ""
+
+
+def _describe_devices(one: RootStatus, styler: Styler) -> Iterator[str]:
+    from integrity.views.disks import describe_devices  # here, for only the service asks disks
+
+    for number, line in enumerate(describe_devices(one.devices, round(time.time()), styler)):
+        yield f"  {'' if number else 'disks':<10} {line}"
+
+
+def _device_objects(one: RootStatus) -> list[JsonObject]:
+    from integrity.views.disks import device_object
+
+    return [device_object(report, round(time.time())) for report in one.devices]
 
 
 def _describe_coverage(one: RootStatus, styler: Styler) -> str:
@@ -212,7 +223,7 @@ def root_object(one: RootStatus) -> JsonObject:
         "last_scrub": run_object(one.last_scrub),
         "exclude": list(one.settings.exclude),
         "builtin_excludes": one.settings.builtin_excludes,
-        "devices": [device_object(report, round(time.time())) for report in one.devices],
+        "devices": _device_objects(one) if one.devices else [],
     }
 
 

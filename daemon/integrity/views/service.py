@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import __version__, program
 from integrity.config import format_size
 from integrity.errors import printable, show_path
 from integrity.paths import path_fields
-from integrity.service.systemd.manager import find_stopped_unit
+from integrity.service.systemd.installed import find_stopped_unit
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.text import count, local_time
 
 if TYPE_CHECKING:
     from integrity.service.control.client import DaemonClient
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
-    from integrity.service.systemd.manager import StoppedUnit
+    from integrity.service.systemd.installed import StoppedUnit
 
 
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceView:
+class ServiceView(NamedTuple):
     """
     What is known of the service at this moment.
 

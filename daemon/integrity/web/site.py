@@ -149,9 +149,14 @@ class Site(Renderer):
 
     def _collect(self) -> Status:
         self._reload_config()
-        windows, began_at = parse_windows(self.config.schedule.scrub, local_zone()), time.monotonic()
+        began_at = time.monotonic()
         with self.open_catalog() as catalog:
-            found = find_status(catalog, self.config, [], windows=windows)
+            found = find_status(
+                catalog,
+                self.config,
+                [],
+                find_windows=lambda: parse_windows(self.config.schedule.scrub, local_zone()),
+            )
         took_s = time.monotonic() - began_at
         self._status, self._fresh_until = found, time.monotonic() + max(_STATUS_S, _STATUS_PAUSE * took_s)
         self._trimmer.job_ended()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from integrity.hashing.algorithms import Algorithm
+from integrity.hashing.stored_digests import Algorithm
 
 LONGEST_LINE = 1 << 20
 """Names are at most 4 KiB, escaped 8 KiB; a longer line is no line of a manifest."""

@@ -14,9 +14,10 @@ import re
 from binascii import hexlify
 from collections.abc import Sequence
 
-from integrity.hashing.algorithms import BY_NAME, Algorithm
+from integrity.hashing.algorithms import BY_NAME
 from integrity.hashing.manifests.entries import Digests, Piece, is_name, parse_hex, piece_suffix
 from integrity.hashing.manifests.text import escape, unescape
+from integrity.hashing.stored_digests import Algorithm
 
 MAGIC = b"%%%% HASHDEEP-"
 _VERSION = b"%%%% HASHDEEP-1.0"

@@ -12,8 +12,9 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 
-from integrity.hashing.algorithms import ALGORITHMS, Algorithm
+from integrity.hashing.algorithms import ALGORITHMS
 from integrity.hashing.manifests.entries import IGNORED, Digests, Ignored, Piece, is_name, parse_hex
+from integrity.hashing.stored_digests import Algorithm
 
 # Created once: json.dumps would create one per line.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

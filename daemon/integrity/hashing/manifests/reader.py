@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 
-from integrity.hashing.algorithms import CRC32, UNNAMED, Algorithm
+from integrity.hashing.algorithms import CRC32, UNNAMED
 from integrity.hashing.manifests.entries import (
     HEAD_BYTES,
     IGNORED,
@@ -40,6 +40,7 @@ from integrity.hashing.manifests.text import (
 )
 from integrity.hashing.manifests.unnamed import ListAlgorithms
 from integrity.hashing.manifests.utf16 import BYTE_ORDER_MARKS, Utf16Stream
+from integrity.hashing.stored_digests import Algorithm
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMMENTS = (b"#", b";")

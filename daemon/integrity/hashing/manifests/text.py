@@ -25,9 +25,10 @@ from binascii import hexlify
 from collections.abc import Sequence
 from functools import lru_cache
 
-from integrity.hashing.algorithms import UNNAMED, XXH3, Algorithm, find_by_word
+from integrity.hashing.algorithms import UNNAMED, XXH3, find_by_word
 from integrity.hashing.manifests.entries import Piece, is_name, parse_hex, piece_suffix
 from integrity.hashing.manifests.unnamed import ListAlgorithms
+from integrity.hashing.stored_digests import Algorithm
 
 _is_manifest = re.compile(rb"(?:tag)?manifest-([a-z0-9]+)\.txt").fullmatch
 _split_bagit = re.compile(rb"([0-9A-Fa-f]+)[ \t]+\*?(.+)", re.DOTALL).fullmatch

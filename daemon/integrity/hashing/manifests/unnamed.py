@@ -20,7 +20,6 @@ from typing import TypeVar
 
 from integrity.hashing.algorithms import (
     ALGORITHMS,
-    MD5,
     SHA1,
     SHA224,
     SHA256,
@@ -29,10 +28,10 @@ from integrity.hashing.algorithms import (
     SHORT,
     UNNAMED,
     XXH64,
-    Algorithm,
     find_by_word,
 )
 from integrity.hashing.manifests.entries import Digests
+from integrity.hashing.stored_digests import MD5, Algorithm
 
 T = TypeVar("T")
 

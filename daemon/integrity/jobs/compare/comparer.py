@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_64_hexdigest
@@ -85,7 +84,7 @@ def compare_root(
         ConfigError: the options do not fit this copy.
     """
     if not options.read and options.read_percent is None:
-        options = replace(options, read_percent=source.read_percent)
+        options = options._replace(read_percent=source.read_percent)
     until = None if options.time_limit_s is None else began_at + options.time_limit_s
     limit = RunLimit(run, until=until, until_bytes=options.byte_limit)
     try:

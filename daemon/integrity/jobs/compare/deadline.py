@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.catalog import copies, findings
@@ -22,8 +21,6 @@ from integrity.config import format_duration
 from integrity.config.copy_urls import find_local_path, hide_secrets
 from integrity.errors import ConfigError
 from integrity.files.excludes import make_left_out
-from integrity.jobs import messages
-from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.targets import is_inside
 from integrity.model import Finding, FindingId, FindingKind, RootState
 from integrity.paths import shell_word
@@ -40,8 +37,7 @@ if TYPE_CHECKING:
 _DAY_S = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class CopyFacts:
+class CopyFacts(NamedTuple):
     """
     The catalog's facts about a configured copy.
 
@@ -195,6 +191,9 @@ def _end_former(context: Context) -> None:
 
 
 def _end(context: Context, root: RootRecord, name: str, kinds: set[FindingKind] | None, resolution: str) -> None:
+    from integrity.jobs import messages  # here, for `status` only reads
+    from integrity.jobs.report import Note, NoteKind
+
     with context.catalog.read() as connection:
         ids = findings.find_unresolved(connection, root.id, kinds=kinds, copy=name)
     ended: list[Finding] = []
@@ -211,8 +210,7 @@ def _end(context: Context, root: RootRecord, name: str, kinds: set[FindingKind] 
 _NEVER_S = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class CopyStatus:
+class CopyStatus(NamedTuple):
     """
     Status of one copy.
 

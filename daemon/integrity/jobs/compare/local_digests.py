@@ -15,8 +15,8 @@ from integrity.copies.part_digests import PartsHasher, guess_part_bytes, split_e
 from integrity.copies.protocol import KINDS, Kind, Published
 from integrity.errors import ReadError, ReadInterrupted
 from integrity.files.span import ReadMode
-from integrity.hashing.algorithms import Hasher
 from integrity.hashing.digests import Want
+from integrity.hashing.stored_digests import Hasher
 from integrity.hashing.tasks import Done, Failed, Partial, Task
 from integrity.jobs.compare.copy_answer import pick_checksums
 from integrity.jobs.judge.content_diff import Difference, compare_blocks, compare_content

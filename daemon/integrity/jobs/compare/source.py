@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.config import Config, ConfiguredCopy
     from integrity.copies.protocol import Copy
-    from integrity.hashing.algorithms import Algorithm
+    from integrity.hashing.stored_digests import Algorithm
 
 
 @dataclass(frozen=True, slots=True)

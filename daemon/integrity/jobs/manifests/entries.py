@@ -18,8 +18,9 @@ from integrity.catalog import files
 from integrity.errors import show_path
 from integrity.files.open_beneath import STAY_ON_MOUNT, open_beneath, stat_beneath
 from integrity.files.stamps import witness_of
-from integrity.hashing.algorithms import BLAKE3, MD5, SHORT, XXH128, Algorithm
+from integrity.hashing.algorithms import SHORT
 from integrity.hashing.manifests.entries import BadLine, ManifestEntry
+from integrity.hashing.stored_digests import BLAKE3, MD5, XXH128, Algorithm
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode
 from integrity.jobs.targets import Target
 from integrity.same_time import is_unwritten

@@ -26,11 +26,12 @@ from integrity import program
 from integrity.catalog.files import Position, page_in_order
 from integrity.catalog.roots import find_roots
 from integrity.errors import AppError, ConfigError, show_path
-from integrity.hashing.algorithms import MD5, name_digests
+from integrity.hashing.algorithms import name_digests
 from integrity.hashing.manifests.hashdeep import write_hashdeep, write_hashdeep_header
 from integrity.hashing.manifests.json_lines import write_json
 from integrity.hashing.manifests.text import write_bagit, write_gnu
 from integrity.hashing.md5 import Md5
+from integrity.hashing.stored_digests import MD5
 from integrity.jobs.targets import Target, find_target
 
 if TYPE_CHECKING:

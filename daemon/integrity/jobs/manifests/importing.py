@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,9 +32,10 @@ from integrity.errors import (
     show_path,
 )
 from integrity.files.span import ReadMode
-from integrity.hashing.algorithms import BLAKE3, MD5, Algorithm, name_digests
+from integrity.hashing.algorithms import name_digests
 from integrity.hashing.digests import want_to_record
 from integrity.hashing.manifests.reader import Form
+from integrity.hashing.stored_digests import BLAKE3, MD5, Algorithm
 from integrity.hashing.tasks import Done, Failed, Partial, Result, Task
 from integrity.jobs import messages, runner
 from integrity.jobs.checkpoints import Checkpoints
@@ -361,7 +362,7 @@ class Importer:
         for claim in claims:
             makers = tuple(algorithm.find_constructor() for algorithm in self._find_others(claim))
             has_blake3 = self._has_blake3 or BLAKE3 in self._algorithms.expand(claim.digests)
-            want = replace(want_to_record(blake3=has_blake3), others=makers)
+            want = want_to_record(blake3=has_blake3)._replace(others=makers)
             task = Task(claim.path, claim.expected_bytes, want, block_size, claim)
             if claim.digests.keys() == {MD5} and not makers:  # only MD5 can resume where an earlier run stopped
                 task = self._checkpoints.resume(task)

@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 from integrity import program
 from integrity.errors import ConfigError, Unreadable, show_path
-from integrity.hashing.algorithms import Algorithm
 from integrity.hashing.manifests.entries import BadLine, ManifestEntry
 from integrity.hashing.manifests.reader import Form, Manifest
 from integrity.hashing.manifests.text import find_bagit_algorithm
+from integrity.hashing.stored_digests import Algorithm
 
 STDIN = b"-"
 _BAD_AT_MOST = 100_000

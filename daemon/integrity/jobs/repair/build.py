@@ -14,7 +14,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -216,7 +216,7 @@ class FileBuilder:
         """Replace the time of modification by the recorded one if it was changed since."""
         if compare_witness(self._run.capability, recorded, seen).mtime is Shift.EQUAL:
             return attributes
-        return replace(attributes, mtime_ns=recorded.mtime_ns)
+        return attributes._replace(mtime_ns=recorded.mtime_ns)
 
     def _read(self, path: bytes, expected: Expected) -> Reading:
         with self._reader.open(path) as file:

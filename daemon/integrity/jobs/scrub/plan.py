@@ -10,12 +10,12 @@ Work is measured in units that windows offer: open seconds, or openings where ea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice, takewhile
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from integrity.catalog.coverage import DueDay
-from integrity.jobs.options import ScrubOptions
+if TYPE_CHECKING:
+    from integrity.catalog.coverage import DueDay
+    from integrity.jobs.options import ScrubOptions
 
 _DAY_S = 86_400
 _MOST_OPENINGS = 1000
@@ -59,8 +59,7 @@ class Overdue(NamedTuple):
 NOTHING = Overdue(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """
     What the catalog knows about a root's verifications.
 
@@ -84,8 +83,7 @@ class Facts:
         return sum(day.bytes for day in self.days)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """
     Whether ``verify_every`` is kept.
 
@@ -141,6 +139,8 @@ def plan_window(facts: Facts, windows: OpenTimes, *, verify_every_s: int, now: i
     First all that becomes due before the end of the next window, which may be missed. Then, stalest first, a share that
     suffices if every later window does the same. Unrecorded files are left to scans.
     """
+    from integrity.jobs.options import ScrubOptions  # here, for `status` scrubs nothing
+
     closes, end = windows.closes_at(now), _end_of(windows, now)
     margin = _end_of_following(windows, end) - now
     demand = _Demand(facts, windows, verify_every_s, now, end, margin_s=margin)

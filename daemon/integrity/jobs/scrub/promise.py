@@ -17,8 +17,6 @@ from integrity.catalog.roots import RootRecord, find_roots, has_root
 from integrity.catalog.rows import NEVER_AT
 from integrity.catalog.runs import RunRecord, find_runs
 from integrity.config import format_duration, format_size
-from integrity.jobs import messages
-from integrity.jobs.report import Note, NoteKind
 from integrity.jobs.scrub.plan import NOTHING, Facts, OpenTimes, Overdue, Plan, make_plan
 from integrity.model import Finding, FindingKind, Job, Outcome, RootState
 
@@ -109,6 +107,9 @@ def _check_root(context: Context, windows: OpenTimes, root: RootRecord) -> Findi
 
 def _end_overdue(context: Context, root: RootRecord, now: int) -> None:
     """Resolve the finding if it is open; otherwise write nothing."""
+    from integrity.jobs import messages  # here, for `status` only reads
+    from integrity.jobs.report import Note, NoteKind
+
     with context.catalog.read() as connection:
         if not findings.has_open(connection, root.id, FindingKind.OVERDUE):
             return

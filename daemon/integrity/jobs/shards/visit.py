@@ -127,13 +127,13 @@ def plan_visit(context: Context, path: bytes, task: ShardTask, left_s: float) ->
     options = ScrubOptions(time_limit_s=left_s, scan_first=False)
     now = context.now()
     if usable_s <= task.every_s:
-        return replace(options, older_than_s=max(0, now - _begin_of_round(context, task)))
+        return options._replace(older_than_s=max(0, now - _begin_of_round(context, task)))
     root = _get_root(context, path)
     with context.catalog.read() as connection:
         known = coverage(connection, root.id, now=now, verify_every_s=every_s)
         read = find_reads(connection, Job.SCRUB, _begin_of_round(context, task), root.id)
     share = -(-known.bytes * task.every_s // usable_s) - sum(one.bytes_read for one in read)
-    return replace(options, due_within_s=2 * task.every_s, at_least_bytes=max(0, share))
+    return options._replace(due_within_s=2 * task.every_s, at_least_bytes=max(0, share))
 
 
 def _begin_of_round(context: Context, task: ShardTask) -> int:

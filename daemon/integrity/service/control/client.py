@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -13,13 +12,14 @@ from integrity import program
 from integrity.config.places import default_catalog_path, default_runtime_folder
 from integrity.errors import CatalogError, ConfigError, show_path
 from integrity.paths import shell_path
-from integrity.service.control.requests import JobRequest
 from integrity.service.control.socket import SOCKET_NAME, SYSTEM_SOCKET, connect, find_linked_socket, peer_of
 
 if TYPE_CHECKING:
+    import socket
+
     from integrity.jobs.picture_type import Picture
     from integrity.model import Actor
-    from integrity.service.control.requests import Act, ActDone, AskPicture, RepairPlanned
+    from integrity.service.control.requests import Act, ActDone, AskPicture, JobRequest, RepairPlanned
     from integrity.service.control.wire import Answer, JobAccepted, Question
     from integrity.service.states import DaemonState
 

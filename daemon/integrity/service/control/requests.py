@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from integrity.errors import AppError
 from integrity.jobs.byte_pattern import Side
 from integrity.jobs.options import ScanOptions, ScrubOptions
-from integrity.jobs.picture_type import Picture
 from integrity.jobs.report import Report, Summary
 from integrity.model import Actor, Job, Outcome, RunCounts
 
 if TYPE_CHECKING:
     from integrity.jobs.context import Context
+    from integrity.jobs.picture_type import Picture
     from integrity.service.states import DaemonState, JobAhead
 
 Cancel = Callable[[], None]
 """Requests the end of a job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(NamedTuple):
     """
     A handle for an accepted request. Any thread may call both functions, at any time and repeatedly.
 
@@ -47,8 +45,7 @@ LENT_PHASE = "left to a command"
 """The phase that the state shows of a root while it is lent to a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobRequest:
+class JobRequest(NamedTuple):
     """
     A scan or a scrub that somebody asks for.
 
@@ -64,8 +61,8 @@ class JobRequest:
 
     job: Job
     paths: tuple[bytes, ...] = ()
-    scan: ScanOptions = field(default_factory=ScanOptions)
-    scrub: ScrubOptions = field(default_factory=ScrubOptions)
+    scan: ScanOptions = ScanOptions()
+    scrub: ScrubOptions = ScrubOptions()
     jobs: int | None = None
     may_add_roots: bool = True
 
@@ -83,8 +80,7 @@ class ActVerb(StrEnum):
     TEST_ALERT = "test_alert"
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(NamedTuple):
     """
     Request something that a person decided. Answered with ActDone, RepairPlanned or Failure, the last answer.
 
@@ -110,15 +106,13 @@ class Act:
     seen: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ActDone:
+class ActDone(NamedTuple):
     """It was done. ``message``: what came of it, for people."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPlanned:
+class RepairPlanned(NamedTuple):
     """
     What a repair would do.
 
@@ -133,8 +127,7 @@ class RepairPlanned:
     token: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskPicture:
+class AskPicture(NamedTuple):
     """
     Ask for one side of a finding, to be looked at; answered with Picture or Failure, the last answer.
 

@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import count
 
@@ -393,7 +392,7 @@ class ControlServer(DaemonThread):
             done(result)
 
         paths = self._admit(question.request.paths, may_add=may_add)
-        request = replace(question.request, paths=paths, may_add_roots=may_add)
+        request = question.request._replace(paths=paths, may_add_roots=may_add)
         _log_request(request, question, connection.peer)
         return self._handler.submit(request, report, ended)
 
@@ -526,8 +525,7 @@ def _add_up(summaries: Sequence[Summary]) -> Summary:
     for summary in summaries:
         counts += summary.counts
     outcomes = {summary.outcome for summary in summaries}
-    return replace(
-        summaries[0],
+    return summaries[0]._replace(
         counts=counts,
         started_at=min(summary.started_at for summary in summaries),
         finished_at=max(summary.finished_at for summary in summaries),

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog.own_files import control_path
 from integrity.config.places import default_runtime_folder
 from integrity.errors import CatalogLocked, ConfigError, show_path
+
+if TYPE_CHECKING:
+    import socket
 
 SOCKET_NAME = b"control.sock"
 SYSTEM_SOCKET = b"/run/integrity/control.sock"
@@ -31,8 +33,7 @@ _TIMEVAL = struct.Struct("@ll")
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: unix(7)
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """The process at the other end, as of its connect or listen."""
 
     pid: int
@@ -64,6 +65,12 @@ def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> socket.socket | Non
     Raises:
         OSError: a daemon may listen, but can't be reached, for example for lack of permission.
     """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    import socket  # here, for most commands find no service
+
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # Not settimeout: a non-blocking connect fails at once when the backlog is full, instead of waiting.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(timeout_s), 0))
@@ -81,6 +88,8 @@ def connect(path: bytes, timeout_s: int = _ASK_TIMEOUT_S) -> socket.socket | Non
 
 def peer_of(connection: socket.socket) -> Peer:
     """Return the process at the other end, as recorded by the kernel."""
+    import socket
+
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return Peer(*_CREDENTIALS.unpack(data))
 
@@ -158,6 +167,8 @@ def _refuse_live(path: bytes) -> None:
 
 def _bind(path: bytes) -> socket.socket:
     """Replace a stale socket. Clients can connect only after ``listen``, when the mode is already set."""
+    import socket
+
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _clear(path)

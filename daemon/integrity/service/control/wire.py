@@ -21,7 +21,7 @@ import math
 import os
 import types
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import cache
 from typing import NewType, Union, get_args, get_origin, get_type_hints
@@ -295,7 +295,7 @@ def check(request: JobRequest) -> None:
         raise WireError("due, new and older_than_s exclude each other")
     if scrub.percent is not None and not 0 < scrub.percent <= 100:
         raise WireError("percent: not above 0 and up to 100")
-    numbers = [getattr(scrub, one.name) for one in fields(scrub)] + [request.scan.touched_bytes]
+    numbers = [*scrub, request.scan.touched_bytes]
     if any(isinstance(number, int | float) and not 0 <= number <= _LARGEST for number in numbers) or scrub.rate == 0:
         raise WireError("a number below 0, or far too large")
     if request.jobs is not None and not 1 <= request.jobs <= _MOST_THREADS:
@@ -377,19 +377,22 @@ def _encode(value: object) -> object:
     """Convert a record or one of its values to JSON types."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
+    kind: type = type(value)
+    if _is_record(kind):
+        return {name: _encode(getattr(value, name)) for name, _ in _fields(kind)}
     if isinstance(value, tuple):
         return [_encode(one) for one in value]
-    if is_dataclass(value):
-        kind: type = type(value)
-        return {name: _encode(getattr(value, name)) for name, _ in _fields(kind)}
     return value.value if isinstance(value, StrEnum) else value
+
+
+def _is_record(kind: type) -> bool:
+    return is_dataclass(kind) or hasattr(kind, "_fields")  # a named tuple
 
 
 @cache
 def _fields(kind: type) -> tuple[tuple[str, object], ...]:
     """Return the fields of a record with their types."""
-    hints = get_type_hints(kind)
-    return tuple((one.name, hints[one.name]) for one in fields(kind))
+    return tuple(get_type_hints(kind).items())
 
 
 def _decode(kind: object, value: object, place: str) -> object:
@@ -405,7 +408,7 @@ def _decode(kind: object, value: object, place: str) -> object:
     if origin is tuple:
         return _decode_tuple(get_args(kind), value, place)
     assert isinstance(kind, type), kind
-    if is_dataclass(kind):
+    if _is_record(kind):
         return _decode_record(kind, value, place)
     return _decode_plain(kind, value, place)
 

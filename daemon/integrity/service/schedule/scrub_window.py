@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integrity.catalog.roots import find_roots
@@ -94,10 +94,10 @@ class ScrubWindow:
         options = plan_window(facts, windows, verify_every_s=every_s, now=now)
         if share.is_planned_done:
             share.has_new = False
-            return replace(options, new=True, due_within_s=0, at_least_bytes=None)
+            return options._replace(new=True, due_within_s=0, at_least_bytes=None)
         if share.left_bytes is None:
             share.left_bytes = options.at_least_bytes or 0
-        return replace(options, at_least_bytes=max(share.left_bytes, 0))
+        return options._replace(at_least_bytes=max(share.left_bytes, 0))
 
     def take_ready(self, roots: Sequence[MonitoredRoot]) -> list[MonitoredRoot]:
         """Remove and return the roots whose disks were asleep or hot at their turn, and no longer are."""

@@ -1,4 +1,4 @@
-"""Run the systemd commands that install, start, stop and remove the unit, and tell whether it is stopped."""
+"""Run the systemd commands that install, start, stop and remove the unit."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import subprocess
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from integrity.config.places import default_catalog_path
 from integrity.errors import AppError
-from integrity.service.systemd.units import Scope, UnitFile, find_names, has_unit
-
-_SYSTEM_FOLDER = b"/var/lib/integrity"
-_PATIENCE_S = 2.0
+from integrity.service.systemd.installed import Scope, systemctl
+from integrity.service.systemd.units import UnitFile, find_names
 
 
 class SystemdStep(NamedTuple):
@@ -64,19 +61,19 @@ def find_unwritable(folders: Sequence[bytes]) -> bytes | None:
 def steps_to_start(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
     """Return the commands that enable the units and start the version just installed."""
     names = find_names(units)
-    return [SystemdStep((*_systemctl(scope), do, *names)) for do in ("enable", "restart")]
+    return [SystemdStep((*systemctl(scope), do, *names)) for do in ("enable", "restart")]
 
 
 def steps_to_stop(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
     """Return the commands that stop the units before their files are removed."""
-    return [SystemdStep((*_systemctl(scope), "disable", "--now", *find_names(units)))]
+    return [SystemdStep((*systemctl(scope), "disable", "--now", *find_names(units)))]
 
 
 def steps_to_forget(scope: Scope, units: Sequence[UnitFile]) -> list[SystemdStep]:
     """Return the commands to run after the files are removed."""
-    forget = (*_systemctl(scope), "reset-failed", *find_names(units))
+    forget = (*systemctl(scope), "reset-failed", *find_names(units))
     return [
-        SystemdStep((*_systemctl(scope), "daemon-reload")),
+        SystemdStep((*systemctl(scope), "daemon-reload")),
         SystemdStep(forget, is_optional=True),  # it fails if there is nothing to reset
     ]
 
@@ -98,37 +95,3 @@ def take(steps: Sequence[SystemdStep]) -> None:
             complaint = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
         left = "; ".join(str(one) for one in steps[number:])
         raise AppError(f"{step}: {complaint}; mend that, then run: {left}")
-
-
-class StoppedUnit(NamedTuple):
-    """The installed unit of a service that does not answer. ``failed``: it was not stopped, it ended by itself."""
-
-    scope: Scope
-    failed: bool
-
-    @property
-    def commands(self) -> tuple[str, ...]:
-        """Return what shows why it failed, and what starts it."""
-        systemctl = shlex.join(_systemctl(self.scope))
-        user = " --user" if self.scope is Scope.USER else ""
-        start = f"{systemctl} {'restart' if self.failed else 'start'} integrity"
-        return (f"journalctl{user} -u integrity -n 20", start) if self.failed else (start,)
-
-
-def find_stopped_unit(catalog: bytes) -> StoppedUnit | None:
-    """Return the unit of the service that should serve a default catalog; None if none is installed for it."""
-    scope = Scope.SYSTEM if os.path.dirname(catalog) == _SYSTEM_FOLDER else Scope.USER
-    if scope is Scope.USER and catalog != os.path.realpath(default_catalog_path()):
-        return None
-    if not has_unit(scope):
-        return None
-    try:
-        asking = (*_systemctl(scope), "is-failed", "--quiet", "integrity")
-        done = subprocess.run(asking, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_PATIENCE_S)
-    except (FileNotFoundError, subprocess.TimeoutExpired):
-        return StoppedUnit(scope, failed=False)
-    return StoppedUnit(scope, failed=done.returncode == 0)
-
-
-def _systemctl(scope: Scope) -> tuple[str, ...]:
-    return ("systemctl", "--user") if scope is Scope.USER else ("systemctl",)

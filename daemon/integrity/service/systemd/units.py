@@ -23,6 +23,7 @@ from integrity import program
 from integrity.config.places import find_user_folder
 from integrity.errors import AppError, ConfigError, show_path
 from integrity.files.new_file import make_partial_name
+from integrity.service.systemd.installed import PACKAGED, Scope
 
 _UNQUOTABLE = frozenset("'\"\\")  # systemd accepts none of these in a path
 
@@ -125,18 +126,9 @@ _HIDDEN = (b"/srv", b"/mnt", b"/media", b"/boot")
 
 _HOMES = (b"/home", b"/root", b"/run/user")
 """What it hides by ProtectHome=."""
-_PACKAGED = b"/usr/lib/"
-"""Where packages put what an administrator puts below /etc."""
 _CHECKSUM = b"# Checksum of what follows: "
 _HEAD = b"# Written by `integrity service install`, which neither replaces nor removes what was edited here.%s\n"
 _DROP_IN = b"\n# Rather add a drop-in: systemctl edit %s"
-
-
-class Scope(StrEnum):
-    """The kind of service."""
-
-    SYSTEM = "system"  # its own user, started at boot
-    USER = "user"  # the installing user, started with the login session
 
 
 class UnitState(StrEnum):
@@ -239,7 +231,7 @@ def make_units(
 def _place(root: bytes, place: bytes, content: bytes) -> UnitFile:
     """Return a file where it is to be installed, or where a package of the distribution has installed it."""
     unit = UnitFile(os.path.join(os.path.abspath(root), place.lstrip(b"/")), content)
-    packaged = UnitFile(unit.path.replace(b"/etc/", _PACKAGED, 1), content)
+    packaged = UnitFile(unit.path.replace(b"/etc/", PACKAGED, 1), content)
     is_packaged = find_state(packaged) is UnitState.CURRENT and find_state(unit) is UnitState.ABSENT
     return packaged if is_packaged else unit
 
@@ -258,20 +250,6 @@ def find_page_units() -> PageUnits:
         os.path.islink(folder + b"multi-user.target.wants/integrity-web.service"),
         os.path.lexists(folder + b"integrity.service.d/repair.conf"),
     )
-
-
-def find_packaged(root: bytes = b"/") -> bytes | None:
-    """Return the path of the service's unit if a package of the distribution has installed it."""
-    path = os.path.join(os.path.abspath(root), _PACKAGED.lstrip(b"/") + b"systemd/system/integrity.service")
-    return path if os.path.lexists(path) else None
-
-
-def has_unit(scope: Scope) -> bool:
-    """Return whether the unit of the service is installed, by whomever."""
-    if scope is Scope.SYSTEM and find_packaged() is not None:
-        return True
-    folder = b"/etc" if scope is Scope.SYSTEM else find_user_folder("XDG_CONFIG_HOME", b".config")
-    return os.path.lexists(folder + b"/systemd/" + scope.value.encode() + b"/integrity.service")
 
 
 def _say_how_to_repair() -> str:
