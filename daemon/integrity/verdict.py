@@ -30,7 +30,6 @@ I10 A record is a witness, not the truth: a copy with other content is called da
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -81,8 +80,7 @@ class Verdict(StrEnum):
     MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class WitnessShift:
+class WitnessShift(NamedTuple):
     """How a witness differs from the recorded one, as far as the file system can be trusted."""
 
     is_size_equal: bool
@@ -101,8 +99,7 @@ class WitnessShift:
         return not self.is_size_equal or self.mtime is not Shift.EQUAL
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(NamedTuple):
     """
     What a verdict depends on besides content and witness.
 

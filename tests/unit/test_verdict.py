@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -77,7 +76,7 @@ def test_time_that_moved_with_others_explains_nothing():
         if content is not Content.DIFFERS or shift.mtime is not Shift.TOGETHER:
             continue
         if circumstances.policy is Policy.GROWING or (capability.has_ctime and shift.is_ctime_equal):
-            by_itself = judge(capability, content, replace(shift, mtime=Shift.NEWER), circumstances)
+            by_itself = judge(capability, content, shift._replace(mtime=Shift.NEWER), circumstances)
             assert by_itself == judgement
             continue
         assert judgement.because in (None, *NO_WRITE)
@@ -115,7 +114,7 @@ def test_inode_alone_never_excuses():
     """I5: the same evidence with another inode gives the same verdict, if a less certain one."""
     for capability, content, shift, circumstances, moved in CASES:
         if not shift.is_inode_equal and circumstances.elsewhere is Elsewhere.NOWHERE:
-            unmoved = judge(capability, content, replace(shift, is_inode_equal=True), circumstances)
+            unmoved = judge(capability, content, shift._replace(is_inode_equal=True), circumstances)
             assert unmoved.verdict is moved.verdict
             if unmoved.certainty is not moved.certainty:
                 assert (Certainty.PROVEN, Certainty.INODE_MOVED) == (unmoved.certainty, moved.certainty)
@@ -126,7 +125,7 @@ def test_content_recorded_elsewhere_excuses_only_what_a_rename_can_have_brought(
     for capability, content, shift, circumstances, judgement in CASES:
         if circumstances.elsewhere is Elsewhere.NOWHERE:
             continue
-        before = judge(capability, content, shift, replace(circumstances, elsewhere=Elsewhere.NOWHERE))
+        before = judge(capability, content, shift, circumstances._replace(elsewhere=Elsewhere.NOWHERE))
         if judgement == before:
             continue
         assert before.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
@@ -164,7 +163,7 @@ def test_record_that_was_never_verified_may_be_wrong_itself():
     for capability, content, shift, circumstances, judgement in CASES:
         is_accused = judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
         assert judgement.may_be_misrecorded == (is_accused and circumstances.is_unverified)
-        verified = judge(capability, content, shift, replace(circumstances, is_unverified=False))
+        verified = judge(capability, content, shift, circumstances._replace(is_unverified=False))
         assert judgement._replace(may_be_misrecorded=False) == verified
 
 

@@ -7,7 +7,6 @@ They pass between threads, so they are never modified.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from integrity.errors import ReadError
@@ -57,8 +56,7 @@ class Task(NamedTuple):
         return TaskBatch(*columns, self.block_size_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskBatch:
+class TaskBatch(NamedTuple):
     """
     Many files to read, as columns of equal length with the fields of ``Task``.
 

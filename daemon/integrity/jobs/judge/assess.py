@@ -13,7 +13,6 @@ I2  A judgement is discarded and the file judged again if its record was replace
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
@@ -260,7 +259,7 @@ class Assessor:
         difference = compare_content(connection, record, done.reading, done.first_block)
         if not bad_before:
             return difference
-        return replace(difference, is_same=False, bad_blocks=bad_before + difference.bad_blocks)
+        return difference._replace(is_same=False, bad_blocks=bad_before + difference.bad_blocks)
 
     def _find_candidate(self, connection: Connection, record: FileRecord) -> FileVersion | None:
         """Return the candidate of a file, or None if the finding that froze it was resolved in another way."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_128_digest
@@ -131,8 +130,7 @@ class Rereading(NamedTuple):
     fills: tuple[ByteRun, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(NamedTuple):
     """A mismatch that looks like damage and waits for confirmation."""
 
     record: FileRecord
@@ -147,8 +145,7 @@ class Mismatch:
         return self.done.reading
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmationResult:
+class ConfirmationResult(NamedTuple):
     """
     The result of re-reading a mismatch.
 

@@ -8,8 +8,7 @@ contradicts itself makes the catalog suspect, never the file (R9).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import blocks as block_store
 from integrity.catalog.blocks import BLOCKS_PER_RUN
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from integrity.hashing.tasks import Done
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """
     How a reading differs from the baseline.
 

@@ -10,7 +10,6 @@ I1  Collecting evidence changes neither the catalog nor the run.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from integrity.catalog import files, versions
@@ -83,7 +82,7 @@ class Evidence:
                 and not shift.is_inode_equal
                 and self._was_rotated(connection, record, reading.witness)
             )
-            circumstances = replace(circumstances, keeps_prefix=kept, was_rotated=rotated)
+            circumstances = circumstances._replace(keeps_prefix=kept, was_rotated=rotated)
         return judge(run.capability, Content.DIFFERS, shift, circumstances)
 
     def _compare_witness(self, connection: Connection, record: FileRecord, reading: Reading) -> WitnessShift:
@@ -94,7 +93,7 @@ class Evidence:
         if self.move is not None and not record.is_candidate and self.move.is_unwritten(record, seen.mtime_ns):
             # Unless it was put back before the move.
             is_together |= not self._is_former_version(connection, record, reading)
-        return replace(shift, mtime=Shift.TOGETHER) if is_together and shift.mtime is not Shift.EQUAL else shift
+        return shift._replace(mtime=Shift.TOGETHER) if is_together and shift.mtime is not Shift.EQUAL else shift
 
     def _is_former_version(self, connection: Connection, record: FileRecord, reading: Reading) -> bool:
         """Return whether a file has the content of a version that was edited later: somebody put it back."""
