@@ -11,9 +11,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from support import AnyPath
-from support.cli import Box, make_command
+from support.cli import Box, Process, can_share_start, make_command, start_integrity
 from support.stored import query
 from support.waiting import TimedOutError, wait_until
 
@@ -49,6 +50,7 @@ class Service:
         name = f"integrity-test-{secrets.token_hex(8)}"
         runtime = {"RUNTIME_DIRECTORY": box.environment["XDG_RUNTIME_DIR"]}  # root's would be the machine's own
         self._environment = {**box.environment, **runtime, "NOTIFY_SOCKET": f"@{name}", **(env or {})}
+        self._is_shared = can_share_start(env or ())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(b"\0" + name.encode())
         self._messages: list[str] = []
@@ -60,14 +62,7 @@ class Service:
         self._reader.start()
         self._began_at = time.time()
         with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(
-                [*self._wrapper, *make_command(*self._args, "daemon")],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._process = self._start(log.fileno())
         if self._is_awaited:
             try:
                 self.wait_ready()
@@ -75,6 +70,19 @@ class Service:
                 self._end()
                 raise
         return self
+
+    def _start(self, log: int) -> Process:
+        args = [*self._args, "daemon"]
+        if not self._wrapper:
+            return start_integrity(args, self._environment, log, log, is_shared=self._is_shared, is_leader=True)
+        return subprocess.Popen(
+            [*self._wrapper, *make_command(*args)],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
@@ -94,8 +102,11 @@ class Service:
     @property
     def is_leaving(self) -> bool:
         """Whether all of it has ended but threads that hang in the kernel."""
-        with open(f"/proc/{self.pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
+        except FileNotFoundError:  # it has just ended
+            return False
+        return status.rpartition(")")[2].split()[0] == "Z"
 
     @property
     def bytes_read(self) -> int:

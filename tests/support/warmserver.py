@@ -2,8 +2,9 @@
 The process behind ``support.warmstart``: it has imported the program, and forks once for each run of it.
 
 It is told by messages on the socket whose descriptor is its first argument: JSON with ``args``, ``env``, ``cwd`` and
-``umask``, and three descriptors: the run's stdout and stderr, and a socket for the pid and then the exit code. It ends
-with the other end of the socket. Further arguments are modules of the tests that it imports, too.
+``umask`` and ``is_leader``, and descriptors: the run's stdout and stderr, a socket for the pid and then the exit code,
+and its stdin if it has one. It ends with the other end of the socket. Further arguments are what it imports besides:
+modules of the tests, and packages of the program with a dot behind them.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ _FIRST_FD, _LAST_FD = 3, 4096
 
 def main() -> None:
     """Wait for runs; return in the child of a fork, with everything set up for the program."""
+    packages = {name for name in sys.argv[2:] if name.endswith(".")}
+    cold = tuple(name for name in _COLD if name not in packages)
     for module in pkgutil.walk_packages(integrity.__path__, "integrity."):
-        if not module.name.startswith(_COLD):
+        if not module.name.startswith(cold):
             importlib.import_module(module.name)
-    _import_tests(sys.argv[2:])
+    _import_tests([name for name in sys.argv[2:] if name not in packages])
     gc.freeze()
     control = socket.socket(fileno=int(sys.argv[1]))
     poll = select.poll()
@@ -60,17 +63,17 @@ def main() -> None:
                 os.close(fd)
                 os.close(reply)
                 continue
-            message, fds, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 3)
+            message, fds, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 4)
             if not message:
                 sys.exit()
-            out, err, reply = fds
             pid = os.fork()
             if pid == 0:
                 control.detach()
-                become(json.loads(message), out, err)
+                become(json.loads(message), *fds)
                 return
-            os.close(out)
-            os.close(err)
+            reply = fds.pop(2)
+            for given in fds:
+                os.close(given)
             os.write(reply, b"%d\n" % pid)
             watched = os.pidfd_open(pid)
             runs[watched] = pid, reply
@@ -85,10 +88,13 @@ def _import_tests(names: list[str]) -> None:
         sys.path.pop()
 
 
-def become(run: dict[str, Any], out: int, err: int) -> None:
+def become(run: dict[str, Any], out: int, err: int, _: int, stdin: int = 0) -> None:
     """Make this process what one that was started with the run's arguments would be."""
+    os.dup2(stdin, 0)
     os.dup2(out, 1)
     os.dup2(err, 2)
+    if run["is_leader"]:
+        os.setsid()
     os.closerange(_FIRST_FD, _LAST_FD)
     os.environ.clear()
     os.environ.update(run["env"])
