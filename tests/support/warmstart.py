@@ -26,8 +26,8 @@ from support import AnyPath
 
 _SERVER = Path(__file__).with_name("warmserver.py")
 _CHUNK_BYTES = _PIPE_BYTES = 1 << 16
-# What a service imports when it starts, and most other runs never.
-_OF_SERVICES = ("integrity.service.", "integrity.copies.")
+# What a service imports when it starts, and most other runs never; servers of the tests.
+_OF_SERVICES = ("integrity.service.", "integrity.copies.", "support.faultserver", "support.hub_pages")
 
 
 class WarmProcess:
@@ -160,6 +160,7 @@ class WarmStart:
         cwd: AnyPath | None = None,
         stdin: int | None = None,
         is_leader: bool = False,
+        module: str = "integrity",
     ) -> WarmProcess:
         """
         Start the program with descriptors for its output and, but for None, its input; the caller closes them.
@@ -172,6 +173,7 @@ class WarmStart:
             cwd: its working folder.
             stdin: what it reads.
             is_leader: of a session of its own.
+            module: what is run, as by ``python -m``.
         """
         message = {
             "args": [os.fsdecode(arg) for arg in args],
@@ -179,6 +181,7 @@ class WarmStart:
             "cwd": os.fsdecode(cwd or os.getcwd()),
             "umask": _get_umask(),
             "is_leader": is_leader,
+            "module": module,
         }
         reply, its_reply = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its_reply:
