@@ -131,10 +131,10 @@ def run_integrity(
     if catalog is not None:
         environment["INTEGRITY_CATALOG"] = os.fsdecode(catalog)
     if can_share_start(env or ()):
-        if threading.current_thread() is threading.main_thread() and not is_apart:
+        if threading.current_thread() is threading.main_thread() and not (env or is_apart):
             return run_here(args, environment, cwd=cwd)
         try:
-            code, out, err = get_warm_start().run(list(args), environment, cwd, timeout)
+            code, out, err = get_warm_start(has_services=bool(env)).run(args, environment, cwd, timeout)
         except TimeoutError as error:
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {error}") from None
         return complete_in(environment, code, out, err, is_json="--json" in args)

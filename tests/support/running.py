@@ -162,6 +162,6 @@ def _is_pending(pid: int, number: signal.Signals) -> bool:
     """Say whether a process still has a signal before it; not so of one that has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return bool(int(status.partition("ShdPnd:")[2].split()[0], 16) >> (number - 1) & 1)

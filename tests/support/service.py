@@ -35,6 +35,7 @@ class Service:
         env: on top of the box's environment.
         wrapper: a command that runs the daemon's, say in a namespace; it must become it (exec).
         is_awaited: wait until it is ready; else the block begins at once.
+        is_shared: its start may be that of others; else it has a command line of its own.
     """
 
     def __init__(
@@ -44,13 +45,14 @@ class Service:
         env: Mapping[str, str] | None = None,
         wrapper: Sequence[AnyPath] = (),
         is_awaited: bool = True,
+        is_shared: bool = True,
     ) -> None:
         self._box, self._args, self._wrapper, self._is_awaited = box, args, wrapper, is_awaited
         # abstract: the name is short however long the box's path is, and nothing stays behind
         name = f"integrity-test-{secrets.token_hex(8)}"
         runtime = {"RUNTIME_DIRECTORY": box.environment["XDG_RUNTIME_DIR"]}  # root's would be the machine's own
         self._environment = {**box.environment, **runtime, "NOTIFY_SOCKET": f"@{name}", **(env or {})}
-        self._is_shared = can_share_start(env or ())
+        self._is_shared = is_shared and can_share_start(env or ())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(b"\0" + name.encode())
         self._messages: list[str] = []
@@ -104,7 +106,7 @@ class Service:
         """Whether all of it has ended but threads that hang in the kernel."""
         try:
             status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
-        except FileNotFoundError:  # it has just ended
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended
             return False
         return status.rpartition(")")[2].split()[0] == "Z"
 
