@@ -91,7 +91,12 @@ class Background:
         env: its whole environment.
         log: the file for all that it prints, behind what is there.
         ready: what it prints once it serves.
+
+    Attributes:
+        is_shared: the start of ``integrity`` may be that of others; not where its memory is measured.
     """
+
+    is_shared = True
 
     def __init__(self, command: Sequence[AnyPath], env: Mapping[str, str], log: Path, ready: str = "") -> None:
         self._command, self._environment, self._log, self._ready = command, env, log, ready
@@ -137,7 +142,7 @@ class Background:
     def _spawn(self, log: int) -> Process:
         own = make_command()
         if list(self._command[: len(own)]) == own:
-            return start_integrity(self._command[len(own) :], self._environment, log, log, is_shared=True)
+            return start_integrity(self._command[len(own) :], self._environment, log, log, is_shared=self.is_shared)
         return subprocess.Popen(self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait(self) -> int:
