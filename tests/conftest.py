@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,21 @@ def pytest_configure(config: pytest.Config) -> None:
         "files(count, size_bytes=0, is_aged=False, is_recorded=False): what the fixture `root` contains; it is empty"
         " without this mark",
     )
+    config.addinivalue_line("markers", "first: takes minutes, most of them waiting; a worker of the run begins with it")
+
+
+@pytest.hookimpl(trylast=True)  # after marks have chosen
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each worker's part of the run its share of the marked tests to begin with: none of them is waited for."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    marked = [item for item in items if item.get_closest_marker("first")]
+    others = iter([item for item in items if not item.get_closest_marker("first")])
+    ordered: list[pytest.Item] = []
+    for number in range(workers):  # as --dist worksteal cuts the list
+        size = (len(items) - len(ordered)) // (workers - number)
+        own = marked[number::workers]
+        ordered += [*own, *islice(others, max(0, size - len(own)))]
+    items[:] = [*ordered, *others]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -126,7 +126,8 @@ def test_certificate_of_ones_own_is_named_in_the_configuration(integrity: Box, t
 
 def test_running_service_reports_from_then_on(integrity: Box, tmp_path: Path, hub: SmallHub) -> None:
     """It need not be restarted."""
-    integrity.configure(f'[[root]]\npath = "{plant(tmp_path / "photos", 2)}"\n')
+    photos = plant(tmp_path / "photos", 2)
+    integrity.configure(f'[[root]]\npath = "{photos}"\n[hub]\nreport_every = "1s"\n')
     with Service(integrity) as service:
         service.wait_begun()
         assert "The service reports from now on" in join_hub(integrity, hub.url).stdout

@@ -20,6 +20,7 @@ from blake3 import blake3
 from support import AnyPath
 from support.cli import Box, make_command
 from support.programs import sh
+from support.warmstart import get_warm_start
 
 EMPTY = "d41d8cd98f00b204e9800998ecf8427e"
 ABC = hashlib.md5(b"abc").hexdigest()
@@ -41,10 +42,7 @@ def run(box: Box, folder: Path, *words: AnyPath, stdin: bytes = b"") -> tuple[in
         done = box.run("sum", *words, cwd=folder)
         out, err = (text.encode("utf-8", "surrogateescape") for text in (done.stdout, done.stderr))
         return done.code, out, err
-    apart = subprocess.run(
-        make_command("sum", *words), env=box.environment, cwd=folder, input=stdin, capture_output=True, timeout=60
-    )
-    return apart.returncode, apart.stdout, apart.stderr
+    return get_warm_start().run(["sum", *words], box.environment, folder, timeout_s=60, stdin=stdin)
 
 
 def test_default_is_what_md5sum_prints(integrity: Box, tree: Path) -> None:
@@ -204,13 +202,11 @@ def test_own_objects_are_checked(integrity: Box, tree: Path) -> None:
 def test_checking_by_standard_input(integrity: Box, tree: Path) -> None:
     """Without a name the lines come from there; with -q only what is wrong is told."""
     line = f"{ABC}  a\n".encode()
-    quiet = subprocess.run(
-        make_command("-q", "sum", "-c"), env=integrity.environment, cwd=tree, input=line, capture_output=True
-    )
+    quiet = get_warm_start().run(["-q", "sum", "-c"], integrity.environment, tree, timeout_s=60, stdin=line)
 
     assert (0, b"a: OK\n", b"") == run(integrity, tree, "-c", stdin=line)
     assert (0, b"a: OK\n", b"") == run(integrity, tree, "-c", "-", stdin=line)
-    assert (0, b"", b"") == (quiet.returncode, quiet.stdout, quiet.stderr)
+    assert (0, b"", b"") == quiet
 
 
 def test_bag_and_sfv_are_checked(integrity: Box, tree: Path) -> None:

@@ -158,7 +158,7 @@ def test_lock_file_that_cannot_be_emptied(integrity: Box, tmp_path: Path) -> Non
     integrity.run("scan", root, expect=0)
     for nth in range(1, 9):
         inject = ["-e", "trace=ftruncate", "-e", f"inject=ftruncate:error=EIO:when={nth}"]
-        strace = ["strace", "-f", "-qq", "-o", "/dev/null", *inject]
+        strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *inject]
         done = subprocess.run(
             [*strace, *make_command("scan", root)], env=integrity.environment, capture_output=True, text=True
         )

@@ -63,7 +63,18 @@ class Damaged(NamedTuple):
     def repairing(self, *options: str, delay: str = "delay_enter=500ms") -> Iterator[Repairing]:
         """Repair it, slowly: each fsync takes a while."""
         command = make_command("--json", "repair", self.file, "--from", self.copy, "--apply", *options)
-        strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", f"inject=fsync:{delay}"]
+        strace = [
+            "strace",
+            "-f",
+            "--seccomp-bpf",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            "trace=fsync",
+            "-e",
+            f"inject=fsync:{delay}",
+        ]
         one = Repairing()
         with subprocess.Popen([*strace, *command], env=self.box.environment, stdout=subprocess.PIPE) as process:
             yield one
@@ -152,7 +163,7 @@ def test_file_system_without_exchange(damaged: Damaged) -> None:
     for number in ("EINVAL", "ENOSYS"):
         command = make_command("repair", damaged.file, "--from", damaged.copy, "--apply")
         trace = ["-e", "trace=renameat2,renameat,rename", "-e", f"inject=renameat2:error={number}"]
-        strace = ["strace", "-f", "-qq", "-o", "/dev/null", *trace]
+        strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *trace]
         done = subprocess.run([*strace, *command], env=damaged.box.environment, capture_output=True, check=False)
         assert 0 == done.returncode, done
         assert DATA == damaged.file.read_bytes()

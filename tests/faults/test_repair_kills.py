@@ -14,9 +14,10 @@ import pytest
 from integrity.jobs import runner
 from integrity.jobs.context import Context
 from integrity.jobs.options import ScanOptions, ScrubOptions
+from support import AnyPath
 from support.cli import Box, make_command
 from support.planted import age
-from support.proc import signal_at
+from support.proc import count_calls, signal_at
 from support.repairs import BLOCK, CONFIG, STEPS, WRITES, blocks, context_of, leftovers, run_repair
 from support.shapes import damage
 from support.stored import query
@@ -90,12 +91,17 @@ def make_scene(box: Box, folder: Path, size: int, *, links: int = 1, gone: str =
 def kill_at_steps(scene: Scene, calls: Sequence[str], *options: str, stride: int, has_exchange: bool = True) -> None:
     """Repair file after file, killed once at every ``stride``-th step; let a scan recover, and repair it again."""
     files = iter(enumerate(scene.names))
+
+    def name_command() -> list[AnyPath]:
+        scene.used, names = next(files)
+        return make_command("repair", names[0], "--from", scene.copy, "--apply", *options)
+
+    made = count_calls(name_command(), calls, env=scene.box.environment, has_exchange=has_exchange)
     for call in calls:
-        for nth in count(1, stride):
-            scene.used, names = next(files)
-            command = make_command("repair", names[0], "--from", scene.copy, "--apply", *options)
+        for nth in range(1, made.get(call, 0) + 1, stride):
+            command, names = name_command(), scene.names[scene.used]
             ended = signal_at(command, call, nth, env=scene.box.environment, has_exchange=has_exchange)
-            if not ended.was_killed:
+            if not ended.was_killed:  # its threads have shared the work in another way
                 assert ended.code == 0, ended
                 break
             scene.points += 1

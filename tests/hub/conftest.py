@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,11 +51,17 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     server.drop_database(url)
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the tables of a hub in a file that is only copied."""
+    return Path(make_tables(str(tmp_path_factory.mktemp("hub") / "hub.db")))
+
+
 @pytest.fixture(params=_KINDS)
 def hub_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return a database with the tables of the hub and no rows, of each kind in turn."""
     if request.param == "sqlite":
-        yield make_tables(str(tmp_path / "hub.db"))
+        yield str(shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "hub.db"))
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     url = server.create_database(template=TEMPLATE)

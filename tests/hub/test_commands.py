@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,10 @@ import sqlalchemy as sa
 from integrity.hub import audit
 from integrity.hub.database import HubDatabase
 from integrity.hub.schema import file, member, member_folder
-from support.cli import Box, make_command
+from support.cli import Box
 from support.hub_reports import Stream, Tree, make_file, make_finding, make_heartbeat, make_root
 from support.hubserver import HubServerProcess
+from support.warmstart import get_warm_start
 
 TREE = Tree({b"": [make_file(b"a")], b"x": [make_file(b"b")], b"x/y": [make_file(b"c")]})
 
@@ -28,11 +28,9 @@ class HubCommands:
         self._environment = {**box.environment, "STATE_DIRECTORY": url.rpartition("/")[0]}
 
     def run(self, *arguments: str, expect: int = 0) -> str:
-        done = subprocess.run(
-            make_command(*arguments), env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
-        assert expect == done.returncode, (done.stdout + done.stderr).decode()
-        return (done.stdout + done.stderr).decode()
+        code, out, err = get_warm_start().run(arguments, self._environment, None, timeout_s=60)
+        assert expect == code, (out + err).decode()
+        return (out + err).decode()
 
 
 def test_tables_are_made_by_migrate(integrity: Box, empty_url: str) -> None:

@@ -158,7 +158,7 @@ def test_catalog_of_a_running_service_is_not_restored(integrity: Box, tmp_path: 
     configure(integrity, root)
     integrity.run("scan", expect=0)
     integrity.run("catalog", "backup", expect=0)
-    with Service(integrity) as service:
+    with Service(integrity, is_shared=False) as service:
         service.wait_begun()
         inode = integrity.catalog.stat().st_ino
         refused = integrity.run("catalog", "restore", "--yes", expect=4)

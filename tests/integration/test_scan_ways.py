@@ -52,7 +52,11 @@ def recorded(integrity: Box, root: str, catalog: Path, *ways: str, env: dict[str
         return list(c.rows(RECORDED))
 
 
-@pytest.mark.parametrize("has_blake3", [False, True])
+@pytest.mark.parametrize(
+    ("each_fs", "has_blake3"),
+    [("ext4", False), ("ext4", True), ("xfs", False), ("btrfs", True)],
+    indirect=["each_fs"],
+)
 def test_columns_and_single_files_are_recorded_alike(
     integrity: Box, each_fs: LoopFS, tmp_path: Path, has_blake3: bool
 ) -> None:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from integrity import program
 from integrity.cli import main
 from integrity.paths import shell_word
 from support import AnyPath
-from support.warmstart import get_warm_start
+from support.warmstart import WarmProcess, get_warm_start
 
 JsonObject = dict[str, object]
 """One line of ``--json`` output."""
@@ -30,6 +30,8 @@ _TIMEOUT_S = 60.0
 _MAIN = str(Path(integrity.__file__).with_name("__main__.py"))
 # Of the test's own environment only what Python and the C library need, and the pauses: nothing of XDG_*, HOME, LC_*.
 _INHERITED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "INTEGRITY_PAUSES")
+# What the loader, the interpreter and modules that are imported once read when a process starts.
+_READ_AT_START = ("LD_", "PYTHON", "TMPDIR", "SQLITE_TMPDIR", "INTEGRITY_NATIVE", "_INTEGRITY_COMPLETE")
 REAL_PAUSES = {"INTEGRITY_PAUSES": ""}
 """For ``env``, where something must happen between the reads that confirm damage: they are seconds apart, as usual."""
 
@@ -120,7 +122,7 @@ def run_integrity(
         args: its arguments; paths may be any bytes.
         home: the folder of its isolated environment.
         catalog: another than ``home/catalog.db``.
-        env: on top of the isolated environment; an interpreter of its own is then started for the run.
+        env: on top of the isolated environment; an interpreter of its own is started for what is read at its start.
         cwd: its working folder.
         timeout: in seconds; then it is killed and the test fails with what it printed.
         is_apart: in a process of its own, as where a thread of this one logs meanwhile.
@@ -128,11 +130,11 @@ def run_integrity(
     environment = make_environment(home) | dict(env or {})
     if catalog is not None:
         environment["INTEGRITY_CATALOG"] = os.fsdecode(catalog)
-    if not env and os.geteuid() == os.getuid():
-        if threading.current_thread() is threading.main_thread() and not is_apart:
+    if can_share_start(env or ()):
+        if threading.current_thread() is threading.main_thread() and not (env or is_apart):
             return run_here(args, environment, cwd=cwd)
         try:
-            code, out, err = get_warm_start().run(list(args), environment, cwd, timeout)
+            code, out, err = get_warm_start(has_services=bool(env)).run(args, environment, cwd, timeout)
         except TimeoutError as error:
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {error}") from None
         return complete_in(environment, code, out, err, is_json="--json" in args)
@@ -152,6 +154,47 @@ def run_integrity(
             out, err = process.communicate()
             raise AssertionError(f"{args!r} took more than {timeout} s; it printed: {out!r} {err!r}") from None
     return complete_in(environment, process.returncode, out, err, is_json="--json" in args)
+
+
+def can_share_start(env: Iterable[str]) -> bool:
+    """Say whether a run with these further variables may begin in a process that was started with others."""
+    return os.geteuid() == os.getuid() and not any(name.startswith(_READ_AT_START) for name in env)
+
+
+Process = subprocess.Popen[bytes] | WarmProcess
+"""The program while it runs."""
+
+
+def start_integrity(
+    args: Sequence[AnyPath],
+    environment: Mapping[str, str],
+    stdout: int,
+    stderr: int,
+    *,
+    is_shared: bool,
+    is_leader: bool = False,
+) -> Process:
+    """
+    Start ``integrity`` with nothing on standard input; it goes on beside the test.
+
+    Args:
+        args: its arguments.
+        environment: all of it.
+        stdout: the descriptor for its output.
+        stderr: the one for its errors.
+        is_shared: the start may be that of others: see ``can_share_start``.
+        is_leader: of a session of its own.
+    """
+    if is_shared and can_share_start(()):
+        return get_warm_start(has_services=True).start(args, environment, stdout, stderr, is_leader=is_leader)
+    return subprocess.Popen(
+        make_command(*args),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=is_leader,
+    )
 
 
 def run_here(args: Sequence[AnyPath], environment: Mapping[str, str], *, cwd: AnyPath | None = None) -> Completed:

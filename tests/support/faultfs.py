@@ -21,8 +21,6 @@ import dataclasses
 import json
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +31,7 @@ from support import AnyPath
 from support.loopfs import unmount
 from support.mountinfo import is_mounted
 from support.waiting import wait_until
+from support.warmstart import get_warm_start
 
 RuleId = NewType("RuleId", int)
 
@@ -98,7 +97,7 @@ class FuseServer:
         Prepare the mount point.
 
         Args:
-            module: run as ``python -m``; gets the mount point, the socket's descriptor, and ``arguments``.
+            module: run as by ``python -m``; gets the mount point, the socket's descriptor, and ``arguments``.
             arguments: the module's own.
         """
         self._module, self._arguments = module, [os.fsdecode(argument) for argument in arguments]
@@ -115,16 +114,16 @@ class FuseServer:
             RuntimeError: it ended instead; with its words.
         """
         ours, theirs = socket.socketpair()
-        tests = str(Path(__file__).parent.parent)
         with theirs, open(self._home / "stderr", "wb") as stderr:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module, str(self.folder), str(theirs.fileno()), *self._arguments],
-                env={**os.environ, "PYTHONPATH": tests},
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,  # a Ctrl-C is for the test, which then ends the server in order
+            # A session of its own: a Ctrl-C is for the test, which then ends the server in order.
+            self._process = get_warm_start(has_services=True).start(
+                [str(self.folder), "0", *self._arguments],
+                os.environ,
+                stderr.fileno(),
+                stderr.fileno(),
+                stdin=theirs.fileno(),
+                is_leader=True,
+                module=self._module,
             )
         ours.settimeout(_START_TIMEOUT_S)
         self._socket = ours

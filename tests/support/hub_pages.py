@@ -16,7 +16,9 @@ from integrity.hub.pages.app import make_pages
 from integrity.web.endpoint import find_hub_endpoint
 from integrity.web.passwords import PasswordStore
 from integrity.web.server import serve
+from support.cli import Process
 from support.servers import free_port
+from support.warmstart import get_warm_start
 from support.webpage import PASSWORD, Pages
 
 TOKEN = "0123456789abcdef0123"
@@ -36,9 +38,11 @@ class HubPages(Pages):
         self.port = free_port()
         state = folder / "integrity-hub"
         PasswordStore(os.fsencode(state)).set_password(PASSWORD)
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-        command = [sys.executable, "-m", "support.hub_pages", url, str(state), str(self.port)]
-        super().__init__(command, environment, folder / "pages.log", _READY)
+        super().__init__([url, str(state), str(self.port)], os.environ, folder / "pages.log", _READY)
+
+    def _spawn(self, log: int) -> Process:
+        warm = get_warm_start(has_services=True)
+        return warm.start(self._command, self._environment, log, log, module="support.hub_pages")
 
 
 def _serve(url: str, state: str, port: str) -> None:

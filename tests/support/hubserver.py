@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from integrity.reporting import protocol
 from support.cli import Box, make_command
 from support.running import Background
 from support.servers import free_port
+from support.warmstart import get_warm_start
 
 _TIMEOUT_S = 60.0
 _WITH_BOUNDS = """
@@ -95,11 +95,9 @@ class HubServerProcess(Background):
 
     def command(self, *arguments: str, expect: int = 0) -> str:
         """Run a command on the hub's machine, and return what it printed."""
-        done = subprocess.run(
-            make_command(*arguments), env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-        )
-        assert expect == done.returncode, (done.stdout + done.stderr).decode()
-        return done.stdout.decode()
+        code, out, err = get_warm_start().run(arguments, self._environment, None, _TIMEOUT_S)
+        assert expect == code, (out + err).decode()
+        return out.decode()
 
     def add(self, name: str) -> HubCaller:
         """Let a box report."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,6 +134,22 @@ def signal_at(
     inject += [] if has_exchange else ["-e", "inject=renameat2:error=EINVAL"]
     strace = ["strace", "-f", "-qq", "-o", "/dev/null", *inject]
     return _run([*strace, *command], env=env, cwd=cwd, timeout=timeout)
+
+
+def count_calls(
+    command: Sequence[AnyPath], calls: Sequence[str], *, has_exchange: bool = True, env: Mapping[str, str] | None = None
+) -> dict[str, int]:
+    """Run ``command`` to its end, and return up to which ``nth`` each of the calls that it makes can be its last."""
+    with tempfile.NamedTemporaryFile("r") as log:
+        inject = [] if has_exchange else ["-e", "inject=renameat2:error=EINVAL"]
+        strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", log.name, "-e", f"trace={','.join(calls)},renameat2"]
+        ended = _run([*strace, *inject, *command], env=env, cwd=None, timeout=_TIMEOUT_S)
+        assert ended.code == 0, ended
+        made = Counter(re.findall(r"^(\d+) +(\w+)\(", log.read(), re.MULTILINE))
+    most: dict[str, int] = {}
+    for (_, call), times in made.items():  # of each thread
+        most[call] = max(times, most.get(call, 0))
+    return most
 
 
 def _run(

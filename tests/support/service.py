@@ -11,9 +11,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from support import AnyPath
-from support.cli import Box, make_command
+from support.cli import Box, Process, can_share_start, make_command, start_integrity
 from support.stored import query
 from support.waiting import TimedOutError, wait_until
 
@@ -34,6 +35,7 @@ class Service:
         env: on top of the box's environment.
         wrapper: a command that runs the daemon's, say in a namespace; it must become it (exec).
         is_awaited: wait until it is ready; else the block begins at once.
+        is_shared: its start may be that of others; else it has a command line of its own.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class Service:
         env: Mapping[str, str] | None = None,
         wrapper: Sequence[AnyPath] = (),
         is_awaited: bool = True,
+        is_shared: bool = True,
     ) -> None:
         self._box, self._args, self._wrapper, self._is_awaited = box, args, wrapper, is_awaited
         # abstract: the name is short however long the box's path is, and nothing stays behind
         name = f"integrity-test-{secrets.token_hex(8)}"
         runtime = {"RUNTIME_DIRECTORY": box.environment["XDG_RUNTIME_DIR"]}  # root's would be the machine's own
         self._environment = {**box.environment, **runtime, "NOTIFY_SOCKET": f"@{name}", **(env or {})}
+        self._is_shared = is_shared and can_share_start(env or ())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(b"\0" + name.encode())
         self._messages: list[str] = []
@@ -60,14 +64,7 @@ class Service:
         self._reader.start()
         self._began_at = time.time()
         with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(
-                [*self._wrapper, *make_command(*self._args, "daemon")],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._process = self._start(log.fileno())
         if self._is_awaited:
             try:
                 self.wait_ready()
@@ -75,6 +72,19 @@ class Service:
                 self._end()
                 raise
         return self
+
+    def _start(self, log: int) -> Process:
+        args = [*self._args, "daemon"]
+        if not self._wrapper:
+            return start_integrity(args, self._environment, log, log, is_shared=self._is_shared, is_leader=True)
+        return subprocess.Popen(
+            [*self._wrapper, *make_command(*args)],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
@@ -94,8 +104,11 @@ class Service:
     @property
     def is_leaving(self) -> bool:
         """Whether all of it has ended but threads that hang in the kernel."""
-        with open(f"/proc/{self.pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended
+            return False
+        return status.rpartition(")")[2].split()[0] == "Z"
 
     @property
     def bytes_read(self) -> int:

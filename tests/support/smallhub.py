@@ -7,7 +7,6 @@ It keeps everything in memory. What it refuses, the real hub refuses, too; fault
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +15,12 @@ import zstandard
 
 from integrity.reporting.digest_tree import digest_files, digest_subtree, read_file_values
 from integrity.reporting.protocol import FIRST_CHAIN, decode, decode_lines, extend_chain, read_message
-from support.cli import Box, Completed, complete, make_command
+from support.cli import Box, Completed, complete
 from support.servers import NOTHING, Answer, HttpServer, Request
+from support.warmstart import get_warm_start
 
 _MOST_BODY_BYTES = 8 << 20
+_TIMEOUT_S = 60.0
 TOKEN = "integrity-box-" + "A" * 43
 
 
@@ -209,7 +210,7 @@ class SmallHub(HttpServer):
 
 def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0) -> Completed:
     """Run ``hub join`` with a token on standard input."""
-    command = make_command("hub", "join", *map(str, args))
-    done = subprocess.run(command, env=box.environment, input=token.encode() + b"\n", capture_output=True, check=False)
-    assert expect == done.returncode, done
-    return complete(done.returncode, done.stdout, done.stderr, is_json=False)
+    words, typed = ["hub", "join", *map(str, args)], token.encode() + b"\n"
+    code, out, err = get_warm_start().run(words, box.environment, None, _TIMEOUT_S, stdin=typed)
+    assert expect == code, (out + err).decode()
+    return complete(code, out, err, is_json=False)

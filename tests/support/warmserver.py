@@ -1,9 +1,10 @@
 """
 The process behind ``support.warmstart``: it has imported the program, and forks once for each run of it.
 
-It is told by messages on the socket whose descriptor is its first argument: JSON with ``args``, ``env``, ``cwd`` and
-``umask``, and three descriptors: the run's stdout and stderr, and a socket for the pid and then the exit code. It ends
-with the other end of the socket. Further arguments are modules of the tests that it imports, too.
+It is told by messages on the socket whose descriptor is its first argument: JSON with ``args``, ``env``, ``cwd``,
+``umask``, ``is_leader`` and ``module``, and descriptors: the run's stdout and stderr, a socket for the pid and then the
+exit code, and its stdin if it has one. It ends with the other end of the socket. Further arguments are what it imports
+besides: modules of the tests, and packages of the program with a dot behind them.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ _COLD = (
 _FIRST_FD, _LAST_FD = 3, 4096
 
 
-def main() -> None:
-    """Wait for runs; return in the child of a fork, with everything set up for the program."""
+def main() -> str:
+    """Wait for runs; return in the child of a fork, with everything set up for the module that is to be run."""
+    packages = {name for name in sys.argv[2:] if name.endswith(".")}
+    cold = tuple(name for name in _COLD if name not in packages)
     for module in pkgutil.walk_packages(integrity.__path__, "integrity."):
-        if not module.name.startswith(_COLD):
+        if not module.name.startswith(cold):
             importlib.import_module(module.name)
-    _import_tests(sys.argv[2:])
+    _import_tests([name for name in sys.argv[2:] if name not in packages])
     gc.freeze()
     control = socket.socket(fileno=int(sys.argv[1]))
     poll = select.poll()
@@ -60,17 +63,18 @@ def main() -> None:
                 os.close(fd)
                 os.close(reply)
                 continue
-            message, fds, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 3)
+            message, fds, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 4)
             if not message:
                 sys.exit()
-            out, err, reply = fds
             pid = os.fork()
             if pid == 0:
                 control.detach()
-                become(json.loads(message), out, err)
-                return
-            os.close(out)
-            os.close(err)
+                run = json.loads(message)
+                become(run, *fds)
+                return str(run["module"])
+            reply = fds.pop(2)
+            for given in fds:
+                os.close(given)
             os.write(reply, b"%d\n" % pid)
             watched = os.pidfd_open(pid)
             runs[watched] = pid, reply
@@ -78,17 +82,20 @@ def main() -> None:
 
 
 def _import_tests(names: list[str]) -> None:
-    if names:
-        sys.path.append(str(Path(__file__).parents[1]))
-        for name in names:
+    sys.path.append(str(Path(__file__).parents[1]))
+    for name in names:
+        with suppress(ImportError, OSError):  # a library is missing on this machine: a run would say so
             importlib.import_module(name)
-        sys.path.pop()
+    sys.path.pop()
 
 
-def become(run: dict[str, Any], out: int, err: int) -> None:
+def become(run: dict[str, Any], out: int, err: int, _: int, stdin: int = 0) -> None:
     """Make this process what one that was started with the run's arguments would be."""
+    os.dup2(stdin, 0)
     os.dup2(out, 1)
     os.dup2(err, 2)
+    if run["is_leader"]:
+        os.setsid()
     os.closerange(_FIRST_FD, _LAST_FD)
     os.environ.clear()
     os.environ.update(run["env"])
@@ -98,10 +105,12 @@ def become(run: dict[str, Any], out: int, err: int) -> None:
     sys.argv[1:] = run["args"]
 
 
-def run_program() -> int:
-    """Run the program as the interpreter does, and return its exit code."""
+def run_program(module: str) -> int:
+    """Run a module as the interpreter does, and return its exit code."""
+    if module.startswith("support."):
+        sys.path.append(str(Path(__file__).parents[1]))
     try:
-        runpy.run_module("integrity", run_name="__main__", alter_sys=True)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     return 0
@@ -117,5 +126,4 @@ def leave_with(code: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
-    leave_with(run_program())
+    leave_with(run_program(main()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from urllib.parse import urlencode
 from support.cli import Box, make_command
 from support.running import Background
 from support.servers import free_port
+from support.warmstart import get_warm_start
 
 PASSWORD = "correct horse battery"
 _TIMEOUT_S = 30.0
@@ -97,13 +97,9 @@ class WebPage(Pages):
 
     def set_password(self, password: str) -> None:
         """Set a password as its owner does."""
-        subprocess.run(
-            make_command("web", "--set-password"),
-            env=self._environment,
-            input=f"{password}\n".encode(),
-            check=True,
-            capture_output=True,
-        )
+        words, typed = ["web", "--set-password"], f"{password}\n".encode()
+        code, _, err = get_warm_start().run(words, self._environment, None, _TIMEOUT_S, stdin=typed)
+        assert code == 0, err.decode()
 
 
 class WebClient:

@@ -49,6 +49,7 @@ def reference(shims: Shims) -> Iterator[Resident]:
         yield version
 
 
+@pytest.mark.first
 def test_histories_are_told_as_the_reference_tells_them(this: Resident, reference: Resident, shims: Shims) -> None:
     """Whatever lives under both versions, or under one and then the other: what is said is the same, in each field."""
     intended = read_intended()

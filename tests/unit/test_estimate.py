@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -49,7 +49,8 @@ def large(count: int) -> list[int]:
 @cache
 def run(name: str, *, noise: float = 0.2) -> tuple[list[Estimate], float]:
     """Read files one after the other and estimate on the way; return that and how long all of it took."""
-    disk, sizes = LOADS[name]
+    disk, find_sizes = LOADS[name]
+    sizes = find_sizes()
     rng, clock = random.Random(3), Clock(0)
     left = TimeLeft(clock)
     total_bytes, bytes_done, estimates, shown_at = sum(sizes), 0.0, [], 0.0
@@ -86,15 +87,15 @@ def find_worst_swing(estimates: Sequence[Estimate], within_s: float) -> float:
     return worst
 
 
-LOADS = {
-    "HDD, small then large": (HDD, small(20_000) + large(60)),
-    "SSD, small then large": (SSD, small(200_000) + large(60)),
-    "NVMe, small then large": (NVME, small(300_000) + large(300)),
-    "network, small then large": (NETWORK, small(20_000) + large(20)),
-    "HDD, large then small": (HDD, large(60) + small(20_000)),
-    "SSD, large then small": (SSD, large(100) + small(300_000)),
-    "HDD, by turns": (HDD, (small(2000) + large(4)) * 20),
-    "HDD, photos": (HDD, [4 * MB] * 20_000),
+LOADS: dict[str, tuple[Disk, Callable[[], list[int]]]] = {
+    "HDD, small then large": (HDD, lambda: small(20_000) + large(60)),
+    "SSD, small then large": (SSD, lambda: small(200_000) + large(60)),
+    "NVMe, small then large": (NVME, lambda: small(300_000) + large(300)),
+    "network, small then large": (NETWORK, lambda: small(20_000) + large(20)),
+    "HDD, large then small": (HDD, lambda: large(60) + small(20_000)),
+    "SSD, large then small": (SSD, lambda: large(100) + small(300_000)),
+    "HDD, by turns": (HDD, lambda: (small(2000) + large(4)) * 20),
+    "HDD, photos": (HDD, lambda: [4 * MB] * 20_000),
 }
 
 

@@ -9,8 +9,6 @@ import sys
 import venv
 from pathlib import Path
 
-import pytest
-
 from integrity.extras import DISTRIBUTION, how_to_install
 
 ROOT = Path(__file__).parents[2]
@@ -42,37 +40,43 @@ def test_hint_of_a_checkout_is_a_command_that_pip_takes() -> None:
     assert Path(command[-1].removesuffix("[web]")).samefile(ROOT)
 
 
-def make_environment(folder: Path, *, with_pip: bool, direct_url: str | None) -> str:
-    """Make an environment that has the source and a distribution's metadata; return the hint that it gives."""
+def make_environment(folder: Path, *, with_pip: bool) -> Path:
+    """Make an environment that has the source and a distribution's metadata; return where the metadata is."""
     venv.create(folder, with_pip=with_pip)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "integrity").symlink_to(ROOT / "daemon/integrity")
     info = packages / f"{DISTRIBUTION.replace('-', '_')}-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: 1\n")
-    if direct_url is not None:
-        (info / "direct_url.json").write_text(direct_url)
+    return info
+
+
+def ask(folder: Path) -> str:
+    """Return the hint that an environment gives."""
     done = subprocess.run([folder / "bin/python", "-c", _HINT], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "direct_url",
-    [None, '{"url": "file:///none/such", "dir_info": {}}', '{"url": "https://example.com/a.whl", "archive_info": {}}'],
-)
-def test_hint_of_a_wheel_names_the_distribution(tmp_path: Path, direct_url: str | None) -> None:
+def test_hint_of_a_wheel_names_the_distribution(tmp_path: Path) -> None:
     """Also where the folder that it was built from is gone."""
     folder = tmp_path / "a b"
-    hint = make_environment(folder, with_pip=True, direct_url=direct_url)
+    info = make_environment(folder, with_pip=True)
+    hints = [ask(folder)]
+    for direct_url in (
+        '{"url": "file:///none/such", "dir_info": {}}',
+        '{"url": "https://example.com/a.whl", "archive_info": {}}',
+    ):
+        (info / "direct_url.json").write_text(direct_url)
+        hints.append(ask(folder))
 
-    assert f"install them: '{folder}/bin/python' -m pip install 'integrity-nas[web]'" == hint
+    assert [f"install them: '{folder}/bin/python' -m pip install 'integrity-nas[web]'"] * 3 == hints
 
 
 def test_hint_of_a_package_asks_for_no_pip(tmp_path: Path) -> None:
     """The package of a distribution has none."""
-    hint = make_environment(
-        tmp_path / "package", with_pip=False, direct_url='{"url": "file:///source", "dir_info": {}}'
-    )
+    info = make_environment(tmp_path / "package", with_pip=False)
+    (info / "direct_url.json").write_text('{"url": "file:///source", "dir_info": {}}')
+    hint = ask(tmp_path / "package")
 
     assert "pip install" not in hint
     assert "a virtual environment of its own, with its extra `web`" in hint

@@ -46,7 +46,10 @@ def every_case():
             yield capability, content, WitnessShift(size, mtime, ctime, inode), circumstances
 
 
-CASES = [(*case, judge(*case)) for case in every_case()]
+@pytest.fixture(scope="module")
+def cases():
+    """Judge each case once, when the first test asks: not each process that collects tests runs this one."""
+    return [(*case, judge(*case)) for case in every_case()]
 
 
 def row(capability, size, mtime, ctime, inode=True, **circumstances):
@@ -54,25 +57,25 @@ def row(capability, size, mtime, ctime, inode=True, **circumstances):
     return judge(capability, Content.DIFFERS, shift, Circumstances(Policy.MUTABLE, **circumstances))
 
 
-def test_same_content_is_intact_whatever_else_moved():
+def test_same_content_is_intact_whatever_else_moved(cases):
     """I1: the bytes are what was recorded, so nothing is wrong."""
-    for _, content, _, _, judgement in CASES:
+    for _, content, _, _, judgement in cases:
         if content is Content.SAME:
             assert Judgement(Verdict.INTACT) == judgement
 
 
-def test_rot_needs_a_sound_baseline_and_no_write():
+def test_rot_needs_a_sound_baseline_and_no_write(cases):
     """I2: a racy baseline, or times that both moved, leave room for a write."""
-    for capability, _, shift, circumstances, judgement in CASES:
+    for capability, _, shift, circumstances, judgement in cases:
         if judgement.verdict is Verdict.ROT:
             assert not circumstances.is_baseline_racy
             assert shift.mtime is Shift.EQUAL or (capability.has_ctime and shift.is_ctime_equal)
             assert shift.is_ctime_equal
 
 
-def test_time_that_moved_with_others_explains_nothing():
+def test_time_that_moved_with_others_explains_nothing(cases):
     """I2, I4: it is no rot, and no write either, but for what explains other content without a time."""
-    for capability, content, shift, circumstances, judgement in CASES:
+    for capability, content, shift, circumstances, judgement in cases:
         if content is not Content.DIFFERS or shift.mtime is not Shift.TOGETHER:
             continue
         if circumstances.policy is Policy.GROWING or (capability.has_ctime and shift.is_ctime_equal):
@@ -84,9 +87,9 @@ def test_time_that_moved_with_others_explains_nothing():
             assert (Verdict.SILENT_REWRITE, Certainty.TIMES_MOVED_TOGETHER) == (judgement.verdict, judgement.certainty)
 
 
-def test_certainty_is_never_overstated():
+def test_certainty_is_never_overstated(cases):
     """I3: proven rot needs a trusted ctime, the recorded inode, trusted too, and no unclean shutdown."""
-    for capability, _, shift, circumstances, judgement in CASES:
+    for capability, _, shift, circumstances, judgement in cases:
         if judgement.certainty is Certainty.PROVEN:
             assert capability.has_ctime
             assert capability.shows_mapped_writes
@@ -98,9 +101,9 @@ def test_certainty_is_never_overstated():
         assert (judgement.certainty is None) == (judgement.verdict not in (Verdict.ROT, Verdict.SILENT_REWRITE))
 
 
-def test_new_baseline_only_for_what_a_write_explains():
+def test_new_baseline_only_for_what_a_write_explains(cases):
     """I4: content that nobody wrote, that is gone, or that an archive holds never becomes the baseline."""
-    for _, content, shift, circumstances, judgement in CASES:
+    for _, content, shift, circumstances, judgement in cases:
         if judgement.because is not None:
             assert content is Content.DIFFERS
             if circumstances.policy is Policy.ARCHIVE:
@@ -110,9 +113,9 @@ def test_new_baseline_only_for_what_a_write_explains():
                 assert judgement.verdict in (Verdict.CHANGED, Verdict.ROLLED_BACK)
 
 
-def test_inode_alone_never_excuses():
+def test_inode_alone_never_excuses(cases):
     """I5: the same evidence with another inode gives the same verdict, if a less certain one."""
-    for capability, content, shift, circumstances, moved in CASES:
+    for capability, content, shift, circumstances, moved in cases:
         if not shift.is_inode_equal and circumstances.elsewhere is Elsewhere.NOWHERE:
             unmoved = judge(capability, content, shift._replace(is_inode_equal=True), circumstances)
             assert unmoved.verdict is moved.verdict
@@ -120,9 +123,9 @@ def test_inode_alone_never_excuses():
                 assert (Certainty.PROVEN, Certainty.INODE_MOVED) == (unmoved.certainty, moved.certainty)
 
 
-def test_content_recorded_elsewhere_excuses_only_what_a_rename_can_have_brought():
+def test_content_recorded_elsewhere_excuses_only_what_a_rename_can_have_brought(cases):
     """I9: not under the recorded inode; where inodes tell nothing, only content that the other name has lost."""
-    for capability, content, shift, circumstances, judgement in CASES:
+    for capability, content, shift, circumstances, judgement in cases:
         if circumstances.elsewhere is Elsewhere.NOWHERE:
             continue
         before = judge(capability, content, shift, circumstances._replace(elsewhere=Elsewhere.NOWHERE))
@@ -158,9 +161,9 @@ def test_file_with_the_content_of_another(capability, inode, elsewhere, expected
     assert expected is row(capability, True, Shift.EQUAL, True, inode, elsewhere=elsewhere).verdict
 
 
-def test_record_that_was_never_verified_may_be_wrong_itself():
+def test_record_that_was_never_verified_may_be_wrong_itself(cases):
     """It is said of what nobody wrote, of nothing else, and changes no verdict."""
-    for capability, content, shift, circumstances, judgement in CASES:
+    for capability, content, shift, circumstances, judgement in cases:
         is_accused = judgement.verdict in (Verdict.ROT, Verdict.SILENT_REWRITE)
         assert judgement.may_be_misrecorded == (is_accused and circumstances.is_unverified)
         verified = judge(capability, content, shift, circumstances._replace(is_unverified=False))
