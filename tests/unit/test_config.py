@@ -278,10 +278,10 @@ def test_config_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
         load_config(path)
 
 
-def test_key_of_an_older_version_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """It changes nothing, and a warning says in which line it can be removed."""
-    assert Config() == parse('# seals\nseal_key_file = "/etc/key"\n')
-    assert ":2: seal_key_file: is not used any more; the line can be removed" in caplog.text
+def test_key_of_an_older_version_is_refused() -> None:
+    """A setting that kept forgers out is not passed over in silence: the message says what replaced it."""
+    with pytest.raises(ConfigError, match=r":2: seal_key_file: .* no seals with a key any more.* remove this line"):
+        parse('# seals\nseal_key_file = "/etc/key"\n')
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="asks where things are for root")

@@ -152,7 +152,7 @@ def salvage(session: Session, yes: bool) -> int:
     lost_files = [path_fields("path", absolute(root, name)) for root, name in done.files]
     fields = path_fields("path", path) | path_fields("former", done.former)
     output.give("catalog_salvage", fields | {"kept": done.kept, "lost": done.lost, "files": lost_files})
-    return ExitCode.CATALOG if done.lost else ExitCode.OK
+    return ExitCode.INCOMPLETE if done.lost else ExitCode.OK
 
 
 @catalog.command(

@@ -6,7 +6,6 @@ Each error is one line "FILE:LINE: KEY: what is wrong". tomllib parses; the pars
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from dataclasses import MISSING, fields, is_dataclass
@@ -22,10 +21,12 @@ if TYPE_CHECKING:
     from integrity.config.line_index import LineIndex, Location
 
 Table = TypeVar("Table")
-_log = logging.getLogger(__name__)
 
-_FORMER_KEYS = ("seal_key_file",)
-"""Keys at the top of a file that older versions had: they change nothing, so they are no error."""
+_FORMER_KEYS = {
+    "seal_key_file": "records have no seals with a key any more: the catalog's pages have checksums, which see damage,"
+    " and no forgery; to see that, sign a list of the recorded checksums (docs/security.md), and remove this line"
+}
+"""Keys at the top of a file that older versions had, with what replaced them."""
 
 
 class ConfigProblem(NamedTuple):
@@ -81,10 +82,6 @@ def parse_config(content: bytes, name: str) -> Config:
         raise ConfigError(f"{name}:{line}: not UTF-8: save the file as UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(_say_syntax_error(str(error), name)) from error
-    for key in _FORMER_KEYS:
-        if document.pop(key, None) is not None:
-            line = _index_lines(text).line_of((key,))
-            _log.warning("%s:%d: %s: is not used any more; the line can be removed", name, line, key)
     if not document:
         return Config()
     config, complaints = _validate(document)
@@ -181,6 +178,8 @@ def _say_unknown(location: Location) -> str:
     import difflib  # here, for the same reason
 
     key = str(location[-1])
+    if location == (key,) and key in _FORMER_KEYS:
+        return _FORMER_KEYS[key]
     here = _kind_at(location[:-1])
     near = difflib.get_close_matches(key, _keys(here), n=1) if here is not None else []
     if near:
