@@ -22,13 +22,14 @@ _FILES = (
     " FROM file JOIN folder ON folder.id = folder_id JOIN root ON root.id = root_id"
 )
 _WITHOUT = re.compile(
-    r"\w+\.(id|\w+_id|opened_by|token|parity|fingerprint|\w*seal\w*|updated_at|saved_at)|version\.read_how"
+    r"\w+\.(id|\w+_id|opened_by|token|parity|fingerprint|\w*seal\w*|updated_at|saved_at)|candidate\.read_how"
 )
 _KEYS = {
     "file": ("name",),
     "block_run": ("version", "run"),
-    "version": ("path", "number", "state", "replaced_because", "replaced_at"),
+    "former": ("path", "number", "replaced_because", "replaced_at"),
     "finding": ("path", "kind", "copy"),
+    "candidate": (),
     "checkpoint": ("path", "purpose"),
     "root": ("path",),
     "copy": ("name", "prefix"),
@@ -36,7 +37,8 @@ _KEYS = {
     "copy_reading": (),
     "gate": ("prefix",),
 }
-_BY_PATH = {("version", "file_id")}
+_PARTS = {"former": "version WHERE state = 'former'", "candidate": "version WHERE state <> 'former'"}
+_BY_PATH = {("former", "file_id")}
 """Named by its own path, for the file may be forgotten already."""
 _TIME = re.compile(r"\b20\d\d-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?")
 _NOISE = re.compile(
@@ -76,7 +78,8 @@ def _read(db: sqlite3.Connection, start: int) -> Facts:
     found: Facts = {}
     for table, keys in _KEYS.items():
         rows: dict[object, list[object]] = {}
-        for row in db.execute(f"SELECT * FROM {table}") if table in tables else ():
+        source = _PARTS.get(table, table)
+        for row in db.execute(f"SELECT * FROM {source}") if source.split()[0] in tables else ():
             values = {name: _tame(name, value, start) for name, value in dict(row).items()}
             named = [column for column in names if column in values and (table, column) not in _BY_PATH]
             key = tuple(

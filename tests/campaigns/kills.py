@@ -273,7 +273,7 @@ class Stage:
         if not self._scenario.is_old and not self._scenario.is_first and world.box.catalog.exists():
             facts = read_facts(world.box.catalog, world.start)
             wrong += self._judge_facts(facts)
-            tables = ("finding", "version", "gate", "file")
+            tables = ("finding", "former", "gate", "file")
             is_done = any(all(facts[table] == state[table] for table in tables) for state in self._after)
             if done.code in {one.code for one in self._ends} - {4} and not is_done:
                 wrong.append(f"exit {done.code}, as if it were done: {done.stderr}")
@@ -342,7 +342,7 @@ class Stage:
     def _judge_facts(self, facts: Facts) -> list[str]:
         """Right after the kill: each fact is as before, or as after."""
         wrong = []
-        for table in ("finding", "version", "gate", "file"):
+        for table in ("finding", "former", "gate", "file"):
             for key in facts[table].keys() | self._before[table].keys():
                 value, states = facts[table].get(key), [each[table].get(key) for each in (self._before, *self._after)]
                 if self._scenario.moves_root:  # what is missing there is written down before the root moves

@@ -19,6 +19,7 @@ import runpy
 import select
 import socket
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -99,6 +100,7 @@ def become(run: dict[str, Any], out: int, err: int, _: int, stdin: int = 0) -> N
     os.closerange(_FIRST_FD, _LAST_FD)
     os.environ.clear()
     os.environ.update(run["env"])
+    tempfile.tempdir = None  # found out again from the environment
     time.tzset()
     os.umask(run["umask"])
     os.chdir(run["cwd"])

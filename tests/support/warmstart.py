@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from support import AnyPath
@@ -63,7 +63,8 @@ class WarmProcess:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has, and the news of it is on the way
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it, unless it has ended."""
