@@ -47,7 +47,7 @@ from integrity.web.openapi import (
     number_parameter,
     word_parameter,
 )
-from integrity.web.query import read_limit, read_number
+from integrity.web.query import includes_resolved, read_limit, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -205,7 +205,7 @@ class HubApi:
         limit, before = _read_limit(request), read_cursor(request, "before")
         with self._site.read() as c:
             one = get_box(c, self._site, request.path_params["name"])
-            includes = request.query_params.get("state") == "all"
+            includes = includes_resolved(request)
             found = page_box_findings(c, one.box.id, before=before, limit=limit, include_resolved=includes)
         return {
             "findings": [box_finding_object(finding) for finding in found],

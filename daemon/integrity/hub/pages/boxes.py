@@ -17,7 +17,7 @@ from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap
 from integrity.hub.pages.overview import make_box_bar
 from integrity.hub.pages.site import HEALTH_WORDS
-from integrity.web.query import read_at, read_number, read_word
+from integrity.web.query import includes_resolved, read_at, read_number, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ class BoxPages:
 
     def show_box(self, request: Request) -> Response:
         """Show one box."""
-        before, shows_all = read_cursor(request, "findings_before"), request.query_params.get("findings") == "all"
+        before, shows_all = read_cursor(request, "findings_before"), includes_resolved(request, "findings")
         with self._site.read() as c:
             one = get_box(c, self._site, request.path_params["name"])
             findings = page_box_findings(c, one.box.id, before=before, limit=_FINDINGS + 1, include_resolved=shows_all)

@@ -32,7 +32,7 @@ from integrity.views.explain import READ_HOW
 from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
-from integrity.web.query import read_at, read_number, read_word
+from integrity.web.query import includes_resolved, read_at, read_number, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -192,14 +192,14 @@ def read_filter(c: sa.Connection, request: Request) -> HubFindingFilter:
     Return which findings a query asks for: ``kind``, ``set``, ``box``, ``tree`` (names), ``state=all``.
 
     Raises:
-        HTTPException: 404, there is no such set, box, or tree.
+        HTTPException: 400, a word is unknown, or there is no such set, box, or tree.
     """
     return HubFindingFilter(
         kind=read_word(request, "kind", HubFindingKind),
         set_id=_find_id(c, schema.replica_set, request, "set"),
         box_id=_find_id(c, schema.box, request, "box"),
         tree_id=_find_id(c, shared_tree, request, "tree"),
-        include_resolved=request.query_params.get("state") == "all",
+        include_resolved=includes_resolved(request),
     )
 
 
@@ -210,7 +210,7 @@ def _find_id(c: sa.Connection, table: sa.Table, request: Request, key: str) -> i
         return None
     number: int | None = c.execute(sa.select(table.c.id).where(table.c.name == name)).scalar()
     if number is None:
-        raise HTTPException(404, f"{key}: there is none with this name")
+        raise HTTPException(400, f"{key}: there is none with this name.")
     return number
 
 
