@@ -20,6 +20,7 @@ from support.cli import Box, Completed, complete, make_command
 from support.servers import NOTHING, Answer, HttpServer, Request
 
 _MOST_BODY_BYTES = 8 << 20
+_JOIN_S = 60.0
 TOKEN = "integrity-box-" + "A" * 43
 
 
@@ -207,9 +208,16 @@ class SmallHub(HttpServer):
         assert len(tree) == 1 + sum(len(folder.folders) for folder in tree.values())
 
 
-def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0) -> Completed:
-    """Run ``hub join`` with a token on standard input."""
-    command = make_command("hub", "join", *map(str, args))
-    done = subprocess.run(command, env=box.environment, input=token.encode() + b"\n", capture_output=True, check=False)
+def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0, folder: Path | None = None) -> Completed:
+    """Run ``hub join`` with a token on standard input; ``folder``: where it is started."""
+    done = subprocess.run(
+        make_command("hub", "join", *map(str, args)),
+        env=box.environment,
+        cwd=folder,
+        input=token.encode() + b"\n",
+        capture_output=True,
+        check=False,
+        timeout=_JOIN_S,
+    )
     assert expect == done.returncode, done
     return complete(done.returncode, done.stdout, done.stderr, is_json=False)
