@@ -114,13 +114,17 @@ def find_boxes(c: sa.Connection) -> list[Box]:
     return [Box(*row) for row in rows]
 
 
-def find_by_token(c: sa.Connection, token: str) -> Box | None:
-    """Return the box of a token, also of a revoked one; None: nobody's."""
-    if not token.startswith(TOKEN_PREFIX):
-        return None
-    query = sa.select(*(schema.box.c[name] for name in _COLUMNS)).where(schema.box.c.token_hash == hash_token(token))
-    row = c.execute(query).first()
-    return None if row is None else Box(*row)
+def load_tokens(c: sa.Connection) -> dict[bytes, Box]:
+    """Return all boxes, revoked ones too, by what is stored of their tokens (I1)."""
+    query = sa.select(schema.box.c.token_hash, *(schema.box.c[name] for name in _COLUMNS))
+    return {bytes(row[0]): Box(*row[1:]) for row in c.execute(query)}
+
+
+def has_token(c: sa.Connection, box_id: int, token: str) -> bool:
+    """Return whether a box may report with a token now."""
+    box = schema.box.c
+    where = box.id == box_id, box.token_hash == hash_token(token), box.revoked_at.is_(None)
+    return c.execute(sa.select(box.id).where(*where)).first() is not None
 
 
 def hash_token(token: str) -> bytes:
