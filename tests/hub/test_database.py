@@ -6,12 +6,13 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.command import upgrade
 
 from integrity.errors import HubDatabaseAway, HubDatabaseError
-from integrity.hub import schema
+from integrity.hub import bulk, schema
 from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.migrate import _configure, migrate
@@ -174,6 +175,55 @@ def _write_while_another_writes(database: HubDatabase) -> None:
         with database.transaction() as other:
             other.execute(sa.update(schema.replica_set).values(created_at=1))
         c.execute(sa.update(schema.replica_set).values(created_at=2))
+
+
+ROW = bulk.FileRow(1, 1, b"a.jpg", 1, 1, None, None, 1, None, 0, 0)
+
+
+def test_full_disk_passes_also_where_the_driver_writes(hub_database: HubDatabase, hub_url: str) -> None:
+    """D3: not only for statements of the library; nothing of the transaction is kept, and later the same works."""
+    fill_disk(hub_database, hub_url)
+    for write in (
+        lambda c: bulk.load_files(c, schema.file, (ROW._replace(name=b"%d" % n) for n in range(10_000))),
+        lambda c: [
+            c.execute(sa.insert(schema.replica_set).values(name=f"{n}" * 1000, created_at=1)) for n in range(1000)
+        ],
+    ):
+        with (
+            pytest.raises(HubDatabaseAway, match=r"can't be used now: .*(full|No space)"),
+            hub_database.transaction() as c,
+        ):
+            write(c)
+    if hub_database.is_postgres:
+        PostgresServer.free_disk(hub_url)
+    else:
+        sa.event.remove(hub_database.engine, "connect", _limit_pages)
+    with hub_database.transaction() as c:
+        bulk.load_files(c, schema.file, [ROW])
+    with hub_database.read() as c:
+        assert 1 == c.execute(sa.select(sa.func.count()).select_from(schema.file)).scalar_one()
+
+
+def fill_disk(database: HubDatabase, url: str) -> None:
+    if database.is_postgres:
+        PostgresServer.fill_disk(url, "file", "replica_set")
+    else:
+        sa.event.listen(database.engine, "connect", _limit_pages)
+
+
+def _limit_pages(db: sqlite3.Connection, _: object) -> None:
+    db.execute("PRAGMA max_page_count = 100")
+
+
+def test_defect_of_ours_is_not_taken_for_a_full_disk(hub_database: HubDatabase) -> None:
+    """A row that is there twice, and a statement that the database does not understand."""
+    with pytest.raises((sqlite3.Error, psycopg.Error)), hub_database.transaction() as c:
+        bulk.load_files(c, schema.file, [ROW, ROW])
+    with pytest.raises(sa.exc.DBAPIError), hub_database.transaction() as c:
+        c.exec_driver_sql("SELECT nothing FROM nowhere")
+    if hub_database.is_postgres:
+        with pytest.raises(sa.exc.DBAPIError), hub_database.read() as c:
+            c.execute(sa.insert(schema.replica_set).values(name="photos", created_at=1))
 
 
 def test_password_is_not_shown() -> None:

@@ -46,7 +46,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubDatabase]:
 
 
 def find_pages(database: HubDatabase) -> dict[str, JsonPage]:
-    return HubApi(HubSite(database, HubServer())).find_pages()
+    return HubApi(HubSite(database, HubServer(), list)).find_pages()
 
 
 def find_place(path: str) -> dict[str, object]:

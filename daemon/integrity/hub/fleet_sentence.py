@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.errors import printable
+from integrity.hub.failing_parts import FailingPart
 from integrity.hub.fleet import BoxHealth, BoxStatus
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
 from integrity.hub.replica_sets import SetStatus, count_boxes, describe_hub_kinds
@@ -17,10 +18,15 @@ from integrity.views.text import count
 
 _SHOWN = 5
 _LONGEST_SENTENCE = 300
+_WHERE_TO_LOOK = "Its log says more: journalctl -u integrity-hub"
 
 
 def sum_up_fleet(
-    fleet: Sequence[BoxStatus], kinds: Counter[HubFindingKind], sets: Sequence[SetStatus], now: int
+    fleet: Sequence[BoxStatus],
+    kinds: Counter[HubFindingKind],
+    sets: Sequence[SetStatus],
+    now: int,
+    failing: Sequence[FailingPart] = (),
 ) -> Sentence:
     """
     Return the sentence for all boxes; what is worst stands first.
@@ -30,14 +36,15 @@ def sum_up_fleet(
         kinds: unresolved findings of the hub.
         sets: all replica sets.
         now: seconds UTC.
+        failing: parts of the hub that do not work; what they would have found is not known.
     """
+    stopped = [*(one.text for one in failing), *([_WHERE_TO_LOOK] if failing else [])]
     boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
     if not boxes:
-        return Sentence(
-            Gravity.WARNING, "No box reports here yet.", (f"Add one with: {program.command('hub add BOX')}",)
-        )
+        lines = [*stopped, "No box reports here yet.", f"Add one with: {program.command('hub add BOX')}"]
+        return Sentence(Gravity.WARNING, lines[0], tuple(lines[1:]))
     problems = _find_problems(boxes, kinds)
-    doubts = [*_find_doubts(boxes, now), *_find_set_doubts(sets), *_find_other_gaps(fleet, kinds)]
+    doubts = [*stopped, *_find_doubts(boxes, now), *_find_set_doubts(sets), *_find_other_gaps(fleet, kinds)]
     if problems:
         return Sentence(Gravity.PROBLEM, problems[0], (*problems[1:], *doubts))
     if doubts:

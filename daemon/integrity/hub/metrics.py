@@ -25,25 +25,38 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from integrity.hub.failing_parts import FailingPart
     from integrity.hub.fleet import BoxStatus
     from integrity.hub.kinds import HubFindingKind
     from integrity.hub.replica_sets import SetStatus
 
 
-def write_hub_metrics(fleet: Sequence[BoxStatus], sets: Sequence[SetStatus], kinds: Counter[HubFindingKind]) -> bytes:
+def write_hub_metrics(
+    fleet: Sequence[BoxStatus],
+    sets: Sequence[SetStatus],
+    kinds: Counter[HubFindingKind],
+    failing: Sequence[FailingPart],
+) -> bytes:
     """Write all metrics as text; revoked boxes have none."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_FleetCollector(fleet, sets, kinds))
+    registry.register(_FleetCollector(fleet, sets, kinds, failing))
     return generate_latest(registry)
 
 
 class _FleetCollector:
     """Collects the metrics once."""
 
-    def __init__(self, fleet: Sequence[BoxStatus], sets: Sequence[SetStatus], kinds: Counter[HubFindingKind]) -> None:
+    def __init__(
+        self,
+        fleet: Sequence[BoxStatus],
+        sets: Sequence[SetStatus],
+        kinds: Counter[HubFindingKind],
+        failing: Sequence[FailingPart],
+    ) -> None:
         self._boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
         self._sets = sets
         self._kinds = kinds
+        self._failing = failing
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
@@ -53,6 +66,11 @@ class _FleetCollector:
         for kind, number in sorted(self._kinds.items()):
             findings.add_metric([kind.value], number)
         yield findings
+        yield gauge("hub_parts_failing", "Parts of the hub that do not work.", value=len(self._failing))
+        lasts = gauge("hub_part_failing_seconds", "For how long a part of the hub has not worked.", "part")
+        for one in self._failing:
+            lasts.add_metric([one.name], one.lasts_s)
+        yield lasts
         info = gauge("hub_build_info", "Version of integrity.", "version")
         info.add_metric([__version__], 1)
         yield info

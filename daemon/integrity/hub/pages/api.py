@@ -179,7 +179,7 @@ class HubApi:
             fleet, kinds, sets = self._load_fleet(c), count_hub_findings(c), load_sets(c)
         return {
             "at": iso_time(now),
-            **sentence_object(sum_up_fleet(fleet, kinds, sets, now)),
+            **sentence_object(sum_up_fleet(fleet, kinds, sets, now, self._site.find_failing())),
             "boxes": len(fleet),
             "sets": len(sets),
             "findings_open": kinds_object(kinds),

@@ -67,7 +67,7 @@ class HubOverview:
             request,
             "hub_overview.html",
             title="Overview",
-            sentence=sum_up_fleet(fleet, kinds, sets, now),
+            sentence=sum_up_fleet(fleet, kinds, sets, now, self._site.find_failing()),
             kinds=kinds,
             cards=[make_card(one) for one in boxes[:_MOST_CARDS]],
             total=len(boxes),

@@ -287,7 +287,10 @@ def make_shard_hub(settings: HubServer, database: HubDatabase, folder: bytes) ->
 
 def find_shard_duties(hub: ShardHub | None) -> list[HubDuty]:
     """Return what is due again and again for shared trees."""
-    return [] if hub is None else [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check())]
+    if hub is None:
+        return []
+    unless = "shared trees were not checked"
+    return [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check(), unless=unless)]
 
 
 def is_digest(text: str) -> bool:
