@@ -42,7 +42,7 @@ def test_box_reports_all_it_has(hub: HubServerProcess, hub_url: str) -> None:
     wait_until(lambda: has_voted(database), "a vote")
     database.close()
     assert "all is well" in hub.command("hub", "check")
-    assert "nas: reported" in hub.command("hub", "list")
+    assert "; reported " in hub.command("hub", "list")
 
 
 def has_voted(database: HubDatabase) -> bool:

@@ -122,6 +122,35 @@ def test_failed_transaction_leaves_nothing(hub_database: HubDatabase) -> None:
         assert 0 == c.execute(sa.select(sa.func.count()).select_from(schema.replica_set)).scalar_one()
 
 
+def test_findings_of_an_older_version_count_their_files(empty_url: str) -> None:
+    """As their evidence says; and a box that only worked on shared trees is known to have called."""
+    database = open_empty(empty_url)
+    with database.transaction() as c:
+        upgrade(_configure(c), "0003")
+        c.exec_driver_sql("INSERT INTO replica_set (name, created_at) VALUES ('photos', 1)")
+        box = "INSERT INTO box (name, token_hash, created_at, last_number, last_chain) VALUES ('nas', 'x', 1, 0, 'x')"
+        c.exec_driver_sql(box)
+        tree = "INSERT INTO shared_tree (name, created_at, inode, settings, verify_every_s) VALUES ('t', 1, 1, '{}', 1)"
+        c.exec_driver_sql(tree)
+        worker = (
+            "INSERT INTO shard_worker (id, tree_id, box_id, began_at, seen_at, done_bytes) VALUES (5, 1, 1, 1, 77, 0)"
+        )
+        c.exec_driver_sql(worker)
+        for path, evidence in (("", '[{"files": 20201}]'), ("a.jpg", "[]"), ("", "[]")):
+            values = {"kind": f"kind{path}{evidence}", "certainty": "likely", "state": "open", "headline": "x"}
+            row = {**values, "set_id": 1, "path": path.encode(), "opened_at": 1, "updated_at": 1, "explanation": "x"}
+            table = sa.table("finding", *map(sa.column, (*row, "evidence")))
+            c.execute(sa.insert(table).values(**row, evidence=evidence))
+    assert "0003" == migrate(database)
+
+    with database.read() as c:
+        assert [20_201, 1, 1] == list(
+            c.execute(sa.select(schema.finding.c.subjects).order_by(schema.finding.c.id)).scalars()
+        )
+        assert 77 == c.execute(sa.select(schema.box.c.worked_at)).scalar()
+    database.close()
+
+
 def test_reader_sees_one_moment(hub_database: HubDatabase) -> None:
     """What is written while somebody reads appears in the next reading only."""
     count = sa.select(sa.func.count()).select_from(schema.replica_set)

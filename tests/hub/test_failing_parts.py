@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -13,6 +12,7 @@ from integrity.errors import HubDatabaseAway
 from integrity.hub.database import HubDatabase
 from integrity.hub.failing_parts import FailingPart, PartWatch
 from integrity.hub.fleet_sentence import sum_up_fleet
+from integrity.hub.open_findings import OpenFindings
 from integrity.hub.pages.api import HubApi
 from integrity.hub.pages.monitoring import HubMonitoring
 from integrity.hub.pages.site import HubSite
@@ -87,7 +87,7 @@ def test_health_metrics_and_programs_tell_what_fails(hub_database: HubDatabase) 
 
 def test_overview_begins_with_what_fails() -> None:
     """What would have been found is not known, so nothing is green; damage that is known stands before it."""
-    sentence = sum_up_fleet([], Counter(), [], 0, [ALERTS])
+    sentence = sum_up_fleet([], OpenFindings(), [], 0, [ALERTS])
 
     assert (Gravity.WARNING, TEXT) == (sentence.gravity, sentence.text)
     assert "journalctl -u integrity-hub" in sentence.more[0]

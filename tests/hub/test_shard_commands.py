@@ -95,6 +95,24 @@ def test_command_waits_for_a_worker_that_has_the_shard(rig: ShardRig, tree: Path
     assert "accepted" in done.stdout
 
 
+def test_work_says_what_was_done_and_when_the_next_part_is_due(rig: ShardRig) -> None:
+    """Also a machine that found nothing to do; it ends with success, and with words."""
+    busy, idle = rig.make_box(), rig.make_box()
+    first, second = rig.run(busy, "hub", "work"), rig.run(idle, "--json", "hub", "work")
+    parts = len(rig.shards())
+
+    assert (0, 0) == (first.code, second.code), (first, second)
+    assert f"archive: worked on {parts + 1} parts. Nothing is due now: the next one is due 20" in first.stdout
+    assert "Then the service reads it, or `integrity hub work --keep-on`." in first.stdout
+    (said,) = second.of_type("hub_work")
+    assert ("archive", True, parts, 0) == tuple(said[key] for key in ("tree", "is_surveyed", "parts", "taken"))
+    assert str(said["next_due_at"]).endswith("Z")
+    listed = rig.hub.command("hub", "list")
+    assert ["reads shared trees", "reads shared trees"] == [
+        line.partition(": ")[2].partition(",")[0] for line in listed.splitlines()
+    ]
+
+
 def test_hub_that_is_away_is_said(rig: ShardRig, tree: Path) -> None:
     """The command says which tree it is about, and that nothing was done."""
     box = rig.make_box()

@@ -17,7 +17,7 @@ from integrity.errors import HubDatabaseError, ProtocolError
 from integrity.files.scope import TreeScope
 from integrity.hub.alerts import send_alerts
 from integrity.hub.audit import find_entries
-from integrity.hub.boxes import add_box
+from integrity.hub.boxes import add_box, find_boxes
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings
 from integrity.hub.schema import box
@@ -210,6 +210,24 @@ def test_first_job_is_the_survey_and_then_every_shard_is_given_out_once(hub: Hub
     assert hub.take(two) is None
     for folder in (b"", b"a", b"b", b"c", b"new", b"a/new"):
         assert 1 == sum(task.scope.covers(folder) for task in given)
+
+
+def test_worker_that_gets_nothing_learns_why(hub: Hub) -> None:
+    """Another one lists the folders; or others have parts, and the next one is due at some time."""
+    one, two = hub.join(0), hub.join(1)
+    task = hub.take(one)
+    assert task is not None
+    waiting = hub.shards.take(two[0], {"worker": two[1]})
+    assert (None, 2) == (waiting["task"], waiting["wait_s"])
+    assert {"is_surveyed": False, "parts": 0, "taken": 0, "next_due_at": None} == waiting["rest"]
+
+    hub.shards.accept_survey(HeldJob(*one, task.job), hub.store_survey(SURVEY))
+    given = [hub.take(hub.join(0)) for _ in range(4)]
+    assert None not in given
+    nothing = hub.shards.take(two[0], {"worker": two[1]})
+    assert {"is_surveyed": True, "parts": 4, "taken": 4, "next_due_at": None} == nothing["rest"]
+    with hub.database.read() as c:
+        assert {int(hub.clock.now)} == {one.worked_at for one in find_boxes(c) if one.id in hub.boxes[:2]}
 
 
 def test_survey_is_cut_once_though_it_is_sent_twice(hub: Hub) -> None:

@@ -38,7 +38,7 @@ def test_box_joins_and_reports_over_tls(integrity: Box, hub_url: str, certificat
             wait_until(lambda: "had everything" in integrity.run("status").stdout, "a report", timeout_s=PATIENCE_S)
             service.stop()
 
-        assert "nas: reported" in hub.command("hub", "list")
+        assert "; reported " in hub.command("hub", "list")
         plain = join_hub(Box(tmp_path / "plain"), hub.url.replace("https", "http"), token=add(hub, "other"), expect=3)
         assert "127.0.0.1" in plain.stderr
 

@@ -180,7 +180,7 @@ def test_hub_runs_without_any_capability(image: Path, folder: Path) -> None:
 
     assert 0 == done.returncode, done.stdout + done.stderr
     assert f"{HUB_UID}:{HUB_UID}" == hub["user"]
-    assert "nas: reported" in done.stdout
+    assert "; reported " in done.stdout
     assert "/var/lib/integrity-hub/hub.db: all is well. Checked 1 boxes, 1 folders, 1 files." in done.stdout
     assert "No password is set yet" in done.stdout + done.stderr
     assert "cat: /etc/integrity/hub-token: Permission denied" in done.stderr

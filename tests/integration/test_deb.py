@@ -160,7 +160,7 @@ def test_service_page_and_hub_of_the_package(box: SystemdBox) -> None:
     assert ["inactive"] * 3 == [box.show(unit, "ActiveState") for unit in UNITS]
     box.run("sh", "-c", INSTALL)
     assert ["disabled"] * 3 == [box.show(unit, "UnitFileState") for unit in UNITS]
-    assert "nas: reported" in box.run("integrity", "hub", "list")
+    assert "; reported " in box.run("integrity", "hub", "list")
 
 
 def test_purge_removes_records_only_on_request(box: SystemdBox) -> None:

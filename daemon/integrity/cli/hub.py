@@ -25,8 +25,8 @@ from integrity.errors import HubDatabaseError
 from integrity.extras import require_hub
 
 if TYPE_CHECKING:
-    from integrity.hub.boxes import Box
     from integrity.hub.database import Connection, HubDatabase
+    from integrity.hub.fleet import BoxStatus
 
 _FILE = b"hub.db"
 _UNIT_USER = "integrity-hub"
@@ -121,18 +121,20 @@ def add(session: Session, box: str) -> int:
 @hub.command("list", epilog=examples(("integrity hub list", "all boxes"), ("integrity hub list --json", "for scripts")))
 @click.pass_obj
 def list_(session: Session) -> int:
-    """List the boxes, and when they reported last."""
+    """List the boxes, the worst first: how each is, and how long ago it reported."""
     require_hub()
-    from integrity.hub import boxes
+    from integrity.hub.fleet import HEALTH_ORDER, load_fleet
     from integrity.views.objects import iso_time
 
     with _open(session) as database, database.read() as c:
-        found = boxes.find_boxes(c)
-    for box in found:
-        session.output.tell(_describe(box, int(time.time())))
+        found = load_fleet(c, int(time.time()), session.config.hub_server.silent_after_s)
+    for one in sorted(found, key=lambda one: (HEALTH_ORDER[one.health], one.box.name)):
+        session.output.tell(_describe(one))
+        box = one.box
         fields = {"name": box.name, "hostname": box.hostname, "version": box.version, "sentence": box.sentence}
         times = {"seen_at": iso_time(box.seen_at), "revoked_at": iso_time(box.revoked_at)}
-        session.output.give("hub_box", {**fields, **times, "clock_ahead_s": box.clock_ahead_s})
+        state = {"health": one.health.value, "is_silent": one.is_silent, "silence_s": one.silence_s}
+        session.output.give("hub_box", {**fields, **times, **state, "clock_ahead_s": box.clock_ahead_s})
     if not found:
         session.output.say(f"No box may report yet. Let one: {program.command('hub add BOX')}")
     return ExitCode.OK
@@ -217,14 +219,21 @@ def check(session: Session) -> int:
     return ExitCode.CATALOG if found.problems else ExitCode.OK
 
 
-def _describe(box: Box, now: int) -> str:
+def _describe(one: BoxStatus) -> str:
+    """Return a line about a box: how it is, for how long it has been silent, and what it said last."""
     from integrity.config import format_duration
 
+    box = one.box
     if box.revoked_at is not None:
-        return f"{box.name}: revoked {format_duration(max(0, now - box.revoked_at))} ago"
+        return f"{box.name}: revoked {format_duration(max(0, one.now - box.revoked_at))} ago"
+    if one.silence_s is None:
+        return f"{box.name}: {one.health.words}"
+    ago = format_duration(one.silence_s)
+    if one.is_silent:
+        return f"{box.name}: SILENT for {ago}; before: {box.sentence or 'it read shared trees'}"
     if box.seen_at is None:
-        return f"{box.name}: has not reported yet"
-    return f"{box.name}: reported {format_duration(max(0, now - box.seen_at))} ago: {box.sentence}"
+        return f"{box.name}: {one.health.words}, last {ago} ago"
+    return f"{box.name}: {one.health.words}; reported {ago} ago: {box.sentence}"
 
 
 def _open(session: Session, *, any_revision: bool = False) -> closing[HubDatabase]:

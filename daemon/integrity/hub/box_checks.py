@@ -59,11 +59,12 @@ def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
 
 
 def _find_silence(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:
-    since = row.created_at if row.seen_at is None else row.seen_at
+    calls = ("It reported last", row.seen_at), ("It read a shared tree last", row.worked_at)
+    last = next(((words, at) for words, at in calls if at is not None), None)
+    since = row.created_at if last is None else last[1]
     if now - since <= limits.silent_after_s:
         return None
-    was_seen = row.seen_at is not None
-    told = f"It reported last {utc_time(since)}" if was_seen else f"It was added {utc_time(since)}, and never reported"
+    told = f"It was added {utc_time(since)}, and never reported" if last is None else f"{last[0]} {utc_time(since)}"
     return _draft(HubFindingKind.BOX_SILENT, row, f"{told}. {_WHAT_TO_CHECK}", {"seen_at": row.seen_at})
 
 

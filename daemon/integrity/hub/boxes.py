@@ -35,6 +35,7 @@ _COLUMNS = (
     "version",
     "sentence",
     "state",
+    "worked_at",
 )
 
 
@@ -51,6 +52,7 @@ class Box(NamedTuple):
     version: str | None
     sentence: str | None
     state: str | None
+    worked_at: int | None
 
 
 def add_box(c: sa.Connection, name: str, now: int) -> str:

@@ -19,17 +19,18 @@ from integrity.hub.objects import (
     box_object,
     event_object,
     hub_finding_object,
-    kinds_object,
+    open_findings_object,
     sentence_object,
     set_object,
     shard_object,
     tree_object,
 )
+from integrity.hub.open_findings import count_open
 from integrity.hub.pages.boxes import BoxOrder, get_box, read_cursor, select_boxes, write_cursor
 from integrity.hub.pages.findings import get_known, read_filter
 from integrity.hub.pages.sets import select_sets
 from integrity.hub.pages.trees import get_promise
-from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
+from integrity.hub.replica_sets import find_set, load_sets
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import find_tree_names, page_shards
 from integrity.views.objects import iso_time
@@ -176,13 +177,13 @@ class HubApi:
         """Return how all boxes are."""
         now = self._site.now
         with self._site.read() as c:
-            fleet, kinds, sets = self._load_fleet(c), count_hub_findings(c), load_sets(c)
+            fleet, found, sets = self._load_fleet(c), count_open(c), load_sets(c)
         return {
             "at": iso_time(now),
-            **sentence_object(sum_up_fleet(fleet, kinds, sets, now, self._site.find_failing())),
+            **sentence_object(sum_up_fleet(fleet, found, sets, now, self._site.find_failing())),
             "boxes": len(fleet),
             "sets": len(sets),
-            "findings_open": kinds_object(kinds),
+            "findings_open": open_findings_object(found),
         }
 
     def list_boxes(self, request: Request) -> JsonObject:

@@ -25,7 +25,8 @@ from integrity.hub.finding_list import (
 )
 from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
-from integrity.hub.replica_sets import count_hub_findings, load_sets
+from integrity.hub.open_findings import count_open
+from integrity.hub.replica_sets import load_sets
 from integrity.hub.shards.schema import shared_tree
 from integrity.hub.shared_trees import find_tree_names
 from integrity.views.explain import READ_HOW
@@ -86,7 +87,7 @@ class HubFindingPages:
         with self._site.read() as c:
             wanted = read_filter(c, request)
             found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
-            counts, sets, boxes = count_hub_findings(c), load_sets(c), find_boxes(c)
+            counts, sets, boxes = count_open(c), load_sets(c), find_boxes(c)
             names = sa.select(shared_tree.c.name).order_by(shared_tree.c.name).limit(_MOST_CHOICES)
             trees = c.execute(names).scalars().all()
             tree_names = find_tree_names(c, [one.id for one in found])
@@ -96,7 +97,7 @@ class HubFindingPages:
             "hub_findings.html",
             title="Findings",
             findings=shown,
-            total=sum(counts.values()),
+            total=counts.total,
             kinds=[(kind, HUB_KINDS[kind].phrase.many) for kind in HUB_KINDS],
             sets=[one.name for one in sets[:_MOST_CHOICES]],
             boxes=[one.name for one in boxes],

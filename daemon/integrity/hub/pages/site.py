@@ -36,16 +36,9 @@ _PLACES = (
     ("/manual", "Manual"),
 )
 
-HEALTH_WORDS = {
-    BoxHealth.PROBLEM: "problem",
-    BoxHealth.SILENT: "stopped reporting",
-    BoxHealth.GAP: "not everything is checked",
-    BoxHealth.WAITING: "has not reported yet",
-    BoxHealth.OK: "well",
-    BoxHealth.REVOKED: "may not report",
-}
 _GRAVITIES = {
     BoxHealth.PROBLEM: Gravity.PROBLEM,
+    BoxHealth.WORKING: Gravity.GOOD,
     BoxHealth.OK: Gravity.GOOD,
 }
 
@@ -76,7 +69,7 @@ class HubSite(Renderer):
         self._clock = clock
         self.templates.globals["public_url"] = settings.public_url
         self.templates.filters |= {
-            "health": HEALTH_WORDS.__getitem__,
+            "health": lambda health: health.words,
             "box_gravity": find_box_gravity,
             "finding_gravity": lambda finding: "is-bad" if is_problem(finding) else "is-warn",
             "short": shorten,

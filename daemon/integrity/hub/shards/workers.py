@@ -20,7 +20,7 @@ from integrity.hub.schema import box
 from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
-from integrity.jobs.shards.messages import ShardTask, TreeOffer, to_text
+from integrity.jobs.shards.messages import ShardTask, TreeOffer, TreeRest, to_text
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
 
@@ -166,6 +166,7 @@ def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> Non
     JobsInTransaction(c, worker.tree_id).renew(worker.id)
     values = {"seen_at": now, "done_bytes": done_bytes}
     c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(values))
+    c.execute(sa.update(box).where(box.c.id == worker.box_id).values(worked_at=now))
 
 
 def get_held(c: sa.Connection, worker: WorkerRow, job_id: int) -> ShardJob:
@@ -199,6 +200,21 @@ def take(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, may_retry:
     if job.shard_id is not None:
         _begin_round(c, job.shard_id, now)
     return _describe(c, worker.tree_id, job, limits, now)
+
+
+def count_parts(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, now: int) -> TreeRest:
+    """Return what is left of a tree for a worker that got nothing: who lists or reads it, and when a part is due."""
+    if not is_surveyed(c, worker.tree_id):
+        return TreeRest(is_surveyed=False, parts=0, taken=0, next_due_at=None)
+    is_alive = shard_worker.c.seen_at >= now - limits.lease_s
+    held = sa.select(shard_worker.c.shard_id).where(
+        shard_worker.c.tree_id == worker.tree_id, shard_worker.c.shard_id.is_not(None), is_alive
+    )
+    taken = c.execute(held.distinct()).scalars().all()
+    mine = shard.c.tree_id == worker.tree_id
+    parts = c.execute(sa.select(sa.func.count()).select_from(shard).where(mine)).scalar_one()
+    waiting = sa.select(sa.func.min(shard.c.due_at)).where(mine, shard.c.id.not_in(taken))
+    return TreeRest(is_surveyed=True, parts=parts, taken=len(taken), next_due_at=c.execute(waiting).scalar())
 
 
 def take_folder(
