@@ -84,6 +84,21 @@ def test_wrong_clock_is_a_finding(rows: HubRows, ahead: int, words: str) -> None
     assert ["the clock is right again"] == resolutions(rows)
 
 
+def test_box_that_names_a_set_that_it_may_not_be_in_is_a_finding(rows: HubRows) -> None:
+    """It says how to let it, and what else may be the matter."""
+    rows.add_root(rows.add_box("a"), b"/srv/photos")
+    rows.c.execute(sa.update(schema.member).values(refused_set="my photos"))
+
+    assert [(HubFindingKind.SET_REFUSED, "a")] == check(rows)
+    found = next(find_findings(rows.c))
+    assert "a may not be in the replica set that it names" == found.headline
+    assert "hub allow a --set 'my photos'`" in found.explanation
+    assert "hub revoke a`" in found.explanation
+
+    rows.c.execute(sa.update(schema.member).values(refused_set=None))
+    assert [] == check(rows)
+
+
 def test_full_box_is_a_finding_until_it_may_store_more(rows: HubRows) -> None:
     """It says what to do, as the owner of the hub types it; with a higher limit the finding ends."""
     rows.add_box("a")

@@ -48,8 +48,8 @@ def test_tables_are_made_by_migrate(integrity: Box, empty_url: str) -> None:
         assert " hub run\n" in hub.run("hub", "list", expect=4)
         assert not Path(empty_url).exists()
 
-    assert "created (schema 0004)" in hub.run("hub", "migrate")
-    assert "up to date (schema 0004)" in hub.run("hub", "migrate")
+    assert "created (schema 0005)" in hub.run("hub", "migrate")
+    assert "up to date (schema 0005)" in hub.run("hub", "migrate")
     assert "all is well. Checked 0 boxes, 0 folders, 0 files." in hub.run("hub", "check")
 
 
@@ -71,6 +71,34 @@ def test_boxes_are_added_listed_and_revoked(integrity: Box, hub_url: str) -> Non
     assert [("revoke_box", "nas"), ("add_box", "nas")] == [(entry.verb, entry.subject) for entry in entries]
     assert {"command line"} == {entry.address for entry in entries}
     assert token not in repr(entries)
+
+
+def test_grants_are_given_with_the_token_and_changed_later(integrity: Box, hub_url: str) -> None:
+    """They stay when the box gets a new token; each change is in the audit log."""
+    hub = HubCommands(integrity, hub_url)
+    added = json.loads(hub.run("--json", "hub", "add", "nas", "--set", "photos", "--set", "music"))
+    assert (["music", "photos"], []) == (added["sets"], added["trees"])
+    assert "nas may be in replica sets: music, photos; shared trees: archive." in hub.run(
+        "hub", "allow", "nas", "--tree", "archive"
+    )
+    assert "nas may be in replica sets: photos." in hub.run(
+        "hub", "allow", "nas", "--set", "music", "--tree", "archive", "--remove"
+    )
+    hub.run("hub", "revoke", "nas")
+    again = json.loads(hub.run("--json", "hub", "add", "nas", "--tree", "t"))
+    assert (["photos"], ["t"]) == (again["sets"], again["trees"])
+    shown = json.loads(hub.run("--json", "hub", "allow", "nas"))
+    assert ("hub_box_allowed", "nas", ["photos"], ["t"]) == tuple(
+        shown[key] for key in ("type", "box", "sets", "trees")
+    )
+
+    assert "no replica set and no shared tree" in hub.run("hub", "add", "garage")
+    assert "hub add cellar" in hub.run("hub", "allow", "cellar", expect=2)
+    assert "not a name" in hub.run("hub", "allow", "nas", "--set", "a\nb", expect=2)
+    assert "give what to take back" in hub.run("hub", "allow", "nas", "--remove", expect=2)
+    with closing(HubDatabase.open(hub_url)) as database, database.read() as c:
+        verbs = [entry.verb for entry in audit.find_entries(c)]
+    assert ["add_box", "add_box", "revoke_box", "disallow", "allow", "add_box"] == verbs
 
 
 def test_boxes_are_listed_the_worst_first_with_their_silence(integrity: Box, hub_url: str) -> None:

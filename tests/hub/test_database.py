@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from alembic.command import upgrade
 
 from integrity.errors import HubDatabaseAway, HubDatabaseError
-from integrity.hub import bulk, schema
+from integrity.hub import audit, bulk, schema
+from integrity.hub.boxes import find_boxes
 from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.due_votes import find_changed_sets
+from integrity.hub.grants import Grants, load_grants
 from integrity.hub.migrate import _configure, migrate
 from support.postgres import PostgresServer
 
@@ -149,6 +151,40 @@ def test_findings_of_an_older_version_count_their_files(empty_url: str) -> None:
         )
         assert 77 == c.execute(sa.select(schema.box.c.worked_at)).scalar()
     database.close()
+
+
+def test_boxes_of_an_older_version_stay_in_what_they_are_in(empty_url: str) -> None:
+    """Members of sets, present and former workers of trees; nobody gets more than that."""
+    database = open_empty(empty_url)
+    with database.transaction() as c:
+        upgrade(_configure(c), "0004")
+        for name in ("nas", "worker", "former", "none"):
+            columns = "name, token_hash, created_at, last_number, last_chain"
+            c.exec_driver_sql(f"INSERT INTO box ({columns}) VALUES ('{name}', '{name}', 1, 0, 'x')")
+        c.exec_driver_sql("INSERT INTO replica_set (name, created_at) VALUES ('photos', 1)")
+        values = {"root_id": 1, "set_id": 1, "path": b"/srv", "url": "", "excludes": "[]", "policy": "mutable"}
+        numbers = {"verify_every_s": 1, "file_count": 1, "byte_count": 1}
+        row = {"box_id": 1, **values, **numbers}
+        c.execute(sa.insert(sa.table("member", *map(sa.column, row))).values(**row))
+        columns = "name, created_at, inode, settings, verify_every_s"
+        c.exec_driver_sql(f"INSERT INTO shared_tree ({columns}) VALUES ('a: b', 1, 1, '{{}}', 1)")
+        columns = "id, tree_id, box_id, began_at, seen_at, done_bytes"
+        c.exec_driver_sql(f"INSERT INTO shard_worker ({columns}) VALUES (5, 1, 2, 1, 77, 0)")
+        for who, subject in (("former", "a: b: shard 7"), ("gone", "a: b: shard 7"), ("none", "b: shard 1")):
+            noted = {"verb": "shard_stored", "subject": subject, "outcome": ""}
+            audit.record(c, at=1, who=f"box:{who}", address="", **noted)
+    assert "0004" == migrate(database)
+
+    with database.read() as c:
+        granted = {box.name: load_grants(c, box.id) for box in find_boxes(c)}
+    database.close()
+    photos, tree = frozenset({"photos"}), frozenset({"a: b"})
+    assert {
+        "nas": Grants(sets=photos),
+        "worker": Grants(trees=tree),
+        "former": Grants(trees=tree),
+        "none": Grants(),
+    } == granted
 
 
 def test_reader_sees_one_moment(hub_database: HubDatabase) -> None:

@@ -20,6 +20,7 @@ from integrity.hub.audit import find_entries
 from integrity.hub.boxes import add_box, find_boxes
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import find_findings
+from integrity.hub.grants import remove_grants
 from integrity.hub.schema import box
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shards.queue import ShardJob
@@ -33,6 +34,7 @@ from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_l
 from integrity.jobs.shards.survey import FolderSize, Size
 from integrity.reporting.protocol import JsonObject
 from support.clock import Clock
+from support.hubserver import ANYWHERE
 from support.postgres import PostgresServer
 
 LIMITS = ShardLimits(Size(10, 10_000), lease_s=60, visit_s=600)
@@ -51,7 +53,7 @@ class Hub:
         store.prepare()
         with database.transaction() as c:
             for name in ("nas1", "nas2"):
-                add_box(c, name, int(self.clock()))
+                add_box(c, name, int(self.clock()), ANYWHERE)
             self.boxes = list(c.execute(sa.select(box.c.id).order_by(box.c.id)).scalars())
         self.shards = ShardHub(database, store, LIMITS, clock=self.clock, monotonic=self.clock)
         self.job = 0
@@ -210,6 +212,18 @@ def test_first_job_is_the_survey_and_then_every_shard_is_given_out_once(hub: Hub
     assert hub.take(two) is None
     for folder in (b"", b"a", b"b", b"c", b"new", b"a/new"):
         assert 1 == sum(task.scope.covers(folder) for task in given)
+
+
+def test_box_works_on_no_tree_that_it_was_not_granted(hub: Hub) -> None:
+    """Neither takes its name, nor reads its catalogs; a grant that was taken back ends what it has begun."""
+    who = hub.join()
+    with hub.database.transaction() as c:
+        name = next(one.name for one in find_boxes(c) if one.id == who[0])
+        remove_grants(c, name, ANYWHERE)
+    for act in (hub.join, lambda: hub.take(who), lambda: hub.shards.read_catalog(*who, "0" * 64, 0)):
+        with pytest.raises(ShardRefused, match=f"hub allow {name} --tree") as refused:
+            act()
+        assert "not_allowed" == refused.value.code
 
 
 def test_worker_that_gets_nothing_learns_why(hub: Hub) -> None:

@@ -170,7 +170,8 @@ def test_hub_runs_without_any_capability(image: Path, folder: Path) -> None:
     script = f"""
         {as_hub("exec integrity " + shlex.join(hub["command"]))} & hub=$!
         until {as_hub(shlex.join(hub["healthcheck"]["test"][1:]))} 2>/dev/null; do kill -0 $hub || exit 9; done
-        umask 077; {as_hub("integrity --quiet hub add nas")} >{shlex.quote(str(folder))}/config/hub-token || exit 8
+        umask 077
+        {as_hub("integrity --quiet hub add nas --set photos")} >{shlex.quote(str(folder))}/config/hub-token || exit 8
         {as_service("exec integrity daemon")} & service=$!
         until {as_service("integrity status")} | grep "; had everything"; do kill -0 $service || exit 7; done
         {as_hub("integrity hub list; integrity hub check; cat /etc/integrity/hub-token; touch /etc/integrity/x")}

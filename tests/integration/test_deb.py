@@ -130,7 +130,7 @@ def wait_for(box: SystemdBox, *units: str) -> None:
 
 def join_hub(box: SystemdBox) -> None:
     """Have the service report to the hub of the same machine, and wait until it has."""
-    token = box.run("integrity", "--quiet", "hub", "add", "nas").strip()
+    token = box.run("integrity", "--quiet", "hub", "add", "nas", "--set", "photos").strip()
     box.run("sh", "-c", f"echo {token} | integrity hub join http://127.0.0.1:8433")
     wait_until(lambda: "; had everything" in box.run("integrity", "status"), "the reports", every_s=0.5)
 

@@ -60,7 +60,7 @@ def box(ext4: LoopFS) -> Iterator[SystemdBox]:
 
 def add(box: SystemdBox, name: str) -> str:
     """Let a box report, and return its token."""
-    return box.run(PROGRAM, "--quiet", "hub", "add", name).strip()
+    return box.run(PROGRAM, "--quiet", "hub", "add", name, "--set", "photos").strip()
 
 
 def join(box: SystemdBox) -> None:

@@ -1,4 +1,4 @@
-"""``integrity hub run|add|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
+"""``integrity hub run|add|allow|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,26 @@ from integrity.cli.hub_try import try_
 from integrity.cli.hub_work import work
 from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
-from integrity.errors import HubDatabaseError
+from integrity.errors import HubDatabaseError, printable
 from integrity.extras import require_hub
 
 if TYPE_CHECKING:
     from integrity.hub.database import Connection, HubDatabase
     from integrity.hub.fleet import BoxStatus
+    from integrity.hub.grants import Grants
 
 _FILE = b"hub.db"
 _UNIT_USER = "integrity-hub"
 _SYSTEM_FOLDER = b"/var/lib/integrity-hub"
 """What the unit has, and with it the commands of root."""
+
+
+_SETS = click.option(
+    "--set", "sets", multiple=True, metavar="NAME", help="Replica set that it may be in; may be repeated; '*': any."
+)
+_TREES = click.option(
+    "--tree", "trees", multiple=True, metavar="NAME", help="Shared tree that it may read; may be repeated; '*': any."
+)
 
 
 @click.group(
@@ -94,28 +103,82 @@ def run(session: Session, sets_password: bool) -> int:
 
 @hub.command(
     epilog=examples(
-        ("integrity hub add nas-berlin", "then on that box: integrity hub join URL"),
+        ("integrity hub add nas-berlin --set photos", "then on that box: integrity hub join URL"),
+        ("integrity hub add nas-berlin --tree archive", "let it work on a shared tree"),
         ("integrity hub add nas-berlin -q > token.txt", "only the token, for a script"),
     )
 )
+@_SETS
+@_TREES
 @click.argument("box")
 @click.pass_obj
-def add(session: Session, box: str) -> int:
+def add(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...]) -> int:
     """
     Let a box report, and print its token, which is shown only once.
 
-    A box whose token was revoked gets a new one, and keeps its history.
+    It can name itself into no replica set and no shared tree but those that are given here, or later to `hub allow`.
+    A box whose token was revoked gets a new one, and keeps its history and what it may be in.
     """
     require_hub()
     from integrity.hub import boxes
+    from integrity.hub.grants import get_grants, read_grants
 
+    given = read_grants(sets, trees)
     _create_if_missing(session)
     with _change(session, "add_box", box) as c:
-        token = boxes.add_box(c, box, int(time.time()))
+        token = boxes.add_box(c, box, int(time.time()), given)
+        granted = get_grants(c, box)
+    session.output.say(_describe_grants(box, granted))
     session.output.say(f"{box} may report now. On it, run `integrity hub join URL`, and give it this token:")
     session.output.tell(token)
-    session.output.give("hub_box_added", {"box": box, "token": token})
+    session.output.give("hub_box_added", {"box": box, "token": token, **_grants_object(granted)})
     return ExitCode.OK
+
+
+@hub.command(
+    epilog=examples(
+        ("integrity hub allow nas-berlin --set photos", "let it be in one more replica set"),
+        ("integrity hub allow nas-berlin", "what it may be in"),
+        ("integrity hub allow nas-berlin --set photos --remove", "no longer, from its next report on"),
+    )
+)
+@_SETS
+@_TREES
+@click.option("--remove", "removes", is_flag=True, help="Take back what is given, instead of adding it.")
+@click.argument("box")
+@click.pass_obj
+def allow(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...], removes: bool) -> int:
+    """Set which replica sets and shared trees a box may be in; without options, print them."""
+    require_hub()
+    from integrity.hub.grants import add_grants, get_grants, read_grants, remove_grants
+
+    given = read_grants(sets, trees)
+    if removes and not (sets or trees):
+        raise click.UsageError("--remove: give what to take back, with --set or --tree")
+    if sets or trees:
+        with _change(session, "disallow" if removes else "allow", box) as c:
+            (remove_grants if removes else add_grants)(c, box, given)
+            granted = get_grants(c, box)
+    else:
+        with _open(session) as database, database.read() as c:
+            granted = get_grants(c, box)
+    session.output.tell(_describe_grants(box, granted))
+    session.output.give("hub_box_allowed", {"box": box, **_grants_object(granted)})
+    return ExitCode.OK
+
+
+def _describe_grants(box: str, granted: Grants) -> str:
+    """Return what a box may be in, and how to change that."""
+    if not (granted.sets or granted.trees):
+        allow = program.command(f"hub allow {box} --set NAME")
+        return f"{box} may be in no replica set and no shared tree. To change that: {allow}"
+    kinds = (("replica sets", granted.sets), ("shared trees", granted.trees))
+    parts = [f"{words}: {', '.join(map(printable, sorted(names)))}" for words, names in kinds if names]
+    return f"{box} may be in {'; '.join(parts)}."
+
+
+def _grants_object(granted: Grants) -> dict[str, object]:
+    return {"sets": sorted(granted.sets), "trees": sorted(granted.trees)}
 
 
 @hub.command("list", epilog=examples(("integrity hub list", "all boxes"), ("integrity hub list --json", "for scripts")))

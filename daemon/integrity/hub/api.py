@@ -135,7 +135,7 @@ class BoxApi:
         with self._database.transaction() as c:
             stored = store_heartbeat(c, call.reporter, beat, call.now)
             self._votes.queue_votes(c, sorted(stored.sets))
-        return {"now": call.now, "last": stored.last, "trees": stored.trees}
+        return {"now": call.now, "last": stored.last, "trees": stored.trees, "refused": stored.refused}
 
     def take_messages(self, call: BoxCall) -> JsonObject:
         """Store messages; return up to which one they are stored."""

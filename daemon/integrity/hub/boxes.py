@@ -19,6 +19,7 @@ from integrity.errors import ConfigError
 from integrity.hub import schema
 from integrity.hub.due_votes import mark_changed
 from integrity.hub.forgetting import forget_box
+from integrity.hub.grants import Grants, add_grants
 from integrity.reporting.protocol import FIRST_CHAIN
 
 TOKEN_PREFIX = "integrity-box-"  # noqa: S105 - what secret scanners recognize a token by
@@ -55,9 +56,14 @@ class Box(NamedTuple):
     worked_at: int | None
 
 
-def add_box(c: sa.Connection, name: str, now: int) -> str:
+def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
     """
     Add a box, or give a revoked one a new token (I2).
+
+    Args:
+        name: of the box.
+        now: seconds UTC.
+        grants: the sets and trees that it may be in; those that a revoked one had stay.
 
     Returns:
         The token.
@@ -74,6 +80,7 @@ def add_box(c: sa.Connection, name: str, now: int) -> str:
         added = c.execute(sa.insert(schema.box).values(token_hash=hash_token(token), **values)).inserted_primary_key
         assert added is not None
         c.execute(sa.insert(schema.box_usage).values(box_id=added[0], stored_bytes=0))
+        add_grants(c, name, grants)
         return token
     if known.revoked_at is None:
         raise ConfigError(
@@ -82,6 +89,7 @@ def add_box(c: sa.Connection, name: str, now: int) -> str:
         )
     values = {"token_hash": hash_token(token), "revoked_at": None}
     c.execute(sa.update(schema.box).where(schema.box.c.name == name).values(**values))
+    add_grants(c, name, grants)
     _mark_changed(c, name, now)
     return token
 

@@ -27,6 +27,7 @@ class HubFindingKind(StrEnum):
     REPLICA_STALE = "replica_stale"
     BOX_FULL = "box_full"
     CLOCK_WRONG = "clock_wrong"
+    SET_REFUSED = "set_refused"
     TREE_DAMAGED = "tree_damaged"
     TREE_UNREAD = "tree_unread"
     TREE_OVERDUE = "tree_overdue"
@@ -164,6 +165,13 @@ TABLE = (
         headline="The reports of {box} are refused",
         phrase=Phrase("box with refused reports", "boxes with refused reports"),
         how_bad="What happens on this box is not known until its reports are taken again. Others are not affected.",
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.SET_REFUSED,
+        weight=Weight.GAP,
+        headline="{box} may not be in the replica set that it names",
+        phrase=Phrase("box names a set that it may not be in", "boxes name sets that they may not be in"),
+        how_bad="Its files in this folder are compared with those of no other box.",
     ),
     HubKindEntry(
         kind=HubFindingKind.CLOCK_WRONG,

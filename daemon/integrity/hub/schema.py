@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0004"
+SCHEMA_REVISION = "0005"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()
@@ -85,6 +85,15 @@ box_stream = sa.Table(
     sa.PrimaryKeyConstraint("box_id", "stream"),
 )
 
+box_grant = sa.Table(
+    "box_grant",
+    metadata,
+    column_int("box_id", "the box", sa.ForeignKey("box.id")),
+    column_text("kind", "set | tree: GrantKind"),
+    column_text("name", "of the replica set, or shared tree, that it may be in; *: any"),
+    sa.PrimaryKeyConstraint("box_id", "kind", "name"),
+)
+
 box_usage = sa.Table(
     "box_usage",
     metadata,
@@ -142,6 +151,7 @@ member = sa.Table(
     column_blob("settled_tree", "subtree digest of its top that the stored rows have; null: none complete", null=True),
     column_int("settled_at", "when the stored rows were complete last", null=True),
     column_int("removed_at", "when the box stopped reporting this root; null: it reports it", null=True),
+    column_text("refused_set", "the set that its box names for it and may not be in; null: none", null=True),
     sa.UniqueConstraint("box_id", "root_id"),
 )
 sa.Index("member_set", member.c.set_id)

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from integrity.errors import AppError
 from integrity.files.scope import find_parents
 from integrity.hub import audit
+from integrity.hub.grants import load_grants
 from integrity.hub.schema import box
 from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.queue import JobsInTransaction, ShardJob
@@ -23,6 +24,7 @@ from integrity.hub.shards.schema import shard, shard_folder, shard_worker, share
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, TreeRest, to_text
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
+from integrity.paths import shell_word
 
 _ROUNDS = 4
 """Rounds of reading in each promise, so that some may be late."""
@@ -88,14 +90,31 @@ def join(c: sa.Connection, box_id: int, offer: TreeOffer, *, limits: ShardLimits
     Add a worker to a tree, and the tree if it is the first; return the worker's number.
 
     Raises:
-        ShardRefused: it sees another tree, or reads it with other settings than the others.
+        ShardRefused: it may not work on the tree, sees another one, or reads it with other settings than the others.
     """
+    _require_grant(c, box_id, offer.tree)
     tree_id = _ensure_tree(c, offer, now)
     _check_offer(c, tree_id, box_id, offer, busy_since=now - 2 * limits.lease_s)
     worker = JobsInTransaction(c, tree_id).add_worker()
     values = {"tree_id": tree_id, "box_id": box_id, "began_at": now, "seen_at": now, "done_bytes": 0}
     c.execute(sa.insert(shard_worker).values(id=worker, **values))
     return worker
+
+
+def _require_grant(c: sa.Connection, box_id: int, tree: str) -> None:
+    """
+    Require that a box may work on a tree.
+
+    Raises:
+        ShardRefused: it may not; the message says what to do on the hub.
+    """
+    if not load_grants(c, box_id).has_tree(tree):
+        name = c.execute(sa.select(box.c.name).where(box.c.id == box_id)).scalar_one()
+        raise ShardRefused(
+            "not_allowed",
+            f"{tree}: this box, {name}, may not work on this shared tree; if it shall, run on the hub:"
+            f" integrity hub allow {name} --tree {shell_word(tree)}",
+        )
 
 
 def _ensure_tree(c: sa.Connection, offer: TreeOffer, now: int) -> int:
@@ -152,13 +171,15 @@ def get_worker(c: sa.Connection, box_id: int, number: int) -> WorkerRow:
     Return a worker of a box.
 
     Raises:
-        ShardRefused: the box has no such worker.
+        ShardRefused: the box has no such worker, or may not work on the tree any more.
     """
-    columns = shard_worker.c.id, shard_worker.c.tree_id, shard_worker.c.box_id
-    row = c.execute(sa.select(*columns).where(shard_worker.c.id == number, shard_worker.c.box_id == box_id)).first()
+    columns = shard_worker.c.id, shard_worker.c.tree_id, shard_worker.c.box_id, shared_tree.c.name
+    workers = sa.select(*columns).join(shared_tree, shared_tree.c.id == shard_worker.c.tree_id)
+    row = c.execute(workers.where(shard_worker.c.id == number, shard_worker.c.box_id == box_id)).first()
     if row is None:
         raise ShardRefused("not_yours", "the hub does not know this worker (any more); it must come again")
-    return WorkerRow(*row)
+    _require_grant(c, box_id, row.name)
+    return WorkerRow(*row[:3])
 
 
 def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> None:
