@@ -1,38 +1,36 @@
-"""``integrity hub run|add|allow|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
+"""``integrity hub run|add|allow|tree|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
 
 from __future__ import annotations
 
-import getpass
-import os
-import pwd
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
+from integrity.cli.hub_database import (
+    changing,
+    create_file,
+    create_if_missing,
+    find_database,
+    find_folder,
+    open_database,
+)
 from integrity.cli.hub_join import join
+from integrity.cli.hub_tree import tree
 from integrity.cli.hub_try import try_
 from integrity.cli.hub_work import work
 from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
-from integrity.errors import HubDatabaseError, printable
+from integrity.errors import printable
 from integrity.extras import require_hub
 
 if TYPE_CHECKING:
-    from integrity.hub.database import Connection, HubDatabase
     from integrity.hub.fleet import BoxStatus
     from integrity.hub.grants import Grants
-
-_FILE = b"hub.db"
-_UNIT_USER = "integrity-hub"
-_SYSTEM_FOLDER = b"/var/lib/integrity-hub"
-"""What the unit has, and with it the commands of root."""
 
 
 _SETS = click.option(
@@ -95,9 +93,9 @@ def run(session: Session, sets_password: bool) -> int:
         session.output.say(f"The hub is at {url}/")
         print_link(passwords, url, session.output)
 
-    _create_if_missing(session)
-    with closing(HubDatabase.open(_find_database(session))) as database:
-        run_hub(session.config, database, passwords, token, _find_folder(session), ready=ready)
+    create_if_missing(session)
+    with closing(HubDatabase.open(find_database(session))) as database:
+        run_hub(session.config, database, passwords, token, find_folder(session), ready=ready)
     return ExitCode.OK
 
 
@@ -124,8 +122,8 @@ def add(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...
     from integrity.hub.grants import get_grants, read_grants
 
     given = read_grants(sets, trees)
-    _create_if_missing(session)
-    with _change(session, "add_box", box) as c:
+    create_if_missing(session)
+    with changing(session, "add_box", box) as c:
         token = boxes.add_box(c, box, int(time.time()), given)
         granted = get_grants(c, box)
     session.output.say(_describe_grants(box, granted))
@@ -156,11 +154,11 @@ def allow(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, .
     if removes and not (sets or trees):
         raise click.UsageError("--remove: give what to take back, with --set or --tree")
     if sets or trees:
-        with _change(session, "disallow" if removes else "allow", box) as c:
+        with changing(session, "disallow" if removes else "allow", box) as c:
             (remove_grants if removes else add_grants)(c, box, given)
             granted = get_grants(c, box)
     else:
-        with _open(session) as database, database.read() as c:
+        with open_database(session) as database, database.read() as c:
             granted = get_grants(c, box)
     session.output.tell(_describe_grants(box, granted))
     session.output.give("hub_box_allowed", {"box": box, **_grants_object(granted)})
@@ -189,7 +187,7 @@ def list_(session: Session) -> int:
     from integrity.hub.fleet import HEALTH_ORDER, load_fleet
     from integrity.views.objects import iso_time
 
-    with _open(session) as database, database.read() as c:
+    with open_database(session) as database, database.read() as c:
         found = load_fleet(c, int(time.time()), session.config.hub_server.silent_after_s)
     for one in sorted(found, key=lambda one: (HEALTH_ORDER[one.health], one.box.name)):
         session.output.tell(_describe(one))
@@ -218,7 +216,7 @@ def revoke(session: Session, box: str, forgets: bool) -> int:
     require_hub()
     from integrity.hub import boxes
 
-    with _change(session, "forget_box" if forgets else "revoke_box", box) as c:
+    with changing(session, "forget_box" if forgets else "revoke_box", box) as c:
         boxes.revoke_box(c, box, int(time.time()), forgets=forgets)
     session.output.say(f"{box} may not report any more. A new token for it: {program.command(f'hub add {box}')}")
     return ExitCode.OK
@@ -237,8 +235,8 @@ def migrate(session: Session) -> int:
     from integrity.hub.migrate import migrate as run_migrations
     from integrity.hub.schema import SCHEMA_REVISION
 
-    _create_file(_find_database(session))
-    with _open(session, any_revision=True) as database:
+    create_file(find_database(session))
+    with open_database(session, any_revision=True) as database:
         before = run_migrations(database)
     words = "up to date" if before == SCHEMA_REVISION else f"migrated from schema {before}" if before else "created"
     session.output.say(f"{database.place}: {words} (schema {SCHEMA_REVISION}).")
@@ -262,7 +260,7 @@ def check(session: Session) -> int:
     require_hub()
     from integrity.hub.check import check_hub
 
-    with _open(session, any_revision=True) as database:
+    with open_database(session, any_revision=True) as database:
         found = check_hub(database, int(time.time()))
     for problem in found.problems:
         session.output.tell(problem.message)
@@ -299,83 +297,6 @@ def _describe(one: BoxStatus) -> str:
     return f"{box.name}: {one.health.words}; reported {ago} ago: {box.sentence}"
 
 
-def _open(session: Session, *, any_revision: bool = False) -> closing[HubDatabase]:
-    """Open the database for a command that uses nothing else."""
-    from integrity.hub.database import HubDatabase
-
-    place = _find_database(session)
-    if not place.startswith("/") and urlsplit(place).username is None:
-        _become_hub()
-    return closing(HubDatabase.open(place, any_revision=any_revision))
-
-
-def _become_hub() -> None:
-    """Go on as the unit's user if this is root: PostgreSQL lets in who is known by the name of the role."""
-    try:
-        user = pwd.getpwnam(_UNIT_USER)
-    except KeyError:  # there is no unit
-        return
-    if os.geteuid() == 0:
-        os.environ["HOME"] = user.pw_dir  # libpq looks there for certificates
-        os.initgroups(user.pw_name, user.pw_gid)
-        os.setegid(user.pw_gid)
-        os.seteuid(user.pw_uid)
-
-
-@contextmanager
-def _change(session: Session, verb: str, subject: str) -> Iterator[Connection]:
-    """Change something, and note who did it."""
-    from integrity.hub import audit
-
-    with _open(session) as database, database.transaction() as c:
-        yield c
-        who, at = getpass.getuser(), int(time.time())
-        audit.record(c, at=at, who=who, address=audit.COMMAND_LINE, verb=verb, subject=subject, outcome="done")
-
-
-def _create_if_missing(session: Session) -> None:
-    """Create an SQLite database with the first command that needs one; PostgreSQL's is created by ``hub migrate``."""
-    place = _find_database(session)
-    if place.startswith("/") and not os.path.exists(place):
-        from integrity.hub.database import HubDatabase
-        from integrity.hub.migrate import migrate as run_migrations
-
-        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        _create_file(place)
-        with closing(HubDatabase.open(place, any_revision=True)) as database:
-            run_migrations(database)
-
-
-def _create_file(place: str) -> None:
-    """Create an SQLite file for its owner only, who is that of the folder: SQLite gives the log the same rights."""
-    folder = os.path.dirname(place)
-    if not place.startswith("/") or os.path.exists(place) or not os.path.isdir(folder):
-        return
-    os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    if os.geteuid() == 0:  # the folder may be that of the unit's user
-        owner = os.stat(folder)
-        os.chown(place, owner.st_uid, owner.st_gid)
-
-
 hub.add_command(try_)
 hub.add_command(work)
-
-
-def _find_database(session: Session) -> str:
-    """Return the URL of the database, or the path of the SQLite file."""
-    given = session.config.hub_server.database
-    if given:
-        return given
-    try:
-        return os.path.join(_find_folder(session), _FILE).decode()
-    except UnicodeDecodeError as error:
-        raise HubDatabaseError("the folder of the catalog is not UTF-8; set [hub_server] database") from error
-
-
-def _find_folder(session: Session) -> bytes:
-    """Return the absolute path of the folder of the hub's files: the unit's, which is root's too, or the catalog's."""
-    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0]
-    if not folder:
-        is_system = os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME")
-        folder = _SYSTEM_FOLDER if is_system else os.path.dirname(session.catalog_path)
-    return os.path.abspath(folder)
+hub.add_command(tree)

@@ -98,6 +98,13 @@ def get_grants(c: sa.Connection, box_name: str) -> Grants:
     return load_grants(c, _get_box_id(c, box_name))
 
 
+def find_granted_boxes(c: sa.Connection, tree: str) -> list[str]:
+    """Return the names of the boxes that may work on a shared tree."""
+    where = box_grant.c.kind == GrantKind.TREE.value, box_grant.c.name.in_((tree, ANY)), box.c.revoked_at.is_(None)
+    query = sa.select(box.c.name).join_from(box, box_grant).where(*where).distinct().order_by(box.c.name)
+    return list(c.execute(query).scalars())
+
+
 def _get_box_id(c: sa.Connection, name: str) -> int:
     found = c.execute(sa.select(box.c.id).where(box.c.name == name)).scalar()
     if found is None:

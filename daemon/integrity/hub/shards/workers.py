@@ -39,6 +39,9 @@ _LONGEST_ROUND_S = 86_400
 """New files are found within a day, as on a box alone."""
 
 
+ANY_INODE = 0
+"""Of a tree that was moved: the next worker says which folder it is. No file has this number."""
+
 _WANTED_S = 10
 """A shard waits so long for a command that asked for it while a worker had it; commands ask every second."""
 
@@ -136,11 +139,14 @@ def _ensure_tree(c: sa.Connection, offer: TreeOffer, now: int) -> int:
 
 def _check_offer(c: sa.Connection, tree_id: int, box_id: int, offer: TreeOffer, *, busy_since: int) -> None:
     known = c.execute(sa.select(shared_tree).where(shared_tree.c.id == tree_id)).one()
-    if known.inode != offer.inode:
+    if known.inode == ANY_INODE:
+        c.execute(sa.update(shared_tree).where(shared_tree.c.id == tree_id).values(inode=offer.inode))
+    elif known.inode != offer.inode:
         raise ShardRefused(
             "other_tree",
             f"{offer.tree}: the folder there is not the one that the other workers read (its inode is {offer.inode},"
-            f" theirs {known.inode}): mount the same file system, then start again",
+            f" theirs {known.inode}): mount the same file system, then start again. If the tree was moved, run on the"
+            f" hub: integrity hub tree rebind {shell_word(offer.tree)} --moved",
         )
     if known.settings == _spell(offer):
         return
