@@ -29,6 +29,7 @@ from integrity.hub.trees import TreeMember, settle, store_folders
 from integrity.hub.votes import run_vote
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree, file_values
 from integrity.reporting.protocol import decode_lines, encode_lines
+from support.hubserver import ANYWHERE
 from support.postgres import PostgresServer
 
 IN_FOLDER = 100
@@ -161,7 +162,7 @@ def add_member(database: HubDatabase, name: str, number: int) -> tuple[TreeMembe
     """Add a box that is a member of a set."""
     with database.transaction() as c:
         box_name = f"{name}-{number}"
-        add_box(c, box_name, NOW)
+        add_box(c, box_name, NOW, ANYWHERE)
         box_id = c.execute(sa.select(schema.box.c.id).where(schema.box.c.name == box_name)).scalar_one()
         c.execute(sa.update(schema.box).where(schema.box.c.id == box_id).values(seen_at=NOW, clock_ahead_s=0))
         set_id = c.execute(sa.select(schema.replica_set.c.id).where(schema.replica_set.c.name == name)).scalar()

@@ -89,6 +89,50 @@ def test_new_token_of_the_same_hub_takes_the_place_of_the_former(integrity: Box,
     assert (before, f"{TOKEN}\n") == (place.read_text(), (place.parent / "hub-token").read_text())
 
 
+@pytest.mark.parametrize("name", ["near.toml", "sub/near.toml", "../near.toml"])
+def test_relative_path_of_the_configuration_is_as_good_as_any(
+    integrity: Box, hub: SmallHub, tmp_path: Path, name: str
+) -> None:
+    """The token lies beside it, and [hub] names the absolute path: the service is started elsewhere."""
+    folder = tmp_path / "here"
+    place = (folder / name).resolve()
+    (folder / "sub").mkdir(parents=True)
+    place.write_text("# mine\n")
+
+    done = join_hub(integrity, hub.url, "--config", name, folder=folder)
+
+    assert f'# mine\n\n[hub]\nurl = "{hub.url}"\ntoken_file = "{place.parent}/hub-token"\n' == place.read_text()
+    assert f"{TOKEN}\n" == (place.parent / "hub-token").read_text()
+    assert str(place) in done.stdout
+
+
+def test_folder_with_a_quotation_mark_is_spelled_as_toml_asks(integrity: Box, hub: SmallHub, tmp_path: Path) -> None:
+    """A name that would end the text in the configuration does not."""
+    place = tmp_path / 'a "b" \\ c' / "near.toml"
+    place.parent.mkdir()
+    place.touch()
+
+    join_hub(integrity, hub.url, "--config", place)
+
+    shown = integrity.run("config", "show", "--config", place, expect=0)
+    assert "hub-token" in shown.stdout
+
+
+def test_configuration_that_can_not_get_the_section_keeps_no_token(
+    integrity: Box, hub: SmallHub, tmp_path: Path
+) -> None:
+    """The refusal comes before anything is asked, sent or written."""
+    place = tmp_path / "mine.toml"
+    place.write_text('hub = { report_every = "10m" }\n')
+    before = place.read_text()
+
+    done = join_hub(integrity, hub.url, "--config", place, expect=2)
+
+    assert f"{place}: [hub] can't be added to it; add this by hand:" in done.stderr
+    assert (before, []) == (place.read_text(), hub.calls)
+    assert not (tmp_path / "hub-token").exists()
+
+
 @pytest.mark.parametrize(
     ("token", "code", "words"),
     [

@@ -42,7 +42,7 @@ def test_box_reports_all_it_has(hub: HubServerProcess, hub_url: str) -> None:
     wait_until(lambda: has_voted(database), "a vote")
     database.close()
     assert "all is well" in hub.command("hub", "check")
-    assert "nas: reported" in hub.command("hub", "list")
+    assert "; reported " in hub.command("hub", "list")
 
 
 def has_voted(database: HubDatabase) -> bool:
@@ -59,6 +59,20 @@ def test_unknown_token_reaches_nothing(hub: HubServerProcess) -> None:
             assert (401, "unknown_token") == (answer.status, answer.object["error"])
             stranger.close()
     assert 429 in {hub.caller("integrity-box-guess").post("heartbeat", b"{}").status for _ in range(30)}
+
+
+def test_strangers_lock_no_box_of_their_address_out(hub: HubServerProcess) -> None:
+    """Boxes behind one router, or one proxy, have one address. A box that was added since gets through as well."""
+    nas, stranger = hub.add("nas"), hub.caller("integrity-box-" + "A" * 43)
+    statuses = [stranger.post("heartbeat", b"{}").status for _ in range(25)]
+    beat = protocol.encode(make_heartbeat(bytes(16)))
+
+    assert (401, 429) == (statuses[0], statuses[-1])
+    assert 200 == nas.post("heartbeat", beat).status
+    assert 200 == hub.add("late").post("heartbeat", beat).status
+    assert 429 in {stranger.post("heartbeat", b"{}").status for _ in range(25)}
+    hub.command("hub", "revoke", "nas")
+    assert nas.post("heartbeat", beat).status in (401, 429)
 
 
 def test_revoked_token_is_refused_at_once(lasting_hub: HubServerProcess) -> None:

@@ -55,6 +55,20 @@ def test_silent_box_is_a_finding_until_it_reports(rows: HubRows) -> None:
     assert ["the box reports again"] * 2 == resolutions(rows)
 
 
+def test_box_that_only_reads_shared_trees_is_silent_when_its_workers_are(rows: HubRows) -> None:
+    """Their calls are all that is known of it; of a box that reports they are no sign that it still does."""
+    rows.add_box("a", seen_ago_s=None)
+    rows.add_box("b", seen_ago_s=DAY_S)
+    rows.c.execute(sa.update(schema.box).values(worked_at=NOW))
+
+    assert [] == check(rows)
+    assert [(HubFindingKind.BOX_SILENT, "b")] == check(rows, NOW + 1)
+    assert [(HubFindingKind.BOX_SILENT, "a"), (HubFindingKind.BOX_SILENT, "b")] == check(rows, NOW + DAY_S + 1)
+    said = {one.box_name: one.explanation for one in find_findings(rows.c)}
+    assert said["a"].startswith("It read a shared tree last ")
+    assert said["b"].startswith("It reported last ")
+
+
 @pytest.mark.parametrize(("ahead", "words"), [(CLOCK_LIMIT_S + 1, "5 minutes ahead of"), (-DAY_S, "24 hours behind")])
 def test_wrong_clock_is_a_finding(rows: HubRows, ahead: int, words: str) -> None:
     """Within the limit it is none; it ends when the clock is right."""
@@ -68,6 +82,21 @@ def test_wrong_clock_is_a_finding(rows: HubRows, ahead: int, words: str) -> None
 
     assert [] == check(rows)
     assert ["the clock is right again"] == resolutions(rows)
+
+
+def test_box_that_names_a_set_that_it_may_not_be_in_is_a_finding(rows: HubRows) -> None:
+    """It says how to let it, and what else may be the matter."""
+    rows.add_root(rows.add_box("a"), b"/srv/photos")
+    rows.c.execute(sa.update(schema.member).values(refused_set="my photos"))
+
+    assert [(HubFindingKind.SET_REFUSED, "a")] == check(rows)
+    found = next(find_findings(rows.c))
+    assert "a may not be in the replica set that it names" == found.headline
+    assert "hub allow a --set 'my photos'`" in found.explanation
+    assert "hub revoke a`" in found.explanation
+
+    rows.c.execute(sa.update(schema.member).values(refused_set=None))
+    assert [] == check(rows)
 
 
 def test_full_box_is_a_finding_until_it_may_store_more(rows: HubRows) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from integrity.hub import audit
+from integrity.hub import audit, schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.schema import file, member, member_folder
 from support.cli import Box
@@ -44,8 +46,8 @@ def test_tables_are_made_by_migrate(integrity: Box, empty_url: str) -> None:
         assert " hub run\n" in hub.run("hub", "list", expect=4)
         assert not Path(empty_url).exists()
 
-    assert "created (schema 0003)" in hub.run("hub", "migrate")
-    assert "up to date (schema 0003)" in hub.run("hub", "migrate")
+    assert "created (schema 0005)" in hub.run("hub", "migrate")
+    assert "up to date (schema 0005)" in hub.run("hub", "migrate")
     assert "all is well. Checked 0 boxes, 0 folders, 0 files." in hub.run("hub", "check")
 
 
@@ -67,6 +69,53 @@ def test_boxes_are_added_listed_and_revoked(integrity: Box, hub_url: str) -> Non
     assert [("revoke_box", "nas"), ("add_box", "nas")] == [(entry.verb, entry.subject) for entry in entries]
     assert {"command line"} == {entry.address for entry in entries}
     assert token not in repr(entries)
+
+
+def test_grants_are_given_with_the_token_and_changed_later(integrity: Box, hub_url: str) -> None:
+    """They stay when the box gets a new token; each change is in the audit log."""
+    hub = HubCommands(integrity, hub_url)
+    added = json.loads(hub.run("--json", "hub", "add", "nas", "--set", "photos", "--set", "music"))
+    assert (["music", "photos"], []) == (added["sets"], added["trees"])
+    assert "nas may be in replica sets: music, photos; shared trees: archive." in hub.run(
+        "hub", "allow", "nas", "--tree", "archive"
+    )
+    assert "nas may be in replica sets: photos." in hub.run(
+        "hub", "allow", "nas", "--set", "music", "--tree", "archive", "--remove"
+    )
+    hub.run("hub", "revoke", "nas")
+    again = json.loads(hub.run("--json", "hub", "add", "nas", "--tree", "t"))
+    assert (["photos"], ["t"]) == (again["sets"], again["trees"])
+    shown = json.loads(hub.run("--json", "hub", "allow", "nas"))
+    assert ("hub_box_allowed", "nas", ["photos"], ["t"]) == tuple(
+        shown[key] for key in ("type", "box", "sets", "trees")
+    )
+
+    assert "no replica set and no shared tree" in hub.run("hub", "add", "garage")
+    assert "hub add cellar" in hub.run("hub", "allow", "cellar", expect=2)
+    assert "not a name" in hub.run("hub", "allow", "nas", "--set", "a\nb", expect=2)
+    assert "give what to take back" in hub.run("hub", "allow", "nas", "--remove", expect=2)
+    with closing(HubDatabase.open(hub_url)) as database, database.read() as c:
+        verbs = [entry.verb for entry in audit.find_entries(c)]
+    assert ["add_box", "add_box", "revoke_box", "disallow", "allow", "add_box"] == verbs
+
+
+def test_boxes_are_listed_the_worst_first_with_their_silence(integrity: Box, hub_url: str) -> None:
+    """A box that fell silent stands before those that never came, and those that may not come any more."""
+    hub = HubCommands(integrity, hub_url)
+    hub.run("hub", "add", "nas")
+    hub.run("hub", "revoke", "nas")
+    hub.run("hub", "add", "attic")
+    hub.run("hub", "add", "cellar")
+    with closing(HubDatabase.open(hub_url)) as opened, opened.transaction() as c:
+        seen = {"seen_at": int(time.time()) - 3 * 86400, "state": "ok", "sentence": "All is well."}
+        c.execute(sa.update(schema.box).where(schema.box.c.name == "cellar").values(**seen))
+    lines = hub.run("hub", "list").splitlines()
+    assert ["cellar", "attic", "nas"] == [line.partition(":")[0] for line in lines]
+    assert lines[0].startswith("cellar: SILENT for 3 days")
+    assert "before: All is well." in lines[0]
+    objects = [json.loads(line) for line in hub.run("--json", "hub", "list").splitlines()]
+    assert ["silent", "waiting", "revoked"] == [one["health"] for one in objects if one["type"] == "hub_box"]
+    assert 3 * 86400 <= objects[0]["silence_s"] < 3 * 86400 + 600
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,17 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.command import upgrade
 
 from integrity.errors import HubDatabaseAway, HubDatabaseError
-from integrity.hub import schema
+from integrity.hub import audit, bulk, schema
+from integrity.hub.boxes import find_boxes
 from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.due_votes import find_changed_sets
+from integrity.hub.grants import Grants, load_grants
 from integrity.hub.migrate import _configure, migrate
 from support.postgres import PostgresServer
 
@@ -121,6 +124,69 @@ def test_failed_transaction_leaves_nothing(hub_database: HubDatabase) -> None:
         assert 0 == c.execute(sa.select(sa.func.count()).select_from(schema.replica_set)).scalar_one()
 
 
+def test_findings_of_an_older_version_count_their_files(empty_url: str) -> None:
+    """As their evidence says; and a box that only worked on shared trees is known to have called."""
+    database = open_empty(empty_url)
+    with database.transaction() as c:
+        upgrade(_configure(c), "0003")
+        c.exec_driver_sql("INSERT INTO replica_set (name, created_at) VALUES ('photos', 1)")
+        box = "INSERT INTO box (name, token_hash, created_at, last_number, last_chain) VALUES ('nas', 'x', 1, 0, 'x')"
+        c.exec_driver_sql(box)
+        tree = "INSERT INTO shared_tree (name, created_at, inode, settings, verify_every_s) VALUES ('t', 1, 1, '{}', 1)"
+        c.exec_driver_sql(tree)
+        worker = (
+            "INSERT INTO shard_worker (id, tree_id, box_id, began_at, seen_at, done_bytes) VALUES (5, 1, 1, 1, 77, 0)"
+        )
+        c.exec_driver_sql(worker)
+        for path, evidence in (("", '[{"files": 20201}]'), ("a.jpg", "[]"), ("", "[]")):
+            values = {"kind": f"kind{path}{evidence}", "certainty": "likely", "state": "open", "headline": "x"}
+            row = {**values, "set_id": 1, "path": path.encode(), "opened_at": 1, "updated_at": 1, "explanation": "x"}
+            table = sa.table("finding", *map(sa.column, (*row, "evidence")))
+            c.execute(sa.insert(table).values(**row, evidence=evidence))
+    assert "0003" == migrate(database)
+
+    with database.read() as c:
+        assert [20_201, 1, 1] == list(
+            c.execute(sa.select(schema.finding.c.subjects).order_by(schema.finding.c.id)).scalars()
+        )
+        assert 77 == c.execute(sa.select(schema.box.c.worked_at)).scalar()
+    database.close()
+
+
+def test_boxes_of_an_older_version_stay_in_what_they_are_in(empty_url: str) -> None:
+    """Members of sets, present and former workers of trees; nobody gets more than that."""
+    database = open_empty(empty_url)
+    with database.transaction() as c:
+        upgrade(_configure(c), "0004")
+        for name in ("nas", "worker", "former", "none"):
+            columns = "name, token_hash, created_at, last_number, last_chain"
+            c.exec_driver_sql(f"INSERT INTO box ({columns}) VALUES ('{name}', '{name}', 1, 0, 'x')")
+        c.exec_driver_sql("INSERT INTO replica_set (name, created_at) VALUES ('photos', 1)")
+        values = {"root_id": 1, "set_id": 1, "path": b"/srv", "url": "", "excludes": "[]", "policy": "mutable"}
+        numbers = {"verify_every_s": 1, "file_count": 1, "byte_count": 1}
+        row = {"box_id": 1, **values, **numbers}
+        c.execute(sa.insert(sa.table("member", *map(sa.column, row))).values(**row))
+        columns = "name, created_at, inode, settings, verify_every_s"
+        c.exec_driver_sql(f"INSERT INTO shared_tree ({columns}) VALUES ('a: b', 1, 1, '{{}}', 1)")
+        columns = "id, tree_id, box_id, began_at, seen_at, done_bytes"
+        c.exec_driver_sql(f"INSERT INTO shard_worker ({columns}) VALUES (5, 1, 2, 1, 77, 0)")
+        for who, subject in (("former", "a: b: shard 7"), ("gone", "a: b: shard 7"), ("none", "b: shard 1")):
+            noted = {"verb": "shard_stored", "subject": subject, "outcome": ""}
+            audit.record(c, at=1, who=f"box:{who}", address="", **noted)
+    assert "0004" == migrate(database)
+
+    with database.read() as c:
+        granted = {box.name: load_grants(c, box.id) for box in find_boxes(c)}
+    database.close()
+    photos, tree = frozenset({"photos"}), frozenset({"a: b"})
+    assert {
+        "nas": Grants(sets=photos),
+        "worker": Grants(trees=tree),
+        "former": Grants(trees=tree),
+        "none": Grants(),
+    } == granted
+
+
 def test_reader_sees_one_moment(hub_database: HubDatabase) -> None:
     """What is written while somebody reads appears in the next reading only."""
     count = sa.select(sa.func.count()).select_from(schema.replica_set)
@@ -174,6 +240,55 @@ def _write_while_another_writes(database: HubDatabase) -> None:
         with database.transaction() as other:
             other.execute(sa.update(schema.replica_set).values(created_at=1))
         c.execute(sa.update(schema.replica_set).values(created_at=2))
+
+
+ROW = bulk.FileRow(1, 1, b"a.jpg", 1, 1, None, None, 1, None, 0, 0)
+
+
+def test_full_disk_passes_also_where_the_driver_writes(hub_database: HubDatabase, hub_url: str) -> None:
+    """D3: not only for statements of the library; nothing of the transaction is kept, and later the same works."""
+    fill_disk(hub_database, hub_url)
+    for write in (
+        lambda c: bulk.load_files(c, schema.file, (ROW._replace(name=b"%d" % n) for n in range(10_000))),
+        lambda c: [
+            c.execute(sa.insert(schema.replica_set).values(name=f"{n}" * 1000, created_at=1)) for n in range(1000)
+        ],
+    ):
+        with (
+            pytest.raises(HubDatabaseAway, match=r"can't be used now: .*(full|No space)"),
+            hub_database.transaction() as c,
+        ):
+            write(c)
+    if hub_database.is_postgres:
+        PostgresServer.free_disk(hub_url)
+    else:
+        sa.event.remove(hub_database.engine, "connect", _limit_pages)
+    with hub_database.transaction() as c:
+        bulk.load_files(c, schema.file, [ROW])
+    with hub_database.read() as c:
+        assert 1 == c.execute(sa.select(sa.func.count()).select_from(schema.file)).scalar_one()
+
+
+def fill_disk(database: HubDatabase, url: str) -> None:
+    if database.is_postgres:
+        PostgresServer.fill_disk(url, "file", "replica_set")
+    else:
+        sa.event.listen(database.engine, "connect", _limit_pages)
+
+
+def _limit_pages(db: sqlite3.Connection, _: object) -> None:
+    db.execute("PRAGMA max_page_count = 100")
+
+
+def test_defect_of_ours_is_not_taken_for_a_full_disk(hub_database: HubDatabase) -> None:
+    """A row that is there twice, and a statement that the database does not understand."""
+    with pytest.raises((sqlite3.Error, psycopg.Error)), hub_database.transaction() as c:
+        bulk.load_files(c, schema.file, [ROW, ROW])
+    with pytest.raises(sa.exc.DBAPIError), hub_database.transaction() as c:
+        c.exec_driver_sql("SELECT nothing FROM nowhere")
+    if hub_database.is_postgres:
+        with pytest.raises(sa.exc.DBAPIError), hub_database.read() as c:
+            c.execute(sa.insert(schema.replica_set).values(name="photos", created_at=1))
 
 
 def test_password_is_not_shown() -> None:

@@ -16,6 +16,7 @@ from integrity.errors import ChannelError
 from integrity.hub.alerts import LASTS_S, send_alerts
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import acknowledge, find_findings
+from integrity.hub.open_findings import count_open
 from support.hub_rows import DAY_S, NOW, HubRows, reported
 
 SETTINGS = Alerts()
@@ -99,6 +100,27 @@ def test_incident_is_sent_once_with_box_and_command(box: AlertBox) -> None:
     assert "https://hub/findings/1" in message.body
     assert ["replica_damaged"] == [one["kind"] for one in json.loads(message.facts)["findings"]]
     assert [] == box.tick(NOW + GROUP_S + 60)
+
+
+def test_subject_counts_files_and_not_findings(hub_database: HubDatabase) -> None:
+    """Three damaged and five that are gone are not eight damaged ones; an emptied member is as many as it had."""
+    many = [reported(b"%d.jpg" % number) for number in range(120)]
+    with hub_database.transaction() as c:
+        rows = HubRows(c)
+        rows.add_member("a", {b"": many})
+        rows.add_member("b", {b"": many})
+        rows.add_member("c", {b"": many[:9]})
+        for number in range(8):
+            kind = "rot" if number < 3 else "missing"
+            rows.report_finding("b", number + 1, kind, b"%d.jpg" % number)
+        rows.vote()
+    (message,) = AlertBox(hub_database, rows).tick(NOW + 2 * LASTS_S)
+
+    assert "[integrity] hub: 3 damaged files (b); 5 files gone or unreadable (b); 1 more finding" == message.subject
+    with hub_database.read() as c:
+        found = count_open(c)
+    assert {"replica_damaged": 3, "replica_lost": 5, "replica_missing": 1} == dict(found.findings)
+    assert "3 damaged files, 5 files gone or unreadable, 111 files missing on a box" == found.describe()
 
 
 def test_changed_finding_is_sent_again(box: AlertBox) -> None:

@@ -11,22 +11,23 @@ import sqlalchemy as sa
 from integrity.errors import ProtocolError
 from integrity.hub import audit, boxes
 from integrity.hub.database import HubDatabase
+from integrity.hub.grants import Grants, add_grants, remove_grants
 from integrity.hub.ingest import CallingBox, HeartbeatStored, MessagesStored, WentBack, store_heartbeat, store_messages
 from integrity.hub.reported import read_heartbeat, read_messages_header
 from integrity.hub.schema import box, box_event, box_finding, member, replica_set
 from integrity.reporting.protocol import JsonObject, MessageKind
 from support.hub_reports import NOW, Stream, make_finding, make_heartbeat, make_root
+from support.hubserver import ANYWHERE
 
 
 class ReportingBox:
     """A box that reports straight to the functions of the hub."""
 
-    def __init__(self, database: HubDatabase, name: str = "nas") -> None:
+    def __init__(self, database: HubDatabase, name: str = "nas", grants: Grants = ANYWHERE) -> None:
         self.database = database
         with database.transaction() as c:
-            token = boxes.add_box(c, name, NOW - 100)
-            found = boxes.find_by_token(c, token)
-        assert found is not None
+            token = boxes.add_box(c, name, NOW - 100, grants)
+            found = boxes.load_tokens(c)[boxes.hash_token(token)]
         self.reporter = CallingBox(found.id, name, "192.0.2.1")
 
     def beat(self, stream: Stream, *roots: JsonObject, now: int = NOW, **changes: Any) -> HeartbeatStored:
@@ -302,3 +303,42 @@ def test_settled_counts_only_for_the_announced_tree(nas: ReportingBox) -> None:
     assert [] == ask(make_root(1, tree=tree))
     assert [1] == ask(make_root(1, tree=bytes(16)))
     assert [1] == ask(make_root(1, "other", tree=tree))
+
+
+def test_box_is_in_no_set_that_it_was_not_granted(hub_database: HubDatabase) -> None:
+    """G1: its root is one without a set, nobody votes with it, and it learns which name was refused."""
+    nas = ReportingBox(hub_database, "nas", Grants(sets=frozenset({"photos"})))
+    thief = ReportingBox(hub_database, "thief", Grants(sets=frozenset({"music"})))
+    nas.beat(Stream(), make_root(1, "photos"))
+    stored = thief.beat(Stream(), make_root(1, "photos", bytes(16)), make_root(2, "music"), make_root(3, None))
+
+    assert (["photos"], []) == (stored.refused, stored.trees)
+    assert {("nas", 1, "photos"), ("thief", 1, None), ("thief", 2, "music"), ("thief", 3, None)} == find_places(
+        hub_database
+    )
+    assert [] == nas.beat(Stream(), make_root(1, "photos")).refused
+
+
+def test_grant_that_was_taken_back_ends_the_membership(hub_database: HubDatabase) -> None:
+    """G2: with the next report; the set votes again. Given again, the root is a member as before."""
+    photos = Grants(sets=frozenset({"photos"}))
+    nas = ReportingBox(hub_database, "nas", photos)
+    nas.beat(Stream(), make_root(1, "photos"))
+    with hub_database.transaction() as c:
+        remove_grants(c, "nas", photos)
+    lost = nas.beat(Stream(), make_root(1, "photos"))
+    assert (["photos"], {("nas", 1, None)}) == (lost.refused, find_places(hub_database))
+    assert 1 == len(lost.sets)
+    with hub_database.transaction() as c:
+        add_grants(c, "nas", photos)
+    assert [] == nas.beat(Stream(), make_root(1, "photos")).refused
+    assert {("nas", 1, "photos")} == find_places(hub_database)
+
+
+def find_places(database: HubDatabase) -> set[tuple[str, int, str | None]]:
+    """Return each root, with its box and its set."""
+    query = sa.select(box.c.name, member.c.root_id, replica_set.c.name).select_from(
+        member.join(box, box.c.id == member.c.box_id).outerjoin(replica_set, replica_set.c.id == member.c.set_id)
+    )
+    with database.read() as c:
+        return {(row[0], row[1], row[2]) for row in c.execute(query)}

@@ -26,7 +26,7 @@ from support.cli import Box
 from support.clock import Clock
 from support.hub_reports import NOW, Stream, Tree, make_file, make_finding, make_heartbeat, make_root
 from support.hub_rows import HubRows
-from support.hubserver import HubAnswer, HubCaller, HubServerProcess
+from support.hubserver import ANYWHERE, HubAnswer, HubCaller, HubServerProcess
 
 LIMIT = 3 << 20
 PADDING = "x" * 3000
@@ -141,7 +141,7 @@ def clock() -> Clock:
 def box_id(hub_database: HubDatabase) -> int:
     """Add a box."""
     with hub_database.transaction() as c:
-        add_box(c, "nas", NOW)
+        add_box(c, "nas", NOW, ANYWHERE)
         return int(c.execute(sa.select(schema.box.c.id)).scalar_one())
 
 
@@ -286,7 +286,10 @@ def test_database_of_the_first_version_is_counted_when_boxes_report(empty_url: s
         upgrade(_configure(c), "0001")
         values = {"name": "nas", "token_hash": b"x", "created_at": NOW, "last_number": 0, "last_chain": FIRST_CHAIN}
         c.execute(sa.insert(schema.box).values(values))
-    report(database, 1, *(make_root(number) for number in range(LIMIT >> 20)))
+        texts = {"url": "", "excludes": "[]", "policy": "mutable"}
+        root = {"box_id": 1, "path": b"/srv", **texts, "verify_every_s": 1, "file_count": 0, "byte_count": 0}
+        member = sa.table("member", *map(sa.column, (*root, "root_id")))
+        c.execute(sa.insert(member), [root | {"root_id": number} for number in range(LIMIT >> 20)])
 
     assert "0001" == migrate(database)
     with pytest.raises(QuotaReached):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import time
@@ -93,6 +94,47 @@ def test_command_waits_for_a_worker_that_has_the_shard(rig: ShardRig, tree: Path
     assert 0 == done.code, done
     assert "works on this part of the shared tree now; waiting" in done.stdout
     assert "accepted" in done.stdout
+
+
+def test_work_says_what_was_done_and_when_the_next_part_is_due(rig: ShardRig) -> None:
+    """Also a machine that found nothing to do; it ends with success, and with words."""
+    busy, idle = rig.make_box(), rig.make_box()
+    first, second = rig.run(busy, "hub", "work"), rig.run(idle, "--json", "hub", "work")
+    parts = len(rig.shards())
+
+    assert (0, 0) == (first.code, second.code), (first, second)
+    assert f"archive: worked on {parts + 1} parts. Nothing is due now: the next one is due 20" in first.stdout
+    assert "Then the service reads it, or `integrity hub work --keep-on`." in first.stdout
+    (said,) = second.of_type("hub_work")
+    assert ("archive", True, parts, 0) == tuple(said[key] for key in ("tree", "is_surveyed", "parts", "taken"))
+    assert str(said["next_due_at"]).endswith("Z")
+    listed = rig.hub.command("hub", "list")
+    assert ["reads shared trees", "reads shared trees"] == [
+        line.partition(": ")[2].partition(",")[0] for line in listed.splitlines()
+    ]
+
+
+def test_trees_are_listed_renamed_and_forgotten(rig: ShardRig) -> None:
+    """Each step asks first, and is in the audit log; an unknown name is refused."""
+    box = rig.make_box()
+    assert "There is no shared tree yet" in rig.hub.command("hub", "tree", "list")
+    rig.run(box, "hub", "work")
+
+    assert "archive: " in (listed := rig.hub.command("hub", "tree", "list"))
+    assert "Allowed to read it: box1." in listed
+    rig.hub.command("hub", "tree", "rebind", "archive", expect=2)
+    rig.hub.command("hub", "tree", "rebind", "archive", "films", expect=2)  # nobody to ask
+    rig.hub.command("hub", "tree", "rebind", "nothing", "films", "--yes", expect=2)
+    rig.hub.command("hub", "tree", "rebind", "archive", "films", "--moved", "--yes")
+    (shown,) = [json.loads(line) for line in rig.hub.command("--json", "hub", "tree", "list").splitlines()]
+    assert ("hub_tree", "films", ["box1"]) == (shown["type"], shown["name"], shown["allowed"])
+    rig.hub.command("hub", "tree", "forget", "films", expect=2)
+    gone = json.loads(rig.hub.command("--json", "hub", "tree", "forget", "films", "--yes"))
+    assert ("hub_tree_forgotten", "films") == (gone["type"], gone["name"])
+    assert "There is no shared tree yet" in rig.hub.command("hub", "tree", "list")
+    with rig.database.read() as c:
+        verbs = c.execute(sa.select(audit.c.verb).where(audit.c.verb.like("%_tree")).order_by(audit.c.id)).scalars()
+        assert ["rebind_tree", "forget_tree"] == list(verbs)
 
 
 def test_hub_that_is_away_is_said(rig: ShardRig, tree: Path) -> None:

@@ -13,19 +13,21 @@ import sqlalchemy as sa
 
 from integrity.catalog.outbox import Message
 from integrity.config import Alerts
-from integrity.errors import HubDatabaseError, ProtocolError
+from integrity.errors import ConfigError, HubDatabaseError, ProtocolError
 from integrity.files.scope import TreeScope
 from integrity.hub.alerts import send_alerts
 from integrity.hub.audit import find_entries
-from integrity.hub.boxes import add_box
+from integrity.hub.boxes import add_box, find_boxes
 from integrity.hub.database import HubDatabase
-from integrity.hub.findings import find_findings
+from integrity.hub.findings import UNRESOLVED, find_findings
+from integrity.hub.grants import Grants, add_grants, remove_grants
 from integrity.hub.schema import box
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shards.queue import ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shared_tree
 from integrity.hub.shards.service import HeldJob, ShardHub
 from integrity.hub.shards.store import ShardStore, UploadRefused
+from integrity.hub.shards.tree_changes import forget_tree, release_folder, rename_tree
 from integrity.hub.shards.visits import read_survey
 from integrity.hub.shards.workers import ShardLimits, ShardRefused, find_most_packed
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, write_message, write_survey
@@ -33,6 +35,7 @@ from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_l
 from integrity.jobs.shards.survey import FolderSize, Size
 from integrity.reporting.protocol import JsonObject
 from support.clock import Clock
+from support.hubserver import ANYWHERE
 from support.postgres import PostgresServer
 
 LIMITS = ShardLimits(Size(10, 10_000), lease_s=60, visit_s=600)
@@ -51,7 +54,7 @@ class Hub:
         store.prepare()
         with database.transaction() as c:
             for name in ("nas1", "nas2"):
-                add_box(c, name, int(self.clock()))
+                add_box(c, name, int(self.clock()), ANYWHERE)
             self.boxes = list(c.execute(sa.select(box.c.id).order_by(box.c.id)).scalars())
         self.shards = ShardHub(database, store, LIMITS, clock=self.clock, monotonic=self.clock)
         self.job = 0
@@ -210,6 +213,112 @@ def test_first_job_is_the_survey_and_then_every_shard_is_given_out_once(hub: Hub
     assert hub.take(two) is None
     for folder in (b"", b"a", b"b", b"c", b"new", b"a/new"):
         assert 1 == sum(task.scope.covers(folder) for task in given)
+
+
+def test_box_works_on_no_tree_that_it_was_not_granted(hub: Hub) -> None:
+    """Neither takes its name, nor reads its catalogs; a grant that was taken back ends what it has begun."""
+    who = hub.join()
+    with hub.database.transaction() as c:
+        name = next(one.name for one in find_boxes(c) if one.id == who[0])
+        remove_grants(c, name, ANYWHERE)
+    for act in (hub.join, lambda: hub.take(who), lambda: hub.shards.read_catalog(*who, "0" * 64, 0)):
+        with pytest.raises(ShardRefused, match=f"hub allow {name} --tree") as refused:
+            act()
+        assert "not_allowed" == refused.value.code
+
+
+def test_forgotten_tree_is_gone_with_all_that_hangs_on_it(hub: Hub) -> None:
+    """Its shards, jobs, workers and open findings."""
+    who, task = hub.begin()
+    hub.finish(who, task, hub.result(task), _finding("a/photo.jpg"))
+    assert 1 == len(open_findings(hub))
+    with hub.database.transaction() as c:
+        forget_tree(c, "archive", 1)
+
+    assert ([], []) == (hub.rows(), open_findings(hub))
+    with hub.database.read() as c:
+        query = "SELECT count(*) FROM procrastinate_jobs WHERE queue_name LIKE 'shards:%'"
+        assert 0 == c.execute(sa.text(query)).scalar_one()
+    with pytest.raises(ShardRefused, match="does not know this worker"):
+        hub.take(who)
+
+
+def let_in(hub: Hub) -> None:
+    """Let the first box work on the tree "archive" only."""
+    with hub.database.transaction() as c:
+        name = next(one.name for one in find_boxes(c) if one.id == hub.boxes[0])
+        remove_grants(c, name, ANYWHERE)
+        add_grants(c, name, Grants(trees=frozenset({"archive"})))
+
+
+def test_forgotten_name_is_taken_from_the_boxes(hub: Hub) -> None:
+    """Those that work with it would make a new tree at once; one that is let in again begins with a survey."""
+    let_in(hub)
+    hub.join()
+    with hub.database.transaction() as c:
+        forget_tree(c, "archive", 1)
+        with pytest.raises(ConfigError, match="hub tree list"):
+            forget_tree(c, "archive", 1)
+    with pytest.raises(ShardRefused, match="hub allow"):
+        hub.join()
+    let_in(hub)
+    hub.survey(hub.join())
+
+
+def test_renamed_tree_goes_on_under_its_new_name_only(hub: Hub) -> None:
+    """With its records, and for the boxes that might work on it."""
+    let_in(hub)
+    who, task = hub.begin()
+    with hub.database.transaction() as c:
+        rename_tree(c, "archive", "films")
+    hub.finish(who, task, hub.result(task))
+
+    assert [0, 0, 0, 1] == sorted(row.version for row in hub.rows())
+    with pytest.raises(ShardRefused, match="archive: this box"):
+        hub.join()
+    assert hub.take(hub.join(offer=replace(OFFER, tree="films"))) is not None
+    with hub.database.transaction() as c, pytest.raises(ConfigError, match="there is a shared tree"):
+        rename_tree(c, "films", "films")
+
+
+def test_moved_tree_is_the_folder_that_the_next_worker_names(hub: Hub) -> None:
+    """Its records stay; who sees the former folder still is refused from then on, with the way out."""
+    who, task = hub.begin()
+    hub.finish(who, task, hub.result(task))
+    elsewhere = replace(OFFER, inode=77)
+    with pytest.raises(ShardRefused, match="hub tree rebind archive --moved"):
+        hub.join(1, elsewhere)
+    with hub.database.transaction() as c:
+        release_folder(c, "archive")
+    moved = hub.join(1, elsewhere)
+
+    assert hub.take(moved) is not None
+    assert [0, 0, 0, 1] == sorted(row.version for row in hub.rows())
+    with pytest.raises(ShardRefused, match="theirs 77"):
+        hub.join()
+
+
+def open_findings(hub: Hub) -> list[bytes]:
+    with hub.database.read() as c:
+        return [one.path for one in find_findings(c, UNRESOLVED)]
+
+
+def test_worker_that_gets_nothing_learns_why(hub: Hub) -> None:
+    """Another one lists the folders; or others have parts, and the next one is due at some time."""
+    one, two = hub.join(0), hub.join(1)
+    task = hub.take(one)
+    assert task is not None
+    waiting = hub.shards.take(two[0], {"worker": two[1]})
+    assert (None, 2) == (waiting["task"], waiting["wait_s"])
+    assert {"is_surveyed": False, "parts": 0, "taken": 0, "next_due_at": None} == waiting["rest"]
+
+    hub.shards.accept_survey(HeldJob(*one, task.job), hub.store_survey(SURVEY))
+    given = [hub.take(hub.join(0)) for _ in range(4)]
+    assert None not in given
+    nothing = hub.shards.take(two[0], {"worker": two[1]})
+    assert {"is_surveyed": True, "parts": 4, "taken": 4, "next_due_at": None} == nothing["rest"]
+    with hub.database.read() as c:
+        assert {int(hub.clock.now)} == {one.worked_at for one in find_boxes(c) if one.id in hub.boxes[:2]}
 
 
 def test_survey_is_cut_once_though_it_is_sent_twice(hub: Hub) -> None:

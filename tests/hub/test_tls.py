@@ -24,7 +24,7 @@ def certificate(tmp_path: Path) -> Path:
 
 def add(hub: HubServerProcess, name: str = "nas") -> str:
     """Return the token of a new box."""
-    return hub.command("-q", "hub", "add", name).strip()
+    return hub.command("-q", "hub", "add", name, "--set", "*").strip()
 
 
 def test_box_joins_and_reports_over_tls(integrity: Box, hub_url: str, certificate: Path, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_box_joins_and_reports_over_tls(integrity: Box, hub_url: str, certificat
             wait_until(lambda: "had everything" in integrity.run("status").stdout, "a report", timeout_s=PATIENCE_S)
             service.stop()
 
-        assert "nas: reported" in hub.command("hub", "list")
+        assert "; reported " in hub.command("hub", "list")
         plain = join_hub(Box(tmp_path / "plain"), hub.url.replace("https", "http"), token=add(hub, "other"), expect=3)
         assert "127.0.0.1" in plain.stderr
 

@@ -18,7 +18,9 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.due_votes import find_changed_sets, find_waiting_sets, mark_changed
 from integrity.hub.votes import VoteResult, record_vote, vote
 from integrity.hub.work import QUEUE, HubDuty, HubWork
+from support.clock import Clock
 from support.hub_reports import NOW
+from support.postgres import PostgresServer
 from support.waiting import wait_until
 
 
@@ -31,6 +33,7 @@ class Votes:
         self.may_end = threading.Event()
         self.may_end.set()
         self.errors: list[Exception] = []
+        self.failing: set[int] = set()
 
     def run(self, database: HubDatabase, set_id: int, now: int) -> None:
         with database.read() as c:
@@ -39,6 +42,8 @@ class Votes:
         assert self.may_end.wait(60)
         if self.errors:
             raise self.errors.pop()
+        if set_id in self.failing:
+            raise ZeroDivisionError("division by zero")
         with database.transaction() as c:
             record_vote(c, set_id, result, now, 0.0)
         self.ended.append(set_id)
@@ -229,6 +234,72 @@ def test_failed_vote_is_reported_and_found_again(hub_database: HubDatabase, vote
     if hub_database.is_postgres:
         problems = [problem.message for problem in check_hub(hub_database, NOW).problems]
         assert ["1 jobs of kind vote failed: see the log of the hub (journalctl -u integrity-hub)."] == problems
+
+
+def test_worker_that_does_not_run_is_told_and_runs_again(hub_url: str, hub_database: HubDatabase, votes: Votes) -> None:
+    """W5: on a full disk it can't even register; when there is room, it runs, and is told no more."""
+    if not hub_database.is_postgres:
+        pytest.skip("jobs in memory need no disk")
+    clock = Clock()
+    work = HubWork(hub_database, votes.run, clock=lambda: NOW, monotonic=clock)
+    PostgresServer.fill_disk(hub_url)
+    with running(work):
+        wait_until(lambda: has_failed(work, clock), "the failure")
+        (failing,) = work.parts.find_failing()
+        PostgresServer.free_disk(hub_url)
+        set_id = add_set(hub_database)
+        wait_until(lambda: work.is_running, "the worker", timeout_s=60)
+        queue(hub_database, work, set_id)
+        wait_until(lambda: not work.parts.find_failing(), "the end of the trouble", timeout_s=60)
+
+    assert "worker" == failing.name
+    assert "could not extend file: No space left on device" in failing.text
+
+
+def has_failed(work: HubWork, clock: Clock) -> bool:
+    """Let time pass; return whether something does not work by then."""
+    clock.now += 100
+    return bool(work.parts.find_failing())
+
+
+def test_worker_survives_errors_that_nobody_foresaw(hub_database: HubDatabase, votes: Votes) -> None:
+    """W5: it is told as long as they last, and ends by itself."""
+    clock = Clock()
+    work = HubWork(hub_database, votes.run, clock=lambda: NOW, monotonic=clock)
+    rename = "ALTER TABLE replica_set RENAME COLUMN {} TO {}"
+    set_id = add_set(hub_database)
+    with hub_database.transaction() as c:
+        c.exec_driver_sql(rename.format("voted_changes", "other"))
+    with running(work):
+        wait_until(lambda: has_failed(work, clock), "the failure")
+        names = [one.name for one in work.parts.find_failing()]
+        with hub_database.transaction() as c:
+            c.exec_driver_sql(rename.format("other", "voted_changes"))
+        wait_until(lambda: set_id in votes.ended, "the vote", timeout_s=60)
+        wait_until(lambda: not work.parts.find_failing(), "the end of the trouble")
+
+    assert ["worker"] == names
+
+
+def test_votes_that_fail_are_told_until_each_set_has_one(hub_database: HubDatabase, votes: Votes) -> None:
+    """The vote of another set is no proof that all is well."""
+    clock = Clock()
+    work = HubWork(hub_database, votes.run, clock=lambda: NOW, monotonic=clock)
+    first, second = add_set(hub_database, "a", is_changed=False), add_set(hub_database, "b", is_changed=False)
+    with running(work):
+        wait_until(lambda: work.is_running, "the worker")
+        votes.failing = {first}
+        queue(hub_database, work, first)
+        wait_until(lambda: first in votes.began, "the failure")
+        queue(hub_database, work, second)
+        wait_until(lambda: second in votes.ended, "the vote of the other")
+        wait_until(lambda: has_failed(work, clock), "the failure to be told")
+        failing = work.parts.find_failing()
+        votes.failing = set()
+        queue(hub_database, work, first)
+        wait_until(lambda: not work.parts.find_failing(), "the end of the trouble", timeout_s=60)
+
+    assert [("vote", "division by zero")] == [(one.name, one.reason) for one in failing]
 
 
 def test_duties_follow_votes(hub_database: HubDatabase, votes: Votes) -> None:

@@ -170,7 +170,8 @@ def test_hub_runs_without_any_capability(image: Path, folder: Path) -> None:
     script = f"""
         {as_hub("exec integrity " + shlex.join(hub["command"]))} & hub=$!
         until {as_hub(shlex.join(hub["healthcheck"]["test"][1:]))} 2>/dev/null; do kill -0 $hub || exit 9; done
-        umask 077; {as_hub("integrity --quiet hub add nas")} >{shlex.quote(str(folder))}/config/hub-token || exit 8
+        umask 077
+        {as_hub("integrity --quiet hub add nas --set photos")} >{shlex.quote(str(folder))}/config/hub-token || exit 8
         {as_service("exec integrity daemon")} & service=$!
         until {as_service("integrity status")} | grep "; had everything"; do kill -0 $service || exit 7; done
         {as_hub("integrity hub list; integrity hub check; cat /etc/integrity/hub-token; touch /etc/integrity/x")}
@@ -180,7 +181,7 @@ def test_hub_runs_without_any_capability(image: Path, folder: Path) -> None:
 
     assert 0 == done.returncode, done.stdout + done.stderr
     assert f"{HUB_UID}:{HUB_UID}" == hub["user"]
-    assert "nas: reported" in done.stdout
+    assert "; reported " in done.stdout
     assert "/var/lib/integrity-hub/hub.db: all is well. Checked 1 boxes, 1 folders, 1 files." in done.stdout
     assert "No password is set yet" in done.stdout + done.stderr
     assert "cat: /etc/integrity/hub-token: Permission denied" in done.stderr

@@ -130,7 +130,7 @@ def wait_for(box: SystemdBox, *units: str) -> None:
 
 def join_hub(box: SystemdBox) -> None:
     """Have the service report to the hub of the same machine, and wait until it has."""
-    token = box.run("integrity", "--quiet", "hub", "add", "nas").strip()
+    token = box.run("integrity", "--quiet", "hub", "add", "nas", "--set", "photos").strip()
     box.run("sh", "-c", f"echo {token} | integrity hub join http://127.0.0.1:8433")
     wait_until(lambda: "; had everything" in box.run("integrity", "status"), "the reports", every_s=0.5)
 
@@ -160,7 +160,7 @@ def test_service_page_and_hub_of_the_package(box: SystemdBox) -> None:
     assert ["inactive"] * 3 == [box.show(unit, "ActiveState") for unit in UNITS]
     box.run("sh", "-c", INSTALL)
     assert ["disabled"] * 3 == [box.show(unit, "UnitFileState") for unit in UNITS]
-    assert "nas: reported" in box.run("integrity", "hub", "list")
+    assert "; reported " in box.run("integrity", "hub", "list")
 
 
 def test_purge_removes_records_only_on_request(box: SystemdBox) -> None:

@@ -60,7 +60,7 @@ def box(ext4: LoopFS) -> Iterator[SystemdBox]:
 
 def add(box: SystemdBox, name: str) -> str:
     """Let a box report, and return its token."""
-    return box.run(PROGRAM, "--quiet", "hub", "add", name).strip()
+    return box.run(PROGRAM, "--quiet", "hub", "add", name, "--set", "photos").strip()
 
 
 def join(box: SystemdBox) -> None:
@@ -77,7 +77,7 @@ def test_box_reports_to_the_hub_of_its_own_machine(box: SystemdBox) -> None:
     assert "active" == box.show(UNIT, "ActiveState")
     assert re.search(r"https://nas.home:8433/welcome\?token=\S+", box.log(UNIT))
     join(box)
-    assert "nas: reported" in box.run(PROGRAM, "hub", "list")
+    assert "; reported " in box.run(PROGRAM, "hub", "list")
     checked = "Checked 2 boxes, 1 folders, 1 files."
     wait_until(lambda: checked in box.run(PROGRAM, "hub", "check", expect=None), "the first scan", every_s=0.5)
     files = box.run("sh", "-c", "stat --format='%U:%G %a %n' /var/lib/integrity-hub /var/lib/integrity-hub/*")

@@ -47,7 +47,7 @@ class HubPages(Pages):
 
 def _serve(url: str, state: str, port: str) -> None:
     config = Config(hub_server=HubServer(listen=f"127.0.0.1:{port}"))
-    app = make_pages(config, HubDatabase.open(url), PasswordStore(os.fsencode(state)), TOKEN)
+    app = make_pages(config, HubDatabase.open(url), PasswordStore(os.fsencode(state)), TOKEN, list)
     serve(app, find_hub_endpoint(config.hub_server), ready=lambda: print(_READY, flush=True))
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 from integrity.hub.database import HubDatabase
+from integrity.hub.grants import ANY, Grants
 from integrity.hub.migrate import migrate
 from integrity.reporting import protocol
 from support.cli import Box, make_command
@@ -20,6 +21,9 @@ from support.servers import free_port
 from support.warmstart import get_warm_start
 
 _TIMEOUT_S = 60.0
+ANYWHERE = Grants(frozenset({ANY}), frozenset({ANY}))
+"""Of a box that may be in every set and on every tree."""
+
 _WITH_BOUNDS = """
 import json, sys
 from integrity.cli import main
@@ -100,8 +104,8 @@ class HubServerProcess(Background):
         return out.decode()
 
     def add(self, name: str) -> HubCaller:
-        """Let a box report."""
-        return self.caller(self.command("-q", "hub", "add", name).strip())
+        """Let a box report, in whatever set it names."""
+        return self.caller(self.command("-q", "hub", "add", name, "--set", "*", "--tree", "*").strip())
 
     def join(self, box: Box, token: str, roots: str, *, more: str = "", url: str = "") -> None:
         """Have a box report: ``more`` stands in its [hub], ``url`` is that of what lies between the two."""

@@ -28,6 +28,12 @@ _NAME = "postgres"
 _FAST = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 
 
+_FAILING = """
+CREATE FUNCTION disk_is_full() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$
+"""
+
+
 class PostgresServer:
     """
     ``with PostgresServer() as server: ...`` runs a server that never outlives the block.
@@ -87,6 +93,25 @@ class PostgresServer:
         """Run a statement outside of any transaction."""
         with psycopg.connect(self.url(), autocommit=True) as db:
             db.execute(statement.encode())
+
+    @staticmethod
+    def fill_disk(url: str, *tables: str) -> None:
+        """Have every write to some tables of a database, or to all, fail as on a full disk; those of COPY as well."""
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute(_FAILING)
+            ours = "relkind = 'r' AND relnamespace = 'public'::regnamespace"
+            for (name,) in db.execute(f"SELECT relname FROM pg_class WHERE {ours}".encode()).fetchall():
+                if not tables or name in tables:
+                    db.execute(
+                        f'CREATE TRIGGER disk_is_full BEFORE INSERT OR UPDATE OR DELETE ON "{name}"'
+                        " EXECUTE FUNCTION disk_is_full()".encode()
+                    )
+
+    @staticmethod
+    def free_disk(url: str) -> None:
+        """Have writes work again."""
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("DROP FUNCTION disk_is_full CASCADE")
 
     def dump_schema(self, url: str) -> list[str]:
         """Return the statements that make the tables of the hub, sorted, without those of its libraries."""

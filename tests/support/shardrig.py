@@ -27,7 +27,7 @@ from integrity.jobs.runner import scan, scrub
 from support import AnyPath
 from support.catalogs import find_records
 from support.cli import Box, Completed, make_command
-from support.hubserver import HubServerProcess
+from support.hubserver import ANYWHERE, HubServerProcess
 from support.jobs import open_context
 from support.running import Background
 from support.waiting import wait_until
@@ -131,7 +131,7 @@ class ShardRig:
         self._boxes += 1
         name = f"box{self._boxes}"
         with self.database.transaction() as c:
-            token = add_box(c, name, 1)
+            token = add_box(c, name, 1, ANYWHERE)
         box = Box(self.folder / name)
         self.hub.join(box, token, self._root, url=url)
         return box

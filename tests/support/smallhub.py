@@ -20,7 +20,7 @@ from support.servers import NOTHING, Answer, HttpServer, Request
 from support.warmstart import get_warm_start
 
 _MOST_BODY_BYTES = 8 << 20
-_TIMEOUT_S = 60.0
+_JOIN_S = 60.0
 TOKEN = "integrity-box-" + "A" * 43
 
 
@@ -208,9 +208,9 @@ class SmallHub(HttpServer):
         assert len(tree) == 1 + sum(len(folder.folders) for folder in tree.values())
 
 
-def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0) -> Completed:
-    """Run ``hub join`` with a token on standard input."""
+def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0, folder: Path | None = None) -> Completed:
+    """Run ``hub join`` with a token on standard input; ``folder``: where it is started."""
     words, typed = ["hub", "join", *map(str, args)], token.encode() + b"\n"
-    code, out, err = get_warm_start().run(words, box.environment, None, _TIMEOUT_S, stdin=typed)
+    code, out, err = get_warm_start().run(words, box.environment, folder, _JOIN_S, stdin=typed)
     assert expect == code, (out + err).decode()
     return complete(code, out, err, is_json=False)

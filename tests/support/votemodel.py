@@ -28,6 +28,8 @@ from support.hub_rows import NOW, HubRows
 CHANGED_BY_WRITE = frozenset({"shrunk", "changed", "rolled_back"})
 DAMAGE = frozenset({"rot", "silent_rewrite", "unreadable", "missing"}) | CHANGED_BY_WRITE
 WEIGHTIER = frozenset({"rot", "silent_rewrite", "unreadable", "missing"})
+ROT = frozenset({"rot", "silent_rewrite"})
+LOSS = WEIGHTIER - ROT
 DOUBT = frozenset({"transient", "unstable", "catalog_damaged"})
 _FROM_DISK = 1, 2
 
@@ -169,9 +171,9 @@ class _File:
         elif name in self.behind:
             sources = self.newer_than[name]
             command, runs_on = "rsync", name
-        return self._finding(
-            "replica_damaged", name, certainty, sources=frozenset(sources), command=command, runs_on=runs_on
-        )
+        is_lost = one.findings[self.path] & LOSS and not one.findings[self.path] & ROT
+        kind = "replica_lost" if is_lost else "replica_damaged"
+        return self._finding(kind, name, certainty, sources=frozenset(sources), command=command, runs_on=runs_on)
 
     def _judge_missing(self, name: str) -> Iterable[ModelFinding]:
         one = self.members[name]

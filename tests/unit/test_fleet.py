@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ from integrity.hub.boxes import Box
 from integrity.hub.fleet import BoxHealth, BoxRoot, BoxStatus
 from integrity.hub.fleet_sentence import sum_up_fleet
 from integrity.hub.kinds import HubFindingKind
+from integrity.hub.open_findings import OpenFindings
 from integrity.hub.replica_sets import SetStatus, describe_agreement
 from integrity.views.sentence import Gravity
 
@@ -20,14 +20,22 @@ ROOT = BoxRoot(
     *(1, 1, 1, 7, "photos", b"/srv/photos", "", "[]", "archive", 30 * DAY_S),
     *(1000, 5 << 30, NOW - 10 * DAY_S, b"t" * 16, b"t" * 16, NOW - 60),
 )
-BOX = Box(1, "attic", NOW - 90 * DAY_S, None, NOW - 60, 0, "attic.local", "1.0", "All is well.", "ok")
-WELL = BoxStatus(BOX, (ROOT,), 0, Counter(), NOW, DAY_S)
-PHOTOS = SetStatus(7, "photos", NOW - 50 * DAY_S, NOW - 600, 900, (ROOT, ROOT._replace(id=2, box_id=2)), Counter())
+BOX = Box(1, "attic", NOW - 90 * DAY_S, None, NOW - 60, 0, "attic.local", "1.0", "All is well.", "ok", None)
+WELL = BoxStatus(BOX, (ROOT,), 0, OpenFindings(), NOW, DAY_S)
+PHOTOS = SetStatus(7, "photos", NOW - 50 * DAY_S, NOW - 600, 900, (ROOT, ROOT._replace(id=2, box_id=2)), OpenFindings())
+
+
+def find(*kinds: HubFindingKind, subjects: int = 1) -> OpenFindings:
+    """Return a finding of each kind, which stands for so many files."""
+    found = OpenFindings()
+    for kind in kinds:
+        found.add(kind, 1, subjects)
+    return found
 
 
 def change(*, roots: tuple[BoxRoot, ...] = (ROOT,), kinds: tuple[HubFindingKind, ...] = (), **box: object) -> BoxStatus:
     """Return a box that differs from one that is well."""
-    return replace(WELL, box=BOX._replace(**box), roots=roots, hub_kinds=Counter(kinds))  # type: ignore[arg-type]
+    return replace(WELL, box=BOX._replace(**box), roots=roots, hub_found=find(*kinds))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +55,9 @@ def change(*, roots: tuple[BoxRoot, ...] = (ROOT,), kinds: tuple[HubFindingKind,
         (change(roots=()), BoxHealth.GAP),
         (change(kinds=(HubFindingKind.REPLICA_DAMAGED,)), BoxHealth.PROBLEM),
         (change(kinds=(HubFindingKind.CLOCK_WRONG,)), BoxHealth.GAP),
+        (change(seen_at=None, worked_at=NOW - 60, state=None, roots=()), BoxHealth.WORKING),
+        (change(seen_at=None, worked_at=NOW - 2 * DAY_S, state=None, roots=()), BoxHealth.SILENT),
+        (change(seen_at=NOW - 2 * DAY_S, worked_at=NOW), BoxHealth.SILENT),
         (change(roots=(ROOT._replace(oldest_verified_at=NOW - 30 * DAY_S - 1),)), BoxHealth.GAP),
         (change(roots=(ROOT._replace(oldest_verified_at=NOW + 2 * DAY_S),)), BoxHealth.GAP),
         (change(roots=(ROOT._replace(oldest_verified_at=None, file_count=0),)), BoxHealth.OK),
@@ -68,7 +79,7 @@ def test_clock_of_a_box_is_corrected() -> None:
 def test_sentence_of_a_fleet_that_is_well() -> None:
     """Files, sizes, the promise; and when boxes reported and sets were compared."""
     other = replace(WELL, box=BOX._replace(id=2, name="cellar", seen_at=NOW - 240))
-    sentence = sum_up_fleet([WELL, other], Counter(), [PHOTOS], NOW)
+    sentence = sum_up_fleet([WELL, other], OpenFindings(), [PHOTOS], NOW)
 
     assert Gravity.GOOD is sentence.gravity
     assert "All 2 boxes are well: all 2,000 files (10.0 GiB) were verified within 30 days." == sentence.text
@@ -78,9 +89,38 @@ def test_sentence_of_a_fleet_that_is_well() -> None:
     ) == sentence.more
 
 
+def test_sentence_counts_files_and_not_findings() -> None:
+    """One finding may stand for all files of a box; what is damaged is not what is gone or missing."""
+    found = find(HubFindingKind.REPLICA_DAMAGED, subjects=3)
+    for kind, findings, subjects in (
+        (HubFindingKind.REPLICA_LOST, 5, 5),
+        (HubFindingKind.REPLICA_MISSING, 1, 20_201),
+        (HubFindingKind.TREE_OVERDUE, 1, 1),
+    ):
+        found.add(kind, findings, subjects)
+    sentence = sum_up_fleet([WELL], found, [], NOW)
+
+    said = "Found: 3 damaged files, 5 files gone or unreadable, 20,201 files missing on a box."
+    assert (Gravity.PROBLEM, said) == (sentence.gravity, sentence.text)
+    assert ("Not everything could be checked: 1 shared tree is not verified in time.",) == sentence.more
+    assert "20,201 files missing on a box" in describe_agreement(replace(PHOTOS, found=found), {1: WELL}).text
+
+
+def test_box_that_only_reads_shared_trees_is_not_called_silent() -> None:
+    """It has no folders of its own, and it works."""
+    worker = change(seen_at=None, worked_at=NOW - 60, state=None, roots=())
+    sentence = sum_up_fleet([WELL, worker], OpenFindings(), [], NOW)
+    assert (Gravity.GOOD, "All 2 boxes are well: all 1,000 files (5.0 GiB) were verified within 30 days.") == (
+        sentence.gravity,
+        sentence.text,
+    )
+    gone = change(seen_at=None, worked_at=NOW - 3 * DAY_S, state=None, roots=())
+    assert "stopped reporting: attic for 3 days" in sum_up_fleet([gone], OpenFindings(), [], NOW).text
+
+
 def test_sentence_without_boxes_says_what_to_do() -> None:
     """Boxes that may not report any more are none."""
-    sentence = sum_up_fleet([change(revoked_at=NOW)], Counter(), [], NOW)
+    sentence = sum_up_fleet([change(revoked_at=NOW)], OpenFindings(), [], NOW)
 
     assert (Gravity.WARNING, "No box reports here yet.") == (sentence.gravity, sentence.text)
     assert sentence.more[0].endswith("hub add BOX")
@@ -97,7 +137,7 @@ def test_sentence_without_boxes_says_what_to_do() -> None:
 )
 def test_sentence_of_what_is_not_known_is_no_praise(one: BoxStatus, expected: str) -> None:
     """Nothing green is said beside it."""
-    sentence = sum_up_fleet([one], Counter(), [], NOW)
+    sentence = sum_up_fleet([one], OpenFindings(), [], NOW)
 
     assert (Gravity.WARNING, expected, ()) == sentence
 

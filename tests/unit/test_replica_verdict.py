@@ -63,28 +63,27 @@ def advice(*views: ReplicaView) -> list[ReplicaAdvice]:
     return [vote.ruling.advice for vote in judge_replicas(views)]
 
 
+KIND_OF = dict.fromkeys(BAD, HubFindingKind.REPLICA_DAMAGED) | {Holding.LOST: HubFindingKind.REPLICA_LOST}
+
 EXPECTED = {
     # holding, standing, source: kind, advice; None stands for any
     (Holding.EXCLUDED, None, None): (None, ReplicaAdvice.NOTHING),
     **{
         (holding, None, Source.VERIFIED): (
-            HubFindingKind.REPLICA_DAMAGED,
+            KIND_OF[holding],
             ReplicaAdvice.PUT_BACK if holding is Holding.CONTESTED else ReplicaAdvice.REPAIR,
         )
         for holding in BAD
     },
+    **{(holding, None, Source.RECORDED): (KIND_OF[holding], ReplicaAdvice.VERIFY_SOURCE) for holding in BAD},
     **{
-        (holding, None, Source.RECORDED): (HubFindingKind.REPLICA_DAMAGED, ReplicaAdvice.VERIFY_SOURCE)
-        for holding in BAD
-    },
-    **{
-        (holding, Standing.BEHIND, source): (HubFindingKind.REPLICA_DAMAGED, ReplicaAdvice.TAKE_NEWER)
+        (holding, Standing.BEHIND, source): (KIND_OF[holding], ReplicaAdvice.TAKE_NEWER)
         for holding, source in product(BAD, (Source.DAMAGED, Source.NONE))
     },
-    **dict.fromkeys(
-        product(BAD, set(Standing) - {Standing.BEHIND}, (Source.DAMAGED, Source.NONE)),
-        (HubFindingKind.REPLICA_DAMAGED, ReplicaAdvice.FIND_BACKUP),
-    ),
+    **{
+        (holding, standing, source): (KIND_OF[holding], ReplicaAdvice.FIND_BACKUP)
+        for holding, standing, source in product(BAD, set(Standing) - {Standing.BEHIND}, (Source.DAMAGED, Source.NONE))
+    },
     (Holding.ABSENT, None, Source.VERIFIED): (HubFindingKind.REPLICA_MISSING, ReplicaAdvice.REPLICATE),
     (Holding.ABSENT, None, Source.RECORDED): (HubFindingKind.REPLICA_MISSING, ReplicaAdvice.REPLICATE),
     (Holding.ABSENT, None, Source.DAMAGED): (HubFindingKind.REPLICA_MISSING, ReplicaAdvice.DO_NOT_REPLICATE),

@@ -157,7 +157,7 @@ def test_names_of_any_bytes_can_be_looked_at(visitor: WebClient) -> None:
 @pytest.mark.parametrize(
     "place",
     ["/browse/1/../../../etc/passwd", "/browse/1/%2e%2e/%2e%2e/etc/passwd", "/browse/1//etc/passwd", "/browse/9",
-     "/browse/1/2019/a.jpg/b", "/browse/1/%00", "/findings/99", "/findings/99999999999999999999999", "/runs/99",
+     "/browse/1/2019/a.jpg/b", "/findings/99", "/findings/99999999999999999999999", "/runs/99",
      "/runs/99999999999999999999999", "/nothing", "/api/v1/files/etc/passwd", "/static/../app.py",
      "/static/%2e%2e/app.py"],
 )  # fmt: skip

@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from integrity.web.passwords import PasswordStore
+from integrity.web.security import SESSION_LIFE_S, Sessions
 from integrity.web.server import BoundedProtocol
 from support.cli import Box
 from support.webpage import PASSWORD, WebPage
@@ -63,16 +64,48 @@ def test_nothing_is_shown_without_a_log_in(page: WebPage) -> None:
 
 
 def test_log_in_and_out(page: WebPage) -> None:
-    """The cookie is out of reach of scripts and of other sites; after the log-out the browser has none."""
+    """The cookie is out of reach of scripts and of other sites; after the log-out it opens nothing, if it was kept."""
     visitor = page.client()
     reply = visitor.log_in()
-    cookie = reply.headers["Set-Cookie"]
+    cookie, kept = reply.headers["Set-Cookie"], visitor.cookie
 
     assert (303, "/") == (reply.status, reply.headers["Location"])
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
     assert 200 == visitor.get("/").status
     assert 303 == visitor.post("/logout", {"csrf": visitor.find_token()}).status
     assert 303 == visitor.get("/").status
+    visitor.cookie = kept
+    assert 303 == visitor.get("/").status
+
+
+def test_unknown_words_and_nul_are_refused(page: WebPage) -> None:
+    """With words, on the page and for programs."""
+    visitor = page.visitor()
+
+    for place in ("/findings?state=AAA", "/findings?kind=AAA", "/runs?job=AAA"):
+        assert (400, 400) == (visitor.get(place).status, visitor.get(f"/api/v1{place}").status), place
+        assert "must be one of" in visitor.get(place).text
+    for place in ("/browse/1/%00", "/static/%00", "/findings?copy=%00", "/api/v1/files/%00", "/runs?root=1%00"):
+        reply = visitor.get(place)
+        assert (400, True) == (reply.status, "no name has this character" in reply.text), place
+    assert "bug" not in page.log
+
+
+def test_logged_out_session_stays_ended(tmp_path: Path) -> None:
+    """Also after a restart of the page; what ended so long ago that its cookie is worthless is forgotten."""
+    folder, now = os.fsencode(tmp_path / "state"), 1_800_000_000
+    store = PasswordStore(folder)
+    store.set_password(PASSWORD)
+    cookie, session = Sessions(store).open()
+    other, _ = Sessions(store).open()
+    Sessions(store, lambda: now).end(session)
+
+    assert not Sessions(store).holds(session)
+    again = PasswordStore(folder)
+    assert (None, True) == (Sessions(again).find(cookie), Sessions(again).find(other) is not None)
+    assert again.is_right(PASSWORD)
+    Sessions(again, lambda: now + SESSION_LIFE_S + 1).end(Sessions(again).open()[1])
+    assert not again.has_ended(session.name)
 
 
 def test_log_out_everywhere_ends_every_session(page: WebPage) -> None:

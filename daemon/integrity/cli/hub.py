@@ -1,37 +1,44 @@
-"""``integrity hub run|add|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
+"""``integrity hub run|add|allow|tree|list|revoke|migrate|check``; ``join``, which is for boxes, is in ``hub_join``."""
 
 from __future__ import annotations
 
-import getpass
-import os
-import pwd
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
 from integrity import program
 from integrity.cli.exitcodes import ExitCode
 from integrity.cli.help import examples
+from integrity.cli.hub_database import (
+    changing,
+    create_file,
+    create_if_missing,
+    find_database,
+    find_folder,
+    open_database,
+)
 from integrity.cli.hub_join import join
+from integrity.cli.hub_tree import tree
 from integrity.cli.hub_try import try_
 from integrity.cli.hub_work import work
 from integrity.cli.page_access import open_passwords, print_link, read_token, set_password
 from integrity.cli.session import Session
-from integrity.errors import HubDatabaseError
+from integrity.errors import printable
 from integrity.extras import require_hub
 
 if TYPE_CHECKING:
-    from integrity.hub.boxes import Box
-    from integrity.hub.database import Connection, HubDatabase
+    from integrity.hub.fleet import BoxStatus
+    from integrity.hub.grants import Grants
 
-_FILE = b"hub.db"
-_UNIT_USER = "integrity-hub"
-_SYSTEM_FOLDER = b"/var/lib/integrity-hub"
-"""What the unit has, and with it the commands of root."""
+
+_SETS = click.option(
+    "--set", "sets", multiple=True, metavar="NAME", help="Replica set that it may be in; may be repeated; '*': any."
+)
+_TREES = click.option(
+    "--tree", "trees", multiple=True, metavar="NAME", help="Shared tree that it may read; may be repeated; '*': any."
+)
 
 
 @click.group(
@@ -86,53 +93,109 @@ def run(session: Session, sets_password: bool) -> int:
         session.output.say(f"The hub is at {url}/")
         print_link(passwords, url, session.output)
 
-    _create_if_missing(session)
-    with closing(HubDatabase.open(_find_database(session))) as database:
-        run_hub(session.config, database, passwords, token, _find_folder(session), ready=ready)
+    create_if_missing(session)
+    with closing(HubDatabase.open(find_database(session))) as database:
+        run_hub(session.config, database, passwords, token, find_folder(session), ready=ready)
     return ExitCode.OK
 
 
 @hub.command(
     epilog=examples(
-        ("integrity hub add nas-berlin", "then on that box: integrity hub join URL"),
+        ("integrity hub add nas-berlin --set photos", "then on that box: integrity hub join URL"),
+        ("integrity hub add nas-berlin --tree archive", "let it work on a shared tree"),
         ("integrity hub add nas-berlin -q > token.txt", "only the token, for a script"),
     )
 )
+@_SETS
+@_TREES
 @click.argument("box")
 @click.pass_obj
-def add(session: Session, box: str) -> int:
+def add(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...]) -> int:
     """
     Let a box report, and print its token, which is shown only once.
 
-    A box whose token was revoked gets a new one, and keeps its history.
+    It can name itself into no replica set and no shared tree but those that are given here, or later to `hub allow`.
+    A box whose token was revoked gets a new one, and keeps its history and what it may be in.
     """
     require_hub()
     from integrity.hub import boxes
+    from integrity.hub.grants import get_grants, read_grants
 
-    _create_if_missing(session)
-    with _change(session, "add_box", box) as c:
-        token = boxes.add_box(c, box, int(time.time()))
+    given = read_grants(sets, trees)
+    create_if_missing(session)
+    with changing(session, "add_box", box) as c:
+        token = boxes.add_box(c, box, int(time.time()), given)
+        granted = get_grants(c, box)
+    session.output.say(_describe_grants(box, granted))
     session.output.say(f"{box} may report now. On it, run `integrity hub join URL`, and give it this token:")
     session.output.tell(token)
-    session.output.give("hub_box_added", {"box": box, "token": token})
+    session.output.give("hub_box_added", {"box": box, "token": token, **_grants_object(granted)})
     return ExitCode.OK
+
+
+@hub.command(
+    epilog=examples(
+        ("integrity hub allow nas-berlin --set photos", "let it be in one more replica set"),
+        ("integrity hub allow nas-berlin", "what it may be in"),
+        ("integrity hub allow nas-berlin --set photos --remove", "no longer, from its next report on"),
+    )
+)
+@_SETS
+@_TREES
+@click.option("--remove", "removes", is_flag=True, help="Take back what is given, instead of adding it.")
+@click.argument("box")
+@click.pass_obj
+def allow(session: Session, box: str, sets: tuple[str, ...], trees: tuple[str, ...], removes: bool) -> int:
+    """Set which replica sets and shared trees a box may be in; without options, print them."""
+    require_hub()
+    from integrity.hub.grants import add_grants, get_grants, read_grants, remove_grants
+
+    given = read_grants(sets, trees)
+    if removes and not (sets or trees):
+        raise click.UsageError("--remove: give what to take back, with --set or --tree")
+    if sets or trees:
+        with changing(session, "disallow" if removes else "allow", box) as c:
+            (remove_grants if removes else add_grants)(c, box, given)
+            granted = get_grants(c, box)
+    else:
+        with open_database(session) as database, database.read() as c:
+            granted = get_grants(c, box)
+    session.output.tell(_describe_grants(box, granted))
+    session.output.give("hub_box_allowed", {"box": box, **_grants_object(granted)})
+    return ExitCode.OK
+
+
+def _describe_grants(box: str, granted: Grants) -> str:
+    """Return what a box may be in, and how to change that."""
+    if not (granted.sets or granted.trees):
+        allow = program.command(f"hub allow {box} --set NAME")
+        return f"{box} may be in no replica set and no shared tree. To change that: {allow}"
+    kinds = (("replica sets", granted.sets), ("shared trees", granted.trees))
+    parts = [f"{words}: {', '.join(map(printable, sorted(names)))}" for words, names in kinds if names]
+    return f"{box} may be in {'; '.join(parts)}."
+
+
+def _grants_object(granted: Grants) -> dict[str, object]:
+    return {"sets": sorted(granted.sets), "trees": sorted(granted.trees)}
 
 
 @hub.command("list", epilog=examples(("integrity hub list", "all boxes"), ("integrity hub list --json", "for scripts")))
 @click.pass_obj
 def list_(session: Session) -> int:
-    """List the boxes, and when they reported last."""
+    """List the boxes, the worst first: how each is, and how long ago it reported."""
     require_hub()
-    from integrity.hub import boxes
+    from integrity.hub.fleet import HEALTH_ORDER, load_fleet
     from integrity.views.objects import iso_time
 
-    with _open(session) as database, database.read() as c:
-        found = boxes.find_boxes(c)
-    for box in found:
-        session.output.tell(_describe(box, int(time.time())))
+    with open_database(session) as database, database.read() as c:
+        found = load_fleet(c, int(time.time()), session.config.hub_server.silent_after_s)
+    for one in sorted(found, key=lambda one: (HEALTH_ORDER[one.health], one.box.name)):
+        session.output.tell(_describe(one))
+        box = one.box
         fields = {"name": box.name, "hostname": box.hostname, "version": box.version, "sentence": box.sentence}
         times = {"seen_at": iso_time(box.seen_at), "revoked_at": iso_time(box.revoked_at)}
-        session.output.give("hub_box", {**fields, **times, "clock_ahead_s": box.clock_ahead_s})
+        state = {"health": one.health.value, "is_silent": one.is_silent, "silence_s": one.silence_s}
+        session.output.give("hub_box", {**fields, **times, **state, "clock_ahead_s": box.clock_ahead_s})
     if not found:
         session.output.say(f"No box may report yet. Let one: {program.command('hub add BOX')}")
     return ExitCode.OK
@@ -153,7 +216,7 @@ def revoke(session: Session, box: str, forgets: bool) -> int:
     require_hub()
     from integrity.hub import boxes
 
-    with _change(session, "forget_box" if forgets else "revoke_box", box) as c:
+    with changing(session, "forget_box" if forgets else "revoke_box", box) as c:
         boxes.revoke_box(c, box, int(time.time()), forgets=forgets)
     session.output.say(f"{box} may not report any more. A new token for it: {program.command(f'hub add {box}')}")
     return ExitCode.OK
@@ -172,8 +235,8 @@ def migrate(session: Session) -> int:
     from integrity.hub.migrate import migrate as run_migrations
     from integrity.hub.schema import SCHEMA_REVISION
 
-    _create_file(_find_database(session))
-    with _open(session, any_revision=True) as database:
+    create_file(find_database(session))
+    with open_database(session, any_revision=True) as database:
         before = run_migrations(database)
     words = "up to date" if before == SCHEMA_REVISION else f"migrated from schema {before}" if before else "created"
     session.output.say(f"{database.place}: {words} (schema {SCHEMA_REVISION}).")
@@ -197,7 +260,7 @@ def check(session: Session) -> int:
     require_hub()
     from integrity.hub.check import check_hub
 
-    with _open(session, any_revision=True) as database:
+    with open_database(session, any_revision=True) as database:
         found = check_hub(database, int(time.time()))
     for problem in found.problems:
         session.output.tell(problem.message)
@@ -217,93 +280,23 @@ def check(session: Session) -> int:
     return ExitCode.CATALOG if found.problems else ExitCode.OK
 
 
-def _describe(box: Box, now: int) -> str:
+def _describe(one: BoxStatus) -> str:
+    """Return a line about a box: how it is, for how long it has been silent, and what it said last."""
     from integrity.config import format_duration
 
+    box = one.box
     if box.revoked_at is not None:
-        return f"{box.name}: revoked {format_duration(max(0, now - box.revoked_at))} ago"
+        return f"{box.name}: revoked {format_duration(max(0, one.now - box.revoked_at))} ago"
+    if one.silence_s is None:
+        return f"{box.name}: {one.health.words}"
+    ago = format_duration(one.silence_s)
+    if one.is_silent:
+        return f"{box.name}: SILENT for {ago}; before: {box.sentence or 'it read shared trees'}"
     if box.seen_at is None:
-        return f"{box.name}: has not reported yet"
-    return f"{box.name}: reported {format_duration(max(0, now - box.seen_at))} ago: {box.sentence}"
-
-
-def _open(session: Session, *, any_revision: bool = False) -> closing[HubDatabase]:
-    """Open the database for a command that uses nothing else."""
-    from integrity.hub.database import HubDatabase
-
-    place = _find_database(session)
-    if not place.startswith("/") and urlsplit(place).username is None:
-        _become_hub()
-    return closing(HubDatabase.open(place, any_revision=any_revision))
-
-
-def _become_hub() -> None:
-    """Go on as the unit's user if this is root: PostgreSQL lets in who is known by the name of the role."""
-    try:
-        user = pwd.getpwnam(_UNIT_USER)
-    except KeyError:  # there is no unit
-        return
-    if os.geteuid() == 0:
-        os.environ["HOME"] = user.pw_dir  # libpq looks there for certificates
-        os.initgroups(user.pw_name, user.pw_gid)
-        os.setegid(user.pw_gid)
-        os.seteuid(user.pw_uid)
-
-
-@contextmanager
-def _change(session: Session, verb: str, subject: str) -> Iterator[Connection]:
-    """Change something, and note who did it."""
-    from integrity.hub import audit
-
-    with _open(session) as database, database.transaction() as c:
-        yield c
-        who, at = getpass.getuser(), int(time.time())
-        audit.record(c, at=at, who=who, address=audit.COMMAND_LINE, verb=verb, subject=subject, outcome="done")
-
-
-def _create_if_missing(session: Session) -> None:
-    """Create an SQLite database with the first command that needs one; PostgreSQL's is created by ``hub migrate``."""
-    place = _find_database(session)
-    if place.startswith("/") and not os.path.exists(place):
-        from integrity.hub.database import HubDatabase
-        from integrity.hub.migrate import migrate as run_migrations
-
-        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        _create_file(place)
-        with closing(HubDatabase.open(place, any_revision=True)) as database:
-            run_migrations(database)
-
-
-def _create_file(place: str) -> None:
-    """Create an SQLite file for its owner only, who is that of the folder: SQLite gives the log the same rights."""
-    folder = os.path.dirname(place)
-    if not place.startswith("/") or os.path.exists(place) or not os.path.isdir(folder):
-        return
-    os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    if os.geteuid() == 0:  # the folder may be that of the unit's user
-        owner = os.stat(folder)
-        os.chown(place, owner.st_uid, owner.st_gid)
+        return f"{box.name}: {one.health.words}, last {ago} ago"
+    return f"{box.name}: {one.health.words}; reported {ago} ago: {box.sentence}"
 
 
 hub.add_command(try_)
 hub.add_command(work)
-
-
-def _find_database(session: Session) -> str:
-    """Return the URL of the database, or the path of the SQLite file."""
-    given = session.config.hub_server.database
-    if given:
-        return given
-    try:
-        return os.path.join(_find_folder(session), _FILE).decode()
-    except UnicodeDecodeError as error:
-        raise HubDatabaseError("the folder of the catalog is not UTF-8; set [hub_server] database") from error
-
-
-def _find_folder(session: Session) -> bytes:
-    """Return the absolute path of the folder of the hub's files: the unit's, which is root's too, or the catalog's."""
-    folder = os.environb.get(b"STATE_DIRECTORY", b"").partition(b":")[0]
-    if not folder:
-        is_system = os.geteuid() == 0 and not os.environb.get(b"XDG_STATE_HOME")
-        folder = _SYSTEM_FOLDER if is_system else os.path.dirname(session.catalog_path)
-    return os.path.abspath(folder)
+hub.add_command(tree)

@@ -7,7 +7,7 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -19,7 +19,7 @@ from integrity.cli.session import Session
 from integrity.errors import AppError, ConfigError, HubError, show_path
 
 if TYPE_CHECKING:
-    pass
+    from integrity.config import Config
 
 _TOKEN_FILE = b"hub-token"
 
@@ -51,19 +51,21 @@ def join(session: Session, url: str, certificate: bytes | None) -> int:
         raise click.BadParameter("is empty", param_hint="URL")
     _require_free(session, url)
     given = b"" if certificate is None else os.path.abspath(certificate)
+    token_file = session.config.hub.token_file or os.path.join(os.path.dirname(session.config_place), _TOKEN_FILE)
+    new = None if session.config.hub.url else _add_section(session, url, token_file, given)
     token = _ask_token()
     _test(url, token, given)
     session.output.say(f"The hub at {url} accepts this box.")
-    token_file = session.config.hub.token_file or os.path.join(os.path.dirname(session.config_place), _TOKEN_FILE)
     _save_token(token_file, token)
-    is_written = not session.config.hub.url and _add_section(session, url, token_file, given)
+    if new is not None:
+        _write(new)
     is_told = _reload_service(session)
-    session.output.say(f"{show_path(session.config_place)}: {'[hub] was added' if is_written else 'names this hub'}")
+    session.output.say(f"{show_path(session.config_place)}: {'names this hub' if new is None else '[hub] was added'}")
     if is_told:
         session.output.say("The service reports from now on; how that goes:  " + program.command("status"))
     else:
         session.output.say("The service reports from its next start or reload on: systemctl reload integrity")
-    session.output.give("hub_joined", {"url": url, "is_written": is_written, "is_service_told": is_told})
+    session.output.give("hub_joined", {"url": url, "is_written": new is not None, "is_service_told": is_told})
     return ExitCode.OK
 
 
@@ -123,21 +125,43 @@ def _save_token(path: bytes, token: str) -> None:
         raise AppError(f"{show_path(path)}: the token can't be written: {error.strerror}") from error
 
 
-def _add_section(session: Session, url: str, token_file: bytes, certificate: bytes) -> bool:
-    """Add [hub] to the configuration, which stays as it is otherwise."""
+class _NewConfig(NamedTuple):
+    """The configuration with [hub] in it; ``is_new``: there is no file of it yet."""
+
+    place: bytes
+    text: str
+    is_new: bool
+
+
+def _add_section(session: Session, url: str, token_file: bytes, certificate: bytes) -> _NewConfig:
+    """
+    Add [hub] to the text of the configuration, which stays as it is otherwise. Nothing is written yet.
+
+    Raises:
+        ConfigError: the result would be no right configuration.
+    """
     from integrity.config import parse_config
+    from integrity.config.sample import spell_toml
 
     place = os.path.realpath(session.config_place)
-    lines = [f'url = "{url}"', f'token_file = "{os.fsdecode(token_file)}"']
-    lines += [f'certificate = "{os.fsdecode(certificate)}"'] if certificate else []
+    values = {"url": url, "token_file": token_file} | ({"certificate": certificate} if certificate else {})
+    lines = [f"{key} = {spell_toml(value)}" for key, value in values.items()]
     before = _read(place)
     after = _insert(before or "", lines)
-    changed = parse_config(after.encode(), show_path(place))
-    if replace(changed, hub=session.config.hub) != session.config or changed.hub.url != url:
+    changed: Config | None = None
+    try:
+        changed = parse_config(after.encode(), show_path(place))
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"{show_path(token_file)}: TOML can't name this file, for its path is not UTF-8; set token_file in [hub] to"
+            " another one"
+        ) from error
+    except ConfigError:  # the file spells [hub] in another way, such as hub = {}
+        pass
+    if changed is None or changed.hub.url != url or replace(changed, hub=session.config.hub) != session.config:
         text = "\n  ".join(["[hub]", *lines])
         raise ConfigError(f"{show_path(place)}: [hub] can't be added to it; add this by hand:\n  {text}")
-    _write(place, after, is_new=before is None)
-    return True
+    return _NewConfig(place, after, before is None)
 
 
 def _read(place: bytes) -> str | None:
@@ -160,19 +184,20 @@ def _insert(text: str, lines: list[str]) -> str:
     return "\n".join([*rows[:at], *lines, *rows[at:], ""])
 
 
-def _write(place: bytes, text: str, *, is_new: bool) -> None:
+def _write(config: _NewConfig) -> None:
     """Write the configuration as a whole; owner and mode stay."""
     from integrity.files.new_file import write_new_file
 
+    place, text = config.place, config.text.encode()
     new = place + b".new"
     try:
-        if is_new:
-            write_new_file(place, text.encode(), mode=0o640 if os.geteuid() == 0 else 0o600, folder_mode=0o755)
+        if config.is_new:
+            write_new_file(place, text, mode=0o640 if os.geteuid() == 0 else 0o600, folder_mode=0o755)
             return
         old = os.stat(place)
         with suppress(FileNotFoundError):
             os.unlink(new)
-        write_new_file(new, text.encode(), mode=old.st_mode & 0o777, folder_mode=0o755)
+        write_new_file(new, text, mode=old.st_mode & 0o777, folder_mode=0o755)
         os.chown(new, old.st_uid, old.st_gid)
         os.rename(new, place)
     except OSError as error:

@@ -114,6 +114,7 @@ def _set_up(home: str, listen: str, roots: Sequence[bytes]) -> list[TrialBox]:
     from integrity.config.sample import spell_toml
     from integrity.hub import boxes
     from integrity.hub.database import HubDatabase
+    from integrity.hub.grants import Grants
     from integrity.hub.migrate import migrate
 
     _write(f"{home}/hub.toml", _HUB.format(home=home, listen=spell_toml(listen)) + _TELL_NOBODY)
@@ -125,7 +126,8 @@ def _set_up(home: str, listen: str, roots: Sequence[bytes]) -> list[TrialBox]:
             box = TrialBox(f"box{number}", f"{home}/box{number}/integrity.toml")
             os.mkdir(f"{home}/{box.name}", 0o700)
             with database.transaction() as c:
-                _write(f"{home}/{box.name}/token", boxes.add_box(c, box.name, int(time.time())))
+                grants = Grants(sets=frozenset((_SET,)))
+                _write(f"{home}/{box.name}/token", boxes.add_box(c, box.name, int(time.time()), grants))
             folder = spell_toml(root)
             config = _BOX.format(home=f"{home}/{box.name}", folder=folder, set=_SET, listen=listen)
             _write(box.config, config + _TELL_NOBODY)

@@ -80,10 +80,10 @@ class Session:
 
     @property
     def config_place(self) -> bytes:
-        """Name the file of the configuration, whether or not it exists."""
+        """Return the absolute path of the configuration file, whether or not it exists."""
         from integrity.config import default_config_path
 
-        return default_config_path() if self.config_path is None else self.config_path
+        return default_config_path() if self.config_path is None else os.path.abspath(self.config_path)
 
     @property
     def catalog_path(self) -> bytes:

@@ -74,7 +74,7 @@ class _Setup:
     def __init__(self, session: Session, asker: Asker, given: GivenAnswers, *, tests: bool, installs: bool) -> None:
         self._session, self._output, self._asker = session, session.output, asker
         self._given, self._tests = given, tests
-        self._place = os.path.abspath(session.config_place)
+        self._place = session.config_place
         self._has_config = os.path.lexists(self._place)
         self._base = load_config(self._place) if self._has_config else Config()
         session.config = self._base  # also where --config names a file that is still to be written

@@ -18,7 +18,7 @@ def write_new_file(path: bytes, content: bytes, *, mode: int, folder_mode: int) 
     Write a file under a name that is free, and flush it to the disk. Missing folders are made.
 
     Args:
-        path: absolute.
+        path: of the file; one that is relative begins at the working directory.
         mode: permission bits, whatever the umask.
         folder_mode: those of folders that are made.
 
@@ -26,7 +26,7 @@ def write_new_file(path: bytes, content: bytes, *, mode: int, folder_mode: int) 
         FileExistsError: the name is taken, if only by a dangling link.
         OSError: it can't be written; nothing is left.
     """
-    folder, name = os.path.split(path)
+    folder, name = os.path.split(os.path.abspath(path))
     made = _make_folders(folder, folder_mode)
     try:
         folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ def write_new_file(path: bytes, content: bytes, *, mode: int, folder_mode: int) 
 
 def find_obstacle(path: bytes) -> str | None:
     """Return why a file can't be written at a path, as far as that can be told; None if it can."""
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(os.path.abspath(path))
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
@@ -55,6 +55,7 @@ def find_obstacle(path: bytes) -> str | None:
 
 
 def _make_folders(folder: bytes, mode: int) -> list[bytes]:
+    """Make the missing folders of an absolute path; return them, the outermost first."""
     made: list[bytes] = []
     missing = []
     while not os.path.isdir(folder):

@@ -66,16 +66,6 @@ class Rates:
             raise Refused(429, "too_many", "too many requests; wait", wait_s)
         self._buckets[key] = (left - 1, now)
 
-    def require(self, key: object) -> None:
-        """
-        Require a token without taking it.
-
-        Raises:
-            Refused: 429, there is none.
-        """
-        if self._level(key, self._clock()) < 1:
-            raise Refused(429, "too_many", "too many requests; wait", 1 + int(1 / self._per_s))
-
     def _level(self, key: object, now: float) -> float:
         left, then = self._buckets.get(key, (float(self._burst), now))
         return min(float(self._burst), left + (now - then) * self._per_s)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from integrity.alerts.layout import MOST_ENTRIES, MOST_FACTS, Layout, MailDraft, MailEntry, Section, iso_utc
@@ -13,7 +12,7 @@ from integrity.alerts.wording import count, utc_time
 from integrity.catalog.outbox import AlertKind, Message
 from integrity.errors import printable
 from integrity.hub.findings import HubFinding
-from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
+from integrity.hub.kinds import FOUND_BY_BOX, HUB_GRAVITY, HUB_KINDS, HubFindingKind
 from integrity.paths import path_fields
 
 _PHRASES_SHOWN = 2
@@ -84,24 +83,26 @@ def sort_by_gravity(findings: Sequence[HubFinding]) -> list[HubFinding]:
 
 
 def sum_up(findings: Sequence[HubFinding]) -> str:
-    """Return the findings in a line: "2 damaged files on nas2; 1 box does not report: nas3"."""
-    groups = Counter((one.kind, one.path == b"") for one in sort_by_gravity(findings))
-    parts = []
-    for (kind, is_whole), number in list(groups.items())[:_PHRASES_SHOWN]:
-        some = [one for one in findings if one.kind is kind and (one.path == b"") is is_whole]
-        parts.append(_sum_up_kind(kind, some, number, is_whole=is_whole))
-    more = sum(list(groups.values())[_PHRASES_SHOWN:])
-    return "; ".join(parts) + (f"; {more:,} more" if more else "")
+    """Return the findings in a line: "2 damaged files (nas2); 1 box does not report (nas3)"."""
+    groups: dict[HubFindingKind, list[HubFinding]] = {}
+    for one in sort_by_gravity(findings):
+        groups.setdefault(one.kind, []).append(one)
+    parts = [_sum_up_kind(kind, some) for kind, some in list(groups.items())[:_PHRASES_SHOWN]]
+    more = sum(len(some) for some in list(groups.values())[_PHRASES_SHOWN:])
+    return "; ".join(parts) + (f"; {more:,} more finding{'s' if more > 1 else ''}" if more else "")
 
 
-def _sum_up_kind(kind: HubFindingKind, some: Sequence[HubFinding], number: int, *, is_whole: bool) -> str:
-    if is_whole and number == 1:
+def _sum_up_kind(kind: HubFindingKind, some: Sequence[HubFinding]) -> str:
+    """Return how many files, boxes or trees have the same thing wrong with them, and on which box if it is one."""
+    if len(some) == 1 and some[0].path == b"":
         return some[0].headline
     names = list(dict.fromkeys(printable(one.box_name) for one in some if one.box_name))
     where = f" ({names[0]})" if len(names) == 1 else ""
-    if is_whole and kind in HUB_KINDS and HUB_KINDS[kind].is_of_replicas:
-        return f"many files in {number:,} sets: {HUB_KINDS[kind].of_many.format(box='boxes')}"
-    return count(number, HUB_KINDS[kind].phrase) + where
+    return count(_count_subjects(some), HUB_KINDS[kind].phrase) + where
+
+
+def _count_subjects(some: Iterable[HubFinding]) -> int:
+    return sum(one.subjects for one in some)
 
 
 def _open(found: Sequence[HubFinding]) -> list[str]:
@@ -113,11 +114,11 @@ def _open(found: Sequence[HubFinding]) -> list[str]:
 
 
 def _say_how_bad(found: Sequence[HubFinding]) -> str:
-    damaged = [one for one in found if one.kind is HubFindingKind.REPLICA_DAMAGED]
+    damaged = [one for one in found if one.kind in FOUND_BY_BOX]
     if not damaged:
         return HUB_KINDS[found[0].kind].how_bad
-    good = sum(1 for one in damaged if one.command is not None)
-    if good == len(damaged):
+    good = _count_subjects(one for one in damaged if one.command is not None)
+    if good == _count_subjects(damaged):
         return "A good copy exists on another box." if good == 1 else "Good copies exist on other boxes."
     return f"Good copies are known of {good:,} of them." if good else "No good copy is known yet."
 

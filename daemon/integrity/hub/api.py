@@ -1,7 +1,8 @@
 """
 The API that boxes report to: who calls, within which limits, and what each call does. ``docs/hub-api.md`` describes it.
 
-A1  A call without the token of a box that may report reaches nothing but the table of tokens. Its body is not read.
+A1  A call without the token of a box that may report reaches nothing but the table of tokens, and takes no slot and no
+    thread of a box. Its body is not read. What strangers at an address do never keeps a box there from reporting.
 A2  Memory is bounded: so many calls at once, so many large bodies at once, each of limited size before and after
     decompression. One box has a part of them, and of the threads, however slowly it sends or however long its calls
     take.
@@ -34,6 +35,7 @@ from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
 from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
+from integrity.hub.token_table import TokenTable
 from integrity.reporting import protocol
 from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, read_message
 from integrity.web.addresses import find_address_group
@@ -133,7 +135,7 @@ class BoxApi:
         with self._database.transaction() as c:
             stored = store_heartbeat(c, call.reporter, beat, call.now)
             self._votes.queue_votes(c, sorted(stored.sets))
-        return {"now": call.now, "last": stored.last, "trees": stored.trees}
+        return {"now": call.now, "last": stored.last, "trees": stored.trees, "refused": stored.refused}
 
     def take_messages(self, call: BoxCall) -> JsonObject:
         """Store messages; return up to which one they are stored."""
@@ -218,39 +220,56 @@ class BoxGuard:
         self._refusals = Rates(_REFUSED_PER_S, _BURST_OF_REFUSED)
         self._noted: dict[int, int] = {}
         self._threads: anyio.CapacityLimiter | None = None
+        self._readers: anyio.CapacityLimiter | None = None
+        self._tokens = TokenTable(self._load_tokens)
 
     def route(self, path: str, answer: Answer) -> Route:
         """Return the route of a call."""
         return Route(PREFIX + path, _GuardedCall(self, answer), methods=["POST"])
 
     async def hold(self, stack: AsyncExitStack, request: Request) -> CallingBox:
-        """Hold the slots of a call until the end of the stack; return who calls."""
+        """
+        Hold the slots of a call until the end of the stack; return who calls.
+
+        Raises:
+            Refused: no token of a box that may report (A1), or too many requests.
+            HubDatabaseAway: nobody knows now.
+        """
+        token = _read_token(request)
+        reporter = await self._identify(request, token)
+        self._rates.take(reporter.box_id)
         stack.enter_context(self._calls.hold())
-        reporter = await self.identify(request)
         stack.enter_context(self._of_boxes.hold(reporter.box_id))
+        if not await self.in_thread(self._may_report, reporter, token):  # revoked since the table was read
+            self._tokens.forget(token)
+            await self._identify(request, token)
         if find_length(request) > _SMALL_BODY_BYTES:
             stack.enter_context(self._large.hold(reporter.box_id))
         return reporter
 
-    async def identify(self, request: Request) -> CallingBox:
-        """
-        Return the box whose token the request carries (A1).
-
-        Raises:
-            Refused: no token of a box that may report, or too many requests.
-            HubDatabaseAway: nobody knows now.
-        """
+    async def _identify(self, request: Request, token: str) -> CallingBox:
+        """Return the box whose token this is; refuse all others, and after some refusals of an address tell no more."""
         address = request.client.host if request.client else ""
-        group = find_address_group(address)
-        self._refusals.require(group)
-        found = await self.in_thread(self._find_box, request.headers.get("authorization", ""), address)
-        if found is None:
-            self._refusals.take(group)
-            raise Refused(
-                401, "unknown_token", "the token is unknown or was revoked; integrity hub add makes a new one"
-            )
-        self._rates.take(found.box_id)
-        return found
+        found = await self._tokens.find(token)
+        if found is not None and found.revoked_at is None:
+            return CallingBox(found.id, found.name, address)
+        self._refusals.take(find_address_group(address))
+        if found is not None:
+            await self.in_thread(self._note_revoked, found, address)
+        raise Refused(401, "unknown_token", "the token is unknown or was revoked; integrity hub add makes a new one")
+
+    async def _load_tokens(self) -> dict[bytes, boxes.Box]:
+        if self._readers is None:
+            self._readers = anyio.CapacityLimiter(1)  # strangers wait for each other, and no box for them
+        return await run_sync(self._read_tokens, limiter=self._readers)
+
+    def _read_tokens(self) -> dict[bytes, boxes.Box]:
+        with self._database.read() as c:
+            return boxes.load_tokens(c)
+
+    def _may_report(self, reporter: CallingBox, token: str) -> bool:
+        with self._database.read() as c:
+            return boxes.has_token(c, reporter.box_id, token)
 
     async def in_thread(self, work: Callable[..., T], *args: object) -> T:
         """Run what waits for the database in one of the threads for boxes."""
@@ -278,19 +297,6 @@ class BoxGuard:
         """Return what keeps one box from having all threads (A2)."""
         return self._turns.setdefault(box_id, anyio.CapacityLimiter(_THREADS_OF_BOX))
 
-    def _find_box(self, authorization: str, address: str) -> CallingBox | None:
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            return None
-        with self._database.read() as c:
-            found = boxes.find_by_token(c, token.strip())
-        if found is None:
-            return None
-        if found.revoked_at is not None:
-            self._note_revoked(found, address)
-            return None
-        return CallingBox(found.id, found.name, address)
-
     def _note_revoked(self, box: boxes.Box, address: str) -> None:
         """Note, once per hour, that somebody still uses a token that was revoked."""
         now, who = int(self._clock()), f"box:{box.name}"
@@ -300,6 +306,11 @@ class BoxGuard:
         outcome = "the token was revoked"
         with self._database.transaction() as c:
             audit.record(c, at=now, who=who, address=address, verb="refused", subject=box.name, outcome=outcome)
+
+
+def _read_token(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def find_length(request: Request) -> int:

@@ -138,7 +138,7 @@ CALLS = {
             state={"enum": ["ok", "problem", "gap"]},
             roots=_list(_MEMBER),
         ),
-        answer=_object(now=_NUMBER, last=_or_null(_NUMBER), trees=_list(_NUMBER)),
+        answer=_object(now=_NUMBER, last=_or_null(_NUMBER), trees=_list(_NUMBER), refused=_list(_TEXT)),
     ),
     "messages": BoxCallForm(
         path="messages",

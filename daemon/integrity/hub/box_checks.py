@@ -19,7 +19,8 @@ from integrity.errors import printable
 from integrity.hub import findings
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
-from integrity.hub.schema import box, box_usage, finding
+from integrity.hub.schema import box, box_usage, finding, member
+from integrity.paths import shell_word
 
 CLOCK_LIMIT_S = 300
 """Clocks that are wrong by more are reported; NTP keeps them within a second, a battery within a few minutes a year."""
@@ -47,7 +48,9 @@ def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
         now: seconds UTC.
     """
     usage = box_usage.c
-    columns = box, usage.stored_bytes, usage.full_since
+    is_its = member.c.box_id == box.c.id, member.c.removed_at.is_(None)
+    refused = sa.select(sa.func.min(member.c.refused_set)).where(*is_its)
+    columns = box, usage.stored_bytes, usage.full_since, refused.scalar_subquery().label("refused_set")
     query = sa.select(*columns).outerjoin_from(box, box_usage).where(box.c.revoked_at.is_(None))
     rows = c.execute(query).all()
     for kind, (find_wrong, resolution) in _CHECKS.items():
@@ -59,11 +62,12 @@ def check_boxes(c: sa.Connection, now: int, limits: BoxLimits) -> None:
 
 
 def _find_silence(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:
-    since = row.created_at if row.seen_at is None else row.seen_at
+    calls = ("It reported last", row.seen_at), ("It read a shared tree last", row.worked_at)
+    last = next(((words, at) for words, at in calls if at is not None), None)
+    since = row.created_at if last is None else last[1]
     if now - since <= limits.silent_after_s:
         return None
-    was_seen = row.seen_at is not None
-    told = f"It reported last {utc_time(since)}" if was_seen else f"It was added {utc_time(since)}, and never reported"
+    told = f"It was added {utc_time(since)}, and never reported" if last is None else f"{last[0]} {utc_time(since)}"
     return _draft(HubFindingKind.BOX_SILENT, row, f"{told}. {_WHAT_TO_CHECK}", {"seen_at": row.seen_at})
 
 
@@ -90,11 +94,23 @@ def _tell_what_to_do_if_full(name: str) -> str:
     )
 
 
+def _find_refused_set(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
+    if row.refused_set is None:
+        return None
+    allow = program.command(f"hub allow {shell_word(row.name)} --set {shell_word(row.refused_set)}")
+    words = (
+        f"Its configuration names the replica set {printable(row.refused_set)}. If it belongs there, run: `{allow}`. If"
+        f" not, somebody else may have its token: `{program.command(f'hub revoke {row.name}')}`."
+    )
+    return _draft(HubFindingKind.SET_REFUSED, row, words, {"set": row.refused_set})
+
+
 _Check = Callable[[sa.Row[Any], int, BoxLimits], Draft | None]
 _CHECKS: dict[HubFindingKind, tuple[_Check, str]] = {
     HubFindingKind.BOX_SILENT: (_find_silence, "the box reports again"),
     HubFindingKind.BOX_FULL: (_find_full, "its reports are taken again"),
     HubFindingKind.CLOCK_WRONG: (_find_wrong_clock, "the clock is right again"),
+    HubFindingKind.SET_REFUSED: (_find_refused_set, "it names no set any more that it may not be in"),
 }
 """What is checked, and why a finding about it ends."""
 

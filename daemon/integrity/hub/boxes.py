@@ -19,6 +19,7 @@ from integrity.errors import ConfigError
 from integrity.hub import schema
 from integrity.hub.due_votes import mark_changed
 from integrity.hub.forgetting import forget_box
+from integrity.hub.grants import Grants, add_grants
 from integrity.reporting.protocol import FIRST_CHAIN
 
 TOKEN_PREFIX = "integrity-box-"  # noqa: S105 - what secret scanners recognize a token by
@@ -35,6 +36,7 @@ _COLUMNS = (
     "version",
     "sentence",
     "state",
+    "worked_at",
 )
 
 
@@ -51,11 +53,17 @@ class Box(NamedTuple):
     version: str | None
     sentence: str | None
     state: str | None
+    worked_at: int | None
 
 
-def add_box(c: sa.Connection, name: str, now: int) -> str:
+def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
     """
     Add a box, or give a revoked one a new token (I2).
+
+    Args:
+        name: of the box.
+        now: seconds UTC.
+        grants: the sets and trees that it may be in; those that a revoked one had stay.
 
     Returns:
         The token.
@@ -72,6 +80,7 @@ def add_box(c: sa.Connection, name: str, now: int) -> str:
         added = c.execute(sa.insert(schema.box).values(token_hash=hash_token(token), **values)).inserted_primary_key
         assert added is not None
         c.execute(sa.insert(schema.box_usage).values(box_id=added[0], stored_bytes=0))
+        add_grants(c, name, grants)
         return token
     if known.revoked_at is None:
         raise ConfigError(
@@ -80,6 +89,7 @@ def add_box(c: sa.Connection, name: str, now: int) -> str:
         )
     values = {"token_hash": hash_token(token), "revoked_at": None}
     c.execute(sa.update(schema.box).where(schema.box.c.name == name).values(**values))
+    add_grants(c, name, grants)
     _mark_changed(c, name, now)
     return token
 
@@ -114,13 +124,17 @@ def find_boxes(c: sa.Connection) -> list[Box]:
     return [Box(*row) for row in rows]
 
 
-def find_by_token(c: sa.Connection, token: str) -> Box | None:
-    """Return the box of a token, also of a revoked one; None: nobody's."""
-    if not token.startswith(TOKEN_PREFIX):
-        return None
-    query = sa.select(*(schema.box.c[name] for name in _COLUMNS)).where(schema.box.c.token_hash == hash_token(token))
-    row = c.execute(query).first()
-    return None if row is None else Box(*row)
+def load_tokens(c: sa.Connection) -> dict[bytes, Box]:
+    """Return all boxes, revoked ones too, by what is stored of their tokens (I1)."""
+    query = sa.select(schema.box.c.token_hash, *(schema.box.c[name] for name in _COLUMNS))
+    return {bytes(row[0]): Box(*row[1:]) for row in c.execute(query)}
+
+
+def has_token(c: sa.Connection, box_id: int, token: str) -> bool:
+    """Return whether a box may report with a token now."""
+    box = schema.box.c
+    where = box.id == box_id, box.token_hash == hash_token(token), box.revoked_at.is_(None)
+    return c.execute(sa.select(box.id).where(*where)).first() is not None
 
 
 def hash_token(token: str) -> bytes:

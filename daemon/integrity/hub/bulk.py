@@ -1,4 +1,8 @@
-"""Load many rows of files at once: COPY in PostgreSQL, one prepared statement in SQLite."""
+"""
+Load many rows of files at once: COPY in PostgreSQL, one prepared statement in SQLite.
+
+Both run on the connection of the driver; the transaction translates what it raises (``database.py``, D3).
+"""
 
 from __future__ import annotations
 

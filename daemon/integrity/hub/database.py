@@ -5,6 +5,8 @@ The only module that knows the differences between PostgreSQL and SQLite, with `
 
 D1  What a transaction wrote is on the disk when its block ends: a box deletes its messages once the hub confirmed them.
 D2  Any number of threads may use one ``HubDatabase``; each transaction has a connection of its own.
+D3  Whatever the database can't do now, a full or failing disk included, leaves a transaction as HubDatabaseAway, also
+    where the driver or Procrastinate works on its connection. Other errors of the database are bugs.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
+from procrastinate.exceptions import ConnectorException
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.pool import NullPool
 
@@ -117,7 +121,7 @@ class HubDatabase:
         if self.is_postgres:
             options["isolation_level"] = "REPEATABLE READ" if is_snapshot else "READ COMMITTED"
             options["postgresql_readonly"] = not writes
-        with self._translating(), self.engine.connect() as plain:
+        with self._translating(writes=writes), self.engine.connect() as plain:
             c = plain.execution_options(**options)
             c.info[_AFTER] = []
             with c.begin():
@@ -127,15 +131,18 @@ class HubDatabase:
             function()
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translating(self, *, writes: bool) -> Iterator[None]:
+        """Translate errors (D3)."""
         try:
             yield
         except sa.exc.TimeoutError as error:
             raise HubDatabaseAway(f"{self.place}: all connections are in use; try again") from error
-        except sa.exc.DBAPIError as error:
-            if not _may_pass(error):
+        except (sa.exc.DBAPIError, sqlite3.Error, psycopg.Error, ConnectorException) as error:
+            cause = _find_cause(error)
+            is_cut_off = isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated
+            if not is_cut_off and not _may_pass(cause, writes=writes):
                 raise
-            raise HubDatabaseAway(f"{self.place}: can't be used now: {_first_line(error)}; try again") from error
+            raise HubDatabaseAway(f"{self.place}: can't be used now: {_first_line(cause)}; try again") from error
 
 
 def after_commit(c: sa.Connection, function: Callable[[], object]) -> None:
@@ -243,24 +250,38 @@ def _begin_sqlite(c: sa.Connection) -> None:
     c.exec_driver_sql("BEGIN IMMEDIATE" if c.get_execution_options().get(_WRITES) else "BEGIN")
 
 
-_PASSING_SQLITE = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_BUSY_SNAPSHOT"})
-_PASSING_POSTGRES = ("08", "40", "53", "55P03", "57")
-"""Classes of SQLSTATE: connection lost, serialization and deadlock, out of resources, lock timeout, shutdown."""
+_PASSING_SQLITE = tuple(
+    f"SQLITE_{word}" for word in ("BUSY", "LOCKED", "FULL", "IOERR", "READONLY", "CANTOPEN", "PROTOCOL", "NOMEM")
+)
+"""Beginnings of extended result codes: locks, and what disk, file system and memory do not give now."""
+
+_PASSING_POSTGRES = ("08", "40", "53", "55P03", "57", "58")
+"""
+Classes of SQLSTATE: connection lost, serialization and deadlock, out of resources (53100: the disk is full), lock
+timeout, shutdown, and errors of its operating system (58030: input/output).
+"""
+
+_READ_ONLY_POSTGRES = "25006"
+"""A standby, or a server that was made read-only because its disk is full; where we only read, it is a bug of ours."""
 
 
-def _may_pass(error: sa.exc.DBAPIError) -> bool:
+def _find_cause(error: BaseException) -> BaseException:
+    """Return what the driver raised."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error.__cause__
+    return error if isinstance(error, sqlite3.Error | psycopg.Error) or cause is None else cause
+
+
+def _may_pass(cause: BaseException, *, writes: bool) -> bool:
     """Return whether the same may work later."""
-    if error.connection_invalidated:
-        return True
-    if isinstance(error.orig, sqlite3.Error):
-        return getattr(error.orig, "sqlite_errorname", "") in _PASSING_SQLITE
-    state = getattr(error.orig, "sqlstate", None)
+    if isinstance(cause, sqlite3.Error):
+        return str(getattr(cause, "sqlite_errorname", "")).startswith(_PASSING_SQLITE)
+    state = getattr(cause, "sqlstate", None)
     if state is None:  # no answer of the server: it can't be reached
-        return isinstance(error, sa.exc.OperationalError)
-    return str(state).startswith(_PASSING_POSTGRES)
+        return isinstance(cause, psycopg.OperationalError)
+    return str(state).startswith(_PASSING_POSTGRES) or (writes and state == _READ_ONLY_POSTGRES)
 
 
-def _first_line(error: sa.exc.DBAPIError) -> str:
+def _first_line(cause: BaseException) -> str:
     """Return what is wrong, without the statement and its values."""
-    lines = str(error.orig).strip().splitlines()
-    return lines[0] if lines else type(error.orig).__name__
+    lines = str(cause).strip().splitlines()
+    return lines[0] if lines else type(cause).__name__

@@ -31,9 +31,9 @@ def make_duties(config: Config, *, limits: BoxLimits, page_url: str) -> list[Hub
     channels = make_channels(config, hostname=host)
     send = partial(send_alerts, channels=channels, settings=config.alerts, hostname=host, page_url=page_url)
     return [
-        HubDuty("check_boxes", _EVERY_MINUTE, partial(_check_boxes, limits=limits)),
-        HubDuty("send_alerts", _EVERY_MINUTE, send, is_after_votes=True),
-        HubDuty("retain", _DAILY, _retain),
+        HubDuty("check_boxes", _EVERY_MINUTE, partial(_check_boxes, limits=limits), unless="boxes were not checked"),
+        HubDuty("send_alerts", _EVERY_MINUTE, send, is_after_votes=True, unless="alerts were not sent"),
+        HubDuty("retain", _DAILY, _retain, unless="old rows were not deleted"),
     ]
 
 

@@ -42,6 +42,7 @@ class HubFinding:
         set_name: name of the replica set, if any.
         command_box_name: name of the box to run the command on.
         evidence: JSON, see ``replica_words``.
+        subjects: how many files, boxes or trees it stands for.
         alerted: JSON, see ``alerts``.
     """
 
@@ -63,6 +64,7 @@ class HubFinding:
     command_box_id: int | None
     evidence: str
     alerted: str | None
+    subjects: int
     box_name: str | None
     set_name: str | None
     command_box_name: str | None
@@ -74,7 +76,7 @@ class HubFinding:
 
 
 _Key = tuple[HubFindingKind, int | None, int | None, int | None, bytes]
-_TEXTS = "headline", "explanation", "command", "command_box_id", "evidence"
+_VALUES = "headline", "explanation", "command", "command_box_id", "evidence", "subjects"
 
 
 def record_drafts(
@@ -115,7 +117,7 @@ def _new_values(draft: Draft, now: int) -> dict[str, Any]:
 
 
 def _update(c: sa.Connection, row: sa.Row[Any], draft: Draft, now: int) -> None:
-    values = {name: getattr(draft, name) for name in _TEXTS} | {"certainty": draft.certainty.value}
+    values = {name: getattr(draft, name) for name in _VALUES} | {"certainty": draft.certainty.value}
     if all(getattr(row, name) == value for name, value in values.items()):
         return
     is_other = (row.certainty, row.command, row.command_box_id) != (
@@ -227,6 +229,7 @@ def _to_finding(row: sa.Row[Any]) -> HubFinding:
         command_box_id=row.command_box_id,
         evidence=row.evidence,
         alerted=row.alerted,
+        subjects=row.subjects,
         box_name=row.box_name,
         set_name=row.set_name,
         command_box_name=row.command_name,

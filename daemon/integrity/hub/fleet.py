@@ -7,7 +7,7 @@ so itself, not longer ago than ``silent_after``, every root keeps its promise as
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -17,8 +17,7 @@ import sqlalchemy as sa
 from integrity.catalog.coverage import Age
 from integrity.hub import schema
 from integrity.hub.boxes import Box, find_boxes
-from integrity.hub.kinds import HUB_KINDS, HubFindingKind
-from integrity.kinds import Weight
+from integrity.hub.open_findings import OpenFindings, count_open_by
 
 _DAY_S = 86400
 _CLOCK_SLACK_S = 3600
@@ -33,10 +32,25 @@ class BoxHealth(StrEnum):
     SILENT = "silent"  # it has not reported for longer than silent_after
     GAP = "gap"  # something on it could not be checked, or is overdue
     WAITING = "waiting"  # it was added, and has not reported yet
+    WORKING = "working"  # it reads shared trees, and reports no folders of its own
     OK = "ok"
     REVOKED = "revoked"  # its token was revoked
 
+    @property
+    def words(self) -> str:
+        """How people read it."""
+        return _HEALTH_WORDS[self]
 
+
+_HEALTH_WORDS = {
+    BoxHealth.PROBLEM: "problem",
+    BoxHealth.SILENT: "stopped reporting",
+    BoxHealth.GAP: "not everything is checked",
+    BoxHealth.WAITING: "has not reported yet",
+    BoxHealth.WORKING: "reads shared trees",
+    BoxHealth.OK: "well",
+    BoxHealth.REVOKED: "may not report",
+}
 HEALTH_ORDER = {health: number for number, health in enumerate(BoxHealth)}
 
 
@@ -75,7 +89,7 @@ class BoxStatus:
         box: as it last reported.
         roots: that it reports now.
         finding_count: unresolved findings that it reported.
-        hub_kinds: unresolved findings of the hub about it.
+        hub_found: unresolved findings of the hub about it.
         now: seconds UTC.
         silent_after_s: a box that reports less often is silent.
     """
@@ -83,15 +97,26 @@ class BoxStatus:
     box: Box
     roots: tuple[BoxRoot, ...]
     finding_count: int
-    hub_kinds: Counter[HubFindingKind]
+    hub_found: OpenFindings
     now: int
     silent_after_s: int
 
     @property
     def is_silent(self) -> bool:
-        """Whether it has reported before, but not within ``silent_after``."""
-        seen = self.box.seen_at
-        return seen is not None and self.now - seen > self.silent_after_s
+        """Whether it has reported before, or worked on a shared tree, but not within ``silent_after``."""
+        silence_s = self.silence_s
+        return silence_s is not None and silence_s > self.silent_after_s
+
+    @property
+    def silence_s(self) -> int | None:
+        """
+        For how long it has been silent; None: it never called.
+
+        Calls of its workers count only of a box that never reported: those of another one may go on while its reports
+        have stopped.
+        """
+        last = self.box.worked_at if self.box.seen_at is None else self.box.seen_at
+        return None if last is None else max(0, self.now - last)
 
     @property
     def health(self) -> BoxHealth:
@@ -99,13 +124,15 @@ class BoxStatus:
         box = self.box
         if box.revoked_at is not None:
             return BoxHealth.REVOKED
-        if box.state == _STATE_PROBLEM or any(HUB_KINDS[kind].weight is Weight.PROBLEM for kind in self.hub_kinds):
+        if box.state == _STATE_PROBLEM or self.hub_found.has_problem:
             return BoxHealth.PROBLEM
-        if box.seen_at is None:
+        if self.silence_s is None:
             return BoxHealth.WAITING
         if self.is_silent:
             return BoxHealth.SILENT
-        is_well = box.state == _STATE_OK and self.roots and not self.overdue_roots and not self.hub_kinds
+        if box.seen_at is None:
+            return BoxHealth.WORKING
+        is_well = box.state == _STATE_OK and self.roots and not self.overdue_roots and not self.hub_found
         return BoxHealth.OK if is_well else BoxHealth.GAP
 
     @property
@@ -148,9 +175,9 @@ def load_fleet(c: sa.Connection, now: int, silent_after_s: int) -> list[BoxStatu
     roots: dict[int, list[BoxRoot]] = defaultdict(list)
     for one in find_box_roots(c):
         roots[one.box_id].append(one)
-    counts, kinds = _count_box_findings(c), _count_hub_findings(c)
+    counts, found = _count_box_findings(c), count_open_by(c, schema.finding.c.box_id)
     return [
-        BoxStatus(box, tuple(roots[box.id]), counts.get(box.id, 0), kinds[box.id], now, silent_after_s)
+        BoxStatus(box, tuple(roots[box.id]), counts.get(box.id, 0), found[box.id], now, silent_after_s)
         for box in find_boxes(c)
     ]
 
@@ -177,17 +204,3 @@ def _count_box_findings(c: sa.Connection) -> dict[int, int]:
     found = schema.box_finding
     query = sa.select(found.c.box_id, sa.func.count().label("number")).where(found.c.resolved_at.is_(None))
     return {row.box_id: row.number for row in c.execute(query.group_by(found.c.box_id))}
-
-
-def _count_hub_findings(c: sa.Connection) -> defaultdict[int, Counter[HubFindingKind]]:
-    """Return the unresolved findings of the hub that name a box, by box."""
-    finding = schema.finding
-    query = (
-        sa.select(finding.c.box_id, finding.c.kind, sa.func.count())
-        .where(finding.c.resolved_at.is_(None), finding.c.box_id.is_not(None))
-        .group_by(finding.c.box_id, finding.c.kind)
-    )
-    counts: defaultdict[int, Counter[HubFindingKind]] = defaultdict(Counter)
-    for box_id, kind, number in c.execute(query):
-        counts[box_id][HubFindingKind(kind)] += number
-    return counts

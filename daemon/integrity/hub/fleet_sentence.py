@@ -8,36 +8,44 @@ from collections.abc import Iterable, Sequence
 from integrity import program
 from integrity.config import format_duration, format_size
 from integrity.errors import printable
+from integrity.hub.failing_parts import FailingPart
 from integrity.hub.fleet import BoxHealth, BoxStatus
-from integrity.hub.kinds import HUB_KINDS, HubFindingKind
-from integrity.hub.replica_sets import SetStatus, count_boxes, describe_hub_kinds
+from integrity.hub.kinds import HubFindingKind
+from integrity.hub.open_findings import OpenFindings
+from integrity.hub.replica_sets import SetStatus, count_boxes
 from integrity.kinds import Weight
 from integrity.views.sentence import Gravity, Sentence
 from integrity.views.text import count
 
 _SHOWN = 5
 _LONGEST_SENTENCE = 300
+_WHERE_TO_LOOK = "Its log says more: journalctl -u integrity-hub"
 
 
 def sum_up_fleet(
-    fleet: Sequence[BoxStatus], kinds: Counter[HubFindingKind], sets: Sequence[SetStatus], now: int
+    fleet: Sequence[BoxStatus],
+    found: OpenFindings,
+    sets: Sequence[SetStatus],
+    now: int,
+    failing: Sequence[FailingPart] = (),
 ) -> Sentence:
     """
     Return the sentence for all boxes; what is worst stands first.
 
     Args:
         fleet: all boxes.
-        kinds: unresolved findings of the hub.
+        found: unresolved findings of the hub.
         sets: all replica sets.
         now: seconds UTC.
+        failing: parts of the hub that do not work; what they would have found is not known.
     """
+    stopped = [*(one.text for one in failing), *([_WHERE_TO_LOOK] if failing else [])]
     boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
     if not boxes:
-        return Sentence(
-            Gravity.WARNING, "No box reports here yet.", (f"Add one with: {program.command('hub add BOX')}",)
-        )
-    problems = _find_problems(boxes, kinds)
-    doubts = [*_find_doubts(boxes, now), *_find_set_doubts(sets), *_find_other_gaps(fleet, kinds)]
+        lines = [*stopped, "No box reports here yet.", f"Add one with: {program.command('hub add BOX')}"]
+        return Sentence(Gravity.WARNING, lines[0], tuple(lines[1:]))
+    problems = _find_problems(boxes, found)
+    doubts = [*stopped, *_find_doubts(boxes), *_find_set_doubts(sets), *_find_other_gaps(fleet, found)]
     if problems:
         return Sentence(Gravity.PROBLEM, problems[0], (*problems[1:], *doubts))
     if doubts:
@@ -51,10 +59,10 @@ def shorten(text: str) -> str:
     return line if len(line) <= _LONGEST_SENTENCE else f"{line[:_LONGEST_SENTENCE]}..."
 
 
-def _find_problems(boxes: Iterable[BoxStatus], kinds: Counter[HubFindingKind]) -> list[str]:
+def _find_problems(boxes: Iterable[BoxStatus], open_findings: OpenFindings) -> list[str]:
     """Say what is wrong: what votes found, then what boxes report of themselves."""
-    damage = Counter({kind: n for kind, n in kinds.items() if HUB_KINDS[kind].weight is Weight.PROBLEM})
-    found = [f"Found: {describe_hub_kinds(damage)}."] if damage else []
+    damage = open_findings.describe(Weight.PROBLEM)
+    found = [f"Found: {damage}."] if damage else []
     reporting = [one for one in boxes if one.health is BoxHealth.PROBLEM and one.box.state == "problem"]
     if reporting:
         verb = "reports" if len(reporting) == 1 else "report"
@@ -63,13 +71,13 @@ def _find_problems(boxes: Iterable[BoxStatus], kinds: Counter[HubFindingKind]) -
     return found
 
 
-def _find_doubts(boxes: Sequence[BoxStatus], now: int) -> list[str]:
+def _find_doubts(boxes: Sequence[BoxStatus]) -> list[str]:
     """Say of which boxes it is not known that all is well, and why."""
     doubts = []
     silent = [one for one in boxes if one.is_silent]
     if silent:
         verb = "has" if len(silent) == 1 else "have"
-        ages = (f"{one.box.name} for {format_duration(now - (one.box.seen_at or now))}" for one in silent[:_SHOWN])
+        ages = (f"{one.box.name} for {format_duration(one.silence_s or 0)}" for one in silent[:_SHOWN])
         more = f" and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else ""
         doubts.append(
             f"{count_boxes(len(silent))} of {len(boxes):,} {verb} stopped reporting: {', '.join(ages)}{more}."
@@ -91,8 +99,8 @@ def describe_gap(one: BoxStatus) -> str:
         return f"not every file in {count(len(one.overdue_roots), 'folder')} was verified as promised."
     if not one.roots:
         return "it reports no folder."
-    if one.box.state == "ok" and one.hub_kinds:
-        return f"{describe_hub_kinds(one.hub_kinds)}."
+    if one.box.state == "ok" and one.hub_found:
+        return f"{one.hub_found.describe()}."
     return shorten(one.box.sentence or "it does not say how it is.")
 
 
@@ -113,17 +121,16 @@ def _find_set_doubts(sets: Iterable[SetStatus]) -> list[str]:
     ]
 
 
-def _find_other_gaps(fleet: Sequence[BoxStatus], kinds: Counter[HubFindingKind]) -> list[str]:
+def _find_other_gaps(fleet: Iterable[BoxStatus], found: OpenFindings) -> list[str]:
     """Say what could not be checked and belongs to no box, such as a part of a shared tree."""
-    gaps = Counter({kind: n for kind, n in kinds.items() if HUB_KINDS[kind].weight is Weight.GAP})
-    for one in fleet:
-        gaps -= one.hub_kinds
-    return [f"Not everything could be checked: {describe_hub_kinds(gaps)}."] if gaps else []
+    of_boxes = sum((one.hub_found.subjects for one in fleet), Counter[HubFindingKind]())
+    gaps = found.describe(Weight.GAP, without=of_boxes)
+    return [f"Not everything could be checked: {gaps}."] if gaps else []
 
 
 def _praise(boxes: Sequence[BoxStatus]) -> str:
     files, size = sum(one.files for one in boxes), format_size(sum(one.bytes for one in boxes))
-    promise = format_duration(max(root.verify_every_s for one in boxes for root in one.roots))
+    promise = format_duration(max((root.verify_every_s for one in boxes for root in one.roots), default=0))
     where = f"The box {boxes[0].box.name} is well" if len(boxes) == 1 else f"All {len(boxes):,} boxes are well"
     if not files:
         return f"{where}; no files are recorded yet."
@@ -131,7 +138,7 @@ def _praise(boxes: Sequence[BoxStatus]) -> str:
 
 
 def _describe_agreement(boxes: Sequence[BoxStatus], sets: Sequence[SetStatus], now: int) -> list[str]:
-    longest = max(now - (one.box.seen_at or now) for one in boxes)
+    longest = max(one.silence_s or 0 for one in boxes)
     lines = [f"Every box reported within the last {format_duration(max(longest, 60))}."]
     compared = [one for one in sets if len(one.members) > 1]
     if compared:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from integrity.errors import AppError, ProtocolError
 from integrity.hub import audit
-from integrity.hub.members import find_sets_of_roots, find_unsettled, update_members
+from integrity.hub.members import find_refused_sets, find_sets_of_roots, find_unsettled, update_members
 from integrity.hub.reported import (
     BoxHeartbeat,
     MessagesHeader,
@@ -54,11 +54,13 @@ class HeartbeatStored(NamedTuple):
         last: number of the last stored message of its stream; None: the box has to begin a new stream.
         trees: the roots, as numbered on the box, whose files have to be reported.
         sets: the replica sets to vote on again.
+        refused: names of the sets that it may not be in.
     """
 
     last: int | None
     trees: list[int]
     sets: set[int]
+    refused: list[str]
 
 
 class MessagesStored(NamedTuple):
@@ -84,7 +86,8 @@ def store_heartbeat(c: sa.Connection, reporter: CallingBox, beat: BoxHeartbeat, 
         _record(c, reporter, now, "join", beat.hostname, f"first report, version {beat.version}")
     sets = update_members(c, reporter.box_id, beat.roots, now)
     is_known = row.stream == beat.stream and beat.newest >= row.last_number
-    return HeartbeatStored(row.last_number if is_known else None, find_unsettled(c, reporter.box_id), sets)
+    unsettled, refused = find_unsettled(c, reporter.box_id), find_refused_sets(c, reporter.box_id)
+    return HeartbeatStored(row.last_number if is_known else None, unsettled, sets, refused)
 
 
 def store_messages(

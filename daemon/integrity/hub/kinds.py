@@ -19,6 +19,7 @@ class HubFindingKind(StrEnum):
     """What a finding of the hub says."""
 
     REPLICA_DAMAGED = "replica_damaged"
+    REPLICA_LOST = "replica_lost"
     BOX_SILENT = "box_silent"
     REPLICA_CONFLICT = "replica_conflict"
     REPLICA_DIFFERS = "replica_differs"
@@ -26,6 +27,7 @@ class HubFindingKind(StrEnum):
     REPLICA_STALE = "replica_stale"
     BOX_FULL = "box_full"
     CLOCK_WRONG = "clock_wrong"
+    SET_REFUSED = "set_refused"
     TREE_DAMAGED = "tree_damaged"
     TREE_UNREAD = "tree_unread"
     TREE_OVERDUE = "tree_overdue"
@@ -77,6 +79,16 @@ TABLE = (
         headline="DAMAGED on {box}",
         phrase=Phrase("damaged file", "damaged files"),
         of_many="are damaged on {box}",
+        how_bad="Only the named box is affected.",
+        listed_at_most=1000,
+        is_urgent=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.REPLICA_LOST,
+        weight=Weight.PROBLEM,
+        headline="Gone or unreadable on {box}",
+        phrase=Phrase("file gone or unreadable", "files gone or unreadable"),
+        of_many="are gone or unreadable on {box}",
         how_bad="Only the named box is affected.",
         listed_at_most=1000,
         is_urgent=True,
@@ -155,6 +167,13 @@ TABLE = (
         how_bad="What happens on this box is not known until its reports are taken again. Others are not affected.",
     ),
     HubKindEntry(
+        kind=HubFindingKind.SET_REFUSED,
+        weight=Weight.GAP,
+        headline="{box} may not be in the replica set that it names",
+        phrase=Phrase("box names a set that it may not be in", "boxes name sets that they may not be in"),
+        how_bad="Its files in this folder are compared with those of no other box.",
+    ),
+    HubKindEntry(
         kind=HubFindingKind.CLOCK_WRONG,
         weight=Weight.GAP,
         headline="The clock of {box} is wrong",
@@ -165,6 +184,9 @@ TABLE = (
 
 HUB_KINDS = {entry.kind: entry for entry in TABLE}
 HUB_GRAVITY = {entry.kind: number for number, entry in enumerate(TABLE)}
+
+FOUND_BY_BOX = frozenset({HubFindingKind.REPLICA_DAMAGED, HubFindingKind.REPLICA_LOST})
+"""What the box itself found in its file; the other kinds follow from comparing boxes."""
 
 VOTED = frozenset(entry.kind for entry in TABLE if entry.is_of_replicas)
 WAITING = frozenset(entry.kind for entry in TABLE if entry.waits)

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.database import add_new
+from integrity.hub.grants import load_grants
 from integrity.hub.reported import AnnouncedRoot
 from integrity.hub.schema import member, replica_set
 
@@ -27,14 +28,18 @@ def update_members(c: sa.Connection, box_id: int, roots: Iterable[AnnouncedRoot]
     """
     Store the roots that a box has; all others of it are not reported any more.
 
+    A root in a set that was not granted to the box is stored as one without a set, with the name that was refused.
+
     Returns:
         The sets whose members changed.
     """
     known = {row.root_id: row for row in c.execute(sa.select(member).where(member.c.box_id == box_id))}
     changed: set[int] = set()
+    grants = load_grants(c, box_id)
     for root in roots:
-        set_id = None if root.set_name is None else _get_set(c, root.set_name, now)
-        values = _values(root, set_id)
+        is_granted = root.set_name is not None and grants.has_set(root.set_name)
+        set_id = _get_set(c, root.set_name, now) if root.set_name is not None and is_granted else None
+        values = _values(root, set_id) | {"refused_set": None if is_granted else root.set_name}
         row = known.pop(root.root_id, None)
         if row is None:
             c.execute(sa.insert(member).values(box_id=box_id, root_id=root.root_id, **values))
@@ -91,6 +96,13 @@ def find_sets_of_roots(c: sa.Connection, box_id: int, root_ids: Iterable[int]) -
         member.c.box_id == box_id, member.c.root_id.in_(wanted), member.c.set_id.is_not(None)
     )
     return set(c.execute(query).scalars())
+
+
+def find_refused_sets(c: sa.Connection, box_id: int) -> list[str]:
+    """Return the sets that a box names for its roots and may not be in."""
+    where = member.c.box_id == box_id, member.c.removed_at.is_(None), member.c.refused_set.is_not(None)
+    query = sa.select(member.c.refused_set).where(*where).distinct().order_by(member.c.refused_set)
+    return list(c.execute(query).scalars())
 
 
 def remove_files(c: sa.Connection, member_id: int) -> None:

@@ -21,38 +21,54 @@ from integrity.web.metrics import gauge
 MOST_SETS = 1000
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from prometheus_client.core import Metric
 
+    from integrity.hub.failing_parts import FailingPart
     from integrity.hub.fleet import BoxStatus
-    from integrity.hub.kinds import HubFindingKind
+    from integrity.hub.open_findings import OpenFindings
     from integrity.hub.replica_sets import SetStatus
 
 
-def write_hub_metrics(fleet: Sequence[BoxStatus], sets: Sequence[SetStatus], kinds: Counter[HubFindingKind]) -> bytes:
+def write_hub_metrics(
+    fleet: Sequence[BoxStatus],
+    sets: Sequence[SetStatus],
+    found: OpenFindings,
+    failing: Sequence[FailingPart],
+) -> bytes:
     """Write all metrics as text; revoked boxes have none."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_FleetCollector(fleet, sets, kinds))
+    registry.register(_FleetCollector(fleet, sets, found, failing))
     return generate_latest(registry)
 
 
 class _FleetCollector:
     """Collects the metrics once."""
 
-    def __init__(self, fleet: Sequence[BoxStatus], sets: Sequence[SetStatus], kinds: Counter[HubFindingKind]) -> None:
+    def __init__(
+        self,
+        fleet: Sequence[BoxStatus],
+        sets: Sequence[SetStatus],
+        found: OpenFindings,
+        failing: Sequence[FailingPart],
+    ) -> None:
         self._boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
         self._sets = sets
-        self._kinds = kinds
+        self._found = found
+        self._failing = failing
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
         yield from _collect_boxes(self._boxes)
         yield from _collect_sets(self._sets)
         findings = gauge("hub_findings_open", "Open findings of the hub.", "kind")
-        for kind, number in sorted(self._kinds.items()):
+        for kind, number in sorted(self._found.findings.items()):
             findings.add_metric([kind.value], number)
         yield findings
+        yield gauge("hub_parts_failing", "Parts of the hub that do not work.", value=len(self._failing))
+        lasts = gauge("hub_part_failing_seconds", "For how long a part of the hub has not worked.", "part")
+        for one in self._failing:
+            lasts.add_metric([one.name], one.lasts_s)
+        yield lasts
         info = gauge("hub_build_info", "Version of integrity.", "version")
         info.add_metric([__version__], 1)
         yield info
@@ -99,6 +115,6 @@ def _collect_sets(sets: Sequence[SetStatus]) -> Iterator[Metric]:
             voted.add_metric([name], one.voted_at)
         if one.vote_ms is not None:
             took.add_metric([name], one.vote_ms / 1000)
-        for kind, number in sorted(one.kinds.items()):
+        for kind, number in sorted(one.found.findings.items()):
             findings.add_metric([name, kind.value], number)
     yield from (total, members, voted, took, findings)

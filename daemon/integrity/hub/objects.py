@@ -10,14 +10,13 @@ from integrity.paths import absolute, path_fields
 from integrity.views.objects import JsonObject, iso_time
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Mapping
 
     from integrity.hub.audit import AuditEntry
     from integrity.hub.box_reports import BoxEvent, BoxFindingRecord
     from integrity.hub.findings import HubFinding
     from integrity.hub.fleet import BoxRoot, BoxStatus
-    from integrity.hub.kinds import HubFindingKind
+    from integrity.hub.open_findings import OpenFindings
     from integrity.hub.replica_sets import SetStatus
     from integrity.hub.shards.promise import TreePromise
     from integrity.hub.shared_trees import ShardView
@@ -39,6 +38,7 @@ def box_object(one: BoxStatus) -> JsonObject:
         "created_at": iso_time(box.created_at),
         "revoked_at": iso_time(box.revoked_at),
         "seen_at": iso_time(box.seen_at),
+        "worked_at": iso_time(box.worked_at),
         "clock_ahead_s": box.clock_ahead_s,
         "hostname": box.hostname,
         "version": box.version,
@@ -48,7 +48,7 @@ def box_object(one: BoxStatus) -> JsonObject:
         "bytes": one.bytes,
         "oldest_verified_at": iso_time(one.oldest_at),
         "findings_open": one.finding_count,
-        "hub_findings_open": kinds_object(one.hub_kinds),
+        "hub_findings_open": open_findings_object(one.hub_found),
         "roots": [box_root_object(root, one) for root in one.roots],
     }
 
@@ -80,7 +80,7 @@ def set_object(one: SetStatus, statuses: Mapping[int, BoxStatus]) -> JsonObject:
         "created_at": iso_time(one.created_at),
         "voted_at": iso_time(one.voted_at),
         "vote_ms": one.vote_ms,
-        "findings_open": kinds_object(one.kinds),
+        "findings_open": open_findings_object(one.found),
         "agreement": describe_agreement(one, statuses).text,
         "members": [box_root_object(root, statuses[root.box_id]) for root in one.members],
     }
@@ -182,6 +182,6 @@ def audit_object(entry: AuditEntry) -> JsonObject:
     return {**entry._asdict(), "at": iso_time(entry.at)}
 
 
-def kinds_object(kinds: Counter[HubFindingKind]) -> JsonObject:
+def open_findings_object(found: OpenFindings) -> JsonObject:
     """Write how many findings there are of each kind."""
-    return {kind.value: number for kind, number in sorted(kinds.items())}
+    return {kind.value: number for kind, number in sorted(found.findings.items())}

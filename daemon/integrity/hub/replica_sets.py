@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from integrity.hub import schema
 from integrity.hub.fleet import BoxRoot, BoxStatus, find_box_roots
-from integrity.hub.kinds import HUB_GRAVITY, HUB_KINDS, HubFindingKind
+from integrity.hub.open_findings import OpenFindings, count_open_by
 from integrity.views.sentence import Gravity
 
 
@@ -27,7 +27,7 @@ class SetStatus:
         voted_at: when its last vote was completed; None: none yet.
         vote_ms: how long that took.
         members: the roots that boxes report in it now.
-        kinds: unresolved findings about it.
+        found: unresolved findings about it.
     """
 
     id: int
@@ -36,7 +36,7 @@ class SetStatus:
     voted_at: int | None
     vote_ms: int | None
     members: tuple[BoxRoot, ...]
-    kinds: Counter[HubFindingKind]
+    found: OpenFindings
 
 
 class Agreement(NamedTuple):
@@ -54,8 +54,8 @@ def describe_agreement(one: SetStatus, fleet: Mapping[int, BoxStatus]) -> Agreem
         one: the set.
         fleet: the status of each box, by number.
     """
-    if one.kinds:
-        return Agreement(Gravity.PROBLEM, describe_hub_kinds(one.kinds))
+    if one.found:
+        return Agreement(Gravity.PROBLEM, one.found.describe())
     if len(one.members) < 2:
         return Agreement(None, "nothing to compare with")
     if one.voted_at is None:
@@ -66,15 +66,6 @@ def describe_agreement(one: SetStatus, fleet: Mapping[int, BoxStatus]) -> Agreem
     if any(root.settled_at is None for root in one.members):
         return Agreement(Gravity.WARNING, "no difference is known, but not all files were reported yet")
     return Agreement(Gravity.GOOD, "all boxes agree")
-
-
-def describe_hub_kinds(kinds: Counter[HubFindingKind]) -> str:
-    """Write how many findings of the hub there are of each kind, the gravest first."""
-    parts = []
-    for kind, number in sorted(kinds.items(), key=lambda item: HUB_GRAVITY[item[0]]):
-        phrase = HUB_KINDS[kind].phrase
-        parts.append(f"{number:,} {phrase.one if number == 1 else phrase.many}")
-    return ", ".join(parts)
 
 
 def count_boxes(number: int) -> str:
@@ -94,35 +85,14 @@ def find_set(c: sa.Connection, name: str) -> SetStatus | None:
     return None if row is None else _load(c, query, row.id)[0]
 
 
-def count_hub_findings(c: sa.Connection) -> Counter[HubFindingKind]:
-    """Return how many findings of the hub are unresolved, by kind."""
-    finding = schema.finding
-    query = sa.select(finding.c.kind, sa.func.count()).where(finding.c.resolved_at.is_(None)).group_by(finding.c.kind)
-    return Counter({HubFindingKind(kind): number for kind, number in c.execute(query)})
-
-
 def _load(c: sa.Connection, query: sa.Select[Any], set_id: int | None) -> list[SetStatus]:
     members: dict[int, list[BoxRoot]] = defaultdict(list)
     for one in find_box_roots(c, set_id=set_id):
         if one.set_id is not None:
             members[one.set_id].append(one)
-    kinds = _count_by_set(c, set_id)
+    finding = schema.finding.c
+    found = count_open_by(c, finding.set_id, *([] if set_id is None else [finding.set_id == set_id]))
     return [
-        SetStatus(row.id, row.name, row.created_at, row.voted_at, row.vote_ms, tuple(members[row.id]), kinds[row.id])
+        SetStatus(row.id, row.name, row.created_at, row.voted_at, row.vote_ms, tuple(members[row.id]), found[row.id])
         for row in c.execute(query)
     ]
-
-
-def _count_by_set(c: sa.Connection, set_id: int | None) -> defaultdict[int, Counter[HubFindingKind]]:
-    finding = schema.finding
-    query = (
-        sa.select(finding.c.set_id, finding.c.kind, sa.func.count())
-        .where(finding.c.resolved_at.is_(None), finding.c.set_id.is_not(None))
-        .group_by(finding.c.set_id, finding.c.kind)
-    )
-    if set_id is not None:
-        query = query.where(finding.c.set_id == set_id)
-    counts: defaultdict[int, Counter[HubFindingKind]] = defaultdict(Counter)
-    for found_id, kind, number in c.execute(query):
-        counts[found_id][HubFindingKind(kind)] += number
-    return counts

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.hub.kinds import HubCertainty, HubFindingKind
+from integrity.hub.kinds import FOUND_BY_BOX, HubCertainty, HubFindingKind
 from integrity.kinds import DOUBTS
 from integrity.model import FindingKind
 from integrity.verdict import VERDICTS, FileState, Judgement, find_stand
@@ -210,11 +210,11 @@ def rule(holding: Holding, standing: Standing, source: Source) -> Ruling:
     | holding            | standing             | source           | finding          | advice           |
     |--------------------|----------------------|------------------|------------------|------------------|
     | excluded           | any                  | any              | -                | -                |
-    | damaged, lost      | any                  | verified         | replica_damaged  | repair           |
+    | damaged, lost      | any                  | verified         | as said below    | repair           |
     | contested          | any                  | verified         | replica_damaged  | put_back         |
-    | damaged, contested, lost | any            | recorded         | replica_damaged  | verify_source    |
-    | the same           | behind               | damaged, none    | replica_damaged  | take_newer       |
-    | the same           | any other            | damaged, none    | replica_damaged  | find_backup      |
+    | damaged, contested, lost | any            | recorded         | as said below    | verify_source    |
+    | the same           | behind               | damaged, none    | as said below    | take_newer       |
+    | the same           | any other            | damaged, none    | as said below    | find_backup      |
     | absent             | any                  | verified, recorded | replica_missing | replicate       |
     | absent             | any                  | damaged          | replica_missing  | do_not_replicate |
     | absent             | any                  | none             | -                | -                |
@@ -227,7 +227,8 @@ def rule(holding: Holding, standing: Standing, source: Source) -> Ruling:
     if holding is Holding.EXCLUDED:
         return _NOTHING
     if holding in BAD:
-        return Ruling(HubFindingKind.REPLICA_DAMAGED, _advise_damaged(holding, standing, source))
+        kind = HubFindingKind.REPLICA_LOST if holding is Holding.LOST else HubFindingKind.REPLICA_DAMAGED
+        return Ruling(kind, _advise_damaged(holding, standing, source))
     if holding is Holding.ABSENT:
         return _NOTHING if source is Source.NONE else Ruling(HubFindingKind.REPLICA_MISSING, _OF_COPY[source])
     if standing is Standing.BEHIND:
@@ -412,6 +413,6 @@ def _find_proof(view: ReplicaView) -> Source:
 def _find_certainty(ruling: Ruling, holding: Holding, *, is_proven: bool) -> HubCertainty:
     if ruling.kind in (HubFindingKind.REPLICA_CONFLICT, HubFindingKind.REPLICA_DIFFERS):
         return HubCertainty.UNDECIDED
-    if ruling.kind is HubFindingKind.REPLICA_DAMAGED:
+    if ruling.kind in FOUND_BY_BOX:
         is_proven = ruling.advice is ReplicaAdvice.REPAIR and holding is not Holding.CONTESTED
     return HubCertainty.PROVEN if is_proven or ruling.kind is HubFindingKind.REPLICA_MISSING else HubCertainty.LIKELY

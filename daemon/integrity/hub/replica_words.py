@@ -14,7 +14,7 @@ from typing import NamedTuple
 from integrity.alerts.wording import utc_time
 from integrity.errors import printable, show_path
 from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, write_box_finding
-from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
+from integrity.hub.kinds import FOUND_BY_BOX, HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_commands import copy_command, find_url, repair_command, scrub_command
 from integrity.hub.replica_rows import DisputedFile, ReplicaRow, SetMember
 from integrity.hub.replica_verdict import Holding, MemberVote, ReplicaAdvice, ReplicaView, Standing, do_differ
@@ -39,6 +39,7 @@ class Draft(NamedTuple):
         path: relative to the root; empty for a whole member, or for a box.
         command_box_id: the box to run the command on.
         evidence: JSON.
+        subjects: how many files it stands for; 1 for a box or a tree.
     """
 
     kind: HubFindingKind
@@ -52,6 +53,7 @@ class Draft(NamedTuple):
     command_box_id: int | None
     evidence: str
     tree_id: int | None = None
+    subjects: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +124,12 @@ class SetWords:
             command=None,
             command_box_id=None,
             evidence=json.dumps([evidence]),
+            subjects=count,
         )
 
     def _tell_what(self, judged: JudgedFile, name: str) -> str:
-        """Return what happened: for damage, as the box calls its gravest finding."""
-        if judged.kind is not HubFindingKind.REPLICA_DAMAGED or judged.member is None:
+        """Return what happened: of what the box found itself, as it calls its gravest finding."""
+        if judged.kind not in FOUND_BY_BOX or judged.member is None:
             return HUB_KINDS[judged.kind].headline.format(box=name)
         here = self.members[judged.member]
         mine = [one for one in judged.file.findings if one.member_id == here.id and one.kind in REPAIRABLE]
@@ -155,7 +158,7 @@ class SetWords:
         return None, None
 
     def _explain(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
-        if judged.kind is HubFindingKind.REPLICA_DAMAGED:
+        if judged.kind in FOUND_BY_BOX:
             return f"{self._tell_damage(judged.file, index)} {self._advise_damaged(judged, index, vote)}"
         if judged.kind is HubFindingKind.REPLICA_MISSING:
             return self._explain_missing(judged, index, vote)

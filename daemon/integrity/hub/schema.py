@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0005"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()
@@ -57,7 +57,7 @@ box = sa.Table(
     column_blob("token_hash", "SHA-256 of its token, which is shown once and is random: 256 bits need no slow hash"),
     column_int("created_at", "when it was added"),
     column_int("revoked_at", "when its token was revoked; null: it may report", null=True),
-    column_int("seen_at", "its last call; null: none yet", null=True),
+    column_int("seen_at", "its last report; null: none yet", null=True),
     column_int("clock_ahead_s", "its clock minus the hub's at its last heartbeat; null: none yet", null=True),
     column_text("hostname", "as it reports", null=True),
     column_text("version", "of the program on it, as it reports", null=True),
@@ -71,6 +71,7 @@ box = sa.Table(
         "number of the message up to which a new stream repeats findings; then those of older streams end; null: done",
         null=True,
     ),
+    column_int("worked_at", "the last call of a worker of a shared tree on it; null: none yet", null=True),
     sa.UniqueConstraint("name"),
     sa.UniqueConstraint("token_hash"),
 )
@@ -82,6 +83,15 @@ box_stream = sa.Table(
     column_blob("stream", "a stream that it began (16 bytes); one that was replaced is never continued"),
     column_int("began_at", "when its first message came"),
     sa.PrimaryKeyConstraint("box_id", "stream"),
+)
+
+box_grant = sa.Table(
+    "box_grant",
+    metadata,
+    column_int("box_id", "the box", sa.ForeignKey("box.id")),
+    column_text("kind", "set | tree: GrantKind"),
+    column_text("name", "of the replica set, or shared tree, that it may be in; *: any"),
+    sa.PrimaryKeyConstraint("box_id", "kind", "name"),
 )
 
 box_usage = sa.Table(
@@ -141,6 +151,7 @@ member = sa.Table(
     column_blob("settled_tree", "subtree digest of its top that the stored rows have; null: none complete", null=True),
     column_int("settled_at", "when the stored rows were complete last", null=True),
     column_int("removed_at", "when the box stopped reporting this root; null: it reports it", null=True),
+    column_text("refused_set", "the set that its box names for it and may not be in; null: none", null=True),
     sa.UniqueConstraint("box_id", "root_id"),
 )
 sa.Index("member_set", member.c.set_id)
@@ -282,6 +293,7 @@ finding = sa.Table(
     column_int("command_box_id", "the box to run it on; null: no command", sa.ForeignKey("box.id"), null=True),
     column_text("evidence", "what each member has: JSON list of objects"),
     column_text("alerted", "what each channel was last sent about it, see alerts.py, JSON; null: nothing", null=True),
+    column_int("subjects", "how many files, boxes or trees it stands for", server_default="1"),
 )
 sa.Index(
     "finding_unresolved",

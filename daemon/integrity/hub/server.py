@@ -85,6 +85,6 @@ def run_hub(
     work = HubWork(database, run_vote, [*duties, *find_shard_duties(shards)])
     quota = BoxQuota(database, settings.box_limit_bytes)
     api = BoxApi(database, work, quota)
-    pages = make_pages(config, database, passwords, token)
+    pages = make_pages(config, database, passwords, token, work.parts.find_failing)
     app = HubApp(api.make_app(ShardApi(shards, api.guard, quota).routes()), pages)
     serve(app, endpoint, protocol=HubProtocol, background=work.run, ready=ready)

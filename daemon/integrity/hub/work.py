@@ -11,6 +11,8 @@ W2  A change that a vote depends on is noted in the transaction that makes it (`
 W3  What takes the jobs of dead processes back has no lock. If it died itself, its own lock would keep it from ever
     running again, and the jobs that it is there for with it.
 W4  A database that does not answer is no failure of a job: what was to be done is done at the next occasion.
+W5  The worker is started again whatever ended it. What does not work is noted in ``parts``: a worker that does not run,
+    and jobs that fail or hang.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ from procrastinate.manager import JobManager
 from procrastinate.sync_psycopg_connector import SyncPsycopgConnector
 from procrastinate.testing import InMemoryConnector
 
-from integrity.errors import HubDatabaseAway
+from integrity.errors import AppError, HubDatabaseAway
 from integrity.hub import due_votes
 from integrity.hub.database import HubDatabase, after_commit, driver_connection
+from integrity.hub.failing_parts import PartWatch
 
 _log = logging.getLogger(__name__)
 logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it has four lines for each job
@@ -42,10 +45,20 @@ QUEUE = "hub"
 """Of all jobs here. Other modules have queues of their own, whose workers are elsewhere."""
 
 _VOTE = "vote"
+_WORKER = "worker"
 _EVERY_MINUTE = "* * * * *"
 _EVERY_TEN_MINUTES = "*/10 * * * *"
 _DAILY = "17 4 * * *"
 _KEPT_HOURS = 14 * 24
+_PATIENCE_S = 150
+"""Jobs run every minute, and missing votes are queued again: what failed once has a second try within this time."""
+
+_LATE_S = 900
+"""A vote of large sets may keep both threads for minutes."""
+
+_RARE_LATE_S = 2 * 86_400
+"""Of what is due daily."""
+
 _AT_ONCE = 2
 _GRACE_S = 10.0
 _RESTART_S = (1.0, 30.0)
@@ -63,12 +76,19 @@ class HubDuty(NamedTuple):
         cron: when.
         run: does it; gets the database and the time, seconds UTC.
         is_after_votes: also after each vote.
+        unless: what is so while it fails, for people.
     """
 
     name: str
     cron: str
     run: Callable[[HubDatabase, int], object]
     is_after_votes: bool = False
+    unless: str = "some of its jobs were not done"
+
+    @property
+    def is_frequent(self) -> bool:
+        """Whether it is done every minute."""
+        return self.cron == _EVERY_MINUTE
 
 
 class HubWork:
@@ -80,9 +100,11 @@ class HubWork:
         vote: compares the members of a set; gets the database, its number and the time.
         duties: what is due again and again.
         clock: seconds UTC.
+        monotonic: seconds, for how long something does not work.
 
     Attributes:
         is_running: the worker takes jobs.
+        parts: which jobs do not work (W5).
     """
 
     def __init__(
@@ -91,6 +113,7 @@ class HubWork:
         vote: Callable[[HubDatabase, int, int], object],
         duties: Sequence[HubDuty] = (),
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
         self._vote = vote
@@ -100,7 +123,18 @@ class HubWork:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._manager = JobManager(SyncPsycopgConnector())
         self.app = procrastinate.App(connector=_make_connector(database))
+        self.parts = PartWatch(monotonic)
+        self._open_votes: set[int] = set()
+        self._add_parts()
         self._add_tasks()
+
+    def _add_parts(self) -> None:
+        what = "no jobs were run, so boxes were neither compared nor checked, and no alerts were sent"
+        self.parts.add(_WORKER, what, patience_s=_PATIENCE_S)
+        self.parts.add(_VOTE, "a replica set was not compared", patience_s=_PATIENCE_S)
+        for duty in self._duties:
+            patience_s, late_s = (_PATIENCE_S, _LATE_S) if duty.is_frequent else (_RARE_LATE_S, _RARE_LATE_S)
+            self.parts.add(duty.name, duty.unless, patience_s=patience_s, late_s=late_s)
 
     def queue_votes(self, c: sa.Connection, set_ids: Collection[int]) -> None:
         """Queue votes in the transaction that makes them necessary (W2)."""
@@ -113,7 +147,7 @@ class HubWork:
         self._defer(c, _VOTE, f"{_VOTE}:{set_id}", {"set_id": set_id})
 
     async def run(self) -> None:
-        """Run the worker until it is cancelled. While the database is away, try again and again."""
+        """Run the worker until it is cancelled. Whatever else ends it, it is tried again and again (W5)."""
         self._loop = asyncio.get_running_loop()
         wait_s = _RESTART_S[0]
         while True:
@@ -131,11 +165,14 @@ class HubWork:
                         fetch_job_polling_interval=_POLL_S,
                         stalled_worker_timeout=_FORGOTTEN_S,
                     )
-            except (exceptions.ProcrastinateException, psycopg.Error, HubDatabaseAway, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - W5
+                is_known = isinstance(error, exceptions.ProcrastinateException | psycopg.Error | AppError | OSError)
+                self.parts.note_failure(_WORKER, error.__cause__ or error)
                 wait_s = (
                     _RESTART_S[0] if self._loop.time() - began_at > _RESTART_S[1] else min(2 * wait_s, _RESTART_S[1])
                 )
-                _log.warning("worker_stopped: %s; again in %.0f s", error.__cause__ or error, wait_s)
+                cause, trace = error.__cause__ or error, None if is_known else error
+                _log.warning("worker_stopped: %s; again in %.0f s", cause, wait_s, exc_info=trace)
                 await asyncio.sleep(wait_s)
             finally:
                 self.is_running = False
@@ -158,8 +195,10 @@ class HubWork:
 
     def _run_vote(self, set_id: int) -> None:
         now = int(self._clock())
-        with _noting_absence(f"{_VOTE}:{set_id}"):
+        self._open_votes.add(set_id)
+        with self._noting(_VOTE):
             self._vote(self._database, set_id, now)
+            self._open_votes.discard(set_id)
             with self._database.transaction() as c:
                 for duty in self._duties:
                     if duty.is_after_votes:
@@ -167,7 +206,7 @@ class HubWork:
 
     def run_duty(self, duty: HubDuty) -> None:
         """Do something that is due."""
-        with _noting_absence(duty.name):
+        with self._noting(duty.name):
             duty.run(self._database, int(self._clock()))
 
     def _queue_at_start(self) -> None:
@@ -178,22 +217,25 @@ class HubWork:
     def _queue_missing_votes(self, timestamp: int) -> None:
         """Queue the votes that are missing (W2)."""
         del timestamp
-        self._queue_found(due_votes.find_changed_sets)
+        self._open_votes.intersection_update(self._queue_found(due_votes.find_changed_sets))
 
     def _queue_waiting_votes(self, timestamp: int) -> None:
         """Queue the votes that had to leave files open."""
         del timestamp
         self._queue_found(due_votes.find_waiting_sets)
 
-    def _queue_found(self, find: Callable[[sa.Connection], list[int]]) -> None:
-        with _noting_absence(_VOTE), self._database.transaction() as c:
-            for set_id in find(c):
+    def _queue_found(self, find: Callable[[sa.Connection], list[int]]) -> list[int]:
+        found: list[int] = []
+        with self._noting(_VOTE), self._database.transaction() as c:
+            found += find(c)
+            for set_id in found:
                 self._queue_vote(c, set_id)
+        return found
 
     async def _retry_stalled(self, timestamp: int) -> None:
         """Take jobs back whose worker died. Its lease is the heartbeat that each worker renews."""
         del timestamp
-        with _noting_absence("retry_stalled"):
+        with self._noting(_WORKER):
             for job in await self.app.job_manager.get_stalled_jobs(queue=QUEUE):
                 _log.warning("job_stalled task=%s: its worker died; it is run again", job.task_name)
                 try:
@@ -228,6 +270,21 @@ class HubWork:
         if self._loop is not None:
             asyncio.run_coroutine_threadsafe(defer(), self._loop)
 
+    @contextmanager
+    def _noting(self, part: str) -> Iterator[None]:
+        """Note whether a part works, and with it the worker (W5); that the database is away is no failure (W4)."""
+        try:
+            yield
+        except (HubDatabaseAway, exceptions.ConnectorException) as error:
+            self.parts.note_failure(part, error.__cause__ or error)
+            _log.warning("job_postponed part=%s: %s", part, error)
+        except BaseException as error:
+            self.parts.note_failure(part, error)
+            raise
+        else:
+            # A vote that succeeds says nothing of those of other sets that failed.
+            self.parts.note_success(_WORKER, *(() if part == _VOTE and self._open_votes else (part,)))
+
 
 class _DutyRun:
     """A duty as Procrastinate calls it."""
@@ -239,15 +296,6 @@ class _DutyRun:
     def __call__(self, timestamp: int) -> None:
         del timestamp
         self._work.run_duty(self._duty)
-
-
-@contextmanager
-def _noting_absence(what: str) -> Iterator[None]:
-    """Log that the database is away (W4)."""
-    try:
-        yield
-    except (HubDatabaseAway, exceptions.ConnectorException) as error:
-        _log.warning("job_postponed name=%s: %s", what, error)
 
 
 class MemoryConnector(InMemoryConnector):

@@ -21,7 +21,7 @@ from integrity.catalog import report_queue
 from integrity.catalog.connection import Catalog
 from integrity.catalog.report_queue import QueuedMessage, ReportState
 from integrity.catalog.report_rows import StoredTree
-from integrity.errors import HubError
+from integrity.errors import HubError, printable
 from integrity.files.excludes import Excludes
 from integrity.model import RootId
 from integrity.reporting.client import HubClient
@@ -107,6 +107,7 @@ class Reporter:
         self._catalog = catalog
         self._client = client
         self._url = url
+        self._refused: list[str] = []
         self._describe = describe
         self._words = words
         self._clock = clock
@@ -168,9 +169,21 @@ class Reporter:
         last = answer.get("last")
         if (last is None and state.confirmed) or (isinstance(last, int) and not state.confirmed <= last <= newest):
             self._start_stream("the hub has other messages than this box sent")
+        self._note_refused(answer.get("refused"))
         trees = answer.get("trees")
         wanted = trees if isinstance(trees, list) else []
         return list(dict.fromkeys(RootId(one) for one in wanted if type(one) is int))
+
+    def _note_refused(self, refused: object) -> None:
+        """Log which replica sets the hub does not let this box be in, when they change."""
+        names = [printable(name) for name in refused if isinstance(name, str)] if isinstance(refused, list) else []
+        if names and names != self._refused:
+            _log.warning(
+                "replica_set_refused sets=%s: this box may not be in them; if it shall, run on the hub: integrity hub"
+                " allow BOX --set NAME",
+                ", ".join(names),
+            )
+        self._refused = names
 
     def _write_heartbeat(self, box: BoxFacts, state: ReportState, newest: int) -> JsonObject:
         return {

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from integrity.errors import AppError, ConfigError, printable
+from integrity.web.query import has_nul
 from integrity.web.security import BodyTooLarge, Guard, GuardAdvice, Sessions
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from integrity.web.rendering import Renderer
 
@@ -89,7 +89,8 @@ def put_together(
             Exception: errors.show_bug,
         },
     )
-    return Guard(app, hosts=hosts, sessions=sessions, advice=advice, token=token, is_secure=is_secure)
+    checked = _RefusingNul(app, errors)
+    return Guard(checked, hosts=hosts, sessions=sessions, advice=advice, token=token, is_secure=is_secure)
 
 
 class _Errors:
@@ -134,3 +135,20 @@ class _Errors:
         return self._renderer.render_error(
             request, 500, "A bug in this page", "The log has details. Nothing was changed."
         )
+
+
+class _RefusingNul:
+    """ASGI middleware that refuses a NUL in a URL: for pages, static files, and what programs ask for."""
+
+    def __init__(self, app: ASGIApp, errors: _Errors) -> None:
+        self._app = app
+        self._errors = errors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] != "http" or not has_nul(request := Request(scope)):
+            await self._app(scope, receive, send)
+            return
+        refusal = HTTPException(400, "%00: no name has this character. Remove it from the address.")
+        response = await self._errors.show_http(request, refusal)
+        await response(scope, receive, send)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from integrity import __version__
+from integrity.web.query import WhichFindings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -54,7 +55,7 @@ LIMIT = Parameter(
     "limit", "entries on a page", {"type": "integer", "minimum": 1, "maximum": MOST_ENTRIES, "default": USUAL_ENTRIES}
 )
 BEFORE = number_parameter("before", "only entries with a smaller id: next_before of the page before")
-WITH_RESOLVED = word_parameter("state", "all: resolved ones, too", ["all"])
+WITH_RESOLVED = word_parameter("state", "open (the default), or all: resolved ones, too", WhichFindings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

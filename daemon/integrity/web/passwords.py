@@ -5,6 +5,7 @@ I1  The folder of the state is the web process's own (mode 0700). The file holds
     sessions, and no password.
 I2  Setting a password changes the key, so all sessions end, and withdraws the link; also if another process sets it,
     which is noticed with the next request. While the file can't be read, there are no sessions.
+I3  A session that was logged out stays ended for as long as its cookie could be used, also after a restart.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 import anyio.to_thread
 from argon2 import PasswordHasher
@@ -42,10 +43,18 @@ _MOST_ADDRESSES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What the state file holds: the hash of the password (empty: none set yet), and the key of sessions."""
+    """
+    What the state file holds.
+
+    Attributes:
+        password_hash: empty: no password was set yet.
+        session_key: signs sessions.
+        ended_sessions: when each was logged out, seconds UTC, by its name.
+    """
 
     password_hash: str
     session_key: str
+    ended_sessions: Mapping[str, int] = field(default_factory=dict)
 
 
 class PasswordStore:
@@ -101,9 +110,7 @@ class PasswordStore:
         if len(password) < SHORTEST_PASSWORD:
             raise ConfigError(f"the password needs at least {SHORTEST_PASSWORD} characters")
         with self._lock:
-            new = Secrets(self._hasher.hash(password), secrets.token_hex(32))
-            self._save(new)
-            self._secrets, self._state = new, self._identify()
+            self._store(Secrets(self._hasher.hash(password), secrets.token_hex(32)))
             self._link_token = ""
 
     def end_sessions(self) -> None:
@@ -111,12 +118,31 @@ class PasswordStore:
         End all sessions; the password stays.
 
         Raises:
-            ConfigError: the state can't be written.
+            ConfigError: the state can't be read or written.
         """
         with self._lock:
-            new = Secrets(self._find_secrets().password_hash, secrets.token_hex(32))
-            self._save(new)
-            self._secrets, self._state = new, self._identify()
+            self._store(Secrets(self._load().password_hash, secrets.token_hex(32)))
+
+    def end_session(self, name: str, now: int, *, forget_before: int) -> None:
+        """
+        End one session (I3).
+
+        Args:
+            name: of the session.
+            now: seconds UTC.
+            forget_before: sessions that ended earlier are forgotten: their cookies are too old to be used.
+
+        Raises:
+            ConfigError: the state can't be read or written.
+        """
+        with self._lock:
+            known = self._load()
+            ended = {one: at for one, at in known.ended_sessions.items() if at >= forget_before}
+            self._store(replace(known, ended_sessions=ended | {name: now}))
+
+    def has_ended(self, name: str) -> bool:
+        """Return whether a session was logged out."""
+        return name in self._find_secrets().ended_sessions
 
     async def check(self, password: str) -> bool:
         """Return what ``is_right`` does, in a thread of its own: guesses take none from those that make pages."""
@@ -154,24 +180,30 @@ class PasswordStore:
         try:
             with open(self._path, "rb") as file:
                 stored = json.load(file)
-            return Secrets(str(stored["password_hash"]), str(stored["session_key"]))
+            ended = {str(name): int(at) for name, at in stored.get("ended_sessions", {}).items()}
+            return Secrets(str(stored["password_hash"]), str(stored["session_key"]), ended)
         except FileNotFoundError:
             return Secrets("", secrets.token_hex(32))
         except OSError as error:
             raise ConfigError(
                 f"{show_path(self._path)}: {error.strerror}; the page keeps its password there"
             ) from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
                 f"{show_path(self._path)}: damaged; remove the file, start the page again, and set a new password"
             ) from error
 
-    def _save(self, new: Secrets) -> None:
-        content = json.dumps({"password_hash": new.password_hash, "session_key": new.session_key}).encode()
+    def _store(self, new: Secrets) -> None:
+        """Write the state file; requests see what it holds from now on."""
+        content = json.dumps(asdict(new)).encode()
         try:
             replace_private_file(self._path, content)
         except OSError as error:
-            raise ConfigError(f"{show_path(self._path)}: the password can't be stored: {error.strerror}") from error
+            raise ConfigError(
+                f"{show_path(self._path)}: can't be written: {error.strerror}; the page keeps its password and ended"
+                " sessions there"
+            ) from error
+        self._secrets, self._state = new, self._identify()
 
 
 def is_same(secret: str, given: str) -> bool:

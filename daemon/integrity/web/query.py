@@ -26,6 +26,13 @@ _LOCKED_S = 1.0
 _BETWEEN_S = 0.1
 
 
+class WhichFindings(StrEnum):
+    """Which findings a list has, by their state."""
+
+    OPEN = "open"
+    ALL = "all"  # resolved ones, too
+
+
 class _NumberConvertor(IntegerConvertor):
     """A number in a path, ``{name:number}``: of any length that SQLite stores, which keeps int() from refusing it."""
 
@@ -84,6 +91,16 @@ def read_word(request: Request, name: str, kind: type[Word]) -> Word | None:
         raise HTTPException(400, f"{name}: must be one of {', '.join(kind)}.") from None
 
 
+def includes_resolved(request: Request, name: str = "state") -> bool:
+    """Return whether a list of findings is to have resolved ones, too."""
+    return read_word(request, name, WhichFindings) is WhichFindings.ALL
+
+
+def has_nul(request: Request) -> bool:
+    """Return whether a URL has a NUL: no name of a file has one, and databases and libraries can't take it."""
+    return "\0" in request.scope["path"] or b"\0" in unquote_to_bytes(request.scope["query_string"])
+
+
 def read_limit(request: Request, *, usual: int, most: int) -> int:
     """Return how many entries a page is to have."""
     wanted = read_number(request, "limit")
@@ -93,7 +110,4 @@ def read_limit(request: Request, *, usual: int, most: int) -> int:
 def read_raw_path(request: Request, prefix: str) -> bytes:
     """Return what stands behind a prefix of the URL, as bytes: names of files need not be UTF-8."""
     raw = bytes(request.scope["raw_path"]).partition(b"?")[0]
-    path = unquote_to_bytes(raw.removeprefix(prefix.encode())).strip(b"/")
-    if b"\0" in path:
-        raise HTTPException(404)
-    return path
+    return unquote_to_bytes(raw.removeprefix(prefix.encode())).strip(b"/")

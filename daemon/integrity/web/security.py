@@ -4,14 +4,16 @@ What each request passes before a page sees it: host names, sessions, tokens of 
 I1  No page is made for a request whose Host header is not in the list (DNS rebinding), or without a session. Exempt are
     ``/login``, ``/healthz``, and the static files. ``/metrics`` and ``/api`` also take the bearer token.
 I2  A POST is accepted only with the token of its session (CSRF), from the same origin.
-I3  A session cookie is signed and names a random session; a log-in makes a new one (session fixation).
+I3  A session cookie is signed and names a random session; a log-in makes a new one (session fixation). A log-out ends
+    the session here: the cookie opens nothing any more, whoever has kept it.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,29 +56,48 @@ class BrowserSession(NamedTuple):
 
 
 class Sessions:
-    """Makes and reads the cookies of sessions. They need no memory, so they survive a restart of the process."""
+    """
+    Makes and reads the cookies of sessions. They survive a restart of the process: only those that ended are stored.
 
-    def __init__(self, passwords: PasswordStore) -> None:
+    Args:
+        passwords: the key that signs them, and which ended.
+        clock: seconds UTC.
+    """
+
+    def __init__(self, passwords: PasswordStore, clock: Callable[[], float] = time.time) -> None:
         self._passwords = passwords
+        self._clock = clock
 
     def find(self, cookie: str | None) -> BrowserSession | None:
-        """Return the session of a cookie; None if it is missing, forged, or older than a week."""
+        """Return the session of a cookie; None if it is missing, forged, older than a week, or has ended."""
         if not cookie or not self._passwords.is_set:
             return None
         try:
             name = self._signer().unsign(cookie, max_age=SESSION_LIFE_S).decode()
         except BadSignature:
             return None
-        return self._make(name)
+        session = self._make(name)
+        return session if self.holds(session) else None
 
     def open(self) -> tuple[str, BrowserSession]:
         """Return the cookie of a new session, and the session."""
         name = secrets.token_urlsafe(24)
         return self._signer().sign(name).decode(), self._make(name)
 
+    def end(self, session: BrowserSession) -> None:
+        """
+        End a session, for as long as its cookie could be used.
+
+        Raises:
+            ConfigError: the state can't be written; the session goes on.
+        """
+        now = int(self._clock())
+        self._passwords.end_session(session.name, now, forget_before=now - SESSION_LIFE_S)
+
     def holds(self, session: BrowserSession) -> bool:
-        """Return whether a session still holds: no new password has ended it."""
-        return self._passwords.is_set and self._make(session.name) == session
+        """Return whether a session still holds: neither a log-out nor a new password has ended it."""
+        passwords = self._passwords
+        return passwords.is_set and not passwords.has_ended(session.name) and self._make(session.name) == session
 
     def _make(self, name: str) -> BrowserSession:
         key = self._passwords.session_key.encode()

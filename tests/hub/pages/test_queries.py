@@ -15,7 +15,8 @@ from integrity.hub.box_reports import page_box_findings, page_events
 from integrity.hub.database import HubDatabase
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import load_fleet
-from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
+from integrity.hub.open_findings import count_open
+from integrity.hub.replica_sets import find_set, load_sets
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import page_shards
 from support.hub_rows import HubRows
@@ -27,7 +28,7 @@ QUESTIONS: dict[str, Callable[[sa.Connection], object]] = {
     "fleet": lambda c: load_fleet(c, NOW, 86400),
     "sets": load_sets,
     "set": lambda c: find_set(c, "photos"),
-    "counts": count_hub_findings,
+    "counts": count_open,
     "findings": lambda c: page_findings(c, HubFindingFilter(set_id=1, box_id=2), before=9, limit=100),
     "box findings": lambda c: page_box_findings(c, 2, before=None, limit=100),
     "events": lambda c: page_events(c, 2, before=None, limit=100),

@@ -19,17 +19,18 @@ from integrity.hub.objects import (
     box_object,
     event_object,
     hub_finding_object,
-    kinds_object,
+    open_findings_object,
     sentence_object,
     set_object,
     shard_object,
     tree_object,
 )
+from integrity.hub.open_findings import count_open
 from integrity.hub.pages.boxes import BoxOrder, get_box, read_cursor, select_boxes, write_cursor
 from integrity.hub.pages.findings import get_known, read_filter
 from integrity.hub.pages.sets import select_sets
 from integrity.hub.pages.trees import get_promise
-from integrity.hub.replica_sets import count_hub_findings, find_set, load_sets
+from integrity.hub.replica_sets import find_set, load_sets
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import find_tree_names, page_shards
 from integrity.views.objects import iso_time
@@ -47,7 +48,7 @@ from integrity.web.openapi import (
     number_parameter,
     word_parameter,
 )
-from integrity.web.query import read_limit, read_number
+from integrity.web.query import includes_resolved, read_limit, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,13 +177,13 @@ class HubApi:
         """Return how all boxes are."""
         now = self._site.now
         with self._site.read() as c:
-            fleet, kinds, sets = self._load_fleet(c), count_hub_findings(c), load_sets(c)
+            fleet, found, sets = self._load_fleet(c), count_open(c), load_sets(c)
         return {
             "at": iso_time(now),
-            **sentence_object(sum_up_fleet(fleet, kinds, sets, now)),
+            **sentence_object(sum_up_fleet(fleet, found, sets, now, self._site.find_failing())),
             "boxes": len(fleet),
             "sets": len(sets),
-            "findings_open": kinds_object(kinds),
+            "findings_open": open_findings_object(found),
         }
 
     def list_boxes(self, request: Request) -> JsonObject:
@@ -205,7 +206,7 @@ class HubApi:
         limit, before = _read_limit(request), read_cursor(request, "before")
         with self._site.read() as c:
             one = get_box(c, self._site, request.path_params["name"])
-            includes = request.query_params.get("state") == "all"
+            includes = includes_resolved(request)
             found = page_box_findings(c, one.box.id, before=before, limit=limit, include_resolved=includes)
         return {
             "findings": [box_finding_object(finding) for finding in found],

@@ -22,10 +22,13 @@ from integrity.web.passwords import LoginThrottle
 from integrity.web.security import GuardAdvice, Sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from starlette.types import ASGIApp
 
     from integrity.config import Config
     from integrity.hub.database import HubDatabase
+    from integrity.hub.failing_parts import FailingPart
     from integrity.web.passwords import PasswordStore
 
 _TROUBLES = Troubles(
@@ -35,7 +38,13 @@ _TROUBLES = Troubles(
 _ADVICE = GuardAdvice("add it to [hub_server] hosts", "[hub_server] token_file")
 
 
-def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, token: str) -> ASGIApp:
+def make_pages(
+    config: Config,
+    database: HubDatabase,
+    passwords: PasswordStore,
+    token: str,
+    find_failing: Callable[[], Sequence[FailingPart]],
+) -> ASGIApp:
     """
     Return the application.
 
@@ -44,9 +53,10 @@ def make_pages(config: Config, database: HubDatabase, passwords: PasswordStore, 
         database: open.
         passwords: of the log-in.
         token: bearer token of ``/metrics`` and ``/api``; empty: none.
+        find_failing: returns the parts of the hub that do not work.
     """
     settings = config.hub_server
-    site = HubSite(database, settings)
+    site = HubSite(database, settings, find_failing)
     is_secure = bool(settings.certificate) or settings.public_url.startswith("https:")
     sessions = Sessions(passwords)
     pages = (

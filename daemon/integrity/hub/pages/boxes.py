@@ -16,8 +16,7 @@ from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap
 from integrity.hub.pages.overview import make_box_bar
-from integrity.hub.pages.site import HEALTH_WORDS
-from integrity.web.query import read_at, read_number, read_word
+from integrity.web.query import includes_resolved, read_at, read_number, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +65,7 @@ _KEYS: dict[BoxOrder, Callable[[BoxStatus], Any]] = {
     BoxOrder.HEALTH: lambda one: HEALTH_ORDER[one.health],
     BoxOrder.REPORTED: lambda one: one.box.seen_at or 0,
     BoxOrder.VERIFIED: lambda one: (one.oldest_at is None, one.oldest_at or 0),
-    BoxOrder.FINDINGS: lambda one: -one.finding_count - sum(one.hub_kinds.values()),
+    BoxOrder.FINDINGS: lambda one: -one.finding_count - one.hub_found.total,
     BoxOrder.SIZE: lambda one: -one.bytes,
 }
 
@@ -95,7 +94,7 @@ class BoxPages:
             title="Boxes",
             boxes=shown,
             orders=list(BoxOrder),
-            healths=HEALTH_WORDS,
+            healths={health: health.words for health in BoxHealth},
             asked={key: asked.get(key, "") for key in ("name", "health", "sort")},
             more=f"?{urlencode(asked | {'after': shown[-1].box.name})}" if len(found) > _PAGE else "",
             query=f"?{urlencode(asked)}" if asked else "",
@@ -103,7 +102,7 @@ class BoxPages:
 
     def show_box(self, request: Request) -> Response:
         """Show one box."""
-        before, shows_all = read_cursor(request, "findings_before"), request.query_params.get("findings") == "all"
+        before, shows_all = read_cursor(request, "findings_before"), includes_resolved(request, "findings")
         with self._site.read() as c:
             one = get_box(c, self._site, request.path_params["name"])
             findings = page_box_findings(c, one.box.id, before=before, limit=_FINDINGS + 1, include_resolved=shows_all)

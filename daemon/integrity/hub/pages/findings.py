@@ -25,14 +25,15 @@ from integrity.hub.finding_list import (
 )
 from integrity.hub.findings import HubFinding, NoSuchFinding, acknowledge, get_finding, mute
 from integrity.hub.kinds import HUB_KINDS, HubFindingKind
-from integrity.hub.replica_sets import count_hub_findings, load_sets
+from integrity.hub.open_findings import count_open
+from integrity.hub.replica_sets import load_sets
 from integrity.hub.shards.schema import shared_tree
 from integrity.hub.shared_trees import find_tree_names
 from integrity.views.explain import READ_HOW
 from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.forms import PAGE_OWNER, find_address, read_days, read_finding_id, read_form
-from integrity.web.query import read_at, read_number, read_word
+from integrity.web.query import includes_resolved, read_at, read_number, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +87,7 @@ class HubFindingPages:
         with self._site.read() as c:
             wanted = read_filter(c, request)
             found = page_findings(c, wanted, before=read_number(request, "before"), limit=_PAGE + 1)
-            counts, sets, boxes = count_hub_findings(c), load_sets(c), find_boxes(c)
+            counts, sets, boxes = count_open(c), load_sets(c), find_boxes(c)
             names = sa.select(shared_tree.c.name).order_by(shared_tree.c.name).limit(_MOST_CHOICES)
             trees = c.execute(names).scalars().all()
             tree_names = find_tree_names(c, [one.id for one in found])
@@ -96,7 +97,7 @@ class HubFindingPages:
             "hub_findings.html",
             title="Findings",
             findings=shown,
-            total=sum(counts.values()),
+            total=counts.total,
             kinds=[(kind, HUB_KINDS[kind].phrase.many) for kind in HUB_KINDS],
             sets=[one.name for one in sets[:_MOST_CHOICES]],
             boxes=[one.name for one in boxes],
@@ -192,14 +193,14 @@ def read_filter(c: sa.Connection, request: Request) -> HubFindingFilter:
     Return which findings a query asks for: ``kind``, ``set``, ``box``, ``tree`` (names), ``state=all``.
 
     Raises:
-        HTTPException: 404, there is no such set, box, or tree.
+        HTTPException: 400, a word is unknown, or there is no such set, box, or tree.
     """
     return HubFindingFilter(
         kind=read_word(request, "kind", HubFindingKind),
         set_id=_find_id(c, schema.replica_set, request, "set"),
         box_id=_find_id(c, schema.box, request, "box"),
         tree_id=_find_id(c, shared_tree, request, "tree"),
-        include_resolved=request.query_params.get("state") == "all",
+        include_resolved=includes_resolved(request),
     )
 
 
@@ -210,7 +211,7 @@ def _find_id(c: sa.Connection, table: sa.Table, request: Request, key: str) -> i
         return None
     number: int | None = c.execute(sa.select(table.c.id).where(table.c.name == name)).scalar()
     if number is None:
-        raise HTTPException(404, f"{key}: there is none with this name")
+        raise HTTPException(400, f"{key}: there is none with this name.")
     return number
 
 

@@ -12,8 +12,9 @@ from integrity.catalog.coverage import Age
 from integrity.config import format_duration, format_size
 from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap, sum_up_fleet
+from integrity.hub.open_findings import count_open
 from integrity.hub.pages.sets import pair_agreements
-from integrity.hub.replica_sets import count_hub_findings, load_sets
+from integrity.hub.replica_sets import load_sets
 from integrity.views.text import count
 from integrity.web.drawings import BarPart, layout_bar
 from integrity.web.query import read_at
@@ -59,7 +60,7 @@ class HubOverview:
         now = self._site.now
         with self._site.read() as c:
             fleet = load_fleet(c, now, self._site.silent_after_s)
-            sets, kinds = load_sets(c), count_hub_findings(c)
+            sets, found = load_sets(c), count_open(c)
         boxes = [one for one in fleet if one.health is not BoxHealth.REVOKED]
         boxes.sort(key=lambda one: HEALTH_ORDER[one.health])
         numbers = Counter(one.health for one in boxes)
@@ -67,12 +68,12 @@ class HubOverview:
             request,
             "hub_overview.html",
             title="Overview",
-            sentence=sum_up_fleet(fleet, kinds, sets, now),
-            kinds=kinds,
+            sentence=sum_up_fleet(fleet, found, sets, now, self._site.find_failing()),
+            found=found,
             cards=[make_card(one) for one in boxes[:_MOST_CARDS]],
             total=len(boxes),
             numbers=[(health, numbers[health]) for health in BoxHealth if numbers[health]],
-            sets=pair_agreements(sorted(sets, key=lambda one: not one.kinds)[:_MOST_SETS], fleet),
+            sets=pair_agreements(sorted(sets, key=lambda one: not one.found)[:_MOST_SETS], fleet),
             set_count=len(sets),
         )
 

@@ -7,7 +7,7 @@ I1  A page that only reads has a transaction of its own that can't write; it see
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from integrity.config import HubServer
     from integrity.hub.database import HubDatabase
+    from integrity.hub.failing_parts import FailingPart
 
 _PLACES = (
     ("/", "Overview"),
@@ -35,16 +36,9 @@ _PLACES = (
     ("/manual", "Manual"),
 )
 
-HEALTH_WORDS = {
-    BoxHealth.PROBLEM: "problem",
-    BoxHealth.SILENT: "stopped reporting",
-    BoxHealth.GAP: "not everything is checked",
-    BoxHealth.WAITING: "has not reported yet",
-    BoxHealth.OK: "well",
-    BoxHealth.REVOKED: "may not report",
-}
 _GRAVITIES = {
     BoxHealth.PROBLEM: Gravity.PROBLEM,
+    BoxHealth.WORKING: Gravity.GOOD,
     BoxHealth.OK: Gravity.GOOD,
 }
 
@@ -56,18 +50,26 @@ class HubSite(Renderer):
     Args:
         database: open.
         settings: of the hub.
+        find_failing: returns the parts of the hub that do not work.
         clock: seconds UTC.
     """
 
-    def __init__(self, database: HubDatabase, settings: HubServer, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: HubDatabase,
+        settings: HubServer,
+        find_failing: Callable[[], Sequence[FailingPart]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__(("integrity.hub", "integrity.web"), _PLACES, "integrity-hub")
         self.database = database
+        self.find_failing = find_failing
         self.silent_after_s = settings.silent_after_s
         self.lease_s = settings.shard_lease_s
         self._clock = clock
         self.templates.globals["public_url"] = settings.public_url
         self.templates.filters |= {
-            "health": HEALTH_WORDS.__getitem__,
+            "health": lambda health: health.words,
             "box_gravity": find_box_gravity,
             "finding_gravity": lambda finding: "is-bad" if is_problem(finding) else "is-warn",
             "short": shorten,

@@ -128,6 +128,10 @@ class JobsInTransaction:
             _run(self._manager.retry_job(job, priority=_FIRST))
         return [_describe(job) for job in stalled]
 
+    def remove_all(self) -> None:
+        """Remove the tree's jobs, whoever has them: the tree is forgotten."""
+        self._c.execute(sa.text("DELETE FROM procrastinate_jobs WHERE queue_name = :queue"), {"queue": self._queue})
+
     def remove_worker(self, worker: int) -> None:
         """Unregister a worker that has no job."""
         _run(self._manager.unregister_worker(worker))

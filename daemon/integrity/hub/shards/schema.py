@@ -20,7 +20,7 @@ shared_tree = sa.Table(
     column_id("number of the tree"),
     column_text("name", "[[root]] shared of its workers"),
     column_int("created_at", "when the first worker came"),
-    column_int("inode", "inode number of its top folder: a worker that sees another one has mounted something else"),
+    column_int("inode", "inode of its top folder: a worker that sees another one mounted something else; 0: any"),
     column_text("settings", "the root's settings that all workers must agree on, JSON"),
     column_int("verify_every_s", "the promise: every byte is read within this time"),
     column_int("surveyed_at", "when it was cut into shards; null: not yet", null=True),

@@ -134,12 +134,12 @@ class ShardHub:
             else:
                 found = workers.take(c, worker, limits=self._limits, may_retry=may_retry, now=now)
                 tree_findings.check_promise(c, worker.tree_id, self._limits, now)
-            is_surveyed = workers.is_surveyed(c, worker.tree_id)
+            rest = workers.count_parts(c, worker, limits=self._limits, now=now)
         if isinstance(found, ShardTask):
             self.store.clear(found.job)  # what another worker sent for it, or this one before it began again
             return {"task": write_message(found), "beat_s": beat_s}
-        wait_s = min(_IDLE_S, beat_s) if is_surveyed else _SURVEYING_S
-        return {"task": None, "held_by": found, "wait_s": wait_s, "beat_s": beat_s}
+        wait_s = min(_IDLE_S, beat_s) if rest.is_surveyed else _SURVEYING_S
+        return {"task": None, "held_by": found, "wait_s": wait_s, "beat_s": beat_s, "rest": write_message(rest)}
 
     def look(self, box_id: int, body: JsonObject) -> JsonObject:
         """Return the shard of a folder; see ``workers.look_at_folder``."""
@@ -287,7 +287,10 @@ def make_shard_hub(settings: HubServer, database: HubDatabase, folder: bytes) ->
 
 def find_shard_duties(hub: ShardHub | None) -> list[HubDuty]:
     """Return what is due again and again for shared trees."""
-    return [] if hub is None else [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check())]
+    if hub is None:
+        return []
+    unless = "shared trees were not checked"
+    return [HubDuty("check_shared_trees", _EVERY_MINUTE, lambda *_: hub.check(), unless=unless)]
 
 
 def is_digest(text: str) -> bool:

@@ -16,13 +16,15 @@ import sqlalchemy as sa
 from integrity.errors import AppError
 from integrity.files.scope import find_parents
 from integrity.hub import audit
+from integrity.hub.grants import load_grants
 from integrity.hub.schema import box
 from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
-from integrity.jobs.shards.messages import ShardTask, TreeOffer, to_text
+from integrity.jobs.shards.messages import ShardTask, TreeOffer, TreeRest, to_text
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
+from integrity.paths import shell_word
 
 _ROUNDS = 4
 """Rounds of reading in each promise, so that some may be late."""
@@ -36,6 +38,9 @@ _PACKED_BLOCK_BYTES = 64
 _LONGEST_ROUND_S = 86_400
 """New files are found within a day, as on a box alone."""
 
+
+ANY_INODE = 0
+"""Of a tree that was moved: the next worker says which folder it is. No file has this number."""
 
 _WANTED_S = 10
 """A shard waits so long for a command that asked for it while a worker had it; commands ask every second."""
@@ -88,14 +93,31 @@ def join(c: sa.Connection, box_id: int, offer: TreeOffer, *, limits: ShardLimits
     Add a worker to a tree, and the tree if it is the first; return the worker's number.
 
     Raises:
-        ShardRefused: it sees another tree, or reads it with other settings than the others.
+        ShardRefused: it may not work on the tree, sees another one, or reads it with other settings than the others.
     """
+    _require_grant(c, box_id, offer.tree)
     tree_id = _ensure_tree(c, offer, now)
     _check_offer(c, tree_id, box_id, offer, busy_since=now - 2 * limits.lease_s)
     worker = JobsInTransaction(c, tree_id).add_worker()
     values = {"tree_id": tree_id, "box_id": box_id, "began_at": now, "seen_at": now, "done_bytes": 0}
     c.execute(sa.insert(shard_worker).values(id=worker, **values))
     return worker
+
+
+def _require_grant(c: sa.Connection, box_id: int, tree: str) -> None:
+    """
+    Require that a box may work on a tree.
+
+    Raises:
+        ShardRefused: it may not; the message says what to do on the hub.
+    """
+    if not load_grants(c, box_id).has_tree(tree):
+        name = c.execute(sa.select(box.c.name).where(box.c.id == box_id)).scalar_one()
+        raise ShardRefused(
+            "not_allowed",
+            f"{tree}: this box, {name}, may not work on this shared tree; if it shall, run on the hub:"
+            f" integrity hub allow {name} --tree {shell_word(tree)}",
+        )
 
 
 def _ensure_tree(c: sa.Connection, offer: TreeOffer, now: int) -> int:
@@ -117,11 +139,14 @@ def _ensure_tree(c: sa.Connection, offer: TreeOffer, now: int) -> int:
 
 def _check_offer(c: sa.Connection, tree_id: int, box_id: int, offer: TreeOffer, *, busy_since: int) -> None:
     known = c.execute(sa.select(shared_tree).where(shared_tree.c.id == tree_id)).one()
-    if known.inode != offer.inode:
+    if known.inode == ANY_INODE:
+        c.execute(sa.update(shared_tree).where(shared_tree.c.id == tree_id).values(inode=offer.inode))
+    elif known.inode != offer.inode:
         raise ShardRefused(
             "other_tree",
             f"{offer.tree}: the folder there is not the one that the other workers read (its inode is {offer.inode},"
-            f" theirs {known.inode}): mount the same file system, then start again",
+            f" theirs {known.inode}): mount the same file system, then start again. If the tree was moved, run on the"
+            f" hub: integrity hub tree rebind {shell_word(offer.tree)} --moved",
         )
     if known.settings == _spell(offer):
         return
@@ -152,13 +177,15 @@ def get_worker(c: sa.Connection, box_id: int, number: int) -> WorkerRow:
     Return a worker of a box.
 
     Raises:
-        ShardRefused: the box has no such worker.
+        ShardRefused: the box has no such worker, or may not work on the tree any more.
     """
-    columns = shard_worker.c.id, shard_worker.c.tree_id, shard_worker.c.box_id
-    row = c.execute(sa.select(*columns).where(shard_worker.c.id == number, shard_worker.c.box_id == box_id)).first()
+    columns = shard_worker.c.id, shard_worker.c.tree_id, shard_worker.c.box_id, shared_tree.c.name
+    workers = sa.select(*columns).join(shared_tree, shared_tree.c.id == shard_worker.c.tree_id)
+    row = c.execute(workers.where(shard_worker.c.id == number, shard_worker.c.box_id == box_id)).first()
     if row is None:
         raise ShardRefused("not_yours", "the hub does not know this worker (any more); it must come again")
-    return WorkerRow(*row)
+    _require_grant(c, box_id, row.name)
+    return WorkerRow(*row[:3])
 
 
 def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> None:
@@ -166,6 +193,7 @@ def renew(c: sa.Connection, worker: WorkerRow, done_bytes: int, now: int) -> Non
     JobsInTransaction(c, worker.tree_id).renew(worker.id)
     values = {"seen_at": now, "done_bytes": done_bytes}
     c.execute(sa.update(shard_worker).where(shard_worker.c.id == worker.id).values(values))
+    c.execute(sa.update(box).where(box.c.id == worker.box_id).values(worked_at=now))
 
 
 def get_held(c: sa.Connection, worker: WorkerRow, job_id: int) -> ShardJob:
@@ -199,6 +227,21 @@ def take(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, may_retry:
     if job.shard_id is not None:
         _begin_round(c, job.shard_id, now)
     return _describe(c, worker.tree_id, job, limits, now)
+
+
+def count_parts(c: sa.Connection, worker: WorkerRow, *, limits: ShardLimits, now: int) -> TreeRest:
+    """Return what is left of a tree for a worker that got nothing: who lists or reads it, and when a part is due."""
+    if not is_surveyed(c, worker.tree_id):
+        return TreeRest(is_surveyed=False, parts=0, taken=0, next_due_at=None)
+    is_alive = shard_worker.c.seen_at >= now - limits.lease_s
+    held = sa.select(shard_worker.c.shard_id).where(
+        shard_worker.c.tree_id == worker.tree_id, shard_worker.c.shard_id.is_not(None), is_alive
+    )
+    taken = c.execute(held.distinct()).scalars().all()
+    mine = shard.c.tree_id == worker.tree_id
+    parts = c.execute(sa.select(sa.func.count()).select_from(shard).where(mine)).scalar_one()
+    waiting = sa.select(sa.func.min(shard.c.due_at)).where(mine, shard.c.id.not_in(taken))
+    return TreeRest(is_surveyed=True, parts=parts, taken=len(taken), next_due_at=c.execute(waiting).scalar())
 
 
 def take_folder(

@@ -126,6 +126,24 @@ class VisitResult:
 
 
 @dataclass(frozen=True, slots=True)
+class TreeRest:
+    """
+    What the hub says of a tree to a worker for which it has nothing now.
+
+    Args:
+        is_surveyed: False: another worker lists its folders; then there are parts to read.
+        parts: number of its shards.
+        taken: of them, those that other workers have now.
+        next_due_at: when the next one that nobody has is due, seconds UTC; None: others have all of them.
+    """
+
+    is_surveyed: bool
+    parts: int
+    taken: int
+    next_due_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class TreeOffer:
     """
     What a worker says of its tree when it comes.
@@ -143,7 +161,7 @@ class TreeOffer:
     settings: JsonObject = field(default_factory=dict)
 
 
-def write_message(message: ShardTask | VisitResult | TreeOffer) -> JsonObject:
+def write_message(message: ShardTask | VisitResult | TreeOffer | TreeRest) -> JsonObject:
     """Write a message as an object."""
     return asdict(message)
 

@@ -12,7 +12,7 @@ import logging
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.errors import AppError, HubAway, HubError, RootSuspended
 from integrity.files.open_beneath import open_root
@@ -23,7 +23,7 @@ from integrity.jobs.open_root import make_excludes
 from integrity.jobs.report import Stop
 from integrity.jobs.shards import local_copy
 from integrity.jobs.shards.lease import Lease
-from integrity.jobs.shards.messages import ShardTask, write_survey
+from integrity.jobs.shards.messages import ShardTask, TreeRest, read_message, write_survey
 from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
 from integrity.jobs.shards.visit import visit
@@ -58,6 +58,21 @@ class WorkerSettings:
     quiet_s: float = _QUIET_S
 
 
+class WorkerPause(NamedTuple):
+    """
+    Why a worker has nothing to do.
+
+    Attributes:
+        wait_s: how many seconds later something may be due.
+        done: parts that it read or listed since it began.
+        rest: what is left of the tree; None: the worker was stopped, or the hub does not say.
+    """
+
+    wait_s: float
+    done: int
+    rest: TreeRest | None
+
+
 class ShardWorker:
     """
     Works on one shared tree until it is stopped.
@@ -73,10 +88,11 @@ class ShardWorker:
         self._settings = settings
         self._stop = stop
         self._failed = 0  # jobs in a row that came to nothing
+        self._done = 0
 
-    def run(self) -> float:
+    def run(self) -> WorkerPause:
         """
-        Work until nothing is due or the stop is set; return how many seconds later something may be due.
+        Work until nothing is due or the stop is set.
 
         Raises:
             HubError: the hub does not let this worker work on the tree; the message says why.
@@ -85,7 +101,7 @@ class ShardWorker:
         with make_work_folder(self._settings.folder) as folder:
             while not self._stop.is_set():
                 try:
-                    wait_s = self._work_once(folder)
+                    pause = self._work_once(folder)
                 except HubAway:
                     if self._stop.is_set():
                         break  # what it has done since the last stored version is done again by another worker
@@ -96,17 +112,19 @@ class ShardWorker:
                     self._calls.worker = 0  # the hub forgot this worker: come again
                     self._pause()
                     continue
-                if wait_s:
-                    return wait_s
-        return 0.0
+                if pause is not None:
+                    return pause
+        return WorkerPause(0.0, self._done, None)
 
-    def _work_once(self, folder: bytes) -> float:
-        """Take one job and do it; return how long to wait before the next one."""
+    def _work_once(self, folder: bytes) -> WorkerPause | None:
+        """Take one job and do it; if there is none, return why."""
         task, answer = self._calls.ask("take", {})
         if task is None:
-            return read_seconds(answer, "wait_s", 60.0)
+            rest = answer.get("rest")
+            known = read_message(TreeRest, rest) if isinstance(rest, dict) else None
+            return WorkerPause(read_seconds(answer, "wait_s", 60.0), self._done, known)
         self._do(task, read_seconds(answer, "beat_s", 10.0), folder)
-        return 0.0
+        return None
 
     def _pause(self) -> None:
         """Wait before the hub is asked again: one that gives and takes back is not asked without end."""
@@ -126,6 +144,7 @@ class ShardWorker:
                 self._pause()
             else:
                 self._failed = 0
+                self._done += 1
         except HubAway:
             raise
         except HubError as refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -76,17 +77,17 @@ class Access:
         return self._begin_session()
 
     async def log_out(self, request: Request) -> Response:
-        """End the session in this browser, or those in all browsers."""
+        """End the session of this browser, or those of all browsers."""
         from starlette.concurrency import run_in_threadpool
 
-        form = await request.form()
-        if not is_form_valid(request.scope["state"]["session"], form.get("csrf")):
+        form, session = await request.form(), request.scope["state"]["session"]
+        if not is_form_valid(session, form.get("csrf")):
             return self._site.refuse_form(request)
-        if form.get("everywhere"):
-            try:
-                await run_in_threadpool(self._passwords.end_sessions)
-            except ConfigError as refusal:
-                return self._site.render_error(request, 503, "This was not done", str(refusal))
+        end = self._passwords.end_sessions if form.get("everywhere") else partial(self._sessions.end, session)
+        try:
+            await run_in_threadpool(end)
+        except ConfigError as refusal:
+            return self._site.render_error(request, 503, "This was not done", str(refusal))
         response = RedirectResponse("/login", 303)
         response.delete_cookie(cookie_name(is_secure=self._is_secure), path="/")
         return response

@@ -30,7 +30,7 @@ from integrity.web.openapi import (
     number_parameter,
     word_parameter,
 )
-from integrity.web.query import read_limit, read_number, read_raw_path, read_word
+from integrity.web.query import includes_resolved, read_limit, read_number, read_raw_path, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ class Api:
                 root_id=None if root is None else RootId(root),
                 kind=read_word(request, "kind", FindingKind),
                 copy=request.query_params.get("copy"),
-                include_resolved=request.query_params.get("state") == "all",
+                include_resolved=includes_resolved(request),
             )
         return {
             "findings": [finding_object(one) for one in found],

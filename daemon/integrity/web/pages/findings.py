@@ -26,7 +26,7 @@ from integrity.views.text import local_time
 from integrity.web.drawings import BlockMap, map_damage
 from integrity.web.filters import quote_path
 from integrity.web.pages.actions import find_check
-from integrity.web.query import read_at, read_number, read_word
+from integrity.web.query import includes_resolved, read_at, read_number, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ class FindingPages:
         """Show a page of the list, as its filters say."""
         kind, root = read_word(request, "kind", FindingKind), read_number(request, "root")
         before = read_number(request, "before")
-        copy, shows_all = request.query_params.get("copy") or None, request.query_params.get("state") == "all"
+        copy, shows_all = request.query_params.get("copy") or None, includes_resolved(request)
         with self._site.open_catalog() as catalog, catalog.read() as connection:
             found = page_incidents(
                 connection,
