@@ -58,7 +58,7 @@ GROUPS = {
     "alert": {"test"},
     "config": {"check", "show", "sample"},
     "service": {"install", "uninstall", "show"},
-    "hub": {"run", "add", "list", "revoke", "migrate", "check", "work", "join", "try"},
+    "hub": {"run", "add", "allow", "list", "revoke", "tree", "migrate", "check", "work", "join", "try"},
 }
 
 

@@ -32,7 +32,7 @@ from support.preload import Shims
 from support.repairs import context_of
 from support.results import tallies
 from support.shapes import damage, put
-from support.stored import is_recorded
+from support.stored import is_recorded, query
 from support.waiting import wait_until
 
 
@@ -229,3 +229,21 @@ def test_copy_within_the_second_of_a_verification(tmp_path: Path, root: Path, is
         done = tally(run_scrub(context))
 
     assert ({"damaged": 2} if is_copy_of_damage else {"verified": 1, "changed": 1}) == done
+
+
+@pytest.mark.root
+def test_change_that_waits_is_read_again_if_its_witness_is_young(seconds: Path, integrity: Box) -> None:
+    """Else what rots in it later would pass for a write that came within the second of the reading."""
+    paths = [seconds / f"{number}" for number in range(4)]
+    integrity.configure("[defaults]\nmass_change = { files = 1, percent = 1 }\n")
+    for path in paths:
+        put(path, os.urandom(5_000))
+    integrity.run("scan", seconds, expect=0)
+    for path in paths:
+        put(path, os.urandom(5_001))
+    integrity.run("scan", seconds, expect=1)
+    wait_until(lambda: time.time() % 1 < 0.2, "a new second", every_s=0.01)
+    paths[0].chmod(0o600)
+    integrity.run("scan", seconds, expect=1)
+
+    assert [(0,)] == query(integrity, "SELECT DISTINCT is_racy FROM version WHERE state = 'held'")

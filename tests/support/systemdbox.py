@@ -79,7 +79,7 @@ _FILES = {
 # What the machine's owner has set, started from init scripts, or keeps where the tests keep theirs.
 _REMOVED = (
     *("etc/systemd", "etc/tmpfiles.d", "etc/sysusers.d", "etc/init.d", "etc/ssh", "etc/integrity", "srv"),
-    *(f"var/{kind}/integrity" for kind in ("lib", "cache")),
+    *(f"var/{kind}/integrity{page}" for kind in ("lib", "cache") for page in ("", "-web", "-hub")),
     *(f"etc/rc{level}.d" for level in "0123456S"),
     *("etc/aliases", "usr/sbin/sendmail"),
 )

@@ -248,9 +248,11 @@ class Assessor:
 
     def _count_candidate(self, record: FileRecord, known: FileVersion, reading: Reading) -> None:
         """Count a file whose content equals its candidate, and keep the candidate's witness current."""
-        if known.witness is not None and _is_new_witness(known.witness, reading.witness):
+        if _is_new_witness(known.witness, reading.witness):
             with self._run.writing(is_synced=False) as connection:
                 versions.set_witness(connection, known, reading.witness)
+            if reading.witness.is_racy:
+                self.account.queue_racy(record)
         self._count_open(record, Tally.DAMAGED if known.is_damage else Tally.CHANGED)
 
     def _compare(
