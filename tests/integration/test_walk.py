@@ -28,7 +28,8 @@ from support.webpage import WebClient
 
 TRANSCRIPT = Path(__file__).parents[1] / "output" / "walk.txt"
 PHOTOS, BACKUP, MAILS = "/srv/photos", "/mnt/backup", "/run/mails"
-ALBUMS, FILES, DAY_S, SOON_S = ("Album 1", "Album 2"), 12, 86_400, 60.0
+ALBUMS, FILES, DAY_S = ("Album 1", "Album 2"), 12, 86_400
+SOON_S = 150.0  # the service looks at the clock once a minute
 SHIM, CLOCK = "/usr/local/lib/clockjump.so", "/usr/local/lib/clock"
 DROP_IN = f"[Service]\nEnvironment=LD_PRELOAD={SHIM} RIG_CLOCK={CLOCK}\nProtectHome=read-only\nPrivateTmp=no\n"
 PASSWORD = "correct horse battery"
