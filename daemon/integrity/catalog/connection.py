@@ -233,9 +233,8 @@ class Catalog:
             return
         try:
             is_carried_over = carry_over(self._connection, os.path.realpath(self.path))
-        except (
-            apsw.Error
-        ):  # a full disk, say: what was committed is safe in the log, and the next program carries it over
+        except apsw.Error:
+            # A full disk, say: what was committed is safe in the log, and the next program carries it over.
             is_carried_over = False
         try:
             self._connection.close(keeps_log=not is_carried_over)

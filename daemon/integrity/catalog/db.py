@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import apsw
 
@@ -38,7 +38,6 @@ APPLICATION_ID = 0x696E7467
 _RESERVED_BYTES = 8  # at the end of each page, for its checksum
 
 _STATEMENTS = 300
-_UNQUOTED = frozenset(b"/._-" + string.ascii_letters.encode() + string.digits.encode())
 _VFS, _PLAIN_VFS = "cksmvfs", "unix"
 _EXTENSION = os.path.join(os.path.dirname(apsw.__file__), "sqlite_extra_binaries", "cksumvfs")
 """The file that ``apsw.sqlite_extra`` loads; it imports ``importlib.resources`` to find it, which takes 6 ms."""
@@ -63,7 +62,7 @@ class Connection:
     ) -> None:
         _load_checksums()
         vfs = _VFS if is_checked else _PLAIN_VFS
-        name = f"file:{_quote(path)}?{options}&vfs={vfs}" if path else ""
+        name = f"file:{quote(path)}?{options}&vfs={vfs}" if path else ""
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         self.driver = apsw.Connection(name, flags=flags, statementcachesize=_STATEMENTS)
         self.driver.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else it plans anew for each value
@@ -146,11 +145,6 @@ def make_empty(path: bytes) -> Connection:
     c.driver.file_control("main", apsw.SQLITE_FCNTL_RESERVE_BYTES, ctypes.addressof(reserved))
     c.run("VACUUM")
     return c
-
-
-def _quote(path: bytes) -> str:
-    """Write a path, which may be any bytes, for a URI (https://sqlite.org/uri.html)."""
-    return "".join(chr(byte) if byte in _UNQUOTED else f"%{byte:02X}" for byte in path)
 
 
 def numbers(values: Iterable[int]) -> str:

@@ -481,7 +481,7 @@ def count_replaced(c: Connection, root_id: RootId, since: int, until: int) -> tu
                 WHERE version.file_id = former.file_id AND {IS_CANDIDATE}
                 AND version.verdict <> '{SAME_CONTENT}' AND version.state IN ('staged', 'held')
             )
-            GROUP BY coalesce(file_id, -id)
+            GROUP BY file_id
         )
         """  # noqa: S608 - ours
     row = c.row(query, root_id, since, until)
