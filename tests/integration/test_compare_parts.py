@@ -20,7 +20,7 @@ from integrity.model import Finding
 from support.jobs import open_context, tally
 from support.planted import plant_path
 
-COUNT = 300
+COUNT = 1_500  # far more than what is read before the first answers are counted
 pytestmark = pytest.mark.files(COUNT, size_bytes=2000)
 NOW = 1_800_014_400
 

@@ -181,6 +181,7 @@ class World:
             self.root.change_disk(cut(self._circumstance.grain_ns))
             self._configure()
             self._run("root", "rebind", old, self.root.folder)
+            time.sleep(1 - time.time() % 1)  # seen in the second of the move is not yet seen after it
             self.root.was_read(is_whole=True)
         self._configure()
         found = self._run("scrub" if scrubs else "scan", self.root.folder).of_type("note")
