@@ -87,8 +87,10 @@ def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
             f"{name}: there is a box with this name; choose another one, or, to give it a new token:"
             f" {program.command(f'hub revoke {name}')}, and add it again"
         )
-    values = {"token_hash": hash_token(token), "revoked_at": None}
+    values = {"token_hash": hash_token(token), "revoked_at": None, "shared_by": None}
     c.execute(sa.update(schema.box).where(schema.box.c.name == name).values(**values))
+    is_its = sa.select(schema.box.c.id).where(schema.box.c.name == name).scalar_subquery()
+    c.execute(sa.delete(schema.box_run).where(schema.box_run.c.box_id == is_its))
     add_grants(c, name, grants)
     _mark_changed(c, name, now)
     return token

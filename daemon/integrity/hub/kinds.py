@@ -27,6 +27,7 @@ class HubFindingKind(StrEnum):
     REPLICA_STALE = "replica_stale"
     BOX_FULL = "box_full"
     CLOCK_WRONG = "clock_wrong"
+    TOKEN_SHARED = "token_shared"  # noqa: S105 - no secret
     SET_REFUSED = "set_refused"
     TREE_DAMAGED = "tree_damaged"
     TREE_UNREAD = "tree_unread"
@@ -107,6 +108,14 @@ TABLE = (
         headline="{box} does not report",
         phrase=Phrase("box does not report", "boxes do not report"),
         how_bad="Nothing is known about its files until it reports again.",
+        is_urgent=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.TOKEN_SHARED,
+        weight=Weight.GAP,
+        headline="Two machines use the token of {box}",
+        phrase=Phrase("box whose token two machines use", "boxes whose tokens two machines use"),
+        how_bad="Nothing that either of them reports is stored until this is settled; open findings stay open.",
         is_urgent=True,
     ),
     HubKindEntry(
