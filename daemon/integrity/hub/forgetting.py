@@ -27,6 +27,7 @@ from integrity.hub.schema import (
     member_folder,
     replica_set,
 )
+from integrity.hub.shards.schema import tree_disk
 from integrity.reporting.protocol import FIRST_CHAIN
 
 _AT_ONCE = 500
@@ -51,7 +52,7 @@ def forget_box(c: sa.Connection, box_id: int, now: int) -> None:
     mark_changed(c, {row.set_id for row in rows if row.set_id is not None}, now)
     for row in rows:
         remove_files(c, row.id)
-    for table in (member, box_finding, box_event, box_stream, box_run):
+    for table in (member, box_finding, box_event, box_stream, box_run, tree_disk):
         c.execute(sa.delete(table).where(table.c.box_id == box_id))
     usage = {"stored_bytes": 0, "counted_at": None, "full_since": None}
     c.execute(sa.update(box_usage).where(box_usage.c.box_id == box_id).values(**usage))

@@ -31,6 +31,7 @@ class HubFindingKind(StrEnum):
     SET_REFUSED = "set_refused"
     TREE_DAMAGED = "tree_damaged"
     TREE_UNREAD = "tree_unread"
+    TREE_OTHER_DISK = "tree_other_disk"
     TREE_OVERDUE = "tree_overdue"
 
 
@@ -160,6 +161,13 @@ TABLE = (
         headline="A shared tree is not verified in time",
         phrase=Phrase("shared tree is not verified in time", "shared trees are not verified in time"),
         how_bad="This does not mean that a file is damaged: damage would be found later than promised.",
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.TREE_OTHER_DISK,
+        weight=Weight.GAP,
+        headline="{box} sees another disk as a shared tree",
+        phrase=Phrase("machine sees another disk as a shared tree", "machines see other disks as shared trees"),
+        how_bad="No file is damaged or missing because of it: the machine reads nothing until it sees the right disk.",
     ),
     HubKindEntry(
         kind=HubFindingKind.TREE_UNREAD,
