@@ -46,8 +46,8 @@ def test_tables_are_made_by_migrate(integrity: Box, empty_url: str) -> None:
         assert " hub run\n" in hub.run("hub", "list", expect=4)
         assert not Path(empty_url).exists()
 
-    assert "created (schema 0005)" in hub.run("hub", "migrate")
-    assert "up to date (schema 0005)" in hub.run("hub", "migrate")
+    assert "created (schema 0007)" in hub.run("hub", "migrate")
+    assert "up to date (schema 0007)" in hub.run("hub", "migrate")
     assert "all is well. Checked 0 boxes, 0 folders, 0 files." in hub.run("hub", "check")
 
 

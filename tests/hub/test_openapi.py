@@ -109,7 +109,7 @@ def make_folder() -> JsonObject:
 
 
 def make_header() -> JsonObject:
-    return {"protocol": 1, "stream": EMPTY_DIGEST, "first": 1, "chain": EMPTY_DIGEST}
+    return {"protocol": 1, "stream": EMPTY_DIGEST, "first": 1, "chain": EMPTY_DIGEST, "joining": EMPTY_DIGEST}
 
 
 Schema = Mapping[str, Any]
@@ -127,8 +127,9 @@ def find_readers(database: HubDatabase) -> dict[str, tuple[Schema, JsonObject, C
     member = heartbeat["properties"]["roots"]["items"]
     finding = message["properties"]["body"]["anyOf"][0]
     stream = bytes(16)
+    runs = {"run": stream.hex(), "machine": stream.hex()}
     return {
-        "heartbeat": (heartbeat, make_heartbeat(stream), reported.read_heartbeat),
+        "heartbeat": (heartbeat, make_heartbeat(stream, **runs), reported.read_heartbeat),
         "root": (member, make_root(tree=stream), lambda one: reported.read_heartbeat(make_heartbeat(stream, one))),
         "header": (calls["messages"].head, make_header(), reported.read_messages_header),
         "message": (message, {"n": 1, "at": 1, "kind": "run", "body": {}}, read_message),

@@ -11,7 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from integrity.hub.findings import UNRESOLVED, find_findings
+from integrity.hub.shards.schema import shared_tree
+from integrity.hub.shards.workers import ANY_INODE
+from support.cli import Box
+from support.loopfs import LoopFS
 from support.shapes import damage
 from support.shardrig import ShardRig, kill_at_random, make_tree, read_alone, read_catalog
 from support.waiting import wait_until
@@ -169,5 +175,80 @@ def test_worker_before_another_folder_gets_no_work(shards_url: str, tmp_path: Pa
         worker = rig.start_worker(box)
 
         assert worker.wait() != 0
-        assert "mount the same file system" in rig.log
+        assert "Mount the right disk on box2" in rig.log
         assert recorded == rig.read_shards()
+
+
+def _mount_elsewhere(box: Box, tree: Path, other: Path) -> None:
+    toml = (box.home / "integrity.toml").read_text()
+    box.configure(toml.replace(f'"{tree}"', f'"{other}"'))
+
+
+def _let_any_folder_be_the_tree(rig: ShardRig) -> None:
+    """Make the number of the top folder prove nothing, as that of every ext4."""
+    with rig.database.transaction() as c:
+        c.execute(sa.update(shared_tree).values(inode=ANY_INODE))
+
+
+def _find_open(rig: ShardRig) -> list[tuple[str, str | None]]:
+    with rig.database.read() as c:
+        found = [(one.kind.value, one.box_name) for one in find_findings(c, UNRESOLVED)]
+    return [one for one in found if one[0].startswith("tree_") and one[0] != "tree_overdue"]
+
+
+@pytest.mark.parametrize("policy", ["archive", "mutable"])
+def test_worker_before_a_wrong_disk_reports_nothing_as_missing(
+    shards_url: str, tmp_path: Path, tree: Path, policy: str
+) -> None:
+    """It reads nothing, and its owner hears which disk it sees; with the right disk it works again."""
+    with ShardRig(shards_url, tmp_path / "rig", tree, policy=policy) as rig:
+        rig.work_until_read([rig.make_box()], int(time.time()))
+        recorded = rig.read_shards()
+        other = tmp_path / "other disk"
+        make_tree(other / "films", 3, 30)
+        box = rig.make_box()
+        _mount_elsewhere(box, tree, other)
+        _let_any_folder_be_the_tree(rig)
+        wrong = rig.start_worker(box)
+
+        assert 0 != wrong.wait()
+        assert "is not the shared tree archive" in rig.log
+        assert [("tree_other_disk", "box2")] == _find_open(rig)
+        assert recorded == rig.read_shards()
+
+        _mount_elsewhere(box, other, tree)
+        _let_any_folder_be_the_tree(rig)
+        rig.work_until_read([box], int(time.time()) + 1)
+        assert [] == _find_open(rig)
+        assert recorded.files == rig.read_shards().files
+
+
+@pytest.mark.root
+def test_ext4_in_place_of_another_is_known_by_its_uuid(shards_url: str, tmp_path: Path) -> None:
+    """The top folders of both have the inode 2, and both have the same folders; nothing becomes missing."""
+    with LoopFS("ext4") as right, LoopFS("ext4") as wrong:
+        make_tree(right.folder, 12, 20)
+        make_tree(wrong.folder, 12, 5)
+        with ShardRig(shards_url, tmp_path / "rig", right.folder, policy="archive") as rig:
+            box = rig.make_box()
+            rig.work_until_read([box], int(time.time()))
+            recorded = rig.read_shards()
+            _mount_elsewhere(box, right.folder, wrong.folder)
+            worker = rig.start_worker(box)
+
+            assert 0 != worker.wait()
+            assert "a different one is (uuid:" in rig.log
+            assert [("tree_other_disk", "box1")] == _find_open(rig)
+            assert recorded == rig.read_shards()
+
+
+def test_folder_that_was_removed_is_missing_and_no_other_disk(shards_url: str, tmp_path: Path, tree: Path) -> None:
+    """All files of a shard are gone, and the rest of the tree is there: they were removed."""
+    with ShardRig(shards_url, tmp_path / "rig", tree, policy="archive") as rig:
+        box = rig.make_box()
+        rig.work_until_read([box], int(time.time()))
+        shutil.rmtree(tree / "g0" / "folder 3")
+        rig.work_until_read([box], int(time.time()) + 1)
+
+        assert {f"g0/folder 3/file {number}".encode() for number in range(20)} == rig.find_damaged()
+        assert {"tree_damaged"} == {kind for kind, _ in _find_open(rig)}

@@ -17,7 +17,7 @@ from integrity.errors import ConfigError, HubDatabaseError, ProtocolError
 from integrity.files.scope import TreeScope
 from integrity.hub.alerts import send_alerts
 from integrity.hub.audit import find_entries
-from integrity.hub.boxes import add_box, find_boxes
+from integrity.hub.boxes import add_box, find_boxes, revoke_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import UNRESOLVED, find_findings
 from integrity.hub.grants import Grants, add_grants, remove_grants
@@ -289,7 +289,7 @@ def test_moved_tree_is_the_folder_that_the_next_worker_names(hub: Hub) -> None:
     with pytest.raises(ShardRefused, match="hub tree rebind archive --moved"):
         hub.join(1, elsewhere)
     with hub.database.transaction() as c:
-        release_folder(c, "archive")
+        release_folder(c, "archive", int(hub.clock()))
     moved = hub.join(1, elsewhere)
 
     assert hub.take(moved) is not None
@@ -427,7 +427,7 @@ def test_another_folder_under_the_name_of_the_tree_is_refused(hub: Hub) -> None:
     """A worker on which something else is mounted gets no work, and hears why."""
     hub.join(0)
 
-    with pytest.raises(ShardRefused, match="mount the same file system"):
+    with pytest.raises(ShardRefused, match="is not what was recorded: the folder there is not the one"):
         hub.join(1, replace(OFFER, inode=77))
 
 
@@ -713,3 +713,142 @@ def test_lost_lease_is_in_the_audit_log_with_the_box(hub: Hub) -> None:
         lost = [entry for entry in find_entries(c) if entry.verb == "shard_lost"]
 
     assert [("box:nas1", f"archive: shard {task.shard}")] == [(entry.who, entry.subject) for entry in lost]
+
+
+DISK = ("uuid:0b0c3ba1-5f2c-4f26-9d1f-0f2b1c7d1e01", "ext4:/dev/sdb1")
+OTHER_DISK = ("uuid:77777777-5f2c-4f26-9d1f-0f2b1c7d1e01", "ext4:/dev/sdc1")
+
+
+def _find_open(hub: Hub) -> list[tuple[str, str | None, str]]:
+    with hub.database.read() as c:
+        return [(one.kind.value, one.box_name, one.explanation) for one in find_findings(c, UNRESOLVED)]
+
+
+def _trust(hub: Hub, names: tuple[str, ...], number: int = 0) -> object:
+    return hub.shards.join(hub.boxes[number], write_message(replace(OFFER, names=names)))["trust"]
+
+
+def _read_tree_from(hub: Hub, names: tuple[str, ...]) -> None:
+    """Let a worker of the first box read all shards, and prove its disk by the names on it."""
+    who = hub.join(0, replace(OFFER, names=names))
+    hub.survey(who)
+    while (task := hub.take(who)) is not None:
+        hub.finish(who, task, hub.result(task, disk=names[0]))
+
+
+def test_machine_that_read_a_tree_gets_no_work_with_another_disk(hub: Hub) -> None:
+    """Top folders of all ext4 have one inode: the UUID tells them apart, and the finding names both."""
+    _read_tree_from(hub, DISK)
+
+    with pytest.raises(ShardRefused, match="is not what was recorded") as refused:
+        hub.join(0, replace(OFFER, names=OTHER_DISK))
+    ((kind, name, words),) = _find_open(hub)
+
+    assert "other_tree" == refused.value.code
+    assert ("tree_other_disk", "nas1") == (kind, name)
+    assert f"a different one is ({OTHER_DISK[0]} instead of {DISK[0]})" in words
+    assert "integrity hub tree rebind archive --moved" in words
+    assert "disk" == _trust(hub, DISK)
+    assert [] == _find_open(hub)
+
+
+def test_each_machine_knows_the_file_system_by_a_name_of_its_own(hub: Hub) -> None:
+    """One has the disk, another one mounts it by NFS: neither name says anything about the other."""
+    _read_tree_from(hub, DISK)
+    nfs = ("nfs4:nas1:/srv/archive",)
+
+    assert "none" == _trust(hub, nfs, 1)
+    hub.advance(8 * 86_400)
+    who = hub.join(1, replace(OFFER, names=nfs))
+    task = hub.take(who)
+    assert task is not None
+    hub.finish(who, task, hub.result(task, disk=nfs[0]))
+
+    assert "name" == _trust(hub, nfs, 1)
+    assert "none" == _trust(hub, ("nfs4:192.0.2.7:/srv/archive",), 1)
+    assert "disk" == _trust(hub, DISK)
+    assert [] == _find_open(hub)
+
+
+def test_machine_that_finds_no_recorded_names_is_one_finding_and_keeps_nobody_waiting(hub: Hub) -> None:
+    """The shard is given to the next machine at once, nothing of it is replaced; the finding ends with its cause."""
+    _read_tree_from(hub, DISK)
+    hub.advance(8 * 86_400)
+    wrong = hub.join(1)
+    for _ in range(3):
+        task = hub.take(wrong)
+        assert task is not None
+        hub.shards.release(HeldJob(*wrong, task.job), None, "it sees ext4:/dev/sdd1, and of 200 files 3 are there")
+    again = hub.take(hub.join(0, replace(OFFER, names=DISK)))
+
+    ((kind, name, words),) = _find_open(hub)
+    assert again is not None
+    assert ("tree_other_disk", "nas2") == (kind, name)
+    assert f"nas1 read it last from {DISK[0]}" in words
+    task = hub.take(wrong)
+    assert task is not None
+    hub.finish(wrong, task, hub.result(task, disk="nfs4:nas1:/srv/archive"))
+    assert [] == _find_open(hub)
+
+
+def test_moved_tree_is_read_wherever_it_is_once(hub: Hub) -> None:
+    """After the owner said so the names are not asked for, until each shard was read there."""
+    _read_tree_from(hub, DISK)
+    hub.advance(8 * 86_400)
+    with pytest.raises(ShardRefused):
+        hub.join(0, replace(OFFER, names=OTHER_DISK))
+    with hub.database.transaction() as c:
+        release_folder(c, "archive", int(hub.clock()))
+    assert [] == _find_open(hub)
+
+    who = hub.join(0, replace(OFFER, names=OTHER_DISK))
+    task = hub.take(who)
+    assert task is not None
+    assert not task.requires_names
+    hub.advance(1)
+    hub.finish(who, task, hub.result(task, disk=OTHER_DISK[0]))
+    hub.advance(8 * 86_400)
+
+    assert "disk" == _trust(hub, OTHER_DISK)
+    assert hub.take_until(hub.join(0, replace(OFFER, names=OTHER_DISK)), task.shard).requires_names
+
+
+def test_machine_that_takes_the_name_of_another_is_a_new_one(hub: Hub) -> None:
+    """What the former machine saw as the tree says nothing about what the new one sees."""
+    _read_tree_from(hub, DISK)
+    with hub.database.transaction() as c:
+        revoke_box(c, "nas1", int(hub.clock()))
+        add_box(c, "nas1", int(hub.clock()), ANYWHERE)
+
+    assert "none" == _trust(hub, OTHER_DISK)
+
+
+def test_shard_comes_with_folders_of_the_others(hub: Hub) -> None:
+    """A machine that sees them sees the tree, whatever became of the files of the shard."""
+    _, task = hub.begin()
+
+    assert {"a", "b", "c"} - set(task.folders) == set(task.landmarks)
+    assert task.requires_names
+
+
+def test_many_missing_files_are_one_finding_and_one_mail(hub: Hub) -> None:
+    """Beyond a hundred of one kind; the count is that of the files, and fewer are listed again."""
+    who, task = hub.begin()
+    lost = [_finding(f"a/{number}.jpg", "missing", number) for number in range(1, 3001)]
+    hub.finish(who, task, hub.result(task, findings_total=3001), *lost, _finding("a/rot.jpg", number=4000))
+    channel = KeepingChannel()
+    send_alerts(
+        hub.database, int(hub.clock()) + 3600, channels=[channel], settings=Alerts(), hostname="hub", page_url=""
+    )
+
+    with hub.database.read() as c:
+        found = sorted((one.path, one.subjects, one.headline) for one in find_findings(c, UNRESOLVED))
+    assert [(b"", 3000), (b"a/rot.jpg", 1)] == [one[:2] for one in found]
+    assert "3,000 files missing: archive" == found[0][2]
+    assert 1 == len(channel.got)
+
+    hub.advance(8 * 86_400)
+    task = hub.take_until(who, task.shard)
+    hub.finish(who, task, hub.result(task, findings_total=2), *lost[:2])
+    with hub.database.read() as c:
+        assert [b"a/1.jpg", b"a/2.jpg"] == sorted(one.path for one in find_findings(c, UNRESOLVED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -95,15 +96,17 @@ def _test(url: str, token: str, certificate: bytes) -> None:
     Have the hub check the token. Nothing changes there: a stream that does not begin is refused.
 
     Raises:
-        HubError: it can't be reached, is no hub, or refuses the token.
+        HubError: it can't be reached, is no hub, or refuses the token; another machine that uses it is a reason, too.
     """
     from integrity.reporting.client import HubClient
+    from integrity.reporting.machine import read_machine
     from integrity.reporting.protocol import FIRST_CHAIN, STREAM_BYTES, VERSION, encode_lines
 
-    header = {"protocol": VERSION, "stream": os.urandom(STREAM_BYTES).hex(), "first": 1, "chain": FIRST_CHAIN.hex()}
+    stream, machine = os.urandom(STREAM_BYTES), read_machine(socket.gethostname())
+    header = {"protocol": VERSION, "stream": stream.hex(), "first": 1, "chain": FIRST_CHAIN.hex()}
     client = HubClient(url, token, certificate=certificate)
     try:
-        client.call("messages", encode_lines([header]), is_lines=True)
+        client.call("messages", encode_lines([{**header, "joining": machine.hex()}]), is_lines=True)
     except HubError as error:
         if error.code != "went_back":
             raise

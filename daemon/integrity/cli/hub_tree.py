@@ -114,7 +114,7 @@ def rebind(session: Session, name: str, new_name: str | None, is_moved: bool, is
     confirm(f"Shared tree {printable(name)}: {' and '.join(what)}?", is_yes=is_yes)
     with changing(session, "rebind_tree", name) as c:
         if is_moved:
-            release_folder(c, name)
+            release_folder(c, name, int(time.time()))
         if new_name is not None:
             rename_tree(c, name, new_name)
     now_called = name if new_name is None else new_name

@@ -36,6 +36,7 @@ from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_me
 from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
 from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
 from integrity.hub.token_table import TokenTable
+from integrity.hub.token_use import TokenInUse, note_use, require_free, require_sole
 from integrity.reporting import protocol
 from integrity.reporting.protocol import MOST_BODY_BYTES, ZSTD, JsonObject, read_message
 from integrity.web.addresses import find_address_group
@@ -133,8 +134,12 @@ class BoxApi:
             size = size_of_roots(c, call.reporter.box_id, beat.roots)
         self._quota.charge(call.reporter.box_id, size)
         with self._database.transaction() as c:
-            stored = store_heartbeat(c, call.reporter, beat, call.now)
-            self._votes.queue_votes(c, sorted(stored.sets))
+            refused = note_use(c, call.reporter, beat, call.now)
+            if refused is None:
+                stored = store_heartbeat(c, call.reporter, beat, call.now)
+                self._votes.queue_votes(c, sorted(stored.sets))
+        if refused is not None:
+            raise refused
         return {"now": call.now, "last": stored.last, "trees": stored.trees, "refused": stored.refused}
 
     def take_messages(self, call: BoxCall) -> JsonObject:
@@ -144,6 +149,9 @@ class BoxApi:
         messages = [read_message(line) for line in lines]
         self._quota.charge(call.reporter.box_id, size_of_messages(header.first, len(messages), len(call.body)))
         with self._database.transaction() as c:
+            if header.joining is not None:
+                require_free(c, call.reporter, header.joining, call.now)
+            require_sole(c, call.reporter)
             stored = store_messages(c, call.reporter, header, messages, call.now)
             self._votes.queue_votes(c, sorted(stored.sets))
         return {"last": stored.last}
@@ -357,6 +365,8 @@ def show_error(request: Request, error: Exception) -> Response:
             return _make_error(503, "database_away", "the database of the hub does not answer now", _AWAY_S)
         case QuotaReached():
             return _make_error(507, "box_limit", str(error))
+        case TokenInUse():
+            return _make_error(409, "token_in_use", str(error), error.retry_after_s)
         case WentBack():
             return _make_error(409, "went_back", str(error))
         case WrongDigest():

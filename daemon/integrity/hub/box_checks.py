@@ -20,6 +20,7 @@ from integrity.hub import findings
 from integrity.hub.kinds import HUB_KINDS, HubCertainty, HubFindingKind
 from integrity.hub.replica_words import Draft
 from integrity.hub.schema import box, box_usage, finding, member
+from integrity.hub.token_use import describe_remedy
 from integrity.paths import shell_word
 
 CLOCK_LIMIT_S = 300
@@ -105,11 +106,19 @@ def _find_refused_set(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | 
     return _draft(HubFindingKind.SET_REFUSED, row, words, {"set": row.refused_set})
 
 
+def _find_shared_token(row: sa.Row[Any], now: int, limits: BoxLimits) -> Draft | None:  # noqa: ARG001 - as of all checks
+    if row.shared_by is None:
+        return None
+    words = f"They are {row.shared_by}. {describe_remedy(row.name)}"
+    return _draft(HubFindingKind.TOKEN_SHARED, row, words, {"machines": row.shared_by})
+
+
 _Check = Callable[[sa.Row[Any], int, BoxLimits], Draft | None]
 _CHECKS: dict[HubFindingKind, tuple[_Check, str]] = {
     HubFindingKind.BOX_SILENT: (_find_silence, "the box reports again"),
     HubFindingKind.BOX_FULL: (_find_full, "its reports are taken again"),
     HubFindingKind.CLOCK_WRONG: (_find_wrong_clock, "the clock is right again"),
+    HubFindingKind.TOKEN_SHARED: (_find_shared_token, "only one machine uses the token now"),
     HubFindingKind.SET_REFUSED: (_find_refused_set, "it names no set any more that it may not be in"),
 }
 """What is checked, and why a finding about it ends."""

@@ -20,6 +20,7 @@ from integrity.hub import schema
 from integrity.hub.due_votes import mark_changed
 from integrity.hub.forgetting import forget_box
 from integrity.hub.grants import Grants, add_grants
+from integrity.hub.shards.schema import tree_disk
 from integrity.reporting.protocol import FIRST_CHAIN
 
 TOKEN_PREFIX = "integrity-box-"  # noqa: S105 - what secret scanners recognize a token by
@@ -87,8 +88,11 @@ def add_box(c: sa.Connection, name: str, now: int, grants: Grants) -> str:
             f"{name}: there is a box with this name; choose another one, or, to give it a new token:"
             f" {program.command(f'hub revoke {name}')}, and add it again"
         )
-    values = {"token_hash": hash_token(token), "revoked_at": None}
+    values = {"token_hash": hash_token(token), "revoked_at": None, "shared_by": None}
     c.execute(sa.update(schema.box).where(schema.box.c.name == name).values(**values))
+    is_its = sa.select(schema.box.c.id).where(schema.box.c.name == name).scalar_subquery()
+    for table in (schema.box_run, tree_disk):  # another machine may have the name from now on
+        c.execute(sa.delete(table).where(table.c.box_id == is_its))
     add_grants(c, name, grants)
     _mark_changed(c, name, now)
     return token

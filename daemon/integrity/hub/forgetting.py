@@ -16,6 +16,7 @@ from integrity.hub.schema import (
     box,
     box_event,
     box_finding,
+    box_run,
     box_stream,
     box_usage,
     file_part,
@@ -26,6 +27,7 @@ from integrity.hub.schema import (
     member_folder,
     replica_set,
 )
+from integrity.hub.shards.schema import tree_disk
 from integrity.reporting.protocol import FIRST_CHAIN
 
 _AT_ONCE = 500
@@ -50,11 +52,11 @@ def forget_box(c: sa.Connection, box_id: int, now: int) -> None:
     mark_changed(c, {row.set_id for row in rows if row.set_id is not None}, now)
     for row in rows:
         remove_files(c, row.id)
-    for table in (member, box_finding, box_event, box_stream):
+    for table in (member, box_finding, box_event, box_stream, box_run, tree_disk):
         c.execute(sa.delete(table).where(table.c.box_id == box_id))
     usage = {"stored_bytes": 0, "counted_at": None, "full_since": None}
     c.execute(sa.update(box_usage).where(box_usage.c.box_id == box_id).values(**usage))
-    values = {"stream": None, "last_number": 0, "last_chain": FIRST_CHAIN, "repeats_until": None}
+    values = {"stream": None, "last_number": 0, "last_chain": FIRST_CHAIN, "repeats_until": None, "shared_by": None}
     c.execute(sa.update(box).where(box.c.id == box_id).values(**values))
 
 

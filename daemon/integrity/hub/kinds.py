@@ -27,9 +27,11 @@ class HubFindingKind(StrEnum):
     REPLICA_STALE = "replica_stale"
     BOX_FULL = "box_full"
     CLOCK_WRONG = "clock_wrong"
+    TOKEN_SHARED = "token_shared"  # noqa: S105 - no secret
     SET_REFUSED = "set_refused"
     TREE_DAMAGED = "tree_damaged"
     TREE_UNREAD = "tree_unread"
+    TREE_OTHER_DISK = "tree_other_disk"
     TREE_OVERDUE = "tree_overdue"
 
 
@@ -110,6 +112,14 @@ TABLE = (
         is_urgent=True,
     ),
     HubKindEntry(
+        kind=HubFindingKind.TOKEN_SHARED,
+        weight=Weight.GAP,
+        headline="Two machines use the token of {box}",
+        phrase=Phrase("box whose token two machines use", "boxes whose tokens two machines use"),
+        how_bad="Nothing that either of them reports is stored until this is settled; open findings stay open.",
+        is_urgent=True,
+    ),
+    HubKindEntry(
         kind=HubFindingKind.REPLICA_CONFLICT,
         weight=Weight.PROBLEM,
         headline="Changed on several boxes",
@@ -151,6 +161,13 @@ TABLE = (
         headline="A shared tree is not verified in time",
         phrase=Phrase("shared tree is not verified in time", "shared trees are not verified in time"),
         how_bad="This does not mean that a file is damaged: damage would be found later than promised.",
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.TREE_OTHER_DISK,
+        weight=Weight.GAP,
+        headline="{box} sees another disk as a shared tree",
+        phrase=Phrase("machine sees another disk as a shared tree", "machines see other disks as shared trees"),
+        how_bad="No file is damaged or missing because of it: the machine reads nothing until it sees the right disk.",
     ),
     HubKindEntry(
         kind=HubFindingKind.TREE_UNREAD,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from integrity.errors import ProtocolError, printable
 from integrity.reporting import protocol
-from integrity.reporting.protocol import CHAIN_BYTES, STREAM_BYTES, JsonObject
+from integrity.reporting.protocol import CHAIN_BYTES, RUN_BYTES, STREAM_BYTES, JsonObject
 
 DIGEST_BYTES = 16
 _LONGEST_TEXT = 1000
@@ -57,7 +57,13 @@ class AnnouncedRoot:
 
 @dataclass(frozen=True, slots=True)
 class BoxHeartbeat:
-    """A heartbeat; see hub-api.md."""
+    """
+    A heartbeat; see hub-api.md.
+
+    Attributes:
+        run: random number of the process that reports; None: its version has none.
+        machine: differs between two machines that run at the same time, and lasts until a restart of the machine.
+    """
 
     hostname: str
     version: str
@@ -67,6 +73,8 @@ class BoxHeartbeat:
     sentence: str
     state: str
     roots: tuple[AnnouncedRoot, ...]
+    run: bytes | None = None
+    machine: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +94,12 @@ class ReportedFinding:
 
 @dataclass(frozen=True, slots=True)
 class MessagesHeader:
-    """The first line of messages."""
+    """The first line of messages. ``joining``: the machine that asks whether it may use the token; None: it reports."""
 
     stream: bytes
     first: int
     chain: bytes
+    joining: bytes | None = None
 
 
 def require_version(value: Mapping[str, object]) -> None:
@@ -125,6 +134,7 @@ def read_heartbeat(value: JsonObject) -> BoxHeartbeat:
         read_text(value, "sentence"),
         state,
         read,
+        *(_read_hex_or_none(value, name, RUN_BYTES) for name in ("run", "machine")),
     )
 
 
@@ -165,7 +175,8 @@ def read_messages_header(value: JsonObject) -> MessagesHeader:
     first = read_number(value, "first")
     if first < 1:
         raise ProtocolError("first: messages are numbered from 1")
-    return MessagesHeader(read_hex(value, "stream", STREAM_BYTES), first, read_hex(value, "chain", CHAIN_BYTES))
+    stream, chain = read_hex(value, "stream", STREAM_BYTES), read_hex(value, "chain", CHAIN_BYTES)
+    return MessagesHeader(stream, first, chain, _read_hex_or_none(value, "joining", RUN_BYTES))
 
 
 def read_finding(value: JsonObject) -> ReportedFinding:
@@ -233,8 +244,12 @@ def read_hex(value: Mapping[str, object], key: str, length: int) -> bytes:
     return data
 
 
+def _read_hex_or_none(value: Mapping[str, object], key: str, length: int) -> bytes | None:
+    return None if value.get(key) is None else read_hex(value, key, length)
+
+
 def read_path(value: Mapping[str, object], key: str) -> bytes:
-    """Read a path, whose bytes are written as in I3 of the protocol."""
+    """Read a path, whose bytes are written as in I4 of the protocol."""
     text = value.get(key)
     try:
         path = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else b"\0"

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0005"
+SCHEMA_REVISION = "0007"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()
@@ -72,6 +72,7 @@ box = sa.Table(
         null=True,
     ),
     column_int("worked_at", "the last call of a worker of a shared tree on it; null: none yet", null=True),
+    column_text("shared_by", "the two machines that use its token, for people; null: one does", null=True),
     sa.UniqueConstraint("name"),
     sa.UniqueConstraint("token_hash"),
 )
@@ -83,6 +84,20 @@ box_stream = sa.Table(
     column_blob("stream", "a stream that it began (16 bytes); one that was replaced is never continued"),
     column_int("began_at", "when its first message came"),
     sa.PrimaryKeyConstraint("box_id", "stream"),
+)
+
+box_run = sa.Table(
+    "box_run",
+    metadata,
+    column_int("box_id", "the box", sa.ForeignKey("box.id")),
+    column_blob("run", "random number of a process that reports with the token of the box (16 bytes)"),
+    column_blob("machine", "which machine it runs on (16 bytes); null: it does not say", null=True),
+    column_text("hostname", "of that machine, as it reports"),
+    column_text("address", "where its last heartbeat came from"),
+    column_int("first_at", "its first heartbeat; since then it was never silent for long, see token_use.py"),
+    column_int("seen_at", "its last heartbeat"),
+    sa.Column("is_accepted", sa.SmallInteger, nullable=False, comment="1: its heartbeats were stored"),
+    sa.PrimaryKeyConstraint("box_id", "run"),
 )
 
 box_grant = sa.Table(

@@ -9,7 +9,9 @@ I1  Messages are numbered without gaps within a stream. A box repeats a message 
     hub stores each (box, number) at most once.
 I2  Each message carries the digest of all before it (``chain``). A box that was restored from an old image, and numbers
     anew from there, can't continue the chain, so the hub notices; the box then starts a new stream.
-I3  File names are any bytes. In JSON they are text with lone surrogates for bytes that are not UTF-8 (PEP 383), and
+I3  Each process that reports has a random number (``run``), which is stored nowhere: two that take turns are two
+    machines with one token.
+I4  File names are any bytes. In JSON they are text with lone surrogates for bytes that are not UTF-8 (PEP 383), and
     all text is written with ASCII escapes.
 """
 
@@ -38,6 +40,7 @@ MOST_LINES = 10_000
 MOST_LINE_BYTES = 4 << 20
 STREAM_BYTES = 16
 CHAIN_BYTES = 16
+RUN_BYTES = 16
 FIRST_CHAIN = bytes(CHAIN_BYTES)
 LARGEST = (1 << 63) - 1
 """What databases store as a whole number."""

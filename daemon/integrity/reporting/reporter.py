@@ -25,8 +25,18 @@ from integrity.errors import HubError, printable
 from integrity.files.excludes import Excludes
 from integrity.model import RootId
 from integrity.reporting.client import HubClient
+from integrity.reporting.machine import read_machine
 from integrity.reporting.messages import MESSAGES_AT_ONCE, ReportWords, to_message, write_messages
-from integrity.reporting.protocol import STREAM_BYTES, VERSION, JsonObject, cut, encode, extend_chain, message_object
+from integrity.reporting.protocol import (
+    RUN_BYTES,
+    STREAM_BYTES,
+    VERSION,
+    JsonObject,
+    cut,
+    encode,
+    extend_chain,
+    message_object,
+)
 from integrity.reporting.tree import ReportedRoot
 from integrity.reporting.tree_sync import TreeSync
 
@@ -104,6 +114,7 @@ class Reporter:
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self.complete_at: int | None = None
+        self._run = secrets.token_bytes(RUN_BYTES).hex()
         self._catalog = catalog
         self._client = client
         self._url = url
@@ -196,6 +207,8 @@ class Reporter:
             "sentence": box.sentence,
             "state": box.state,
             "roots": [self._write_root(root) for root in box.roots],
+            "run": self._run,
+            "machine": read_machine(box.hostname).hex(),
         }
 
     def _write_root(self, root: RootFacts) -> JsonObject:

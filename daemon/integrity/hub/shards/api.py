@@ -116,9 +116,9 @@ def _survey(hub: ShardHub, call: BoxCall) -> JsonObject:
 
 def _release(hub: ShardHub, call: BoxCall) -> JsonObject:
     body = _read(call)
-    trouble = body.get("trouble")
-    text = printable(trouble[:_LONGEST_TROUBLE]) if isinstance(trouble, str) else None
-    return hub.release(HeldJob.read(call.reporter.box_id, body), text)
+    texts = (body.get(name) for name in ("trouble", "other_disk"))
+    trouble, other_disk = (printable(one[:_LONGEST_TROUBLE]) if isinstance(one, str) else None for one in texts)
+    return hub.release(HeldJob.read(call.reporter.box_id, body), trouble, other_disk)
 
 
 def _store(hub: ShardHub, call: BoxCall) -> JsonObject:

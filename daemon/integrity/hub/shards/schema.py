@@ -24,7 +24,18 @@ shared_tree = sa.Table(
     column_text("settings", "the root's settings that all workers must agree on, JSON"),
     column_int("verify_every_s", "the promise: every byte is read within this time"),
     column_int("surveyed_at", "when it was cut into shards; null: not yet", null=True),
+    column_int("trusted_at", "shards last read before are read wherever they are; null: see tree_disks.py", null=True),
     sa.UniqueConstraint("name"),
+)
+
+tree_disk = sa.Table(
+    "tree_disk",
+    metadata,
+    column_int("tree_id", "the tree", sa.ForeignKey("shared_tree.id")),
+    column_int("box_id", "a machine that read it", sa.ForeignKey("box.id")),
+    column_text("disk", "its name of the file system, see same_place.py"),
+    column_int("learned_at", "when it last brought back a shard"),
+    sa.PrimaryKeyConstraint("tree_id", "box_id"),
 )
 
 shard = sa.Table(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from integrity.errors import HubDatabaseError, ProtocolError
-from integrity.hub.shards import tree_findings, visits, workers
+from integrity.hub.shards import tree_disks, tree_findings, visits, workers
 from integrity.hub.shards.schema import shard
 from integrity.hub.shards.store import ShardStore
 from integrity.hub.shards.workers import ShardLimits, ShardRefused
@@ -112,14 +112,22 @@ class ShardHub:
         self._retries_from = monotonic() + limits.lease_s
 
     def join(self, box_id: int, body: JsonObject) -> JsonObject:
-        """Add a worker; see ``workers.join``."""
+        """
+        Add a worker; see ``workers.join``.
+
+        Raises:
+            ShardRefused: it gets no work.
+        """
         offer = read_message(TreeOffer, body)
         if not 0 < len(offer.tree) <= _LONGEST_NAME or not offer.tree.isprintable():
             raise ProtocolError("tree is no name")
         if not offer.verify_every_s or len(encode(offer.settings)) > _LONGEST_SETTINGS:
             raise ProtocolError("verify_every_s is 0, or the settings are too long")
         with self._database.transaction() as c:
-            return {"worker": workers.join(c, box_id, offer, limits=self._limits, now=self._now())}
+            joined = workers.join(c, box_id, offer, limits=self._limits, now=self._now())
+        if isinstance(joined, ShardRefused):
+            raise joined  # after the finding about it was stored
+        return {"worker": joined.worker, "trust": joined.trust.value}
 
     def take(self, box_id: int, body: JsonObject) -> JsonObject:
         """Give a worker its next job, or the shard of the ``folder`` that it names; see ``workers.take``."""
@@ -220,9 +228,12 @@ class ShardHub:
             survey = list(visits.read_survey(self._find_stored(call.job, result.survey)))
         now = self._now()
         with self._database.transaction() as c:
+            tree_findings.lock(c, worker.tree_id)
             former = c.execute(sa.select(shard.c.former_digest).where(shard.c.job_id == call.job)).scalar()
-            paths = visits.accept_visit(c, worker, call.job, result, findings, survey, limits=self._limits, now=now)
-            tree_findings.follow(c, worker.tree_id, paths, now)
+            visits.accept_visit(c, worker, call.job, result, findings, survey, limits=self._limits, now=now)
+            tree_findings.follow(c, worker.tree_id, now)
+            if result.disk is not None:
+                tree_disks.learn_disk(c, worker.tree_id, call.box_id, result.disk, now)
             tree_findings.check_promise(c, worker.tree_id, self._limits, now)
             self.store.commit(call.job, result.digest)
         self.store.clear(call.job)
@@ -238,12 +249,21 @@ class ShardHub:
         if not is_named:
             self.store.remove(digest)
 
-    def release(self, call: HeldJob, trouble: str | None) -> JsonObject:
-        """Take a job back; see ``workers.release``."""
+    def release(self, call: HeldJob, trouble: str | None, other_disk: str | None = None) -> JsonObject:
+        """
+        Take a job back; see ``workers.release``.
+
+        Args:
+            call: the job, and who has it.
+            trouble: why the shard can't be read by anybody.
+            other_disk: what the worker found in place of the tree; others may read the shard at once.
+        """
         now = self._now()
         with self._database.transaction() as c:
             worker = workers.get_worker(c, call.box_id, call.worker)
             workers.release(c, worker, call.job, trouble, now=now, retry_s=_TROUBLE_S)
+            if other_disk is not None:
+                tree_disks.note_other_disk(c, worker.tree_id, call.box_id, other_disk, now)
         self.store.clear(call.job)
         return {}
 
@@ -251,6 +271,7 @@ class ShardHub:
         """Check the promise of all trees, and tidy the store; called from time to time."""
         with self._database.transaction() as c:
             tree_findings.check_promises(c, self._limits, self._now())
+            tree_disks.end_of_revoked(c, self._now())
         with self._database.read() as c:
             rows = c.execute(sa.select(shard.c.digest, shard.c.former_digest)).all()
         self.store.prune({digest for row in rows for digest in row if digest is not None})

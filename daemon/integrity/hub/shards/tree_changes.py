@@ -16,6 +16,7 @@ from integrity.hub.grants import GrantKind
 from integrity.hub.schema import box_grant, finding
 from integrity.hub.shards.queue import JobsInTransaction
 from integrity.hub.shards.schema import shard, shard_finding, shard_folder, shard_worker, shared_tree
+from integrity.hub.shards.tree_disks import forget_disks
 from integrity.hub.shards.workers import ANY_INODE
 
 
@@ -46,6 +47,7 @@ def forget_tree(c: sa.Connection, name: str, now: int) -> None:
     tree_id = get_tree_id(c, name)
     open_ids = c.execute(sa.select(finding.c.id).where(finding.c.tree_id == tree_id, UNRESOLVED)).scalars().all()
     resolve_ids(c, open_ids, "the shared tree was forgotten", now)
+    forget_disks(c, tree_id, now)
     shards = sa.select(shard.c.id).where(shard.c.tree_id == tree_id)
     c.execute(sa.delete(shard_finding).where(shard_finding.c.shard_id.in_(shards)))
     JobsInTransaction(c, tree_id).remove_all()
@@ -72,17 +74,18 @@ def rename_tree(c: sa.Connection, name: str, new: str) -> None:
     c.execute(sa.update(box_grant).where(of_tree, box_grant.c.name == name).values(name=new))
 
 
-def release_folder(c: sa.Connection, name: str) -> None:
+def release_folder(c: sa.Connection, name: str, now: int) -> None:
     """
     Let the next worker that comes say which folder the tree is: it was moved to another file system.
 
-    The records stay, so everything is read against them. Workers have to come again.
+    The records stay, so everything is read against them, and what is not there is missing. Workers have to come again.
 
     Raises:
         ConfigError: there is no such tree.
     """
     tree_id = get_tree_id(c, name)
-    c.execute(sa.update(shared_tree).where(shared_tree.c.id == tree_id).values(inode=ANY_INODE))
+    c.execute(sa.update(shared_tree).where(shared_tree.c.id == tree_id).values(inode=ANY_INODE, trusted_at=now))
+    forget_disks(c, tree_id, now)
     jobs = JobsInTransaction(c, tree_id)
     jobs.retry_stalled(0)
     c.execute(sa.delete(shard_worker).where(shard_worker.c.tree_id == tree_id))

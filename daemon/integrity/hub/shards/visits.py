@@ -105,7 +105,7 @@ def accept_visit(
     *,
     limits: ShardLimits,
     now: int,
-) -> set[bytes]:
+) -> None:
     """
     Take over the new version of a shard's catalog; cut the shard if it grew too large.
 
@@ -113,14 +113,11 @@ def accept_visit(
         findings: the open findings in the catalog, as objects of ``--json``.
         survey: of the shard, if it is too large.
 
-    Returns:
-        The paths whose findings may have changed.
-
     Raises:
         ShardRefused: the worker lost the shard, or another one was faster.
     """
     if was_accepted(c, worker, job_id, result):
-        return set()
+        return
     job = get_held(c, worker, job_id)
     shard_id = job.shard_id
     if shard_id is None:
@@ -138,13 +135,12 @@ def accept_visit(
     mine = sa.update(shard).where(shard.c.id == shard_id)
     c.execute(mine.values({**values, "former_digest": row.digest}))
     note_work(c, worker, shard_id, "shard_stored", f"version {result.version + 1:,}", now)
-    paths = _replace_findings(c, shard_id, findings)
+    _replace_findings(c, shard_id, findings)
     if survey is not None and (parts := _cut_again(c, worker.tree_id, shard_id, survey, limits.size, now)):
         c.execute(mine.values(is_complete=0, due_at=now))  # the next visit drops what the others have
         note_work(c, worker, shard_id, "shard_cut", f"{parts:,} more shards", now)
     due_at = c.execute(sa.select(shard.c.due_at).where(shard.c.id == shard_id)).scalar_one()
     JobsInTransaction(c, worker.tree_id).give_back(job, due_at)
-    return paths
 
 
 def was_accepted(c: sa.Connection, worker: WorkerRow, job_id: int, result: VisitResult) -> bool:
@@ -177,15 +173,11 @@ def _values_of_reading(result: VisitResult, due_at: int, now: int) -> dict[str, 
     }
 
 
-def _replace_findings(c: sa.Connection, shard_id: int, findings: Sequence[JsonObject]) -> set[bytes]:
-    """Replace the findings of a shard; return all paths that had or have one."""
-    mine = shard_finding.c.shard_id == shard_id
-    paths = {bytes(path) for path in c.execute(sa.select(shard_finding.c.path).where(mine)).scalars()}
-    c.execute(sa.delete(shard_finding).where(mine))
+def _replace_findings(c: sa.Connection, shard_id: int, findings: Sequence[JsonObject]) -> None:
+    c.execute(sa.delete(shard_finding).where(shard_finding.c.shard_id == shard_id))
     rows = [_read_finding(shard_id, one) for one in findings]
     if rows:
         c.execute(sa.insert(shard_finding), rows)
-    return paths | {bytes(row["path"]) for row in rows if isinstance(row["path"], bytes)}
 
 
 def _read_finding(shard_id: int, value: JsonObject) -> dict[str, object]:

@@ -17,14 +17,16 @@ from integrity.errors import AppError
 from integrity.files.scope import find_parents
 from integrity.hub import audit
 from integrity.hub.grants import load_grants
-from integrity.hub.schema import box
+from integrity.hub.schema import box, finding
 from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
-from integrity.jobs.shards.messages import ShardTask, TreeOffer, TreeRest, to_text
+from integrity.hub.shards.tree_disks import OtherDisk, end_findings, note_other_disk, recognise_disk
+from integrity.jobs.shards.messages import DiskTrust, ShardTask, TreeOffer, TreeRest, to_text
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES
 from integrity.jobs.shards.survey import Size
 from integrity.paths import shell_word
+from integrity.same_place import get_plain_name
 
 _ROUNDS = 4
 """Rounds of reading in each promise, so that some may be late."""
@@ -41,6 +43,9 @@ _LONGEST_ROUND_S = 86_400
 
 ANY_INODE = 0
 """Of a tree that was moved: the next worker says which folder it is. No file has this number."""
+
+_LANDMARKS = 50
+"""At most: a task is read whenever a worker asks for one."""
 
 _WANTED_S = 10
 """A shard waits so long for a command that asked for it while a worker had it; commands ask every second."""
@@ -88,20 +93,40 @@ def find_round_s(verify_every_s: int) -> int:
     return max(1, min(_LONGEST_ROUND_S, verify_every_s // _ROUNDS))
 
 
-def join(c: sa.Connection, box_id: int, offer: TreeOffer, *, limits: ShardLimits, now: int) -> int:
+class JoinedWorker(NamedTuple):
+    """Number of a worker, and how surely its machine sees the right disk."""
+
+    worker: int
+    trust: DiskTrust
+
+
+def join(
+    c: sa.Connection, box_id: int, offer: TreeOffer, *, limits: ShardLimits, now: int
+) -> JoinedWorker | ShardRefused:
     """
-    Add a worker to a tree, and the tree if it is the first; return the worker's number.
+    Add a worker to a tree, and the tree if it is the first.
+
+    Returns:
+        The worker; or why it gets none, if that is a finding, which is recorded: it sees another folder or disk.
 
     Raises:
-        ShardRefused: it may not work on the tree, sees another one, or reads it with other settings than the others.
+        ShardRefused: it may not work on the tree, or reads it with other settings than the others.
     """
     _require_grant(c, box_id, offer.tree)
     tree_id = _ensure_tree(c, offer, now)
-    _check_offer(c, tree_id, box_id, offer, busy_since=now - 2 * limits.lease_s)
+    try:
+        _check_folder(c, tree_id, offer)
+        trust = recognise_disk(c, tree_id, box_id, offer)
+    except OtherDisk as error:
+        return ShardRefused("other_tree", note_other_disk(c, tree_id, box_id, str(error), now))
+    if trust is DiskTrust.DISK:
+        right = finding.c.tree_id == tree_id, finding.c.box_id == box_id
+        end_findings(c, "the machine sees the right disk again", now, *right)
+    _check_settings(c, tree_id, box_id, offer, busy_since=now - 2 * limits.lease_s)
     worker = JobsInTransaction(c, tree_id).add_worker()
     values = {"tree_id": tree_id, "box_id": box_id, "began_at": now, "seen_at": now, "done_bytes": 0}
     c.execute(sa.insert(shard_worker).values(id=worker, **values))
-    return worker
+    return JoinedWorker(worker, trust)
 
 
 def _require_grant(c: sa.Connection, box_id: int, tree: str) -> None:
@@ -137,17 +162,21 @@ def _ensure_tree(c: sa.Connection, offer: TreeOffer, now: int) -> int:
     return tree_id
 
 
-def _check_offer(c: sa.Connection, tree_id: int, box_id: int, offer: TreeOffer, *, busy_since: int) -> None:
-    known = c.execute(sa.select(shared_tree).where(shared_tree.c.id == tree_id)).one()
-    if known.inode == ANY_INODE:
+def _check_folder(c: sa.Connection, tree_id: int, offer: TreeOffer) -> None:
+    """Require the top folder that the other workers read; the first one says which it is."""
+    inode = c.execute(sa.select(shared_tree.c.inode).where(shared_tree.c.id == tree_id)).scalar_one()
+    if inode == ANY_INODE:
         c.execute(sa.update(shared_tree).where(shared_tree.c.id == tree_id).values(inode=offer.inode))
-    elif known.inode != offer.inode:
-        raise ShardRefused(
-            "other_tree",
-            f"{offer.tree}: the folder there is not the one that the other workers read (its inode is {offer.inode},"
-            f" theirs {known.inode}): mount the same file system, then start again. If the tree was moved, run on the"
-            f" hub: integrity hub tree rebind {shell_word(offer.tree)} --moved",
+    elif inode != offer.inode:
+        there = f", on {get_plain_name(offer.names[0])}" if offer.names else ""
+        raise OtherDisk(
+            f"the folder there is not the one that the other machines read (its inode is {offer.inode}{there}, theirs"
+            f" {inode})"
         )
+
+
+def _check_settings(c: sa.Connection, tree_id: int, box_id: int, offer: TreeOffer, *, busy_since: int) -> None:
+    known = c.execute(sa.select(shared_tree).where(shared_tree.c.id == tree_id)).one()
     if known.settings == _spell(offer):
         return
     others = sa.select(shard_worker.c.id).where(
@@ -347,11 +376,14 @@ def _begin_round(c: sa.Connection, shard_id: int, now: int) -> None:
 def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits, now: int) -> ShardTask:
     tree = c.execute(sa.select(shared_tree).where(shared_tree.c.id == tree_id)).one()
     version, digest, round_at, own, left_out = 0, None, now, [b""], list[bytes]()
+    landmarks, requires_names = list[bytes](), True
     every_s = find_round_s(tree.verify_every_s)
     if job.shard_id is not None:
         row = c.execute(sa.select(shard).where(shard.c.id == job.shard_id)).one()
         version, digest, round_at = row.version, row.digest, now if row.round_at is None else row.round_at
         own, left_out = find_folders(c, tree_id, job.shard_id)
+        landmarks = _find_landmarks(c, tree_id, job.shard_id)
+        requires_names = tree.trusted_at is None or max(row.visited_at or 0, row.created_at) > tree.trusted_at
     return ShardTask(
         job=job.id,
         shard=job.shard_id,
@@ -365,7 +397,16 @@ def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits
         every_s=every_s,
         most_files=limits.size.files,
         most_bytes=limits.size.bytes,
+        landmarks=tuple(map(to_text, landmarks)),
+        requires_names=requires_names,
     )
+
+
+def _find_landmarks(c: sa.Connection, tree_id: int, shard_id: int) -> list[bytes]:
+    """Return some folders of other shards, from all over the tree."""
+    others = shard_folder.c.tree_id == tree_id, shard_folder.c.shard_id != shard_id, shard_folder.c.path != b""
+    paths = c.execute(sa.select(shard_folder.c.path).where(*others).order_by(shard_folder.c.path)).scalars().all()
+    return [bytes(path) for path in paths[:: -(-len(paths) // _LANDMARKS) or 1]]
 
 
 def find_folders(c: sa.Connection, tree_id: int, shard_id: int) -> tuple[list[bytes], list[bytes]]:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files, findings, roots, runs
@@ -20,16 +21,26 @@ from integrity.catalog.foreign import require_own_definitions
 from integrity.catalog.paging import write_in_pages
 from integrity.errors import CatalogError, RootSuspended, show_path
 from integrity.files.capability import identify
-from integrity.files.open_beneath import open_root
+from integrity.files.open_beneath import GONE, open_root, stat_beneath
 from integrity.files.stamps import fold_inode
-from integrity.jobs.shards.messages import is_in_tree
-from integrity.model import FileId, RootIdentity, RootState
-from integrity.same_place import is_path_number
+from integrity.jobs.presence import may_be_there
+from integrity.jobs.shards.messages import DiskTrust, is_in_tree, to_path
+from integrity.model import FileId, FindingKind, RootIdentity, RootState
+from integrity.paths import shell_word
+from integrity.same_place import get_plain_name, is_path_number, recognise
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
     from integrity.catalog.roots import RootRecord
+    from integrity.config import ConfiguredRoot
     from integrity.files.scope import TreeScope
+    from integrity.jobs.shards.messages import ShardTask
+
+_SAMPLED = 200
+_FEW = 20
+"""Fewer files are deleted by hand, so on a disk of the right name their absence proves nothing."""
+
+_MISSING = FindingKind.MISSING
 
 
 class SeenTree(NamedTuple):
@@ -70,14 +81,33 @@ def open_copy(path: bytes) -> Iterator[Catalog]:
         yield catalog
 
 
-def bind(catalog: Catalog, path: bytes) -> None:
+class OtherTree(RootSuspended):
+    """Say that what is mounted here is not the tree. ``why``: the same as a clause without the path, for the hub."""
+
+    def __init__(self, message: str, why: str) -> None:
+        super().__init__(message)
+        self.why = why
+
+
+def bind(catalog: Catalog, path: bytes, joined: SeenTree) -> None:
     """
     Let a catalog refer to the tree as it is mounted here.
 
     Every machine may mount it at another path and know the file system by another name. The inode of the top folder is
     the same on all, and the runs check it (R5), unless it does not last here: then the hub alone has compared it.
+
+    Args:
+        catalog: the local copy.
+        path: of the tree.
+        joined: the tree as the worker described it to the hub.
+
+    Raises:
+        RootSuspended: it is another one now.
     """
-    seen = see_tree(path).identity
+    seen_tree = see_tree(path)
+    if not is_same_tree(joined, seen_tree):
+        raise RootSuspended(f"{show_path(path)}: another disk was mounted there while a part of the tree was read")
+    seen = seen_tree.identity
     for root in _find_roots(catalog):
         folder = seen.folder_inode if is_path_number(seen.folder_inode) else root.identity.folder_inode
         identity = replace(root.identity, fs_id=seen.fs_id, fs_type=seen.fs_type, folder_inode=folder)
@@ -85,6 +115,91 @@ def bind(catalog: Catalog, path: bytes) -> None:
             if root.identity.fs_id != seen.fs_id:
                 runs.rename_file_system(connection, root.identity.fs_id, seen.fs_id)
             roots.rebind_root(connection, root.id, path, identity)
+
+
+def is_same_tree(one: SeenTree, other: SeenTree) -> bool:
+    """Return whether a tree is the one that was seen before."""
+    return one.inode == other.inode and recognise(one.identity.fs_id, other.identity.names) is not None
+
+
+def check_names(catalog: Catalog, tree: ConfiguredRoot, task: ShardTask, trust: DiskTrust) -> bool:
+    """
+    Require that what is mounted here has what was recorded, before it is read: else all of it would count as missing.
+
+    Recorded files of the shard that are mostly there are enough. If they are not, they may have been removed; then the
+    folders of other shards must be there.
+
+    Args:
+        catalog: the local copy.
+        tree: as it is configured here.
+        task: with the landmarks.
+        trust: how surely the disk is the right one.
+
+    Returns:
+        Whether the names prove that it is.
+
+    Raises:
+        OtherTree: it is not.
+    """
+    fd = open_root(tree.path)
+    try:
+        files = _count_present(fd, _sample_names(catalog))
+        folders = _count_present(fd, [to_path(text) for text in task.landmarks], is_folder=True)
+    finally:
+        os.close(fd)
+    if files.proves or folders.proves:
+        return True
+    is_enough = bool(folders.asked) or files.asked >= (_FEW if trust is DiskTrust.NAME else 1)
+    if trust is DiskTrust.DISK or not is_enough:
+        return False
+    disk = get_plain_name(see_tree(tree.path).identity.fs_id)
+    asked, what = (files.asked, "recorded files") if files.asked else (folders.asked, "folders of the tree")
+    there = files.present if files.asked else folders.present
+    why = f"it sees {disk}, and of {asked:,} {what} that it looked for, {there:,} are there"
+    raise OtherTree(
+        f"{show_path(tree.path)} is not the shared tree {tree.shared}: its disk is {disk}, and of {asked:,} {what}"
+        f" that were looked for, {there:,} are there. Nothing was read, and nothing was recorded as missing. Mount the"
+        " right disk there. If the tree was moved, or most of it was deleted on purpose, run on the hub:"
+        f" integrity hub tree rebind {shell_word(tree.shared)} --moved",
+        why,
+    )
+
+
+class _Present(NamedTuple):
+    """How many names were looked for, and how many of them are there."""
+
+    asked: int
+    present: int
+
+    @property
+    def proves(self) -> bool:
+        """Whether at least half of the names are there, and there are some."""
+        return self.asked > 0 and 2 * self.present >= self.asked
+
+
+def _count_present(root_fd: int, paths: Sequence[bytes], *, is_folder: bool = False) -> _Present:
+    if is_folder:
+        return _Present(len(paths), sum(_is_there(root_fd, path) for path in paths))
+    return _Present(len(paths), sum(may_be_there(root_fd, path) for path in paths))
+
+
+def _is_there(root_fd: int, path: bytes) -> bool:
+    try:
+        stat_beneath(root_fd, path)
+    except OSError as error:
+        return error.errno not in GONE
+    return True
+
+
+def _sample_names(catalog: Catalog) -> list[bytes]:
+    """Return the paths of some recorded files, from all over the shard; none that is known to be missing."""
+    paths: list[bytes] = []
+    for root in _find_roots(catalog):
+        step = max(1, root.file_count // _SAMPLED)
+        with catalog.read() as connection:
+            missing = {one.path for one in findings.find_findings(connection, root_id=root.id) if one.kind is _MISSING}
+        paths += (one for one in islice(_find_paths(catalog, root), 0, None, step) if one not in missing)
+    return paths
 
 
 def require_inside(catalog: Catalog) -> None:

@@ -7,7 +7,8 @@ Paths are text with lone surrogates for bytes that are not UTF-8, as everywhere 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from enum import StrEnum
 from typing import TypeVar
 
 from integrity.errors import ProtocolError
@@ -47,6 +48,14 @@ def to_path(text: str) -> bytes:
     return path
 
 
+class DiskTrust(StrEnum):
+    """How surely a machine sees the disk from which it read a tree before."""
+
+    DISK = "disk"  # a UUID proves it
+    NAME = "name"  # it has the same name, under which a server may export something else
+    NONE = "none"  # it never read the tree, or the name is another one that proves nothing
+
+
 @dataclass(frozen=True, slots=True)
 class ShardTask:
     """
@@ -65,6 +74,8 @@ class ShardTask:
         every_s: when the next round begins, counted from ``round_at``.
         most_files: the size of a shard.
         most_bytes: the size of a shard.
+        landmarks: folders of other shards of the tree, by which a machine knows that it sees the tree.
+        requires_names: recorded names have to be there; False: the owner said that what is there is right.
     """
 
     job: int
@@ -79,6 +90,8 @@ class ShardTask:
     every_s: int
     most_files: int
     most_bytes: int
+    landmarks: tuple[str, ...] = ()
+    requires_names: bool = True
 
     @property
     def scope(self) -> TreeScope:
@@ -109,6 +122,7 @@ class VisitResult:
         findings_total: open findings; more than are sent, perhaps.
         survey: digest of a stored survey of the shard, which is too large; None: it is not.
         is_reading: it was a visit. False: a person's command changed the catalog, and the rounds go on as they were.
+        disk: name of the file system on which recorded names were found; None: it is not known to be the right one.
     """
 
     version: int
@@ -123,6 +137,7 @@ class VisitResult:
     findings_total: int
     survey: str | None = None
     is_reading: bool = True
+    disk: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +168,14 @@ class TreeOffer:
         inode: inode number of the top folder, as it sees it.
         verify_every_s: the promise.
         settings: the other settings that all workers must agree on.
+        names: of its file system as this machine sees it, strongest first; see ``same_place``.
     """
 
     tree: str
     inode: int
     verify_every_s: int
     settings: JsonObject = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
 
 def write_message(message: ShardTask | VisitResult | TreeOffer | TreeRest) -> JsonObject:
@@ -175,7 +192,8 @@ def read_message(kind: type[T], value: JsonObject) -> T:
     """
     names = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]  # only called with dataclasses
     try:
-        return kind(**{name: _check(one.type, value[name], name) for name, one in names.items()})
+        known = [name for name, one in names.items() if name in value or one.default is MISSING]
+        return kind(**{name: _check(names[name].type, value[name], name) for name in known})
     except KeyError as error:
         raise ProtocolError(f"{error.args[0]} is missing") from error
 

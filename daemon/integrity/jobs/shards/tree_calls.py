@@ -18,6 +18,7 @@ from integrity.jobs.shards import local_copy
 from integrity.jobs.shards.client import ShardClient
 from integrity.jobs.shards.messages import (
     MOST_FINDINGS,
+    DiskTrust,
     ShardTask,
     TreeOffer,
     VisitResult,
@@ -57,6 +58,10 @@ class TreeCalls:
         config: with the root.
         root: the shared tree, as mounted here.
         write_finding: see ``FindingWriter``.
+
+    Attributes:
+        worker: its number; 0: the hub has to be asked for one.
+        disk: name of the file system, if the names in it prove that it is the tree; None: they do not, or not yet.
     """
 
     def __init__(self, client: ShardClient, config: Config, root: ConfiguredRoot, write_finding: FindingWriter) -> None:
@@ -64,7 +69,15 @@ class TreeCalls:
         self.config = config
         self.root = root
         self.worker = 0
+        self.disk: str | None = None
+        self._joined: local_copy.SeenTree | None = None
+        self._trust = DiskTrust.NONE
         self._write_finding = write_finding
+
+    def notice_other_disk(self) -> None:
+        """Let the hub decide again, with the next call, if something else was mounted since it last did."""
+        if self._joined is not None and not local_copy.is_same_tree(self._joined, local_copy.see_tree(self.root.path)):
+            self.worker = 0
 
     def call(self, path: str, body: JsonObject) -> JsonObject:
         """Make a call that names the worker; see ``ShardClient.call``."""
@@ -81,10 +94,15 @@ class TreeCalls:
     def _join(self) -> None:
         seen = local_copy.see_tree(self.root.path)
         settings = {name: _spell(getattr(self.root, name)) for name in _AGREED}
-        offer = TreeOffer(self.root.shared, seen.inode, self.root.verify_every_s, settings)
+        names = seen.identity.names
+        offer = TreeOffer(self.root.shared, seen.inode, self.root.verify_every_s, settings, names)
         answer = self.client.call("join", encode({"protocol": VERSION, **write_message(offer)}))
         worker = answer.get("worker")
         self.worker = worker if isinstance(worker, int) else 0
+        trust = answer.get("trust")
+        is_said = isinstance(trust, str) and trust in set(DiskTrust)
+        self._trust = DiskTrust(str(trust)) if is_said else DiskTrust.NAME  # an older hub says nothing
+        self._joined, self.disk = seen, None
 
     @contextmanager
     def open_copy(self, path: bytes, task: ShardTask, progress: Callable[[], None]) -> Iterator[Catalog]:
@@ -101,8 +119,11 @@ class TreeCalls:
             self._fetch(task.digest, path, progress)
         with local_copy.open_copy(path) as catalog:
             catalog.stop_syncing()
-            local_copy.bind(catalog, self.root.path)
+            assert self._joined is not None  # whoever has a job has come
+            local_copy.bind(catalog, self.root.path, self._joined)
             local_copy.narrow(catalog, task.scope)
+            if not task.requires_names or local_copy.check_names(catalog, self.root, task, self._trust):
+                self.disk = self._joined.identity.fs_id
             yield catalog
 
     def _make_empty(self, path: bytes) -> None:
@@ -167,6 +188,7 @@ class TreeCalls:
             findings_total=len(done.findings),
             survey=survey,
             is_reading=done.is_reading,
+            disk=self.disk,
         )
         header = {"protocol": VERSION, "worker": self.worker, "job": task.job, **write_message(result)}
         lines = encode_lines([header, *map(self._describe, done.findings[:MOST_FINDINGS])])

@@ -23,6 +23,7 @@ from integrity.jobs.open_root import make_excludes
 from integrity.jobs.report import Stop
 from integrity.jobs.shards import local_copy
 from integrity.jobs.shards.lease import Lease
+from integrity.jobs.shards.local_copy import OtherTree
 from integrity.jobs.shards.messages import ShardTask, TreeRest, read_message, write_survey
 from integrity.jobs.shards.survey import measure_tree, summarize
 from integrity.jobs.shards.tree_calls import FindingWriter, TreeCalls, make_calls, read_seconds
@@ -118,6 +119,7 @@ class ShardWorker:
 
     def _work_once(self, folder: bytes) -> WorkerPause | None:
         """Take one job and do it; if there is none, return why."""
+        self._calls.notice_other_disk()
         task, answer = self._calls.ask("take", {})
         if task is None:
             rest = answer.get("rest")
@@ -152,8 +154,11 @@ class ShardWorker:
             self._pause()
         except (AppError, OSError) as error:  # OSError: no space for the local copy, say
             _log.error("shard_failed tree=%s shard=%s: %s", self._root.shared, task.shard, error)
+            why = (
+                {"trouble": None, "other_disk": error.why} if isinstance(error, OtherTree) else {"trouble": str(error)}
+            )
             with suppress(HubError):  # it lost the shard meanwhile
-                self._calls.call("release", {"job": task.job, "trouble": str(error)})
+                self._calls.call("release", {"job": task.job, **why})
             if isinstance(error, RootSuspended):
                 raise
             self._pause()
