@@ -2,10 +2,8 @@
 When the daemon's work falls due: schedules, windows, and what is done every so often.
 
 Decides the moments, and that each is told once: after a downtime one run makes up for all that were missed. The work
-is the caller's: it is called in the scheduler's thread and only puts a job into a queue. APScheduler computes the
-moments of cron expressions (``clock``). Waiting for them is done here: its own job store and thread hold the time of
-the next run by the clock, which can be set, and forget it with the process. What must outlast the process is in the
-catalog (``catalog.runs``).
+is the caller's: it is called in the scheduler's thread and only puts a job into a queue. ``clock`` computes the moments
+of cron expressions. What must outlast the process is in the catalog (``catalog.runs``).
 
 I1  Nothing is told twice for one moment, also if the clock is set back a little, and nothing by two threads at a time.
 I2  Two minutes after the clock was set, or the machine woke up, all that is due by then has been told.
