@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import apsw
 
@@ -134,6 +133,11 @@ class Connection:
             yield
         finally:
             self.driver.execute("ROLLBACK")
+
+
+def quote(path: bytes) -> str:
+    """Write a path for SQLite's URI: each byte as a number, since ``urllib.parse`` takes 2 ms to import."""
+    return f"%{path.hex('%')}"
 
 
 def make_empty(path: bytes) -> Connection:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from urllib.parse import quote
 
 from integrity import program
 from integrity.catalog import copying, own_files, sqlite_errors
 from integrity.catalog.creation import write_schema
-from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty
+from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, quote
 from integrity.catalog.locking import held_alone, upgrade_mark
 from integrity.catalog.restore import exchange
 from integrity.catalog.salvage import name_files, tidy
