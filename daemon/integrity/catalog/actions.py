@@ -55,8 +55,7 @@ def record_action(c: Connection, done: Action, now: int) -> None:
     c.run(
         """
         INSERT INTO action (at, who, address, verb, root, path, findings, reason, outcome)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         *(now, _encode(done.actor.who), _encode(done.actor.address), done.verb, done.root, done.path or None),
         *(numbers(done.findings), _encode(done.reason), _encode(done.outcome)),
     )
@@ -76,7 +75,7 @@ def find_actions(c: Connection, *, before: int | None = None, limit: int = 100) 
 
 def get_actions(c: Connection, ids: Collection[int]) -> list[ActionRecord]:
     """Return actions by their numbers, without those that do not exist."""
-    query = f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"  # noqa: S608 - ours
+    query = f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
     return c.all(_to_record, query, numbers(ids))
 
 

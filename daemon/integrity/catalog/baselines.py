@@ -28,8 +28,7 @@ _INSERT = """
     INSERT INTO file (
         id, folder_id, name, size_bytes, mtime_ns, ctime_ns, inode, is_racy, md5, xxh3_128, blake3, crc64nvme,
         block_size_bytes, recorded_at, reason, read_how, boot_id, version, is_suspect, is_frozen
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)
-    """
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)"""
 IS_SAME = """
     file.id = ? AND file.version = ? AND file.size_bytes = ? AND file.mtime_ns = ? AND file.ctime_ns = ?
     AND file.inode = ?"""
@@ -86,13 +85,7 @@ def record_files(
 
 
 def record_small_files(
-    c: Connection,
-    root: RootRecord,
-    paths: Sequence[bytes],
-    readings: Readings,
-    *,
-    now: int,
-    boot_id: int | None,
+    c: Connection, root: RootRecord, paths: Sequence[bytes], readings: Readings, *, now: int, boot_id: int | None
 ) -> list[FileId]:
     """Record files as ``record_files`` does, from the columns that the C core returns. All loops run in C."""
     ids = _allocate_ids(c, len(paths))
@@ -237,8 +230,7 @@ def put_baseline(
             md5 = ?, xxh3_128 = ?, blake3 = ?, crc64nvme = ?, block_size_bytes = ?, version = version + 1,
             recorded_at = ?, reason = ?, verified_at = NULL, read_how = ?, boot_id = ?,
             is_suspect = 0, seen_inode = NULL, seen_ctime_ns = NULL
-        WHERE id = ?
-        """
+        WHERE id = ?"""
     c.run(query, *witness, *digests, block_size_bytes, now, because, how, boot_id, old.id)
 
 
@@ -251,8 +243,7 @@ def mark_verified(c: Connection, rows: Sequence[Verified], *, now: int, boot_id:
     query = f"""
         UPDATE file SET
             verified_at = ?, read_how = ?, boot_id = ?, is_suspect = 0, seen_inode = NULL, seen_ctime_ns = NULL
-        WHERE {IS_SAME}
-        """  # noqa: S608 - ours
+        WHERE {IS_SAME}"""
     c.run_many(query, ((now, row.how.value, boot_id, *same_as(row.record)) for row in rows))
     set_witnesses(c, [NewWitness(row.record, row.witness) for row in rows if row.witness is not None])
 
@@ -271,8 +262,7 @@ def refresh_witnesses(
         UPDATE file SET
             recorded_at = ?, read_how = ?, boot_id = ?, verified_at = NULL,
             is_suspect = 1, seen_inode = NULL, seen_ctime_ns = NULL
-        WHERE {IS_SAME}
-        """  # noqa: S608 - ours
+        WHERE {IS_SAME}"""
     anew = (
         (now, row.how.value, boot_id, *same_as(row.record))
         for row, old, new in moved
@@ -284,10 +274,7 @@ def refresh_witnesses(
 
 def set_witnesses(c: Connection, rows: Iterable[NewWitness]) -> None:
     """Store new witnesses of files whose baselines stay. A file that was recorded again meanwhile is not changed."""
-    query = f"""
-        UPDATE file SET size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ?
-        WHERE {IS_SAME}
-        """  # noqa: S608 - ours
+    query = f"UPDATE file SET size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ? WHERE {IS_SAME}"
     c.run_many(query, ((*row.witness, *same_as(row.record)) for row in rows))
 
 

@@ -60,8 +60,7 @@ def save_checkpoint(
             SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ? AND NOT (
                 size_bytes = ? AND mtime_ns = ? AND ctime_ns = ? AND inode = ? AND is_racy = ? AND block_size_bytes = ?
             )
-        )
-        """
+        )"""
     c.run(of_other_content, root_id, path, purpose, *witness, block_size_bytes)
     query = """
         INSERT INTO checkpoint (
@@ -73,8 +72,7 @@ def save_checkpoint(
             inode = excluded.inode, is_racy = excluded.is_racy, block_size_bytes = excluded.block_size_bytes,
             offset_bytes = excluded.offset_bytes, md5_state = excluded.md5_state, bad_blocks = excluded.bad_blocks,
             saved_at = excluded.saved_at
-        RETURNING id
-        """
+        RETURNING id"""
     progress = block_size_bytes, offset_bytes, md5_state, json.dumps(bad_blocks), now
     return int(c.value(query, root_id, path, purpose, *witness, *progress))
 
@@ -83,8 +81,7 @@ def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
     """Append the digests of the blocks that follow the stored ones."""
     query = """
         SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run
-        WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1
-        """
+        WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1"""
     last, first_run = c.one(PackedRun, query, checkpoint_id), 0
     if last is not None:
         whole, rest = divmod(last.block_count, BLOCKS_PER_RUN)
@@ -102,8 +99,7 @@ def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
 def _insert(c: Connection, checkpoint_id: int, rows: Iterable[PackedRun]) -> None:
     query = """
         INSERT INTO checkpoint_run (checkpoint_id, run, block_count, md5, xxh3_128, crc64nvme)
-        VALUES (?, ?, ?, ?, ?, ?)
-        """
+        VALUES (?, ?, ?, ?, ?, ?)"""
     c.run_many(query, ((checkpoint_id, *row) for row in rows))
 
 
@@ -111,8 +107,7 @@ def load_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpos
     """Load the checkpoint of a file; None if there is none, or if blocks of it are missing."""
     query = """
         SELECT id, size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, md5_state, bad_blocks, block_size_bytes
-        FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?
-        """
+        FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?"""
     row = c.row(query, root_id, path, purpose)
     if row is None:
         return None
@@ -127,17 +122,14 @@ def load_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpos
 
 def load_checkpoint_blocks(c: Connection, found: Checkpoint) -> Blocks:
     """Load the digests of all blocks that were appended to a checkpoint."""
-    query = """
-        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run
-        WHERE checkpoint_id = ? ORDER BY run
-        """
+    query = "SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run"
     return unpack_all(found.block_size_bytes, c.all(PackedRun, query, found.id))
 
 
 def drop_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:
     """Delete the checkpoint of a file and its blocks."""
     ids = "SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?"
-    c.run(f"DELETE FROM checkpoint_run WHERE checkpoint_id IN ({ids})", root_id, path, purpose)  # noqa: S608 - ours
+    c.run(f"DELETE FROM checkpoint_run WHERE checkpoint_id IN ({ids})", root_id, path, purpose)
     c.run("DELETE FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?", root_id, path, purpose)
 
 
@@ -156,8 +148,7 @@ def save_reading(c: Connection, copy_id: CopyId, reading: CopyReading) -> None:
     query = """
         INSERT OR REPLACE INTO copy_reading (
             copy_id, file_id, version, size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, bad_blocks
-        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
     progress = reading.offset_bytes, json.dumps(reading.bad_blocks)
     c.run(query, copy_id, reading.file_id, reading.version, *reading.witness, *progress)
 
@@ -166,8 +157,7 @@ def load_reading(c: Connection, copy_id: CopyId, file_id: FileId, version: int) 
     """Load the progress for this version of the baseline; None if there is none."""
     query = """
         SELECT size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, bad_blocks
-        FROM copy_reading WHERE copy_id = ? AND file_id = ? AND version = ?
-        """
+        FROM copy_reading WHERE copy_id = ? AND file_id = ? AND version = ?"""
     row = c.row(query, copy_id, file_id, version)
     if row is None:
         return None

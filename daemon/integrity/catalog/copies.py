@@ -134,17 +134,14 @@ def ensure_copy(
     stored = _store_url(url), identity, int(has_bytes)
     known = c.one(
         _make_record,
-        f"SELECT {_COPY} FROM copy WHERE root_id = ? AND prefix = ? AND name = ?",  # noqa: S608 - ours
+        f"SELECT {_COPY} FROM copy WHERE root_id = ? AND prefix = ? AND name = ?",
         *(root_id, prefix, name),
     )
     if known is None:
-        copy_id = c.insert(
-            """
+        query = """
             INSERT INTO copy (root_id, prefix, name, url, identity, has_bytes, disk, created_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            *(root_id, prefix, name, *stored, disk, now),
-        )
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+        copy_id = c.insert(query, root_id, prefix, name, *stored, disk, now)
         return CopyRecord(CopyId(copy_id), root_id, prefix, name, url, identity, now, None, has_bytes, disk)
     if (known.url, known.identity, known.has_bytes) != (url, identity, has_bytes):
         if known.has_bytes != has_bytes or (known.url != url and not keeps_answers):
@@ -164,22 +161,19 @@ def rename_copy(c: Connection, record: CopyRecord, name: str) -> None:
 
 def find_copies(c: Connection, root_id: RootId | None = None) -> list[CopyRecord]:
     """Return the copies of a root, or of all roots, in the order in which they were first compared."""
-    sql = f"SELECT {_COPY} FROM copy WHERE root_id = ?1 OR ?1 IS NULL ORDER BY id"  # noqa: S608 - ours
+    sql = f"SELECT {_COPY} FROM copy WHERE root_id = ?1 OR ?1 IS NULL ORDER BY id"
     return c.all(_make_record, sql, root_id)
 
 
 def find_equal_times(c: Connection, copy_id: CopyId, limit: int) -> list[tuple[FileId, int, int]]:
     """Return files whose content the last comparison found equal, with their mtimes and those that the copies had."""
-    rows = c.rows(
-        """
+    query = """
         SELECT file.id, file.mtime_ns, copy_file.found_mtime_ns
         FROM copy_file JOIN file ON file.id = copy_file.file_id
         WHERE copy_file.copy_id = ? AND copy_file.vote = 'same' AND copy_file.version = file.version
             AND copy_file.found_version = file.version AND copy_file.found_mtime_ns IS NOT NULL
-        LIMIT ?
-        """,
-        *(copy_id, limit),
-    )
+        LIMIT ?"""
+    rows = c.rows(query, copy_id, limit)
     return [(FileId(file_id), here_ns, there_ns) for file_id, here_ns, there_ns in rows]
 
 
@@ -197,8 +191,7 @@ def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> 
             found_version, found_digest, found_size_bytes, found_at, found_mtime_ns, found_ctime_ns, found_inode,
             found_as
         )
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             (
                 *(copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated),
@@ -213,15 +206,12 @@ def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, Cop
     """Return the answer of each copy about a file, in the order of the copies."""
     from integrity.verdict import CopyVote  # here, for `status` needs no verdicts
 
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT copy_file.version, copy_file.vote, copy_file.compared_at, copy_file.read_at, copy_file.stated,
             {_FOUND}, {_COPY}
         FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
-        WHERE copy_file.file_id = ? ORDER BY copy.id
-        """,  # noqa: S608 - ours
-        file_id,
-    )
+        WHERE copy_file.file_id = ? ORDER BY copy.id"""
+    rows = c.rows(query, file_id)
     found = []
     for version, vote, compared_at, read_at, stated, *rest in rows:
         had = None if rest[3] is None else CopyFound(*rest[:8])
@@ -232,13 +222,10 @@ def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, Cop
 
 def find_found(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
     """Return what a copy had of each of some files when these were first read."""
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT file_id, {_FOUND} FROM copy_file
-        WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?)) AND found_at IS NOT NULL
-        """,  # noqa: S608 - ours
-        *(copy_id, numbers(ids)),
-    )
+        WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?)) AND found_at IS NOT NULL"""
+    rows = c.rows(query, copy_id, numbers(ids))
     return {FileId(file_id): CopyFound(*found) for file_id, *found in rows}
 
 
@@ -246,25 +233,21 @@ def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:
     """Return the paths in the root under whose names copies were last found to have a file."""
     sql = """
         SELECT copy_file.found_as FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
-        WHERE copy_file.file_id = ? AND copy_file.found_as IS NOT NULL
-    """
+        WHERE copy_file.file_id = ? AND copy_file.found_as IS NOT NULL"""
     return set(c.column(sql, file_id))
 
 
 def find_good_copy(c: Connection, file_id: FileId) -> str | None:
     """Return the name of the copy that matched the present baseline and can return its bytes, the last read first."""
-    name: str | None = c.value(
-        """
+    query = """
         SELECT copy.name
         FROM copy
         CROSS JOIN copy_file ON copy_file.copy_id = copy.id
         JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
         WHERE copy_file.file_id = ? AND copy_file.vote IN ('same', 'renamed') AND copy.has_bytes = 1
         ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id
-        LIMIT 1
-        """,
-        file_id,
-    )
+        LIMIT 1"""
+    name: str | None = c.value(query, file_id)
     return name
 
 
@@ -275,8 +258,7 @@ def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
     sql = """
         SELECT DISTINCT copy_file.vote
         FROM copy_file JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
-        WHERE copy_file.copy_id = ?
-    """
+        WHERE copy_file.copy_id = ?"""
     return {read_word(CopyVote, vote) for vote in c.column(sql, copy_id)}
 
 
@@ -293,16 +275,13 @@ def remove_copy(c: Connection, copy_id: CopyId) -> None:
 
 def find_compared(c: Connection, copy_id: CopyId, *, are_gone: bool = False) -> list[FileId]:
     """Return the files that a copy has an answer or a partial reading of; ``are_gone``: only unrecorded files."""
-    return c.column(
-        """
+    query = """
         SELECT file_id
         FROM (
             SELECT file_id FROM copy_file WHERE copy_id = ?1 UNION SELECT file_id FROM copy_reading WHERE copy_id = ?1
         )
-        WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)
-        """,
-        *(copy_id, int(are_gone)),
-    )
+        WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)"""
+    return c.column(query, copy_id, int(are_gone))
 
 
 def drop_states(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
@@ -368,20 +347,18 @@ def find_waits(
         file JOIN folder ON folder.id = file.folder_id
         LEFT JOIN copy_file
             ON copy_file.copy_id = {record.id} AND copy_file.file_id = file.id AND copy_file.version = file.version
-        WHERE {part}
-    """
+        WHERE {part}"""
     summary = f"""
         SELECT count(*), count(copy_file.file_id), count(*) FILTER (WHERE copy_file.vote = 'same'),
             count(copy_file.read_at) FILTER (WHERE copy_file.vote = 'same'),
             count(*) FILTER (WHERE copy_file.vote IN ('not_comparable', 'unreadable')),
             max({compared_at}), min({since}), count(*) FILTER (WHERE {since} < {late})
-        FROM {files}
-    """  # noqa: S608 - ours
+        FROM {files}"""
     [found] = c.all(CopyWaits, summary if left_out is None else f"{summary} AND copy_file.file_id IS NOT NULL", *values)
     if left_out is None:
         return found
     start = len(record.prefix) + 1 if record.prefix else 0
-    uncompared = f"SELECT folder.path, file.name, {began_at} FROM {files} AND copy_file.file_id IS NULL"  # noqa: S608
+    uncompared = f"SELECT folder.path, file.name, {began_at} FROM {files} AND copy_file.file_id IS NULL"
     expected = [
         waits_since
         for folder_path, name, waits_since in c.rows(uncompared, *values)

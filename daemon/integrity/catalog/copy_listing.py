@@ -113,16 +113,12 @@ class StoredListing:
             folder_id = self._names.find_folder(c, folder_path)
             row = (folder_id, name, path, listed.size_bytes, listed.mtime_ns, listed.inode, _pack(listed))
             rows.append(row)
-        c.run_many(
-            """
+        query = """
             INSERT INTO entry (folder_id, name, path, size_bytes, mtime_ns, inode, published)
-            VALUES (?, ?, ?, ?, ?, ?, ?)
-            """,
-            rows,
-        )
+            VALUES (?, ?, ?, ?, ?, ?, ?)"""
+        c.run_many(query, rows)
         # Without a WHERE, SQLite takes the ON of the conflict for one of the join.
-        c.run(
-            """
+        query = """
             INSERT INTO listed (file_id, size_bytes, mtime_ns, inode, published, is_contradictory)
             SELECT file.id, entry.size_bytes, entry.mtime_ns, entry.inode, entry.published, 0
             FROM entry JOIN file ON file.folder_id = entry.folder_id AND file.name = entry.name
@@ -140,21 +136,17 @@ class StoredListing:
                     WHEN excluded.published != '' AND (published = excluded.published OR length(published) < ?1)
                     THEN is_contradictory
                     ELSE 1
-                END
-            """,
-            _LONGEST,
-        )
-        c.run(
-            """
+                END"""
+        c.run(query, _LONGEST)
+        query = """
             INSERT OR IGNORE INTO extra (size_bytes, path, published)
             SELECT coalesce(entry.size_bytes, 0), entry.path, entry.published
             FROM entry
             WHERE NOT EXISTS (
                 SELECT 1 FROM file WHERE file.folder_id = entry.folder_id AND file.name = entry.name
             )
-            ORDER BY entry.seq
-            """
-        )
+            ORDER BY entry.seq"""
+        c.run(query)
         c.run("DELETE FROM entry")
 
     def find_recorded(self, c: Connection, path: bytes) -> tuple[FileId | None, bool]:
@@ -218,19 +210,16 @@ def iterate_extra(c: Connection) -> Iterator[bytes]:
 
 def page_extra(c: Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
     """Return the next listed but unrecorded files, without those of endless names: position, path, and entry."""
-    rows = c.rows(
-        """
+    query = """
         SELECT seq, path, size_bytes, published FROM extra
-        WHERE seq > ? AND length(path) <= ? ORDER BY seq LIMIT ?
-        """,
-        *(after_seq, _PATH_BYTES, limit),
-    )
+        WHERE seq > ? AND length(path) <= ? ORDER BY seq LIMIT ?"""
+    rows = c.rows(query, after_seq, _PATH_BYTES, limit)
     return [(seq, path, _unpack(size_bytes or None, published, 0)) for seq, path, size_bytes, published in rows]
 
 
 def find_names(c: Connection, root_id: RootId, path: bytes) -> list[bytes]:
     """Return the names of the recorded files and folders in a folder."""
-    sql = f"SELECT file.name FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ?"  # noqa: S608 - ours
+    sql = f"SELECT file.name FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ?"
     names: list[bytes] = c.column(sql, root_id, path)
     first = path + b"/" if path else b""
     if path:
@@ -255,7 +244,7 @@ def count_listed(c: Connection) -> int:
 def count_below(c: Connection, root_id: RootId, prefix: bytes) -> int:
     """Count the recorded files at or below a path."""
     part, values = inside(root_id, prefix)
-    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE {part}", *values))  # noqa: S608 - ours
+    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE {part}", *values))
 
 
 def order_files(
@@ -272,8 +261,7 @@ def order_files(
     """
     make_anew(c, "compare_order", ORDER_COLUMNS)
     part, values = inside(root_id, prefix)
-    c.run(
-        f"""
+    query = f"""
         INSERT INTO compare_order (file_id, size_bytes)
         SELECT file.id, file.size_bytes
         FROM {FILE_JOIN}
@@ -281,10 +269,8 @@ def order_files(
             ON copy_file.copy_id = {copy_id} AND copy_file.file_id = file.id AND copy_file.version = file.version
         LEFT JOIN listed ON listed.file_id = file.id
         WHERE {part} AND {"1" if after is None else f"coalesce(copy_file.compared_at, -1) <= {after}"}
-        ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {_DAY_S}, -1), file.id
-        """,  # noqa: S608 - ours
-        *values,
-    )
+        ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {_DAY_S}, -1), file.id"""
+    c.run(query, *values)
     return sum_up(c, "compare_order")
 
 
@@ -294,8 +280,7 @@ def count_compared(c: Connection, copy_id: CopyId, root_id: RootId, prefix: byte
     sql = f"""
         SELECT count(*) FROM {FILE_JOIN}
         JOIN copy_file ON copy_file.file_id = file.id AND copy_file.version = file.version
-        WHERE {part} AND copy_file.copy_id = ? AND copy_file.compared_at > ?
-    """  # noqa: S608 - ours
+        WHERE {part} AND copy_file.copy_id = ? AND copy_file.compared_at > ?"""
     return int(c.value(sql, *values, copy_id, after))
 
 
@@ -313,8 +298,7 @@ def page_files(c: Connection, copy_id: CopyId, after_seq: int, limit: int) -> li
             ON copy_file.copy_id = ? AND copy_file.file_id = file.id AND copy_file.version = file.version
         WHERE file.id = compare_order.file_id AND compare_order.seq > ?
         ORDER BY compare_order.seq
-        LIMIT ?
-        """,  # noqa: S608 - ours
+        LIMIT ?""",
         *(copy_id, after_seq, limit),
     ):
         if published == "" and not contradictory:  # the most common case: files of a mounted copy

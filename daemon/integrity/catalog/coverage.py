@@ -26,7 +26,7 @@ _IS_UNCOVERED = f"""(
         WHERE finding.root_id = ? AND finding.state != 'resolved' AND finding.kind IN ({_DOUBTS})
             AND finding.file_id IS NOT NULL
     )
-)"""  # noqa: S608 - ours
+)"""
 
 
 class Age(StrEnum):
@@ -114,9 +114,7 @@ def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -
     """Summarize a root in one pass over its files: 1 s for a million."""
     begins = " ".join(f"WHEN last > {now - day * _DAY_S} THEN {number}" for number, day in enumerate(_DAYS[1:]))
     # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use.
-    groups = c.all(
-        _Group,
-        f"""
+    query = f"""
         SELECT CASE {begins} ELSE {len(_DAYS) - 1} END AS bucket, is_uncovered, is_never,
             last < {now - verify_every_s} AS is_overdue, read_how,
             count(*), sum(size_bytes), sum(is_suspect), min(last)
@@ -129,10 +127,8 @@ def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -
             WHERE folder.root_id = ?
             LIMIT -1
         )
-        GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how
-        """,  # noqa: S608 - ours
-        *(root_id, root_id),
-    )
+        GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how"""
+    groups = c.all(_Group, query, root_id, root_id)
 
     in_time = [group for group in groups if group.age in (Age.DAY, Age.WEEK, Age.KEPT)]
     return Coverage(
@@ -159,14 +155,10 @@ def _count(groups: Sequence[_Group]) -> tuple[int, int]:
 def find_due_days(c: Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     """Group a root's files by the day of their last verification or recording, oldest first; skip uncovered files."""
     last = select_last_check("file.verified_at", "file.recorded_at", now)
-    return c.all(
-        DueDay,
-        f"""
+    query = f"""
         SELECT min({last}), count(*), sum(file.size_bytes)
         FROM file JOIN folder ON folder.id = file.folder_id
         WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED}
         GROUP BY {last} / {_DAY_S}
-        ORDER BY {last} / {_DAY_S}
-        """,  # noqa: S608 - ours
-        *(root_id, root_id),
-    )
+        ORDER BY {last} / {_DAY_S}"""
+    return c.all(DueDay, query, root_id, root_id)

@@ -85,7 +85,7 @@ def find_known(c: Connection, root_id: RootId, folder_path: bytes) -> dict[bytes
 
 def find_known_names(c: Connection, folder_id: FolderId, some: Sequence[bytes]) -> dict[bytes, KnownFile]:
     """Return the recorded files of a folder that have one of these names."""
-    query = f"{_KNOWN} WHERE file.folder_id = ? AND file.name IN (SELECT unhex(value) FROM json_each(?))"  # noqa: S608 - ours
+    query = f"{_KNOWN} WHERE file.folder_id = ? AND file.name IN (SELECT unhex(value) FROM json_each(?))"
     return _by_name(c.rows(query, folder_id, names(some)))
 
 
@@ -96,13 +96,13 @@ def find_plain(c: Connection, root_id: RootId, folder_paths: Sequence[bytes]) ->
     The size of a racy or frozen file is None: it equals no size, so the file never counts as unchanged. Few columns are
     fetched, because the driver's cost is per column and a scan runs this for every file.
     """
-    query = f"{_PLAIN} AND folder.path IN (SELECT unhex(value) FROM json_each(?)) ORDER BY folder.path, file.name"  # noqa: S608 - ours
+    query = f"{_PLAIN} AND folder.path IN (SELECT unhex(value) FROM json_each(?)) ORDER BY folder.path, file.name"
     return list(c.rows(query, root_id, names(folder_paths)))
 
 
 def find_plain_names(c: Connection, root_id: RootId, folder_path: bytes, some: Sequence[bytes]) -> list[PlainRow]:
     """Return the same rows for the files of one folder that have one of these names, in the order of the names."""
-    query = f"{_PLAIN} AND folder.path = ? AND file.name IN (SELECT unhex(value) FROM json_each(?)) ORDER BY file.name"  # noqa: S608 - ours
+    query = f"{_PLAIN} AND folder.path = ? AND file.name IN (SELECT unhex(value) FROM json_each(?)) ORDER BY file.name"
     return list(c.rows(query, root_id, folder_path, names(some)))
 
 
@@ -122,10 +122,7 @@ get_file = require_record
 
 def find_file(c: Connection, root_id: RootId, path: bytes) -> FileRecord | None:
     """Return the file of a path; None if it is not recorded."""
-    query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-        WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?
-        """  # noqa: S608 - ours
+    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?"
     return c.one(FileRecord.make, query, root_id, *split_path(path))
 
 
@@ -136,10 +133,7 @@ def find_files(c: Connection, ids: Iterable[FileId]) -> list[FileRecord]:
 
 def find_by_inode(c: Connection, root_id: RootId, inode: int) -> list[FileRecord]:
     """Return the files of a root that had this inode when last seen."""
-    query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-        WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.id
-        """  # noqa: S608 - ours
+    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.id"
     return c.all(FileRecord.make, query, inode, root_id)
 
 
@@ -147,8 +141,7 @@ def find_ids_of_inode(c: Connection, root_id: RootId, inode: int) -> list[FileId
     """Return the ids of these files, oldest baseline first. For an inode with very many names."""
     query = f"""
         SELECT file.id FROM {FILE_JOIN}
-        WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.recorded_at, file.id
-        """  # noqa: S608 - ours
+        WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.recorded_at, file.id"""
     return c.column(query, inode, root_id)
 
 
@@ -156,8 +149,7 @@ def find_by_inode_of_file_system(c: Connection, fs_id: str, inode: int) -> list[
     """Return the files in all roots of a file system that had this inode when last seen."""
     query = f"""
         SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} JOIN root ON root.id = folder.root_id
-        WHERE {_HAS_INODE} AND root.fs_id = ?2 ORDER BY file.id
-        """  # noqa: S608 - ours
+        WHERE {_HAS_INODE} AND root.fs_id = ?2 ORDER BY file.id"""
     return c.all(FileRecord.make, query, inode, fs_id)
 
 
@@ -185,8 +177,7 @@ def find_by_content(c: Connection, root_id: RootId | None, contents: Sequence[Fi
             )
             OR file.size_bytes IN (SELECT value FROM json_each(?3)) AND file.block_size_bytes IS NOT NULL
         ) AND {in_root}
-        ORDER BY file.id
-        """  # noqa: S608 - ours
+        ORDER BY file.id"""
     digests = names({digest for _, digest in by_digest})
     sizes = numbers({size for size, _ in by_digest}), digests, numbers(by_blocks)
     for record in c.all(FileRecord.make, query, *sizes, *values):
@@ -224,23 +215,22 @@ def page_files(
     # "+" hides a column from SQLite's planner: a small part of a large root is found by folder, anything else is read
     # in the order of the table.
     part, values = inside(root_id, prefix)
-    some = f"SELECT file.id FROM {FILE_JOIN} WHERE {part} LIMIT {_SMALL_SUBTREE}"  # noqa: S608 - ours
-    if prefix and c.value(f"SELECT count(*) FROM ({some})", *values) < _SMALL_SUBTREE:  # noqa: S608 - ours
+    some = f"SELECT file.id FROM {FILE_JOIN} WHERE {part} LIMIT {_SMALL_SUBTREE}"
+    if prefix and c.value(f"SELECT count(*) FROM ({some})", *values) < _SMALL_SUBTREE:
         is_in = f"{part} AND +file.id > ?"
     else:
         part, values = inside(root_id, prefix, is_hidden=True)
         is_in = f"{part} AND file.id > ?"
     query = f"""
         SELECT file.id, folder.path, file.name, file.size_bytes FROM {FILE_JOIN}
-        WHERE {is_in} ORDER BY file.id LIMIT ?
-        """  # noqa: S608 - ours
+        WHERE {is_in} ORDER BY file.id LIMIT ?"""
     return [(row[0], join_path(row[1], row[2]), row[3]) for row in c.rows(query, *values, after, limit)]
 
 
 def count_files_below(c: Connection, root_id: RootId, folder_path: bytes, *, is_deep: bool) -> int:
     """Count the files of a folder; ``is_deep``: with those of all folders below it."""
     is_in, values = below("folder.path", folder_path) if is_deep else ("folder.path = ?", (folder_path,))
-    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}"  # noqa: S608 - ours
+    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}"
     return int(c.value(query, root_id, *values))
 
 
@@ -249,12 +239,7 @@ Position = tuple[bytes, bytes]
 
 
 def page_in_order(
-    c: Connection,
-    root_id: RootId,
-    *,
-    prefix: bytes = b"",
-    after: Position | None = None,
-    limit: int = 2000,
+    c: Connection, root_id: RootId, *, prefix: bytes = b"", after: Position | None = None, limit: int = 2000
 ) -> tuple[list[FileRecord], Position | None]:
     """
     Return one page of files in the order of folder path and name, both bytewise, which the indexes provide.
@@ -276,8 +261,7 @@ def page_in_order(
     def add(condition: str, *values: Value) -> None:
         query = f"""
             SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-            WHERE folder.root_id = ? AND {condition} ORDER BY folder.path, file.name LIMIT ?
-            """  # noqa: S608 - ours
+            WHERE folder.root_id = ? AND {condition} ORDER BY folder.path, file.name LIMIT ?"""
         page.extend(c.all(FileRecord.make, query, root_id, *values, limit - len(page)))
 
     if after is None:
@@ -308,6 +292,6 @@ def make_anew(c: Connection, name: str, columns: str) -> None:
 
 def sum_up(c: Connection, order: str) -> tuple[int, int]:
     """Return the number of files in a temporary table with ``ORDER_COLUMNS``, and their total size in bytes."""
-    row = c.row(f"SELECT count(*), coalesce(sum(size_bytes), 0) FROM temp.{order}")  # noqa: S608 - ours
+    row = c.row(f"SELECT count(*), coalesce(sum(size_bytes), 0) FROM temp.{order}")
     assert row is not None
     return row[0], row[1]

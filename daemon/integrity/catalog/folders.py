@@ -41,8 +41,7 @@ def ensure_folders(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> di
     # RETURNING yields an existing row only if it is updated.
     query = """
         INSERT INTO folder (root_id, path) SELECT ?, unhex(value) FROM json_each(?) WHERE 1
-        ON CONFLICT (root_id, path) DO UPDATE SET path = excluded.path RETURNING path, id
-        """
+        ON CONFLICT (root_id, path) DO UPDATE SET path = excluded.path RETURNING path, id"""
     return dict(c.rows(query, root_id, names(paths)))
 
 
@@ -50,8 +49,7 @@ def find_fingerprints(c: Connection, root_id: RootId, folder_paths: Sequence[byt
     """Return the fingerprints of those folders that have a row."""
     query = """
         SELECT path, id, fingerprint FROM folder
-        WHERE root_id = ? AND path IN (SELECT unhex(value) FROM json_each(?))
-        """
+        WHERE root_id = ? AND path IN (SELECT unhex(value) FROM json_each(?))"""
     return c.all(Fingerprint, query, root_id, names(folder_paths))
 
 

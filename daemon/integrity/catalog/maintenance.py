@@ -98,24 +98,18 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
 
 def _find_incomplete(c: Connection) -> tuple[FileId, ...]:
     """Return files whose stored block digests do not cover their size."""
-    return tuple(
-        c.column(f"SELECT id FROM file WHERE {LACKS_BLOCKS} LIMIT ?", _SHOWN)  # noqa: S608 - ours
-    )
+    return tuple(c.column(f"SELECT id FROM file WHERE {LACKS_BLOCKS} LIMIT ?", _SHOWN))
 
 
 def _count_orphans(c: Connection) -> int:
-    return int(
-        c.value(
-            """
-            SELECT count(*) FROM block_run
-            WHERE NOT EXISTS (SELECT 1 FROM file WHERE id = file_id AND version = block_run.version)
-              AND NOT EXISTS (SELECT 1 FROM version AS candidate WHERE candidate.file_id = block_run.file_id
-                              AND number = block_run.version AND state <> 'former')
-              AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
-                              AND number = block_run.version AND state = 'former')
-            """
-        )
-    )
+    query = """
+        SELECT count(*) FROM block_run
+        WHERE NOT EXISTS (SELECT 1 FROM file WHERE id = file_id AND version = block_run.version)
+          AND NOT EXISTS (SELECT 1 FROM version AS candidate WHERE candidate.file_id = block_run.file_id
+                          AND number = block_run.version AND state <> 'former')
+          AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
+                          AND number = block_run.version AND state = 'former')"""
+    return int(c.value(query))
 
 
 def stats(catalog: Catalog) -> Stats:
@@ -132,10 +126,7 @@ def stats(catalog: Catalog) -> Stats:
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
         )
         # An identifier can't be a parameter; these are the names of our own tables.
-        tables = tuple(
-            TableStats(name, c.value(f"SELECT count(*) FROM {name}"), sizes.get(name, 0))  # noqa: S608 - ours
-            for name in names
-        )
+        tables = tuple(TableStats(name, c.value(f"SELECT count(*) FROM {name}"), sizes.get(name, 0)) for name in names)
         rows = {one.name: one.rows for one in tables}
         return Stats(
             uuid=values.get("uuid", ""),

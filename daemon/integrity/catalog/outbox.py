@@ -93,8 +93,7 @@ _IS_DUE = f"(next_try_at <= ?1 OR next_try_at > ?1 + {LONGEST_WAIT_S})"  # ?1: t
 _STATES = """
 SELECT name, (SELECT count(*) FROM delivery WHERE channel = channel.name AND sent_at IS NULL), good_at, failing_since,
     failed_at, is_permanent, last_error
-FROM channel
-"""
+FROM channel"""
 
 
 def queue(c: Connection, message: Message, channels: Collection[str]) -> int:
@@ -105,7 +104,7 @@ def queue(c: Connection, message: Message, channels: Collection[str]) -> int:
             message.kind,
         )
     alert_id = c.insert(
-        f"INSERT INTO alert ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
+        f"INSERT INTO alert ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         *(message.kind, message.message_id, message.subject, message.body, message.html, message.facts),
         *(" ".join(map(str, message.incidents)), message.created_at),
     )
@@ -120,8 +119,7 @@ def find_due(c: Connection, name: str, now: int) -> list[DueDelivery]:
         for alert_id, attempts, *columns in c.rows(
             f"""
             SELECT id, attempts, {_MESSAGE} FROM alert JOIN delivery ON alert_id = id
-            WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id
-            """,  # noqa: S608 - ours
+            WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id""",
             *(now, name),
         )
     ]
@@ -129,13 +127,10 @@ def find_due(c: Connection, name: str, now: int) -> list[DueDelivery]:
 
 def next_try_at(c: Connection, channels: Collection[str], now: int) -> int | None:
     """Return when the next delivery through one of these channels is due; None: none is pending."""
-    when: int | None = c.value(
-        f"""
+    query = f"""
         SELECT min(CASE WHEN {_IS_DUE} THEN ?1 ELSE next_try_at END) FROM delivery
-        WHERE sent_at IS NULL AND channel IN (SELECT value FROM json_each(?2))
-        """,  # noqa: S608 - ours
-        *(now, json.dumps(list(channels))),
-    )
+        WHERE sent_at IS NULL AND channel IN (SELECT value FROM json_each(?2))"""
+    when: int | None = c.value(query, now, json.dumps(list(channels)))
     return when
 
 
@@ -148,7 +143,7 @@ def last_sent_at(c: Connection) -> int | None:
 def count_unsent(c: Connection) -> tuple[int, int | None]:
     """Return the number of messages with a pending delivery, and when the first of them was written."""
     is_unsent = "id IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)"
-    number, since = next(c.rows(f"SELECT count(*), min(created_at) FROM alert WHERE {is_unsent}"))  # noqa: S608 - ours
+    number, since = next(c.rows(f"SELECT count(*), min(created_at) FROM alert WHERE {is_unsent}"))
     return number, since
 
 
@@ -165,14 +160,10 @@ class ListedMessage(NamedTuple):
 
 def find_sent(c: Connection, limit: int) -> list[ListedMessage]:
     """Return the last messages, the newest first, once for each channel."""
-    return c.all(
-        ListedMessage,
-        """
+    query = """
         SELECT created_at, subject, channel, sent_at, attempts, last_error FROM alert JOIN delivery ON alert_id = id
-        ORDER BY id DESC, channel LIMIT ?
-        """,
-        limit,
-    )
+        ORDER BY id DESC, channel LIMIT ?"""
+    return c.all(ListedMessage, query, limit)
 
 
 def has_been_sent(c: Connection, alert_id: int) -> bool:
@@ -196,12 +187,10 @@ def mark_failed(
     c: Connection, alert_id: int, name: str, *, error: str, is_permanent: bool, next_try_at: int, now: int
 ) -> None:
     """Record that a channel did not accept a message, and when to retry."""
-    c.run(
-        """
-        UPDATE delivery SET attempts = attempts + 1, next_try_at = ?, last_error = ? WHERE alert_id = ? AND channel = ?
-        """,
-        *(next_try_at, error, alert_id, name),
-    )
+    query = """
+        UPDATE delivery SET attempts = attempts + 1, next_try_at = ?, last_error = ?
+        WHERE alert_id = ? AND channel = ?"""
+    c.run(query, next_try_at, error, alert_id, name)
     note_failure(c, name, error, is_permanent=is_permanent, now=now)
 
 
@@ -223,14 +212,11 @@ def set_channels(c: Connection, channels: Sequence[str], others: Collection[str]
         return  # pending messages wait until a channel is configured
     orphaned = "sent_at IS NULL AND channel NOT IN (SELECT value FROM json_each(?))"
     configured = json.dumps(channels)
-    ids = c.column(
-        f"""
+    query = f"""
         SELECT DISTINCT alert_id FROM delivery WHERE {orphaned} AND NOT EXISTS (
-            SELECT 1 FROM delivery AS other WHERE other.alert_id = delivery.alert_id AND other.sent_at IS NOT NULL)
-        """,  # noqa: S608 - ours
-        configured,
-    )
-    c.run(f"DELETE FROM delivery WHERE {orphaned}", configured)  # noqa: S608 - ours
+            SELECT 1 FROM delivery AS other WHERE other.alert_id = delivery.alert_id AND other.sent_at IS NOT NULL)"""
+    ids = c.column(query, configured)
+    c.run(f"DELETE FROM delivery WHERE {orphaned}", configured)
     for alert_id in ids:
         _add_deliveries(c, alert_id, channels, now)
 
@@ -238,27 +224,21 @@ def set_channels(c: Connection, channels: Sequence[str], others: Collection[str]
 def note_success(c: Connection, name: str, now: int) -> None:
     """Record that a channel works."""
     _ensure_channel(c, name, now)
-    c.run(
-        """
+    query = """
         UPDATE channel SET good_at = ?, failing_since = NULL, failed_at = NULL, is_permanent = 0, last_error = NULL,
             told_at = NULL
-        WHERE name = ?
-        """,
-        *(now, name),
-    )
+        WHERE name = ?"""
+    c.run(query, now, name)
 
 
 def note_failure(c: Connection, name: str, error: str, *, is_permanent: bool, now: int) -> None:
     """Record that a channel failed."""
     _ensure_channel(c, name, now)
-    c.run(
-        """
+    query = """
         UPDATE channel
         SET failing_since = coalesce(failing_since, ?1), failed_at = ?1, is_permanent = ?2, last_error = ?3
-        WHERE name = ?4
-        """,
-        *(now, is_permanent, error, name),
-    )
+        WHERE name = ?4"""
+    c.run(query, now, is_permanent, error, name)
 
 
 def note_tests(c: Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
@@ -289,14 +269,10 @@ def channel_states(c: Connection) -> list[ChannelState]:
 
 def find_unreported_failures(c: Connection, longer_than_s: int) -> list[ChannelState]:
     """Return the channels that fail permanently, or for at least this long, and were not reported yet."""
-    return c.all(
-        _to_state,
-        f"""
+    query = f"""
         {_STATES} WHERE failing_since IS NOT NULL AND told_at IS NULL
-            AND (failed_at - failing_since >= ? OR is_permanent = 1) ORDER BY name
-        """,
-        longer_than_s,
-    )
+            AND (failed_at - failing_since >= ? OR is_permanent = 1) ORDER BY name"""
+    return c.all(_to_state, query, longer_than_s)
 
 
 def mark_failure_reported(c: Connection, name: str, now: int) -> None:
@@ -312,34 +288,27 @@ def first_seen_at(c: Connection) -> int | None:
 
 def created_times(c: Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:
     """Return when the newest messages of some kinds were written, newest first."""
-    query = f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?"  # noqa: S608 - ours
+    query = f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?"
     return c.column(query, limit)
 
 
 def prune(c: Connection, now: int) -> None:
     """Delete messages older than 90 days, except pending ones and the newest of each kind, which dates the kind."""
-    ids = numbers(
-        c.column(
-            f"""
-            SELECT id FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
-                AND id NOT IN (SELECT max(id) FROM alert GROUP BY kind)
-                AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)
-            """  # noqa: S608 - ours
-        )
-    )
+    query = f"""
+        SELECT id FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
+            AND id NOT IN (SELECT max(id) FROM alert GROUP BY kind)
+            AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)"""
+    ids = numbers(c.column(query))
     c.run("DELETE FROM delivery WHERE alert_id IN (SELECT value FROM json_each(?))", ids)
     c.run("DELETE FROM alert WHERE id IN (SELECT value FROM json_each(?))", ids)
 
 
 def _add_deliveries(c: Connection, alert_id: int, channels: Collection[str], now: int) -> None:
     """Add the deliveries of a message that it does not have yet."""
-    c.run_many(
-        """
+    query = """
         INSERT INTO delivery (alert_id, channel, attempts, next_try_at) VALUES (?, ?, 0, ?)
-        ON CONFLICT (alert_id, channel) DO NOTHING
-        """,
-        [(alert_id, name, now) for name in channels],
-    )
+        ON CONFLICT (alert_id, channel) DO NOTHING"""
+    c.run_many(query, [(alert_id, name, now) for name in channels])
 
 
 def _ensure_channel(c: Connection, name: str, now: int) -> None:

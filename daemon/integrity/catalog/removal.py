@@ -134,8 +134,7 @@ def _place(c: Connection, root: RootRecord, places: Sequence[_Place], now: int) 
             folder_id = ?, name = ?, size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ?,
             recorded_at = ?, verified_at = ?, read_how = ?, boot_id = ?, is_suspect = ?,
             seen_inode = ?, seen_ctime_ns = ?
-        WHERE id = ?
-        """
+        WHERE id = ?"""
     rows = (
         (
             *(folder_id, split_path(path)[1], *found.witness),
@@ -146,12 +145,11 @@ def _place(c: Connection, root: RootRecord, places: Sequence[_Place], now: int) 
     )
     c.run_many(query, rows)
     for state in ("= 'former'", "<> 'former'"):  # as the indexes of files say
-        query = f"UPDATE version SET path = ? WHERE file_id = ? AND state {state}"  # noqa: S608 - ours
+        query = f"UPDATE version SET path = ? WHERE file_id = ? AND state {state}"
         c.run_many(query, ((path, old.id) for old, _, path, _ in places))
     keep_name_in_copies = """
         UPDATE copy_file SET found_as = ?
-        WHERE copy_id IN (SELECT id FROM copy) AND file_id = ? AND found_at IS NOT NULL AND found_as IS NULL
-        """
+        WHERE copy_id IN (SELECT id FROM copy) AND file_id = ? AND found_at IS NOT NULL AND found_as IS NULL"""
     c.run_many(keep_name_in_copies, ((old.path, old.id) for old, *_ in places))
     paths = {old.id: path for old, _, path, _ in places}
     for file_id in find_with_findings(c, paths):

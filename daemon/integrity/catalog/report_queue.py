@@ -56,12 +56,8 @@ class QueuedMessage(NamedTuple):
 
 def load_state(c: Connection) -> ReportState | None:
     """Return how far the hub was told; None if the box reports to none."""
-    return c.one(
-        ReportState,
-        """
-        SELECT url, stream, started_at, confirmed, chain, complete_at, failing_since, last_error FROM report_state
-        """,
-    )
+    query = "SELECT url, stream, started_at, confirmed, chain, complete_at, failing_since, last_error FROM report_state"
+    return c.one(ReportState, query)
 
 
 def start_stream(c: Connection, url: str, stream: bytes, now: int) -> None:
@@ -70,37 +66,28 @@ def start_stream(c: Connection, url: str, stream: bytes, now: int) -> None:
 
     Its first message is ``state``; all unresolved findings follow, then the rest.
     """
-    rest = list(
-        c.rows(
-            """
-            SELECT kind, item_id FROM report_message WHERE kind IN ('run', 'action')
-            UNION SELECT kind, item_id FROM report_change WHERE kind IN ('run', 'action') ORDER BY kind, item_id
-            """
-        )
-    )
+    query = """
+        SELECT kind, item_id FROM report_message WHERE kind IN ('run', 'action')
+        UNION SELECT kind, item_id FROM report_change WHERE kind IN ('run', 'action') ORDER BY kind, item_id"""
+    rest = list(c.rows(query))
     c.run("DELETE FROM report_message")
     c.run("DELETE FROM report_change")
     c.run("INSERT INTO report_change (kind, item_id) VALUES (?, 0)", STATE)
-    c.run(
-        """
+    query = """
         INSERT INTO report_change (kind, item_id)
-        SELECT 'finding', id FROM finding WHERE state != 'resolved' ORDER BY id
-        """
-    )
+        SELECT 'finding', id FROM finding WHERE state != 'resolved' ORDER BY id"""
+    c.run(query)
     c.run_many("INSERT INTO report_change (kind, item_id) VALUES (?, ?)", rest)
-    c.run(
-        """
+    query = """
         INSERT OR REPLACE INTO report_state (id, url, stream, started_at, confirmed, chain, complete_at)
-        VALUES (1, ?1, ?2, ?3, 0, ?4, (SELECT complete_at FROM report_state WHERE url = ?1))
-        """,
-        *(url, stream, now, _NO_CHAIN),
-    )
+        VALUES (1, ?1, ?2, ?3, 0, ?4, (SELECT complete_at FROM report_state WHERE url = ?1))"""
+    c.run(query, url, stream, now, _NO_CHAIN)
 
 
 def stop_reporting(c: Connection) -> None:
     """Remove all that belongs to reports: the box reports to no hub any more."""
     for table in ("report_change", "report_message", "report_folder", "report_state"):
-        c.run(f"DELETE FROM {table}")  # noqa: S608 - ours
+        c.run(f"DELETE FROM {table}")
     c.run("DELETE FROM meta WHERE key > 'report/' AND key < 'report0'")
 
 

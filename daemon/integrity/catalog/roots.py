@@ -27,8 +27,7 @@ _ROOTS = """
 SELECT id, path, fs_id, folder_inode, fs_type, state, state_reason, created_at, file_count, (
     SELECT count(file_id) FROM finding
     WHERE finding.root_id = root.id AND finding.kind = 'missing' AND finding.state != 'resolved')
-FROM root
-"""
+FROM root"""
 
 
 class RootRecord(NamedTuple):
@@ -71,13 +70,10 @@ def count_all_files(c: Connection) -> int:
 
 def add_root(c: Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
     """Add a root with an absolute, real path."""
-    root_id = c.insert(
-        """
+    query = """
         INSERT INTO root (path, fs_id, folder_inode, fs_type, state, created_at, file_count)
-        VALUES (?, ?, ?, ?, 'active', ?, 0)
-        """,
-        *(path, identity.fs_id, identity.folder_inode, identity.fs_type, now),
-    )
+        VALUES (?, ?, ?, ?, 'active', ?, 0)"""
+    root_id = c.insert(query, path, identity.fs_id, identity.folder_inode, identity.fs_type, now)
     return get_root(c, RootId(root_id))
 
 
@@ -105,8 +101,7 @@ def find_some_files(c: Connection, root_id: RootId) -> list[bytes]:
             f"""
             SELECT some.path, file.name
             FROM (SELECT id, path FROM folder WHERE root_id = ? ORDER BY {order} LIMIT ?) AS some
-            JOIN file ON file.folder_id = some.id LIMIT ?
-            """,  # noqa: S608 - ours
+            JOIN file ON file.folder_id = some.id LIMIT ?""",
             *(root_id, _SAMPLED_FOLDERS, _SAMPLED_FILES),
         )
     return found
@@ -168,7 +163,7 @@ def remove_unseen(c: Connection, configured: Collection[bytes]) -> None:
 
 def find_spans(c: Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
     """Split the files of a root into ranges of ids (first, last) of some thousand files each."""
-    ids = sorted(c.column(f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))  # noqa: S608 - ours
+    ids = sorted(c.column(f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))
     return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
 
 
@@ -189,18 +184,15 @@ def drop_files_of(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None
 
 def _drop(c: Connection, root_id: RootId, condition: str, *values: Value) -> None:
     # "+" keeps SQLite from reading by folder: it would read all files of the root for each span.
-    query = f"SELECT file.id FROM {FILE_JOIN} WHERE {condition} AND +folder.root_id = ?"  # noqa: S608 - ours
+    query = f"SELECT file.id FROM {FILE_JOIN} WHERE {condition} AND +folder.root_id = ?"
     ids = c.column(query, *values, root_id)
     for table in ("copy_file", "copy_reading"):
-        c.run(
-            f"""
+        query = f"""
             DELETE FROM {table} WHERE copy_id IN (SELECT id FROM copy WHERE root_id = ?)
-                AND file_id IN (SELECT value FROM json_each(?))
-            """,  # noqa: S608 - ours
-            *(root_id, numbers(ids)),
-        )
+                AND file_id IN (SELECT value FROM json_each(?))"""
+        c.run(query, root_id, numbers(ids))
     for table in ("block_run", "finding"):
-        c.run(f"DELETE FROM {table} WHERE file_id IN (SELECT value FROM json_each(?))", numbers(ids))  # noqa: S608 - ours
+        c.run(f"DELETE FROM {table} WHERE file_id IN (SELECT value FROM json_each(?))", numbers(ids))
     c.run("DELETE FROM version WHERE state <> 'former' AND file_id IN (SELECT value FROM json_each(?))", numbers(ids))
     c.run("DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
     adjust_file_count(c, root_id, -len(ids))
@@ -209,20 +201,17 @@ def _drop(c: Connection, root_id: RootId, condition: str, *values: Value) -> Non
 def drop_former(c: Connection, ids: Iterable[int]) -> None:
     """Delete former versions and their blocks, as part of removing their root."""
     listed = numbers(ids)
-    c.run(
-        """
+    query = """
         DELETE FROM block_run
-        WHERE file_id IN (SELECT file_id FROM version WHERE id IN (SELECT value FROM json_each(?)))
-        """,
-        listed,
-    )
+        WHERE file_id IN (SELECT file_id FROM version WHERE id IN (SELECT value FROM json_each(?)))"""
+    c.run(query, listed)
     c.run("DELETE FROM version WHERE id IN (SELECT value FROM json_each(?))", listed)
     follow_former(c)
 
 
 def remove_root(c: Connection, root_id: RootId) -> None:
     """Delete a root and all its rows. For large roots, call ``drop_files`` and ``drop_former`` in pages before."""
-    files = f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?1"  # noqa: S608 - ours
+    files = f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?1"
     folders = "SELECT id FROM folder WHERE root_id = ?1"
     copies = "SELECT id FROM copy WHERE root_id = ?1"
     for place in (
@@ -243,18 +232,18 @@ def remove_root(c: Connection, root_id: RootId) -> None:
         "meta WHERE substr(key, instr(key, '/')) || '/' GLOB '/' || ?1 || '/*'",  # KIND/ROOT_ID or KIND/ROOT_ID/...
         "root WHERE id = ?1",
     ):
-        c.run(f"DELETE FROM {place}", root_id)  # noqa: S608 - ours
+        c.run(f"DELETE FROM {place}", root_id)
     follow_former(c)
 
 
 def count_files(c: Connection, root_id: RootId) -> int:
     """Count the file rows of a root, from an index."""
-    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))  # noqa: S608 - ours
+    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))
 
 
 def count_files_until(c: Connection, root_id: RootId, last_file_id: int) -> int:
     """Count the files of a root with ids up to this one. Scans all of its rows."""
-    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"  # noqa: S608 - ours
+    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"
     return int(c.value(query, root_id, last_file_id))
 
 

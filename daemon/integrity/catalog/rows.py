@@ -157,7 +157,7 @@ def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> tuple[
             SELECT file.id FROM file JOIN folder ON folder.id = file.folder_id
             WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?
         )
-    )"""  # noqa: S608 - ours
+    )"""
     return condition, (root_id, *bounds, root_id, *split_path(prefix))
 
 
@@ -174,13 +174,13 @@ def quoted(words: Iterable[str]) -> str:
 
 def load_record(c: Connection, file_id: FileId) -> FileRecord | None:
     """Load one record; None if the file is not recorded."""
-    return c.one(FileRecord.make, f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id = ?", file_id)  # noqa: S608 - ours
+    return c.one(FileRecord.make, f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id = ?", file_id)
 
 
 def load_records(c: Connection, ids: Iterable[FileId]) -> Iterator[FileRecord]:
     """Load records in the order of ``ids``, leaving out those that are gone."""
     ids = list(ids)
-    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id IN (SELECT value FROM json_each(?))"
     found = {one.id: one for one in c.all(FileRecord.make, query, numbers(ids))}
     return (found[file_id] for file_id in ids if file_id in found)
 

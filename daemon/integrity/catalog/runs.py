@@ -50,7 +50,7 @@ class _Boot(NamedTuple):
     stopped_cleanly_at: int | None
 
 
-_BOOTS = f"SELECT {', '.join(_Boot._fields)} FROM boot"  # noqa: S608 - ours
+_BOOTS = f"SELECT {', '.join(_Boot._fields)} FROM boot"
 
 
 def ensure_boot(c: Connection, uuid: str, now: int) -> int:
@@ -95,13 +95,10 @@ def mark_clean_stop(c: Connection, uuid: str, now: int, mounts: Collection[int] 
 
     ``mounts``: ids of the mounts that still exist; they end with the boot.
     """
-    c.run(
-        """
+    query = """
         UPDATE boot SET stopped_cleanly_at = ?
-        WHERE (uuid = ? AND fs_id = '') OR id IN (SELECT value FROM json_each(?))
-        """,
-        *(now, uuid, numbers(mounts)),
-    )
+        WHERE (uuid = ? AND fs_id = '') OR id IN (SELECT value FROM json_each(?))"""
+    c.run(query, now, uuid, numbers(mounts))
 
 
 def rename_file_system(c: Connection, old: str, new: str) -> None:
@@ -174,23 +171,17 @@ class RunRecord(NamedTuple):
 _COUNTS = tuple(field.name for field in fields(RunCounts))
 _RUNS = f"""
 SELECT id, root_id, job, started_at, finished_at, outcome, boot_id, pid, duration_s, error, {", ".join(_COUNTS)}
-FROM run
-"""  # noqa: S608 - ours
+FROM run"""
 
 
 def start_run(
     c: Connection, root_id: RootId, job: Job, *, now: int, boot_id: int, pid: int, copy: str | None = None
 ) -> RunId:
     """Record the start of a run; ``copy``: name of the copy that it compares."""
-    return RunId(
-        c.insert(
-            f"""
-            INSERT INTO run (root_id, job, started_at, boot_id, pid, copy, {", ".join(_COUNTS)})
-            VALUES (?, ?, ?, ?, ?, ?{", 0" * len(_COUNTS)})
-            """,  # noqa: S608 - ours
-            *(root_id, job, now, boot_id, pid, copy),
-        )
-    )
+    query = f"""
+        INSERT INTO run (root_id, job, started_at, boot_id, pid, copy, {", ".join(_COUNTS)})
+        VALUES (?, ?, ?, ?, ?, ?{", 0" * len(_COUNTS)})"""
+    return RunId(c.insert(query, root_id, job, now, boot_id, pid, copy))
 
 
 def finish_run(
@@ -204,14 +195,11 @@ def finish_run(
     error: str | None = None,
 ) -> None:
     """Record the result of a run, and the highest file id at its end: files with higher ids came later."""
-    c.run(
-        f"""
+    query = f"""
         UPDATE run SET {", ".join(f"{name} = ?" for name in _COUNTS)}, finished_at = ?, outcome = ?, duration_s = ?,
             error = ?, last_file_id = (SELECT coalesce(max(id), 0) FROM file)
-        WHERE id = ?
-        """,  # noqa: S608 - ours
-        *(*astuple(counts), now, outcome, duration_s, error, run_id),
-    )
+        WHERE id = ?"""
+    c.run(query, *astuple(counts), now, outcome, duration_s, error, run_id)
 
 
 def find_runs(c: Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
@@ -251,7 +239,7 @@ class ReadAt(NamedTuple):
 def find_reads(c: Connection, job: Job, since: int, root_id: RootId | None = None) -> list[ReadAt]:
     """Return what the finished runs of a job read since a time, oldest first."""
     matching, values = given({"job = ?": job, "finished_at >= ?": since, "root_id = ?": root_id})
-    query = f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at"  # noqa: S608 - ours
+    query = f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at"
     return c.all(ReadAt, query, *values)
 
 
@@ -266,13 +254,10 @@ class LastRun(NamedTuple):
 
 def find_last_runs(c: Connection) -> list[LastRun]:
     """Return the last run of each root, job, and outcome."""
-    return c.all(
-        LastRun,
-        """
+    query = """
         SELECT root_id, job, outcome, max(finished_at) FROM run WHERE outcome IS NOT NULL
-        GROUP BY root_id, job, outcome ORDER BY root_id, job, outcome
-        """,
-    )
+        GROUP BY root_id, job, outcome ORDER BY root_id, job, outcome"""
+    return c.all(LastRun, query)
 
 
 def sum_read(c: Connection) -> dict[tuple[RootId, str], int]:
@@ -298,13 +283,10 @@ def close_dead_runs(c: Connection, root_id: RootId, now: int) -> list[RunId]:
     The caller holds the root's lock and has not started its own run yet, so the processes of these runs are gone.
     Looking up their pids is less reliable: pids are reused, and those of another container mean nothing here.
     """
-    closed = c.column(
-        """
-        UPDATE run SET finished_at = ?, outcome = 'interrupted' WHERE root_id = ? AND finished_at IS NULL RETURNING id
-        """,
-        *(now, root_id),
-    )
-    return sorted(closed)
+    query = """
+        UPDATE run SET finished_at = ?, outcome = 'interrupted'
+        WHERE root_id = ? AND finished_at IS NULL RETURNING id"""
+    return sorted(c.column(query, now, root_id))
 
 
 def _to_record(*columns: Any) -> RunRecord:
@@ -341,7 +323,7 @@ def note_started(
         now: seconds UTC.
     """
     is_old = is_outdated(c, "started_at", _KEPT_DAYS, now)
-    c.run(f"DELETE FROM schedule_run WHERE schedule = ? AND root_id IS ? AND {is_old}", schedule, root_id)  # noqa: S608 - ours
+    c.run(f"DELETE FROM schedule_run WHERE schedule = ? AND root_id IS ? AND {is_old}", schedule, root_id)
     query = "INSERT INTO schedule_run (schedule, root_id, due_at, started_at) VALUES (?, ?, ?, ?)"
     return ScheduleRunId(c.insert(query, schedule, root_id, due_at, now))
 
@@ -361,11 +343,8 @@ def last_started(c: Connection, schedule: str, root_id: RootId | None = None) ->
 
 def find_unfinished(c: Connection, schedule: str, root_id: RootId | None = None) -> Unfinished | None:
     """Return the newest run of a schedule, if its end is not recorded."""
-    row = c.row(
-        """
+    query = """
         SELECT id, started_at, finished_at FROM schedule_run WHERE schedule = ? AND root_id IS ?
-        ORDER BY started_at DESC, id DESC LIMIT 1
-        """,
-        *(schedule, root_id),
-    )
+        ORDER BY started_at DESC, id DESC LIMIT 1"""
+    row = c.row(query, schedule, root_id)
     return None if row is None or row[2] is not None else Unfinished(ScheduleRunId(row[0]), row[1])

@@ -145,13 +145,13 @@ class _Rescue:
         key = new.column("SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk", table) or ["rowid"]
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
         # Names of tables and columns can't be parameters; all of these are ours.
-        insert = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608
+        insert = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"
         kept, lost = 0, -1
         for rows in _read_around(old, table, key, names):
             new.run_many(insert, (row[len(key) :] for row in rows))
             kept += len(rows)
         with _passing_damage():
-            lost = unchecked.value(f"SELECT count(*) FROM {table} NOT INDEXED") - kept  # noqa: S608
+            lost = unchecked.value(f"SELECT count(*) FROM {table} NOT INDEXED") - kept
         if lost:
             self.lost[table] = lost if lost > 0 else None
         self.kept += kept
@@ -160,7 +160,7 @@ class _Rescue:
         """Name the files that are not in the new catalog, whatever of them was lost."""
         lost: dict[int, None] = {}
         for direction in ("ASC", "DESC"):  # if a page can't be read, what is behind it
-            for page in _page(unchecked, f"SELECT id FROM file NOT INDEXED ORDER BY id {direction}", ()):  # noqa: S608 - ours
+            for page in _page(unchecked, f"SELECT id FROM file NOT INDEXED ORDER BY id {direction}", ()):
                 ids = [file_id for (file_id,) in page]
                 kept = new.column("SELECT id FROM file WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
                 lost |= dict.fromkeys(set(ids) - set(kept))
@@ -170,7 +170,7 @@ class _Rescue:
 def _read_around(c: Connection, table: str, key: Sequence[str], names: str) -> Iterator[list[_Row]]:
     """Yield the rows of a table, each behind its key, many at once, without those on damaged pages."""
     order, back = ", ".join(key), ", ".join(f"{name} DESC" for name in key)
-    query = f"SELECT {order}, {names} FROM {table} NOT INDEXED WHERE"  # noqa: S608 - ours
+    query = f"SELECT {order}, {names} FROM {table} NOT INDEXED WHERE"
     begin, since = "1", _Row()
     while (last := (yield from _page(c, f"{query} {begin} ORDER BY {order}", since))) is not None:
         if last:
@@ -225,7 +225,7 @@ def name_files(c: Connection, ids: Iterable[int], schema: str = "main") -> list[
     """Return root and path of files, as far as they can be read; of a damaged page, what stands there."""
     query = f"""
         SELECT root.path, folder.path, file.name FROM {schema}.file JOIN {schema}.folder ON folder.id = folder_id
-        JOIN {schema}.root ON root.id = root_id WHERE file.id = ?"""  # noqa: S608 - ours
+        JOIN {schema}.root ON root.id = root_id WHERE file.id = ?"""
     files: list[tuple[bytes, bytes]] = []
     for file_id in ids:
         with _passing_damage():
@@ -238,7 +238,7 @@ def name_files(c: Connection, ids: Iterable[int], schema: str = "main") -> list[
 def tidy(c: Connection) -> None:
     """Remove what refers to rows that were left behind, and count anew."""
     # Without all of its blocks a file could never be verified: the next scan records it anew.
-    c.run(f"DELETE FROM file WHERE {LACKS_BLOCKS}")  # noqa: S608 - ours
+    c.run(f"DELETE FROM file WHERE {LACKS_BLOCKS}")
     query = """
         SELECT DISTINCT broken."table", parent, "from", "notnull" OR pk FROM pragma_foreign_key_check AS broken
         JOIN pragma_foreign_key_list(broken."table") AS key ON key.id = fkid
@@ -247,23 +247,19 @@ def tidy(c: Connection) -> None:
     while found := list(c.rows(query)):
         for table, parent, column, is_needed in found:
             # Names of tables and columns can't be parameters; all of these are ours.
-            change = f"DELETE FROM {table}" if is_needed else f"UPDATE {table} SET {column} = NULL"  # noqa: S608
-            c.run(f"{change} WHERE {column} NOT NULL AND {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608
+            change = f"DELETE FROM {table}" if is_needed else f"UPDATE {table} SET {column} = NULL"
+            c.run(f"{change} WHERE {column} NOT NULL AND {column} NOT IN (SELECT id FROM {parent})")
     c.run("DELETE FROM version WHERE state <> 'former' AND file_id NOT IN (SELECT id FROM file)")
     refreeze(c)
     c.run("UPDATE folder SET fingerprint = NULL")  # of files that may be gone
-    c.run(
-        """
+    query = """
         UPDATE root SET file_count = (
-            SELECT count(*) FROM folder JOIN file ON folder_id = folder.id WHERE root_id = root.id)
-        """
-    )
-    c.run(
-        """
+            SELECT count(*) FROM folder JOIN file ON folder_id = folder.id WHERE root_id = root.id)"""
+    c.run(query)
+    query = """
         INSERT OR REPLACE INTO meta (key, value)
         SELECT 'next_file_id', max(
             coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_file_id'), 1),
             (SELECT coalesce(max(id), 0) + 1 FROM file), (SELECT coalesce(max(file_id), 0) + 1 FROM version),
-            (SELECT coalesce(max(file_id), 0) + 1 FROM finding))
-        """
-    )
+            (SELECT coalesce(max(file_id), 0) + 1 FROM finding))"""
+    c.run(query)

@@ -42,8 +42,7 @@ def stage_times(c: Connection, rows: Sequence[Verified], run_id: RunId, *, is_ev
         )
         SELECT ?, file.id, ?, file.version + 1, 'staged', ?, ?, ?, ?, ?, '{SAME_CONTENT}', ?, run.id, run.started_at
         FROM file JOIN run ON run.id = ?
-        WHERE {IS_SAME} AND NOT EXISTS (SELECT 1 FROM version WHERE version.file_id = file.id AND {IS_CANDIDATE})
-        """  # noqa: S608 - ours
+        WHERE {IS_SAME} AND NOT EXISTS (SELECT 1 FROM version WHERE version.file_id = file.id AND {IS_CANDIDATE})"""
     values = (
         (
             *(one.record.root_id, one.record.path, *(one.witness or ())),
@@ -53,7 +52,7 @@ def stage_times(c: Connection, rows: Sequence[Verified], run_id: RunId, *, is_ev
     )
     if c.run_many(query, values) == len(rows):
         return set(ids)
-    query = f"SELECT file_id FROM version WHERE {_IS_STAGED} AND file_id IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    query = f"SELECT file_id FROM version WHERE {_IS_STAGED} AND file_id IN (SELECT value FROM json_each(?))"
     return set(c.column(query, numbers(ids)))
 
 
@@ -88,8 +87,7 @@ def find_moved_times(c: Connection, root_id: RootId, run_id: RunId, *, is_same: 
             file.mtime_ns, version.mtime_ns
         FROM version JOIN file ON file.id = version.file_id JOIN folder ON folder.id = file.folder_id
         WHERE {IS_CANDIDATE} AND version.run_id = ? AND +version.root_id = ?
-        AND {f"version.verdict = '{SAME_CONTENT}'" if is_same else is_written}
-        """  # noqa: S608 - ours
+        AND {f"version.verdict = '{SAME_CONTENT}'" if is_same else is_written}"""
     for *place, recorded_ns, seen_ns in c.rows(query, run_id, root_id):
         yield MovedTime._make((*place, TimeMove(recorded_ns, seen_ns), is_same))
 
@@ -100,13 +98,7 @@ def find_staged_times(c: Connection, root_id: RootId) -> list[FileId]:
 
 
 def apply_times(
-    c: Connection,
-    ids: Sequence[FileId],
-    *,
-    from_disk: bool,
-    has_stable_inodes: bool,
-    now: int,
-    boot_id: int | None,
+    c: Connection, ids: Sequence[FileId], *, from_disk: bool, has_stable_inodes: bool, now: int, boot_id: int | None
 ) -> None:
     """
     Store the staged witnesses of files.
@@ -115,8 +107,7 @@ def apply_times(
     """
     query = f"""
         SELECT file_id, size_bytes, mtime_ns, ctime_ns, inode, is_racy, read_how, recorded_at FROM version
-        WHERE {_IS_STAGED} AND read_how IS NOT NULL AND file_id IN (SELECT value FROM json_each(?))
-        """  # noqa: S608 - ours
+        WHERE {_IS_STAGED} AND read_how IS NOT NULL AND file_id IN (SELECT value FROM json_each(?))"""
     staged = {row[0]: row[1:] for row in c.rows(query, numbers(ids))}
     verified: list[NewWitness] = []
     refreshed: list[Verified] = []

@@ -21,6 +21,6 @@ def find_stale(c: Connection) -> list[str]:
         assert found is not None
         kept = c.row("SELECT rows, sum FROM tally WHERE name = ?", table)
         number = found[1].replace("NEW.", "")
-        if kept != c.row(f"SELECT count(*), coalesce(sum({number}), 0) FROM {table}"):  # noqa: S608 - ours
+        if kept != c.row(f"SELECT count(*), coalesce(sum({number}), 0) FROM {table}"):
             complaints.append(f"the table {table} is not as it was last written: the disk has lost a write")
     return complaints

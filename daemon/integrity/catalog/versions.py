@@ -172,8 +172,7 @@ def stage_change(
             root_id, file_id, path, number, state, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
             md5, xxh3_128, blake3, crc64nvme, block_size_bytes, verdict, reason, read_how, run_id, recorded_at
         )
-        SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, started_at FROM run WHERE id = ?
-        """
+        SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, started_at FROM run WHERE id = ?"""
     number = (record.stored or record).version + 1
     block_size = None if blocks is None else blocks.block_size_bytes
     content = *reading.witness, *reading.digests, block_size
@@ -196,8 +195,7 @@ def stage_removal(c: Connection, record: FileRecord, run_id: RunId) -> None:
     discard(c, [record.id])
     query = f"""
         INSERT INTO version (root_id, file_id, path, number, state, verdict, run_id, recorded_at)
-        SELECT ?, ?, ?, ?, 'staged', '{_GONE}', id, started_at FROM run WHERE id = ?
-        """  # noqa: S608 - ours
+        SELECT ?, ?, ?, ?, 'staged', '{_GONE}', id, started_at FROM run WHERE id = ?"""
     c.run(query, record.root_id, record.id, record.path, (record.stored or record).version + 1, run_id)
 
 
@@ -208,7 +206,7 @@ def get_candidate(c: Connection, file_id: FileId) -> FileVersion | None:
 
 def get_candidates(c: Connection, ids: Iterable[FileId]) -> dict[FileId, FileVersion]:
     """Return the candidates of files by file id; files without one are left out."""
-    query = f"{_CANDIDATES} AND version.file_id IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    query = f"{_CANDIDATES} AND version.file_id IN (SELECT value FROM json_each(?))"
     return {one.file_id: one for one in c.all(FileVersion.make, query, numbers(ids))}
 
 
@@ -225,16 +223,14 @@ def find_candidates(
     """
     query = f"""{_CANDIDATES}
         AND +version.root_id = ?1 AND version.file_id > ?2 AND (?3 IS NULL OR version.state = ?3)
-        ORDER BY version.file_id LIMIT ?4
-        """
+        ORDER BY version.file_id LIMIT ?4"""
     return c.all(FileVersion.make, query, root_id, after, state, limit)
 
 
 def find_in_question(c: Connection) -> list[FileVersion]:
     """Return the changed contents in all roots that an open finding freezes."""
     query = f"""{_CANDIDATES} AND version.state = 'frozen' AND version.verdict <> '{_GONE}'
-        AND EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id AND file.is_frozen = 1) ORDER BY version.file_id
-        """  # noqa: S608 - ours
+        AND EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id AND is_frozen = 1) ORDER BY version.file_id"""
     return c.all(FileVersion.make, query)
 
 
@@ -242,8 +238,7 @@ def find_candidate_ids(c: Connection, root_id: RootId, condition: str, *values: 
     """Return the files of a root whose candidate fits a condition on ``version`` and ``file``, with values from ?2."""
     query = f"""
         SELECT version.file_id FROM version JOIN file ON file.id = version.file_id
-        WHERE {IS_CANDIDATE} AND +version.root_id = ?1 AND {condition} ORDER BY version.file_id
-        """  # noqa: S608 - ours
+        WHERE {IS_CANDIDATE} AND +version.root_id = ?1 AND {condition} ORDER BY version.file_id"""
     return c.column(query, root_id, *values)
 
 
@@ -270,14 +265,14 @@ def find_staged(c: Connection, root_id: RootId, last_file_id: int | None = None)
 
 def find_held_paths(c: Connection, root_id: RootId) -> list[bytes]:
     """Return the paths of a root whose change or removal waits for a user."""
-    query = f"SELECT path FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ?"  # noqa: S608 - ours
+    query = f"SELECT path FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ?"
     return c.column(query, root_id)
 
 
 def has_held(c: Connection, root_id: RootId, prefix: bytes = b"") -> bool:
     """Return whether a candidate at or below a path waits for a user."""
     part, values = below("path", prefix)
-    query = f"SELECT 1 FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ? AND {part} LIMIT 1"  # noqa: S608 - ours
+    query = f"SELECT 1 FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ? AND {part} LIMIT 1"
     return c.row(query, root_id, *values) is not None
 
 
@@ -296,8 +291,7 @@ def count_candidates(c: Connection, root_id: RootId, state: VersionState) -> Wai
             count(*) FILTER (WHERE verdict NOT IN ('{_GONE}', '{SAME_CONTENT}') AND reason IS NOT 'moved'),
             count(*) FILTER (WHERE verdict = '{_GONE}'),
             count(*) FILTER (WHERE verdict NOT IN ('{_GONE}', '{SAME_CONTENT}') AND reason IS 'moved')
-        FROM version WHERE {IS_CANDIDATE} AND state = ? AND +root_id = ?
-        """  # noqa: S608 - ours
+        FROM version WHERE {IS_CANDIDATE} AND state = ? AND +root_id = ?"""
     return c.all(Waiting, query, state, root_id)[0]
 
 
@@ -305,8 +299,7 @@ def measure_removals(c: Connection, root_id: RootId) -> tuple[int, int]:
     """Return the number and the recorded size in bytes of the files whose removal is staged or held."""
     query = f"""
         SELECT count(*), coalesce(sum(file.size_bytes), 0) FROM version JOIN file ON file.id = version.file_id
-        WHERE {IS_CANDIDATE} AND state IN ('staged', 'held') AND verdict = '{_GONE}' AND +root_id = ?
-        """  # noqa: S608 - ours
+        WHERE {IS_CANDIDATE} AND state IN ('staged', 'held') AND verdict = '{_GONE}' AND +root_id = ?"""
     [(count, size_bytes)] = c.rows(query, root_id)
     return count, size_bytes
 
@@ -316,8 +309,7 @@ def set_witness(c: Connection, known: FileVersion, witness: Witness) -> None:
     query = """
         UPDATE version SET size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ?
         WHERE id = ? AND file_id = ? AND run_id = ?
-        AND size_bytes = ? AND mtime_ns = ? AND ctime_ns = ? AND inode = ? AND is_racy = ?
-        """
+        AND size_bytes = ? AND mtime_ns = ? AND ctime_ns = ? AND inode = ? AND is_racy = ?"""
     c.run(query, *witness, known.id, known.file_id, known.run_id, *known.witness)
 
 
@@ -326,8 +318,7 @@ def hold(c: Connection, ids: Iterable[FileId]) -> None:
     query = f"""
         UPDATE version SET state = 'held'
         WHERE {IS_CANDIDATE} AND state = 'staged' AND verdict <> '{SAME_CONTENT}'
-        AND file_id IN (SELECT value FROM json_each(?))
-        """  # noqa: S608 - ours
+        AND file_id IN (SELECT value FROM json_each(?))"""
     c.run(query, numbers(ids))
 
 
@@ -335,9 +326,9 @@ def discard(c: Connection, ids: Iterable[FileId]) -> None:
     """Delete the candidates of files, with their blocks."""
     these = numbers(ids)
     # Names of tables can't be parameters; all of this is ours.
-    candidates = f"FROM version WHERE {IS_CANDIDATE} AND file_id IN (SELECT value FROM json_each(?))"  # noqa: S608
+    candidates = f"FROM version WHERE {IS_CANDIDATE} AND file_id IN (SELECT value FROM json_each(?))"
     with_blocks = f"SELECT file_id, number {candidates} AND block_size_bytes NOT NULL"
-    c.run(f"DELETE FROM block_run WHERE (file_id, version) IN ({with_blocks})", these)  # noqa: S608
+    c.run(f"DELETE FROM block_run WHERE (file_id, version) IN ({with_blocks})", these)
     c.run(f"DELETE {candidates}", these)
 
 
@@ -345,8 +336,7 @@ def discard_staged(c: Connection, ids: Iterable[FileId]) -> list[FileId]:
     """Delete the staged candidates of files; return the files that had one."""
     query = f"""
         SELECT file_id FROM version
-        WHERE {IS_CANDIDATE} AND state = 'staged' AND file_id IN (SELECT value FROM json_each(?))
-        """  # noqa: S608 - ours
+        WHERE {IS_CANDIDATE} AND state = 'staged' AND file_id IN (SELECT value FROM json_each(?))"""
     found: list[FileId] = c.column(query, numbers(ids))
     discard(c, found)
     return found
@@ -363,8 +353,7 @@ def keep(
         INSERT INTO version (
             state, root_id, file_id, path, size_bytes, mtime_ns, ctime_ns, inode, is_racy, md5, xxh3_128, blake3,
             crc64nvme, block_size_bytes, number, recorded_at, reason, replaced_at, replaced_because, note
-        ) VALUES ('former', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """
+        ) VALUES ('former', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
     end = now, because, note
     rows = (
         (
@@ -396,8 +385,7 @@ def find_deleted(c: Connection, root_id: RootId, seen: Witness, *, md5: bytes | 
     query = f"""{_FORMER}
         AND version.root_id = ? AND version.size_bytes = ? AND version.replaced_because = 'deleted' AND {is_like}
         AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
-        ORDER BY +version.replaced_at DESC, version.id DESC
-        """  # noqa: S608 - ours
+        ORDER BY +version.replaced_at DESC, version.id DESC"""
     found = c.all(FileVersion.make, query, root_id, seen.size_bytes, *values)
     return [one for one in found if md5 or is_same_time(one.witness.mtime_ns, time_ns)]
 
@@ -411,8 +399,7 @@ def find_former_of_inode(c: Connection, root_id: RootId, seen: Witness) -> FileV
     """Return the newest former version with a witness's inode, size, and time; None if a user discarded it."""
     query = f"""{_FORMER}
         AND version.root_id = ? AND version.inode = ? AND version.size_bytes = ? AND version.mtime_ns BETWEEN ? AND ?
-        ORDER BY version.id DESC
-        """
+        ORDER BY version.id DESC"""
     found = c.all(FileVersion.make, query, root_id, seen.inode, seen.size_bytes, *_around(seen.mtime_ns))
     last = next((one for one in found if is_same_time(one.witness.mtime_ns, seen.mtime_ns)), None)
     return None if last is None or last.replaced_because in _DISCARDED else last
@@ -425,7 +412,7 @@ def find_by_former_content(c: Connection, root_id: RootId, contents: Sequence[Fi
     The blocks of most former versions are not kept: content without whole-file digests is matched by size alone, so a
     version returned for it may have had different content.
     """
-    query = f"{_FORMER} AND version.root_id = ? AND version.size_bytes IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    query = f"{_FORMER} AND version.root_id = ? AND version.size_bytes IN (SELECT value FROM json_each(?))"
     by_content: dict[object, list[FileVersion]] = {}
     for one in c.all(FileVersion.make, query, root_id, numbers({content.size_bytes for content in contents})):
         size_bytes = one.witness.size_bytes
@@ -458,8 +445,7 @@ def drop_former_runs(c: Connection, record: FileRecord) -> None:
         DELETE FROM block_run WHERE file_id = ?1 AND version < ?2 AND version IN (
             SELECT number FROM version
             WHERE state = 'former' AND file_id = ?1 AND (md5 IS NOT NULL OR xxh3_128 IS NOT NULL)
-        )
-        """
+        )"""
     c.run(query, record.id, record.version)
 
 
@@ -482,8 +468,7 @@ def count_replaced(c: Connection, root_id: RootId, since: int, until: int) -> tu
                 AND version.verdict <> '{SAME_CONTENT}' AND version.state IN ('staged', 'held')
             )
             GROUP BY file_id
-        )
-        """  # noqa: S608 - ours
+        )"""
     row = c.row(query, root_id, since, until)
     assert row is not None
     return row[0], row[1]
@@ -495,8 +480,7 @@ def find_outdated(c: Connection, now: int) -> list[FileId]:
         SELECT file_id FROM version
         WHERE state = 'former' AND replaced_because = 'deleted'
         AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
-        AND {is_outdated(c, "replaced_at", KEEP_DELETED_DAYS, now)}
-        """  # noqa: S608 - ours
+        AND {is_outdated(c, "replaced_at", KEEP_DELETED_DAYS, now)}"""
     return c.column(query)
 
 
