@@ -24,16 +24,12 @@ _LAST = "last_backup_at"
 
 def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     """
-    Copy the catalog while others use it, and delete the oldest backups beyond ``keep``.
+    Copy the catalog while others use it, and delete the oldest backups beyond ``keep``; return the path of the backup.
 
     Args:
         catalog: open for writing.
         folder: destination, created if missing. Empty: the catalog's folder.
         keep: how many backups to keep, including this one; at least 1.
-        now: time for the name, seconds UTC.
-
-    Returns:
-        The path of the backup.
 
     Raises:
         CatalogCorrupt: the catalog is damaged; all older backups still exist.

@@ -72,15 +72,7 @@ def record_files(
     boot_id: int | None,
     because: BaselineReason = BaselineReason.RECORDED,
 ) -> list[FileId]:
-    """
-    Record files that are not in the catalog, with block digests where the reading has them.
-
-    Returns:
-        The ids of the files, in the order of ``rows``.
-
-    Raises:
-        CatalogError: (from the transaction) one of the names is recorded already.
-    """
+    """Record files that are not in the catalog, with blocks where the reading has them; return their ids, in order."""
     return _record(c, root, rows, [(now, boot_id)] * len(rows), because)
 
 
@@ -147,8 +139,7 @@ def inherit_baselines(
     """
     Record new names with the baselines of known files, as suspects, so that scrubs verify them early.
 
-    Returns:
-        The ids of the new files; None for a name that was not recorded, because the source's blocks are lost.
+    Returns their ids; None for a name that was not recorded, because the source's blocks are lost.
     """
     contents = [load_version(c, one.source, one.witness) for one in names]
     kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
@@ -173,8 +164,7 @@ def replace_baseline(
     """
     Replace the baseline of a file with a reading. The old one goes to history; a candidate is dropped.
 
-    Raises:
-        CatalogError: an open finding holds the baseline, and ``because`` is not a user decision (R6).
+    Raises CatalogError if an open finding holds the baseline, and ``because`` is not a user decision (R6).
     """
     old = require_record(c, file_id)
     if old.is_frozen and because not in USER_DECISIONS:
@@ -279,12 +269,6 @@ def set_witnesses(c: Connection, rows: Iterable[NewWitness]) -> None:
 
 
 def mark_suspects(c: Connection, seen: Mapping[FileId, Sighting | None]) -> None:
-    """
-    Mark files whose ctime or inode changed, so that scrubs read them early (R2).
-
-    Args:
-        c: in a transaction.
-        seen: by file id, inode and ctime that were seen under the name; None: nothing was seen.
-    """
+    """Mark files whose ctime or inode changed, with what was seen under the name: scrubs read them early (R2)."""
     query = "UPDATE file SET is_suspect = 1, seen_inode = ?, seen_ctime_ns = ? WHERE id = ?"
     c.run_many(query, ((*(one or (None, None)), file_id) for file_id, one in seen.items()))

@@ -34,23 +34,15 @@ _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph"
 
 
 class Catalog:
-    """
-    An open catalog. Use it only in the thread that opened it, and close it.
-
-    Attributes:
-        path: absolute path of the file.
-        writes: whether it was opened for writing.
-        warnings: problems with its location, as text for people.
-        before_upgrade: path of the former file, if opening it upgraded it; None if it did not.
-    """
+    """An open catalog. Use it only in the thread that opened it, and close it."""
 
     def __init__(self, path: bytes, file: CatalogFile, lock_fd: int | None) -> None:
         self.path = path
         self.writes = lock_fd is not None
         self._lock_fd = lock_fd
         self._file = _identify(path)
-        self.warnings = _warn_of_place(path)
-        self.before_upgrade: bytes | None = None
+        self.warnings = _warn_of_place(path)  # problems with its location, for people
+        self.before_upgrade: bytes | None = None  # path of the former file, if opening it upgraded it
         self._in_transaction = False
         self._may_sync = True
         self._gap = LockGap()
@@ -64,10 +56,9 @@ class Catalog:
     @classmethod
     def create(cls, path: bytes | str, *, clock: Callable[[], float] = time.time) -> Catalog:
         """
-        Create a new, empty catalog and open it for writing.
+        Create a new, empty catalog, with missing parent folders, and open it for writing.
 
-        Missing parent folders are created. If two programs create it at the same time, both open the file that was
-        first.
+        If two programs create it at the same time, both open the file that was first.
 
         Raises:
             CatalogExists: the catalog exists.
@@ -213,11 +204,7 @@ class Catalog:
             self._connection.run("PRAGMA synchronous = FULL")
 
     def read(self) -> AbstractContextManager[Connection]:
-        """
-        Read without blocking other connections: each statement sees the newest committed state.
-
-        Inside a transaction, statements see the transaction's changes.
-        """
+        """Read the newest committed state with each statement; inside a transaction, also the changes of that."""
         return self._reading
 
     def version(self) -> int:
@@ -262,11 +249,7 @@ class Catalog:
 
 
 class _Reading:
-    """
-    Context manager that ``Catalog.read`` returns.
-
-    A class instead of a generator, because a scrub enters it several times for each file.
-    """
+    """What ``Catalog.read`` returns: a class, because a scrub enters it several times for each file."""
 
     def __init__(self, path: bytes, connection: Connection, lockless: LocklessFile | None) -> None:
         self._path = path

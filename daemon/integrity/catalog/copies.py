@@ -59,48 +59,28 @@ class CopyRecord(NamedTuple):
 
 
 class CopyFound(NamedTuple):
-    """
-    What a copy had when the file that it is now was first read, or when its store stated that it is a recorded version.
+    """What a copy had when the file that it is now was first read, or was stated to be a recorded version."""
 
-    Attributes:
-        version: of the baseline that it had; None if it had other content.
-        digest: XXH3-128 of that other content.
-        size_bytes: of that other content.
-        found_at: when.
-        mtime_ns: the time that the copy had then; None if it keeps none, or if it is not known.
-        ctime_ns: its ctime then; None where that can't be trusted.
-        inode: its inode then; None where that is given anew.
-        found_as: path in the root under whose name the copy had it; None: under its own.
-    """
-
-    version: int | None
-    digest: bytes | None
-    size_bytes: int | None
+    version: int | None  # of the baseline that it had; None if it had other content
+    digest: bytes | None  # XXH3-128 of that other content
+    size_bytes: int | None  # of that other content
     found_at: int
-    mtime_ns: int | None
-    ctime_ns: int | None
-    inode: int | None
-    found_as: bytes | None = None
+    mtime_ns: int | None  # the time that the copy had then; None if it keeps none, or if it is not known
+    ctime_ns: int | None  # its ctime then; None where that can't be trusted
+    inode: int | None  # its inode then; None where that is given anew
+    found_as: bytes | None = None  # path in the root under whose name the copy had it; None: under its own
 
 
 class CopyState(NamedTuple):
-    """
-    The last answer of a copy about a file.
-
-    Attributes:
-        version: version of the baseline that it was compared with.
-        read_at: when the copy's bytes were last read, unless a comparison without reading contradicted that since.
-        stated: digest of the checksums that the copy stated, if reading the file proved them right.
-        found: see there; None: never.
-    """
+    """The last answer of a copy about a file."""
 
     file_id: FileId
-    version: int
+    version: int  # of the baseline that it was compared with
     vote: CopyVote
     compared_at: int
-    read_at: int | None
-    stated: bytes | None = None
-    found: CopyFound | None = None
+    read_at: int | None  # when its bytes were last read, unless a comparison without reading contradicted that since
+    stated: bytes | None = None  # digest of the checksums that the copy stated, if reading the file proved them right
+    found: CopyFound | None = None  # None: never
 
 
 new_found = partial(tuple.__new__, CopyFound)
@@ -333,9 +313,7 @@ def find_waits(
     """
     Summarize one copy in one pass over the files that it should have.
 
-    Args:
-        left_out: what the backup leaves out on purpose, by paths in the copy. Of these files only those count that it
-            has all the same.
+    ``left_out``: what the backup leaves out on purpose, by paths in the copy. Of these, files count that it has.
     """
     late = now - verify_every_s
     compared_at = unless_ahead("copy_file.compared_at", now)

@@ -48,21 +48,13 @@ _READ_AT = """
 
 
 class StatedFile(NamedTuple):
-    """
-    A file in a copy's listing.
-
-    Attributes:
-        published: kind, value, sizes and number of parts of each digest.
-        is_contradictory: listed twice with different content.
-        mtime_ns: the time that is listed; None if there is none.
-        inode: its inode, to be stored; None where there is none, or where it is given anew.
-    """
+    """A file in a copy's listing."""
 
     size_bytes: int | None
-    published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
-    is_contradictory: bool = False
-    mtime_ns: int | None = None
-    inode: int | None = None
+    published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]  # kind, value, sizes and number of parts
+    is_contradictory: bool = False  # listed twice with different content
+    mtime_ns: int | None = None  # None: none is listed
+    inode: int | None = None  # to be stored; None where there is none, or where it is given anew
 
 
 new_stated = partial(tuple.__new__, StatedFile)
@@ -70,35 +62,21 @@ new_stated = partial(tuple.__new__, StatedFile)
 
 
 class CompareRow(NamedTuple):
-    """
-    A recorded file and what the copy knows about it.
-
-    Attributes:
-        listed: its entry in the copy's listing; None: not listed.
-        read_at: when the copy's bytes were last read.
-        was_found_bad: these bytes did not match, or could not be read.
-        stated: digest of the checksums that the copy stated, if the last reading of the file proved them right.
-    """
+    """A recorded file and what the copy knows about it."""
 
     seq: int
     record: FileRecord
-    listed: StatedFile | None
-    read_at: int | None
-    stated: bytes | None = None
-    was_found_bad: bool = False
+    listed: StatedFile | None  # None: not in the copy's listing
+    read_at: int | None  # when the copy's bytes were last read
+    stated: bytes | None = None  # digest of what the copy stated, if the last reading of the file proved it right
+    was_found_bad: bool = False  # these bytes did not match, or could not be read
 
 
 new_row = partial(tuple.__new__, CompareRow)
 
 
 class StoredListing:
-    """
-    Store a copy's listing, replacing the last one of this connection.
-
-    Args:
-        c: the connection whose temporary tables hold the listing.
-        root_id: the root whose files the copy holds.
-    """
+    """A copy's listing, in temporary tables of a connection, in place of the last one."""
 
     def __init__(self, c: Connection, root_id: RootId) -> None:
         self._names = _Names(root_id)
@@ -199,11 +177,7 @@ def find_spelling(c: Connection, path: bytes) -> bytes | None:
 
 
 def iterate_extra(c: Connection) -> Iterator[bytes]:
-    """
-    Yield the paths in the root of files that only the copy has. There may be any number of them.
-
-    Do not use the table until the last path was yielded: the query keeps it locked.
-    """
+    """Yield the paths of files that only the copy has. Do not use the table until the last one was yielded."""
     for (path,) in c.rows("SELECT path FROM extra WHERE is_renamed = 0 ORDER BY seq"):
         yield path
 
@@ -254,10 +228,7 @@ def order_files(
     Order the recorded files for comparison: first those whose copy is not known to be good, then the longest unread.
 
     Within a day, files are in the order of recording, which is roughly their order on the disk. Only answers about the
-    present version count. ``after``: leave out files that were compared later than this time.
-
-    Returns:
-        Number of files, and number of bytes.
+    present version count. ``after``: leave out files that were compared later than this time. Returns number and bytes.
     """
     make_anew(c, "compare_order", ORDER_COLUMNS)
     part, values = inside(root_id, prefix)

@@ -35,11 +35,7 @@ def make_folder(folder: bytes) -> None:
 
 
 def sync_file(path: bytes) -> None:
-    """
-    Sync a file or a folder to the disk.
-
-    Never call it for an open database: closing any descriptor of a file drops SQLite's locks on it, fcntl(2).
-    """
+    """Sync a file or a folder; never an open database: closing any descriptor of it drops SQLite's locks, fcntl(2)."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -74,9 +70,6 @@ def copy_database(source: Connection, path: bytes, owner: os.stat_result) -> Non
         source: a connection without a transaction.
         path: destination; replaced if it exists.
         owner: stat of the file or folder whose owner gets the copy.
-
-    Raises:
-        CatalogError: the copy could not be written, or failed the check.
     """
 
     def write(partial: bytes, fd: int) -> None:
@@ -91,18 +84,10 @@ def copy_database(source: Connection, path: bytes, owner: os.stat_result) -> Non
 
 def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: bool) -> None:
     """
-    Copy an unused database to be the catalog, with the same guarantees as ``copy_database``.
+    Copy an unused database to be the catalog, as ``copy_database`` does.
 
-    The group of its folder may read the copy, if only that group may enter the folder.
-
-    Args:
-        source: path of the database.
-        path: destination; replaced if it exists.
-        owner: stat of the file or folder whose owner gets the copy.
-        is_trusted: a user named the source. Otherwise it must belong to that owner, the caller, or root.
-
-    Raises:
-        CatalogError: the copy could not be written, failed the check, or the source belongs to another user.
+    The group of its folder may read the copy, if only that group may enter the folder. ``is_trusted``: a user named the
+    source; otherwise it must belong to the owner, the caller, or root.
     """
     import shutil  # here, for few commands make a copy
 

@@ -25,14 +25,7 @@ def read_schema() -> str:
 
 
 def build(path: bytes, now: int) -> None:
-    """
-    Create an empty catalog. If another program created one first, keep that one.
-
-    Raises:
-        AppError: there is no /proc.
-        OSError: a folder or a file could not be created.
-        apsw.Error: the file could not be written.
-    """
+    """Create an empty catalog, or raise OSError or apsw.Error. If another program created one first, keep that one."""
     draft = own_files.draft_path(path)
     copying.make_folder(os.path.dirname(path))
     has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))

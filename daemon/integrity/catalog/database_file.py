@@ -199,10 +199,7 @@ def _require_checks(path: bytes, c: Connection) -> None:
 
 def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
     """
-    Compare the revision of a catalog's schema with this program's.
-
-    Returns:
-        Whether the catalog must be upgraded first.
+    Return whether a catalog of this revision must be upgraded first.
 
     Raises:
         SchemaMismatch: the schema is newer, or older and ``writes`` is False.

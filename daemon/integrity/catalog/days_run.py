@@ -34,9 +34,8 @@ def is_outdated(c: Connection, written_at: str, keep_days: int, now: int) -> str
 
     Args:
         c: in a transaction, since today is noted.
-        written_at: the column with the time of the record, in UTC seconds by the clock of that moment.
+        written_at: the column with the time of the record, by the clock of that moment.
         keep_days: at most ``MOST_DAYS``.
-        now: seconds UTC.
     """
     days = note_day(c, now)[-keep_days:]
     if len(days) < keep_days:

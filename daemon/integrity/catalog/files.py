@@ -32,11 +32,7 @@ _SMALL_SUBTREE = 50_000
 
 
 class KnownFile(NamedTuple):
-    """
-    The fields of a recorded file that a walk compares. Flags are 0 or 1.
-
-    ``seen_inode`` and ``seen_ctime_ns`` are set for a suspect: the unread file that was last seen under its name.
-    """
+    """The fields of a recorded file that a walk compares. Flags are 0 or 1."""
 
     id: FileId
     size_bytes: int
@@ -46,7 +42,7 @@ class KnownFile(NamedTuple):
     is_racy: int
     is_suspect: int
     is_frozen: int
-    seen_inode: int | None
+    seen_inode: int | None  # of a suspect: of the unread file that was last seen under its name
     seen_ctime_ns: int | None
 
     @property
@@ -205,12 +201,11 @@ def page_files(
     c: Connection, root_id: RootId, *, prefix: bytes = b"", after: int = 0, limit: int = 2000
 ) -> list[tuple[FileId, bytes, int]]:
     """
-    Return one page of files (id, path, size) in the order of their ids.
+    Return one page of files (id, path, size) in the order of their ids; an empty page is the end.
 
     Args:
         prefix: only files below this folder, or this one file; empty: all.
         after: the last id of the previous page.
-        limit: size of the page; an empty page is the end.
     """
     # "+" hides a column from SQLite's planner: a small part of a large root is found by folder, anything else is read
     # in the order of the table.
@@ -242,16 +237,12 @@ def page_in_order(
     c: Connection, root_id: RootId, *, prefix: bytes = b"", after: Position | None = None, limit: int = 2000
 ) -> tuple[list[FileRecord], Position | None]:
     """
-    Return one page of files in the order of folder path and name, both bytewise, which the indexes provide.
+    Return one page of files in the order of folder path and name, both bytewise, and its end; None: it is empty.
 
     Args:
         c: a connection; hold a snapshot to read all pages from the same state.
         prefix: only files below this folder, or this one file; empty: all.
         after: end of the previous page, as returned.
-        limit: size of the page.
-
-    Returns:
-        The page, and its end; None if the page is empty.
     """
     within, bounds = below("folder.path", prefix)
     if prefix:  # a range of the index, without siblings that share the prefix
@@ -281,11 +272,7 @@ ORDER_COLUMNS = "seq INTEGER PRIMARY KEY, file_id INTEGER NOT NULL, size_bytes I
 
 
 def make_anew(c: Connection, name: str, columns: str) -> None:
-    """
-    Create a temporary table, dropping the connection's last one of that name.
-
-    It lives with the connection in a temporary file, outside the catalog.
-    """
+    """Create a temporary table in a temporary file of the connection, in place of the last one of that name."""
     c.run(f"DROP TABLE IF EXISTS temp.{name}")
     c.run(f"CREATE TEMPORARY TABLE {name} ({columns})")
 

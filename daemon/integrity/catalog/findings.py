@@ -90,12 +90,9 @@ class NewFinding(NamedTuple):
 
 def open_finding(c: Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
     """
-    Open a finding, or update the unresolved one with the same key.
+    Open a finding, or update the unresolved one with the same key; return it, and whether it is new.
 
     If the damage or its certainty changed, an acknowledged or muted finding becomes open again.
-
-    Returns:
-        The stored finding, and whether it is new.
     """
     key = new.root_id, new.kind, new.path or b"", new.copy or ""
     damage = new.certainty, json.dumps(new.blocks), json.dumps(new.ranges)
@@ -165,12 +162,7 @@ _LARGEST_ID = (1 << 63) - 1  # what SQLite can store; a person may type more
 
 
 def get_finding(c: Connection, finding_id: FindingId) -> Finding:
-    """
-    Return one finding.
-
-    Raises:
-        ConfigError: there is no finding with this id, which a person typed.
-    """
+    """Return one finding, or raise ConfigError if there is none with this id, which a person typed."""
     found = _find(c, "finding.id = ?", finding_id) if finding_id <= _LARGEST_ID else []
     if not found:
         raise ConfigError(f"finding {finding_id}: there is none; `{program.command('findings --all')}` lists them")
@@ -195,8 +187,6 @@ def find_findings(
     Return findings in the order of their ids.
 
     Args:
-        c: a connection.
-        root_id: only findings of this root.
         prefix: only findings at or below this path.
         include_resolved: also return resolved ones.
         since: only findings that a job opened, repeated, or resolved at or after this time.
@@ -221,14 +211,7 @@ def page_incidents(
     """
     Return the first finding of each incident, the newest first, with the other names of its file.
 
-    Args:
-        c: a connection.
-        before: only findings with a smaller id: where the page before ended; None: from the newest on.
-        limit: at most this many.
-        root_id: only findings of this root.
-        kind: only findings of this kind.
-        copy: only findings about the copy of this name; empty: only findings about no copy; None: both.
-        include_resolved: also return resolved ones.
+    ``before``: the id where the page before ended; None: from the newest on. The rest is as in ``find_findings``.
     """
     is_first = "finding.incident IS NULL" if include_resolved else f"finding.state != 'resolved' AND {IS_FIRST}"
     rest, values = given(
@@ -346,19 +329,9 @@ def resolve_findings(
     now: int,
 ) -> list[Finding]:
     """
-    Resolve findings. A file's baseline is unfrozen with the last finding on its content (R6).
+    Resolve findings and return them. A file's baseline is unfrozen with the last finding on its content (R6).
 
-    Args:
-        c: in a transaction.
-        file_id: only findings of this file.
-        root_id: only findings of this root.
-        kinds: only these; None: all.
-        copy: as in ``find_findings``.
-        resolution: the reason, as text for people.
-        now: seconds UTC.
-
-    Returns:
-        The findings that it resolved.
+    ``kinds``: only these; None: all. ``copy``: as in ``find_findings``. ``resolution``: the reason, for people.
     """
     if file_id is None and root_id is None:
         raise ValueError("name a file or a root whose findings are to be resolved")

@@ -32,22 +32,13 @@ INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 
 
 class FolderSum(NamedTuple):
-    """
-    A folder, with everything below it.
+    """A folder, with everything below it."""
 
-    Attributes:
-        path: relative to the root.
-        files: number of its files.
-        bytes: their sizes, added up.
-        oldest_at: when the file was verified (or recorded) that waits longest, seconds UTC; None: no file.
-        problems: number of open findings about damaged or missing files.
-    """
-
-    path: bytes
+    path: bytes  # relative to the root
     files: int
     bytes: int
-    oldest_at: int | None
-    problems: int
+    oldest_at: int | None  # when the file was verified (or recorded) that waits longest; None: no file
+    problems: int  # open findings about damaged or missing files
 
 
 class FolderFile(NamedTuple):

@@ -32,12 +32,7 @@ _OLDER = frozenset(
 
 
 def require_own_definitions(path: bytes) -> None:
-    """
-    Require that a file defines what a catalog defines, and nothing else.
-
-    Raises:
-        CatalogError: it does not, or is no database; nothing of it was run.
-    """
+    """Require, before any of it is run, that a file defines what a catalog defines, and nothing else."""
     try:
         with closing(Connection(path, lockless.OPTIONS)) as c:
             c.run("PRAGMA trusted_schema = OFF")

@@ -14,14 +14,7 @@ from integrity.model import FileId, RootId
 
 
 def keep_import(c: Connection, root_id: RootId, first_id: FileId, manifest: str) -> None:
-    """
-    Record the manifest of an import.
-
-    Args:
-        c: in the transaction that records the first file of the import.
-        first_id: id of that file.
-        manifest: its name, for people.
-    """
+    """Record the name of an imported manifest, in the transaction that records its first file, ``first_id``."""
     c.run("INSERT INTO meta (key, value) VALUES (?, ?)", f"import/{root_id}/{first_id}", manifest)
 
 

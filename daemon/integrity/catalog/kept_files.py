@@ -19,20 +19,12 @@ _KEPT = RootMeta("kept")
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """
-    A damaged file that a repair left.
+    """A damaged file that a repair left."""
 
-    Args:
-        id: of the repair.
-        place: its name and that of the repaired file.
-        stamps: its size, mtime, and inode when the repair was recorded.
-        kept_at: when that was, seconds UTC.
-    """
-
-    id: str
-    place: JournalPlace
-    stamps: tuple[int, int, int]
-    kept_at: int
+    id: str  # of the repair
+    place: JournalPlace  # its name and that of the repaired file
+    stamps: tuple[int, int, int]  # its size, mtime, and inode when the repair was recorded
+    kept_at: int  # when that was, seconds UTC
 
     @property
     def path(self) -> bytes:

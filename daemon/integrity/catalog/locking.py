@@ -28,9 +28,7 @@ def hold_shared(catalog: bytes) -> int:
     """
     Take the shared lock and return its descriptor; closing the descriptor releases the lock.
 
-    Raises:
-        CatalogLocked: the catalog is being replaced.
-        CatalogError: the lock file cannot be used.
+    Raises CatalogLocked if the catalog is being replaced, CatalogError if the lock file cannot be used.
     """
     fd = _open(catalog)
     if _take(fd, fcntl.LOCK_SH):
@@ -56,9 +54,7 @@ def exclusive_lock(catalog: bytes) -> Iterator[None]:
     """
     Hold the exclusive lock in the block, to replace the catalog's file.
 
-    Raises:
-        CatalogLocked: another program has it open; the message names the process.
-        CatalogError: the lock file cannot be used.
+    Raises CatalogLocked, naming the process, if another program has it open.
     """
     fd = _open(catalog)
     try:
@@ -70,12 +66,7 @@ def exclusive_lock(catalog: bytes) -> Iterator[None]:
 
 @contextmanager
 def held_alone(catalog: bytes, fd: int) -> Iterator[None]:
-    """
-    Upgrade the shared lock of a descriptor to exclusive for the block.
-
-    Raises:
-        CatalogLocked: another program has the catalog open; the message names the process.
-    """
+    """Upgrade the shared lock of a descriptor to exclusive for the block. Raises like ``exclusive_lock``."""
     try:
         _take_exclusive(catalog, fd)
         yield
@@ -89,9 +80,6 @@ def upgrade_mark(catalog: bytes) -> Iterator[None]:
     Let readers know, in the block, that the catalog is being upgraded.
 
     It excludes nobody, and whoever may read the catalog may hold it: the database's own lock protects the upgrade.
-
-    Raises:
-        CatalogError: the file can't be made.
     """
     path, owner = own_files.upgrading_path(catalog), own_files.find_owner(catalog)
     try:

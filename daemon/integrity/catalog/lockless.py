@@ -33,12 +33,7 @@ class _FileState(NamedTuple):
 
 
 class LocklessFile:
-    """
-    The state of a catalog file when it was opened without locks.
-
-    Args:
-        path: the catalog, which may be a symbolic link. Create this object before SQLite opens the file.
-    """
+    """The state of a catalog file, which may be a link, taken before SQLite opens it without locks."""
 
     def __init__(self, path: bytes) -> None:
         self._path = os.path.realpath(path)
@@ -52,12 +47,7 @@ class LocklessFile:
         return self._is_racy or os.path.lexists(self._path + LOG) or self._look() != self._seen
 
     def require_unchanged(self) -> None:
-        """
-        Require that no program has written to the file.
-
-        Raises:
-            CatalogLocked: one may have; what was read may be wrong.
-        """
+        """Raise CatalogLocked if a program may have written to the file: what was read may be wrong."""
         if self.is_changed():
             raise CatalogLocked(
                 f"{show_path(self._path)}: another program began to write to the catalog while it was read; try again"

@@ -70,11 +70,7 @@ class Stats:
 
 
 def check(catalog: Catalog, deep: bool = True) -> CheckReport:
-    """
-    Check the whole catalog: each page by its checksum, and the structure.
-
-    ``deep``: compare all indexes with their tables, and all counts, too.
-    """
+    """Check each page by its checksum, and the structure; ``deep``: compare all indexes and counts, too."""
     with catalog.read() as c, c.snapshot():
         complaint = sqlite_errors.find_complaint(c, "integrity_check(1)" if deep else "quick_check(1)")
         if complaint is not None:

@@ -48,23 +48,15 @@ ABOUT_OPEN_FINDINGS = frozenset({AlertKind.INCIDENT, AlertKind.REMINDER})
 
 
 class Message(NamedTuple):
-    """
-    A message in all its forms; written once and sent unchanged.
-
-    Attributes:
-        message_id: including the angle brackets.
-        html: the same as an HTML page.
-        facts: the same as a JSON object on one line.
-        incidents: ids of the findings that it is about.
-    """
+    """A message in all its forms; written once and sent unchanged."""
 
     kind: AlertKind
-    message_id: str
+    message_id: str  # including the angle brackets
     subject: str
     body: str
-    html: str
-    facts: str
-    incidents: tuple[int, ...]
+    html: str  # the same as an HTML page
+    facts: str  # the same as a JSON object on one line
+    incidents: tuple[int, ...]  # ids of the findings that it is about
     created_at: int
 
 
@@ -195,15 +187,7 @@ def mark_failed(
 
 
 def set_channels(c: Connection, channels: Sequence[str], others: Collection[str], now: int) -> None:
-    """
-    Bring the outbox in line with the configuration (I3).
-
-    Args:
-        c: in a transaction.
-        channels: names of the channels that messages are sent through.
-        others: names that are monitored but send no messages: the heartbeat.
-        now: seconds UTC.
-    """
+    """Bring the outbox in line with the configuration (I3). ``others``: names without messages: the heartbeat."""
     for name in channels:
         _ensure_channel(c, name, now)
     known = json.dumps([*channels, *others])
@@ -243,14 +227,9 @@ def note_failure(c: Connection, name: str, error: str, *, is_permanent: bool, no
 
 def note_tests(c: Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
     """
-    Record which of the service's channels took a test message.
+    Record which of the service's channels took a test message: the name of each with its error, or None.
 
     Others are skipped: a test can be made with another configuration, and nothing would remove what it left.
-
-    Args:
-        c: in a transaction.
-        results: the name of each channel with its error, or None.
-        now: seconds UTC.
     """
     known = set(c.column("SELECT name FROM channel"))
     for name, error in results:

@@ -156,14 +156,11 @@ def find_owner(catalog: bytes) -> os.stat_result:
 
 def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
     """
-    Open a file beside the catalog.
+    Open a file beside the catalog and return its descriptor.
 
     Args:
         flags: for open(2). With O_CREAT a missing file is created, mode 0600, for ``owner``.
         owner: stat of a file of the catalog's owner.
-
-    Returns:
-        The descriptor.
 
     Raises:
         CatalogError: the name belongs to a file that is not the catalog's.
@@ -193,12 +190,7 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
 
 
 def make_own(path: bytes, owner: os.stat_result) -> int:
-    """
-    Create a file, mode 0600; as root, for ``owner``.
-
-    Raises:
-        FileExistsError: the name is taken.
-    """
+    """Create a file, mode 0600; as root, for ``owner``. Raises FileExistsError if the name is taken."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
@@ -223,11 +215,7 @@ def share_new_with_group(fd: int, path: bytes) -> None:
 
 
 def share_with_group(path: bytes) -> None:
-    """
-    Let the group of a catalog's folder read an older catalog, which was made for its owner only.
-
-    SQLite gives its own files the mode of the catalog.
-    """
+    """Let the group of a catalog's folder read an older catalog, whose mode SQLite gives to its own files, too."""
     if not _is_for_group(os.stat(os.path.dirname(path))):
         return
     for place in (path, *(path + suffix for suffix in SQLITE_SUFFIXES)):
@@ -246,9 +234,7 @@ def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
     """
     Create and lock a file, and remove it after the block unless it was renamed. Removes such files of killed programs.
 
-    Raises:
-        CopyBeingMade: another program is creating the same file.
-        CatalogError: the name belongs to a file that is not the catalog's.
+    Raises CopyBeingMade if another program is creating the same file.
     """
     _remove_abandoned(path, owner)
     fd = _make_locked(path, owner)
@@ -271,12 +257,7 @@ def is_same_file(path: bytes, fd: int) -> bool:
 
 
 def require_opened(path: bytes, fd: int) -> None:
-    """
-    Require that another descriptor of this process has the same file open: an open by name got this file.
-
-    Raises:
-        CatalogError: the open by name got another file.
-    """
+    """Require that this process has the same file open once more: that an open by name got this file."""
     own = os.fstat(fd)
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -294,10 +275,6 @@ def require_own(catalog: bytes) -> None:
 
     The catalog itself may be a symbolic link, if the kernel would follow it in a sticky folder (fs.protected_symlinks):
     one of the caller, of root, or of the owner of its target.
-
-    Raises:
-        CatalogError: one of the names belongs to a file that is not the catalog's.
-        OSError: a file cannot be examined.
     """
     owner, link = os.stat(catalog), os.lstat(catalog)
     if not stat.S_ISREG(owner.st_mode):

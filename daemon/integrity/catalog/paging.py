@@ -45,16 +45,7 @@ def write_in_pages(
     rows: int = _ROWS,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """
-    Write all items in as many transactions as needed.
-
-    Args:
-        transaction: opens a transaction.
-        items: written in this order.
-        write: writes some of the items.
-        rows: items for each call of ``write``.
-        monotonic: clock in seconds.
-    """
+    """Write all items, in this order, ``rows`` with each call of ``write``, in as many transactions as needed."""
     queue = deque(items)
     while queue:
         with transaction() as connection:

@@ -19,12 +19,7 @@ def promote(
     boot_id: int | None,
     note: str | None = None,
 ) -> bool:
-    """
-    Accept the candidate of a file, loaded in this transaction; its blocks stay where they are.
-
-    Returns:
-        Whether it was accepted. If not, the file has an open finding, which keeps it as frozen (R6).
-    """
+    """Accept a candidate, loaded in this transaction; return False if an open finding keeps it frozen (R6)."""
     if candidate.is_gone:
         remove_files(c, root, [candidate.file_id], because=because, now=now)
         return True

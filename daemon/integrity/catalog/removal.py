@@ -58,9 +58,6 @@ def move_files(c: Connection, root: RootRecord, moved: Sequence[MovedFile], *, n
     Record new paths of files; their ids, baselines, histories, and findings stay with them.
 
     No other file may be recorded under the new paths. The files may swap paths with each other.
-
-    Raises:
-        CatalogError: a file is no longer recorded.
     """
     found = {record.id: record for record in load_records(c, [one.file_id for one in moved])}
     records = [found.get(one.file_id) or require_record(c, one.file_id) for one in moved]
@@ -82,10 +79,6 @@ def merge_moved(c: Connection, root: RootRecord, old: FileRecord, new: FileRecor
 
     The old row gets the new row's folder, path, and witness; the new row is deleted. The verification state is that of
     the new row, and the file is a suspect until it was verified there.
-
-    Raises:
-        ValueError: their contents differ.
-        RecordSuperseded: the record of one of them was replaced or removed since.
     """
     require_current(c, old)
     require_current(c, new)
@@ -104,13 +97,7 @@ def move_to_copy(c: Connection, root: RootRecord, file_id: FileId, path: bytes, 
     """
     Record that a file with an open finding is now where its damaged content was copied to; the old path is gone.
 
-    Its id, baseline, history, and findings go with it.
-
-    Args:
-        c: in a transaction.
-        root: root of both paths.
-        path: path of the copy; must not be recorded.
-        witness: witness of the copy.
+    Its id, baseline, history, and findings go with it. ``path``, which is not recorded, and ``witness`` are the copy's.
     """
     old = require_record(c, file_id)
     as_recorded = witness._replace(size_bytes=old.witness.size_bytes)

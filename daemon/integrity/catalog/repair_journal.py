@@ -20,19 +20,12 @@ _JOURNAL = RootMeta("repair")
 
 
 class JournalPlace(NamedTuple):
-    """
-    One name of a file that is being repaired; all three names are in one folder.
+    """One name of a file that is being repaired; all three names are in one folder."""
 
-    Args:
-        folder: relative to the root; empty for the root itself.
-        made: name of the new file until it is complete.
-        kept: name that the damaged file is kept under.
-    """
-
-    folder: bytes
+    folder: bytes  # relative to the root; empty for the root itself
     name: bytes
-    made: bytes
-    kept: bytes
+    made: bytes  # name of the new file until it is complete
+    kept: bytes  # name that the damaged file is kept under
 
     @property
     def path(self) -> bytes:
@@ -45,20 +38,12 @@ class JournalPlace(NamedTuple):
 
 
 class Repair(NamedTuple):
-    """
-    A repair in progress.
+    """A repair in progress."""
 
-    Args:
-        id: random; part of the names.
-        places: all names of the file.
-        resolution: resolution of its findings when the repair is done.
-        judged: size, mtime, and inode of the damaged file; None: the file was missing.
-    """
-
-    id: str
-    places: tuple[JournalPlace, ...]
-    resolution: str
-    judged: tuple[int, int, int] | None
+    id: str  # random; part of the names
+    places: tuple[JournalPlace, ...]  # all names of the file
+    resolution: str  # of its findings when the repair is done
+    judged: tuple[int, int, int] | None  # size, mtime, and inode of the damaged file; None: the file was missing
 
 
 def save_repair(c: Connection, root: RootRecord, repair: Repair) -> None:

@@ -61,11 +61,7 @@ def load_state(c: Connection) -> ReportState | None:
 
 
 def start_stream(c: Connection, url: str, stream: bytes, now: int) -> None:
-    """
-    Begin a stream of messages, in place of the former one if there is one (I4).
-
-    Its first message is ``state``; all unresolved findings follow, then the rest.
-    """
+    """Begin a stream of messages (I4): ``state``, then all unresolved findings, then the rest."""
     query = """
         SELECT kind, item_id FROM report_message WHERE kind IN ('run', 'action')
         UNION SELECT kind, item_id FROM report_change WHERE kind IN ('run', 'action') ORDER BY kind, item_id"""

@@ -26,17 +26,15 @@ def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
     """
     Replace a damaged or missing catalog by a backup.
 
+    Returns the backup that was used, and the new path of the former catalog; None if there was none.
+
     Args:
         source: a backup, or a folder, whose newest valid backup is used. Empty: the catalog's folder.
-
-    Returns:
-        The backup that was used, and the new path of the former catalog; None if there was none.
 
     Raises:
         CatalogLocked: another program has the catalog open.
         CatalogMissing: no backup was found.
         CatalogCorrupt: no backup is valid.
-        CatalogError: the backup cannot be copied or put in place.
     """
     path = os.path.realpath(os.fsencode(path))
     with exclusive_lock(path):
@@ -46,13 +44,7 @@ def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
 
 
 def finish_restore(path: bytes) -> None:
-    """
-    Finish a restore that was killed after its copy was complete.
-
-    Raises:
-        CatalogLocked: the restore is still running.
-        CatalogError: the copy is damaged, belongs to another user, or cannot be put in place.
-    """
+    """Finish a restore that was killed after its copy was complete. Raises CatalogLocked while it is still running."""
     path = os.path.realpath(path)
     ready = own_files.restoring_path(path)
     with exclusive_lock(path):

@@ -12,12 +12,7 @@ from integrity.model import RootId
 
 
 class RootMeta:
-    """
-    The objects of one kind.
-
-    Args:
-        name: of the kind, the first part of the keys.
-    """
+    """The objects of one kind, whose name is the first part of their keys."""
 
     def __init__(self, name: str) -> None:
         self._name = name

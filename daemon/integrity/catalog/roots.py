@@ -78,12 +78,7 @@ def add_root(c: Connection, path: bytes, identity: RootIdentity, now: int) -> Ro
 
 
 def get_root(c: Connection, root_id: RootId) -> RootRecord:
-    """
-    Return one root.
-
-    Raises:
-        CatalogError: there is no root with this id.
-    """
+    """Return one root, or raise CatalogError if there is none with this id."""
     found = c.one(_to_record, f"{_ROOTS} WHERE id = ?", root_id)
     if found is None:
         raise CatalogError(

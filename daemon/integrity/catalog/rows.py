@@ -80,11 +80,7 @@ class FileRecord(NamedTuple):
         return self.witness.inode if self.seen is None else self.seen.inode
 
     def is_same_baseline(self, other: FileRecord) -> bool:
-        """
-        Return whether all that decides a verdict is the same, as stored.
-
-        Detects an accept, forget, or repair by a user, which takes no root lock.
-        """
+        """Return whether all that decides a verdict is the same: no user accepted, forgot, or repaired it."""
         one, another = self.stored or self, other.stored or other
         return (one.path, one.witness, one.digests, one.block_size_bytes, one.version) == (
             *(another.path, another.witness, another.digests, another.block_size_bytes, another.version),
@@ -127,11 +123,7 @@ def split_path(path: bytes) -> tuple[bytes, bytes]:
 
 
 def below(column: str, prefix: bytes) -> tuple[str, tuple[bytes, ...]]:
-    """
-    Return the condition, and its values, for ``prefix`` itself and all paths below it; empty: all paths.
-
-    Can use an index on the path.
-    """
+    """Return the condition, and its values, for ``prefix`` and all paths below it, by an index; empty: all."""
     if not prefix:
         return "1", ()
     # "0" follows "/"
@@ -142,9 +134,7 @@ def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> tuple[
     """
     Return the condition, and its values, for the files of a root below ``prefix``, or the file at this path.
 
-    Args:
-        prefix: empty for all files.
-        is_hidden: keep SQLite from starting at the folders, for statements that scan the table of files.
+    ``is_hidden``: keep SQLite from starting at the folders, for statements that scan the table of files.
     """
     plus = "+" if is_hidden else ""
     if not prefix:
@@ -198,12 +188,7 @@ def find_current(c: Connection, records: Sequence[FileRecord]) -> set[FileId]:
 
 
 def require_current(c: Connection, record: FileRecord) -> None:
-    """
-    Require that a file's record is still the one that it was judged against.
-
-    Raises:
-        RecordSuperseded: the record changed; judge the file again.
-    """
+    """Raise RecordSuperseded if a file's record is not the one any more that it was judged against."""
     if not is_current(c, record):
         raise RecordSuperseded(f"{show_path(record.path)}: its record was replaced or forgotten meanwhile")
 

@@ -68,15 +68,7 @@ def ensure_boot(c: Connection, uuid: str, now: int) -> int:
 
 
 def ensure_mounts(c: Connection, uuid: str, mounts: Iterable[MountSeen], now: int) -> int:
-    """
-    Record the mounts that a run works on; return the id of the newest boot row.
-
-    Args:
-        c: in a transaction.
-        uuid: of the running boot.
-        mounts: of the run's root and of the mounts inside it.
-        now: seconds UTC.
-    """
+    """Record the mounts that a run in this boot works on; return the id of the newest boot row."""
     ensure_boot(c, uuid, now)
     for seen in mounts:
         _ensure_mount(c, uuid, seen, now)
@@ -90,11 +82,7 @@ def find_last_mounts(c: Connection, uuid: str) -> dict[int, str]:
 
 
 def mark_clean_stop(c: Connection, uuid: str, now: int, mounts: Collection[int] = ()) -> None:
-    """
-    Record that the boot ends cleanly: all file data has reached the disk.
-
-    ``mounts``: ids of the mounts that still exist; they end with the boot.
-    """
+    """Record that the boot ends, and its ``mounts`` with it: all file data has reached the disk."""
     query = """
         UPDATE boot SET stopped_cleanly_at = ?
         WHERE (uuid = ? AND fs_id = '') OR id IN (SELECT value FROM json_each(?))"""
@@ -110,10 +98,7 @@ def find_interruption(c: Connection, boot_id: int | None, fs_id: str) -> Interru
     """
     Return a possible crash of a file system since a file on it was last intact; None if there was none.
 
-    Args:
-        c: a connection; the running boot and the present mount must be recorded.
-        boot_id: the row that the file refers to; None: unknown, so a crash is possible.
-        fs_id: name of the file system.
+    ``boot_id``: the row that the file refers to; None: unknown, so a crash is possible.
     """
     if boot_id is None:
         return Interruption(is_of_machine=True, seen_at=None)
@@ -210,16 +195,7 @@ def find_runs(c: Connection, root_id: RootId | None, limit: int) -> list[RunReco
 def page_runs(
     c: Connection, *, before: RunId | None, limit: int, root_id: RootId | None = None, job: Job | None = None
 ) -> list[RunRecord]:
-    """
-    Return runs, the newest first.
-
-    Args:
-        c: a connection.
-        before: only runs with a smaller id: where the page before ended; None: from the newest on.
-        limit: at most this many.
-        root_id: only runs on this root.
-        job: only runs of this job.
-    """
+    """Return runs, the newest first; ``before``: the id where the page before ended; None: from the newest on."""
     matching, values = given({"id < ?": before, "root_id = ?": root_id, "job = ?": job})
     return c.all(_to_record, f"{_RUNS} WHERE {matching} ORDER BY id DESC LIMIT ?", *values, limit)
 
@@ -312,16 +288,7 @@ class Unfinished(NamedTuple):
 def note_started(
     c: Connection, schedule: str, root_id: RootId | None, *, due_at: int | None, now: int
 ) -> ScheduleRunId:
-    """
-    Record the start of a scheduled run, and delete entries of this schedule and root older than 400 days.
-
-    Args:
-        c: in a transaction.
-        schedule: its name in the configuration: scan, scrub, compare.
-        root_id: the root; None: all roots.
-        due_at: when it should have started; None: started on request.
-        now: seconds UTC.
-    """
+    """Record the start of a scheduled run; delete entries of this schedule and root older than 400 days."""
     is_old = is_outdated(c, "started_at", _KEPT_DAYS, now)
     c.run(f"DELETE FROM schedule_run WHERE schedule = ? AND root_id IS ? AND {is_old}", schedule, root_id)
     query = "INSERT INTO schedule_run (schedule, root_id, due_at, started_at) VALUES (?, ?, ?, ?)"

@@ -34,31 +34,16 @@ _Row = tuple[Any, ...]
 
 
 class Salvaged(NamedTuple):
-    """
-    What became of a damaged catalog.
+    """What became of a damaged catalog."""
 
-    Attributes:
-        former: its new path.
-        kept: rows that were taken over.
-        lost: rows that were left behind, by table; None: how many cannot be known.
-        files: the files whose records were, as far as their names can be read: root and path in it.
-    """
-
-    former: bytes
-    kept: int
-    lost: dict[str, int | None]
-    files: tuple[tuple[bytes, bytes], ...]
+    former: bytes  # its new path
+    kept: int  # rows that were taken over
+    lost: dict[str, int | None]  # rows that were left behind, by table; None: how many cannot be known
+    files: tuple[tuple[bytes, bytes], ...]  # whose records were, as far as their names can be read: root and path in it
 
 
 def salvage(path: bytes | str) -> Salvaged:
-    """
-    Replace a damaged catalog by what can be read of it.
-
-    Raises:
-        CatalogLocked: another program has the catalog open.
-        CatalogError: it is missing, not damaged, or not of this version, nothing of it can be read, or the new one
-            cannot be written.
-    """
+    """Replace a damaged catalog by what can be read of it. Raises CatalogLocked if another program has it open."""
     path = os.path.realpath(os.fsencode(path))
     if _is_right(path):
         raise CatalogError(f"{show_path(path)}: is not damaged: nothing was done")

@@ -123,14 +123,9 @@ def describe_damage(path: bytes, complaint: str) -> CatalogError:
 
 def check_whole(path: bytes, *, is_alone: bool = False) -> str | None:
     """
-    Read all pages of a file through a new connection, with their checksums and SQLite's checks.
+    Read all pages of a file through a new connection; return the first complaint, None if the file is intact.
 
-    Args:
-        path: the database.
-        is_alone: no other program uses the file, such as a backup; no side files are created then.
-
-    Returns:
-        None if the file is intact, else the first complaint.
+    ``is_alone``: no other program uses the file, such as a backup; no side files are created then.
     """
     try:
         with closing(Connection(path, lockless.OPTIONS if is_alone else find_reading_options(path))) as c:

@@ -22,16 +22,10 @@ _IS_STAGED = f"{IS_CANDIDATE} AND version.state = 'staged' AND version.verdict =
 
 def stage_times(c: Connection, rows: Sequence[Verified], run_id: RunId, *, is_evidence: bool = False) -> set[FileId]:
     """
-    Stage the new witnesses of files whose content is as recorded under another time.
+    Stage the new witnesses of files whose content is as recorded under another time; return these files.
 
-    Args:
-        c: in a transaction.
-        rows: each with a witness.
-        is_evidence: the recorded witnesses stay, because the names may lead to the files of other records.
-
-    Returns:
-        The files that were staged, without those that have a candidate that waits for a decision, and those whose
-        record was replaced since.
+    Left out are those that have a candidate that waits for a decision, and those whose record was replaced since.
+    ``is_evidence``: the recorded witnesses stay, because the names may lead to the files of other records.
     """
     ids = [one.record.id for one in rows]
     discard_staged(c, ids)
@@ -57,18 +51,14 @@ def stage_times(c: Connection, rows: Sequence[Verified], run_id: RunId, *, is_ev
 
 
 class MovedTime(NamedTuple):
-    """
-    A file with another time than recorded.
-
-    ``checked_at``: when its content was last known to be as recorded. ``is_same``: it is now.
-    """
+    """A file with another time than recorded."""
 
     file_id: FileId
     folder: bytes
     size_bytes: int
-    checked_at: int
+    checked_at: int  # when its content was last known to be as recorded
     move: TimeMove
-    is_same: bool
+    is_same: bool  # it is now
 
 
 def find_moved_times(c: Connection, root_id: RootId, run_id: RunId, *, is_same: bool) -> Iterator[MovedTime]:

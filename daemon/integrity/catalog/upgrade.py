@@ -34,9 +34,7 @@ def upgrade(path: bytes, lock_fd: int) -> bytes:
     """
     Upgrade a catalog that this program has closed, and on which it holds a lock; return the new path of the former one.
 
-    Raises:
-        CatalogLocked: another program has it open.
-        CatalogError: there is no room, or a step failed; the catalog is unchanged.
+    Raises CatalogLocked if another program has it open. If there is no room, or a step failed, it is unchanged.
     """
     path = os.path.realpath(path)
     owner = os.stat(path)

@@ -154,15 +154,8 @@ def stage_change(
     Store a reading as the candidate of a file, replacing an older candidate.
 
     Args:
-        c: in a transaction.
-        record: the record that the reading was compared with.
-        reading: the file's present content.
-        verdict: result of the comparison.
-        state: what the candidate waits for.
+        record: the record that the reading was compared with; RecordSuperseded if it was replaced since.
         reason: with which it may become the baseline, if the verdict gave one.
-
-    Raises:
-        RecordSuperseded: the file's record was replaced or removed since.
     """
     require_current(c, record)
     discard(c, [record.id])
@@ -185,12 +178,7 @@ def stage_change(
 
 
 def stage_removal(c: Connection, record: FileRecord, run_id: RunId) -> None:
-    """
-    Stage the removal of a file, replacing an older candidate; its run decides at its end.
-
-    Raises:
-        RecordSuperseded: the file's record was replaced or removed since.
-    """
+    """Stage the removal of a file in place of a candidate, or raise RecordSuperseded; its run decides at its end."""
     require_current(c, record)
     discard(c, [record.id])
     query = f"""
@@ -214,12 +202,9 @@ def find_candidates(
     c: Connection, root_id: RootId, state: VersionState | None = None, *, after: int = 0, limit: int = 2000
 ) -> list[FileVersion]:
     """
-    Return one page of a root's candidates in the order of their file ids.
+    Return one page of a root's candidates in the order of their file ids; an empty page is the end.
 
-    Args:
-        state: only candidates in this state; None: all.
-        after: the last file id of the previous page.
-        limit: size of the page; an empty page is the end.
+    ``state``: only candidates in this state; None: all. ``after``: the last file id of the previous page.
     """
     query = f"""{_CANDIDATES}
         AND +version.root_id = ?1 AND version.file_id > ?2 AND (?3 IS NULL OR version.state = ?3)

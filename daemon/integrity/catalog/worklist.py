@@ -48,11 +48,7 @@ class WorkSummary:
 
 
 def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
-    """
-    Create the list of files to verify, replacing the connection's last one.
-
-    The list is a temporary table in a temporary file, not part of the catalog.
-    """
+    """Create the list of files to verify, a temporary table in a temporary file, in place of the last one."""
     make_anew(c, "worklist", f"{ORDER_COLUMNS}, is_due INTEGER NOT NULL")
     last_check = select_last_check("file.verified_at", "file.recorded_at", order.now)
     part, values = inside(order.root_id, order.prefix)
@@ -135,16 +131,7 @@ def count_larger(c: Connection, size_bytes: int) -> int:
 def page_worklist(
     c: Connection, after_seq: int, limit: int = 1000, *, larger_than: int | None = None, up_to: int | None = None
 ) -> list[tuple[int, FileRecord]]:
-    """
-    Return the next files (position, record) after a position; files that were removed meanwhile are left out.
-
-    Args:
-        c: the connection that created the list.
-        after_seq: the position.
-        limit: size of the page.
-        larger_than: only files larger than this many bytes.
-        up_to: only files of at most this many bytes.
-    """
+    """Return the next files (position, record) after a position, without those that were removed meanwhile."""
     rows = c.rows(
         f"""
         SELECT worklist.seq, {RECORD_COLUMNS}
