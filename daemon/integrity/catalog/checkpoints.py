@@ -74,7 +74,7 @@ def save_checkpoint(
             saved_at = excluded.saved_at
         RETURNING id"""
     progress = block_size_bytes, offset_bytes, md5_state, json.dumps(bad_blocks), now
-    return int(c.value(query, root_id, path, purpose, *witness, *progress))
+    return c.value(query, root_id, path, purpose, *witness, *progress)
 
 
 def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:

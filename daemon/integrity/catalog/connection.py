@@ -210,7 +210,7 @@ class Catalog:
     def version(self) -> int:
         """Return a number that changes when another connection writes; reading it does not touch the disk."""
         with self.read() as c:
-            return int(c.value("PRAGMA data_version"))
+            return c.value("PRAGMA data_version")
 
     def close(self) -> None:
         """Carry the log over, as far as nobody else needs it, and close the file. May be called twice."""

@@ -227,8 +227,7 @@ def find_good_copy(c: Connection, file_id: FileId) -> str | None:
         WHERE copy_file.file_id = ? AND copy_file.vote IN ('same', 'renamed') AND copy.has_bytes = 1
         ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id
         LIMIT 1"""
-    name: str | None = c.value(query, file_id)
-    return name
+    return c.value(query, file_id)
 
 
 def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
@@ -244,7 +243,7 @@ def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
 
 def count_states(c: Connection, copy_id: CopyId) -> int:
     """Count the files that a copy has an answer about."""
-    return int(c.value("SELECT count(*) FROM copy_file WHERE copy_id = ?", copy_id))
+    return c.value("SELECT count(*) FROM copy_file WHERE copy_id = ?", copy_id)
 
 
 def remove_copy(c: Connection, copy_id: CopyId) -> None:

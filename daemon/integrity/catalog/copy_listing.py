@@ -144,8 +144,7 @@ class _Names:
         """Return the id of a file; None if it is not recorded."""
         folder_path, name = split_path(path)
         folder_id = self.find_folder(c, folder_path)
-        file_id: FileId | None = c.value("SELECT id FROM file WHERE folder_id = ? AND name = ?", folder_id, name)
-        return file_id
+        return c.value("SELECT id FROM file WHERE folder_id = ? AND name = ?", folder_id, name)
 
     def find_folder(self, c: Connection, path: bytes) -> FolderId | None:
         """Return the id of a folder; None if no file in it is recorded."""
@@ -172,8 +171,7 @@ def store_spelling(c: Connection, path: bytes, spelled: bytes) -> None:
 
 def find_spelling(c: Connection, path: bytes) -> bytes | None:
     """Return the path that ``store_spelling`` stored for a recorded file; None if there is none."""
-    spelled: bytes | None = c.value("SELECT spelled FROM spelling WHERE path = ?", path)
-    return spelled
+    return c.value("SELECT spelled FROM spelling WHERE path = ?", path)
 
 
 def iterate_extra(c: Connection) -> Iterator[bytes]:
@@ -212,13 +210,7 @@ def is_any_recorded(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> b
 
 def count_listed(c: Connection) -> int:
     """Count the recorded files that the copy listed."""
-    return int(c.value("SELECT count(*) FROM listed"))
-
-
-def count_below(c: Connection, root_id: RootId, prefix: bytes) -> int:
-    """Count the recorded files at or below a path."""
-    part, values = inside(root_id, prefix)
-    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE {part}", *values))
+    return c.value("SELECT count(*) FROM listed")
 
 
 def order_files(
@@ -252,7 +244,7 @@ def count_compared(c: Connection, copy_id: CopyId, root_id: RootId, prefix: byte
         SELECT count(*) FROM {FILE_JOIN}
         JOIN copy_file ON copy_file.file_id = file.id AND copy_file.version = file.version
         WHERE {part} AND copy_file.copy_id = ? AND copy_file.compared_at > ?"""
-    return int(c.value(sql, *values, copy_id, after))
+    return c.value(sql, *values, copy_id, after)
 
 
 def page_files(c: Connection, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:

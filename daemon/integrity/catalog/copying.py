@@ -103,7 +103,7 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
 
 def make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
     """Write a copy under a temporary name and rename it when complete; ``write`` gets that name and its open file."""
-    partial = own_files.partial_path(path)
+    partial = path + own_files.PARTIAL
     try:
         with own_files.claim(partial, owner) as fd:
             write(partial, fd)

@@ -26,7 +26,7 @@ def read_schema() -> str:
 
 def build(path: bytes, now: int) -> None:
     """Create an empty catalog, or raise OSError or apsw.Error. If another program created one first, keep that one."""
-    draft = own_files.draft_path(path)
+    draft = path + b".new-" + os.urandom(4).hex().encode()
     copying.make_folder(os.path.dirname(path))
     has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
     with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:

@@ -226,7 +226,7 @@ def count_files_below(c: Connection, root_id: RootId, folder_path: bytes, *, is_
     """Count the files of a folder; ``is_deep``: with those of all folders below it."""
     is_in, values = below("folder.path", folder_path) if is_deep else ("folder.path = ?", (folder_path,))
     query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}"
-    return int(c.value(query, root_id, *values))
+    return c.value(query, root_id, *values)
 
 
 Position = tuple[bytes, bytes]

@@ -301,7 +301,7 @@ def count_open(c: Connection, root_id: RootId | None = None) -> int:
     """Count unresolved incidents, including acknowledged and muted ones, whose problem still exists."""
     is_of_root, values = given({"root_id = ?": root_id})
     query = f"SELECT count(DISTINCT {INCIDENT}) FROM finding WHERE state != 'resolved' AND {is_of_root}"
-    return int(c.value(query, *values))
+    return c.value(query, *values)
 
 
 def count_files(c: Connection, file_ids: Collection[FileId], kinds: Collection[FindingKind]) -> int:
@@ -309,7 +309,7 @@ def count_files(c: Connection, file_ids: Collection[FileId], kinds: Collection[F
     query = f"""
         SELECT count(DISTINCT file_id) FROM finding
         WHERE file_id IN (SELECT value FROM json_each(?)) AND kind IN ({quoted(kinds)}) AND state != 'resolved'"""
-    return int(c.value(query, numbers(file_ids)))
+    return c.value(query, numbers(file_ids))
 
 
 def has_open(c: Connection, root_id: RootId, kind: FindingKind) -> bool:

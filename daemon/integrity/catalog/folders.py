@@ -27,8 +27,7 @@ class Fingerprint(NamedTuple):
 
 def get_folder_id(c: Connection, root_id: RootId, path: bytes) -> FolderId | None:
     """Return the id of a folder; None if no file in it was ever recorded."""
-    found: FolderId | None = c.value("SELECT id FROM folder WHERE root_id = ? AND path = ?", root_id, path)
-    return found
+    return c.value("SELECT id FROM folder WHERE root_id = ? AND path = ?", root_id, path)
 
 
 def ensure_folder(c: Connection, root_id: RootId, path: bytes) -> FolderId:

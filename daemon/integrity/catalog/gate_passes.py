@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection
-from integrity.catalog.rows import below, inside, join_path
+from integrity.catalog.rows import FILE_JOIN, below, inside, join_path
 from integrity.model import BaselineReason, RootId
 
 ABOVE_ALL = (1 << 63) - 1
@@ -115,18 +115,10 @@ def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:
     return False
 
 
-def count_files(c: Connection, root_id: RootId, prefix: bytes) -> int:
-    """Count the recorded files below a path, or the file at it."""
-    part, values = inside(root_id, prefix)
-    sql = f"SELECT count(*) FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}"
-    return int(c.value(sql, *values))
-
-
 def find_paths(c: Connection, root_id: RootId) -> Iterator[bytes]:
     """Yield the paths of all recorded files of a root, in no particular order."""
-    sql = "SELECT folder.path, file.name FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?"
-    for folder_path, name in c.rows(sql, root_id):
-        yield join_path(folder_path, name)
+    for row in c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id):
+        yield join_path(*row)
 
 
 def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Rewritten]:
@@ -178,7 +170,7 @@ def find_new(c: Connection, root_id: RootId, prefix: bytes, since: Passed | None
     part, values = inside(root_id, prefix, is_hidden=True)
     query = f"""
         SELECT folder.path, file.name, file.size_bytes, file.md5, file.xxh3_128
-        FROM file JOIN folder ON folder.id = file.folder_id
+        FROM {FILE_JOIN}
         WHERE file.id > ? AND {part}
         ORDER BY file.id DESC"""
     rows = c.rows(query, 0 if since is None else since.last_file_id, *values)
@@ -190,7 +182,7 @@ def find_touched(c: Connection, root_id: RootId, prefix: bytes) -> Iterator[byte
     """Yield the files whose ctime or inode changed alone and that no scrub has read since."""
     part, values = inside(root_id, prefix, is_hidden=True)
     query = f"""
-        SELECT folder.path, file.name FROM file JOIN folder ON folder.id = file.folder_id
+        SELECT folder.path, file.name FROM {FILE_JOIN}
         WHERE file.is_suspect = 1 AND {part}"""
     rows = c.rows(query, *values)
     for folder_path, name in rows:

@@ -24,5 +24,4 @@ def find_import(c: Connection, root_id: RootId, file_id: FileId) -> str | None:
         SELECT value FROM meta
         WHERE key > ?1 AND key < ?2 AND CAST(substr(key, length(?1) + 1) AS INTEGER) <= ?3
         ORDER BY CAST(substr(key, length(?1) + 1) AS INTEGER) DESC LIMIT 1"""
-    manifest: str | None = c.value(query, f"import/{root_id}/", f"import/{root_id}0", file_id)  # "0" follows "/"
-    return manifest
+    return c.value(query, f"import/{root_id}/", f"import/{root_id}0", file_id)  # "0" follows "/"

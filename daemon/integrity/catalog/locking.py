@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from integrity.catalog import own_files
-from integrity.catalog.own_files import lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 
 _TRIES = 20
@@ -81,7 +80,7 @@ def upgrade_mark(catalog: bytes) -> Iterator[None]:
 
     It excludes nobody, and whoever may read the catalog may hold it: the database's own lock protects the upgrade.
     """
-    path, owner = own_files.upgrading_path(catalog), own_files.find_owner(catalog)
+    path, owner = os.path.realpath(catalog) + own_files.UPGRADING, own_files.find_owner(catalog)
     try:
         fd = own_files.open_own(path, os.O_RDWR | os.O_CREAT, owner)
         os.fchmod(fd, stat.S_IMODE(owner.st_mode) & 0o444 | 0o600)
@@ -103,7 +102,8 @@ def upgrade_mark(catalog: bytes) -> Iterator[None]:
 def is_being_upgraded(catalog: bytes) -> bool:
     """Return whether a program upgrades the catalog at this moment; one that was killed leaves no lock behind."""
     try:
-        fd = own_files.open_own(own_files.upgrading_path(catalog), os.O_RDONLY, own_files.find_owner(catalog))
+        path = os.path.realpath(catalog) + own_files.UPGRADING
+        fd = own_files.open_own(path, os.O_RDONLY, own_files.find_owner(catalog))
     except (OSError, CatalogError):
         return False
     try:
@@ -124,7 +124,7 @@ def _take_exclusive(catalog: bytes, fd: int) -> None:
 
 
 def _open(catalog: bytes) -> int:
-    path = lock_path(catalog)
+    path = os.path.realpath(catalog) + own_files.LOCK
     try:
         return own_files.open_own(path, os.O_RDWR | os.O_CREAT, own_files.find_owner(catalog))
     except OSError as error:

@@ -105,7 +105,7 @@ def _count_orphans(c: Connection) -> int:
                           AND number = block_run.version AND state <> 'former')
           AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
                           AND number = block_run.version AND state = 'former')"""
-    return int(c.value(query))
+    return c.value(query)
 
 
 def stats(catalog: Catalog) -> Stats:

@@ -59,8 +59,7 @@ def pending_since(c: Connection, now: int) -> int | None:
     """Return when the first finding that needs a notification was opened or changed; None: there is none."""
     # For a changed finding, the time of its last update, which is never earlier than the change.
     noticed_at = "min(CASE WHEN is_change THEN updated_at ELSE opened_at END)"
-    since: int | None = c.value(f"SELECT {noticed_at} FROM ({_PENDING}) WHERE covered_by IS NULL", now)
-    return since
+    return c.value(f"SELECT {noticed_at} FROM ({_PENDING}) WHERE covered_by IS NULL", now)
 
 
 def urgent_pending_since(c: Connection, now: int, since: int) -> int | None:
@@ -70,8 +69,7 @@ def urgent_pending_since(c: Connection, now: int, since: int) -> int | None:
         WHERE covered_by IS NULL AND NOT is_change AND kind IN ({quoted(URGENT_FINDINGS)}) AND (root_id, kind) NOT IN (
             SELECT finding.root_id, finding.kind FROM told JOIN finding ON finding.id = told.finding_id
             WHERE told.first_told_at > ?2)"""
-    opened_at: int | None = c.value(query, now, since)
-    return opened_at
+    return c.value(query, now, since)
 
 
 def find_pending_incidents(c: Connection, now: int) -> list[PendingIncident]:
@@ -84,7 +82,7 @@ def find_pending_incidents(c: Connection, now: int) -> list[PendingIncident]:
 
 def count_pending(c: Connection, now: int) -> int:
     """Count the findings that need a notification."""
-    return int(c.value(f"SELECT count(*) FROM ({_PENDING}) WHERE covered_by IS NULL", now))
+    return c.value(f"SELECT count(*) FROM ({_PENDING}) WHERE covered_by IS NULL", now)
 
 
 def has_coalescible(c: Connection, now: int) -> bool:
@@ -165,7 +163,7 @@ def count_verified_since(c: Connection, since: int) -> tuple[int, int]:
 def _count_coalesced(c: Connection, one: Finding) -> int:
     if one.kind is not FindingKind.DEVICE_FAILING:
         return 0
-    return int(c.value("SELECT count(*) FROM told WHERE swallowed_by = ?", one.id))
+    return c.value("SELECT count(*) FROM told WHERE swallowed_by = ?", one.id)
 
 
 def _mark(c: Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:

@@ -122,14 +122,12 @@ def next_try_at(c: Connection, channels: Collection[str], now: int) -> int | Non
     query = f"""
         SELECT min(CASE WHEN {_IS_DUE} THEN ?1 ELSE next_try_at END) FROM delivery
         WHERE sent_at IS NULL AND channel IN (SELECT value FROM json_each(?2))"""
-    when: int | None = c.value(query, now, json.dumps(list(channels)))
-    return when
+    return c.value(query, now, json.dumps(list(channels)))
 
 
 def last_sent_at(c: Connection) -> int | None:
     """Return when a channel last accepted a message; None: never."""
-    at: int | None = c.value("SELECT max(sent_at) FROM delivery")
-    return at
+    return c.value("SELECT max(sent_at) FROM delivery")
 
 
 def count_unsent(c: Connection) -> tuple[int, int | None]:
@@ -261,8 +259,7 @@ def mark_failure_reported(c: Connection, name: str, now: int) -> None:
 
 def first_seen_at(c: Connection) -> int | None:
     """Return since when any channel is configured; None: none is."""
-    at: int | None = c.value("SELECT min(first_seen_at) FROM channel")
-    return at
+    return c.value("SELECT min(first_seen_at) FROM channel")
 
 
 def created_times(c: Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:

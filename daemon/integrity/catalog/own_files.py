@@ -41,13 +41,9 @@ from integrity.model import RootId
 
 LOG, LOG_INDEX, JOURNAL = b"-wal", b"-shm", b"-journal"
 SQLITE_SUFFIXES = (LOG, LOG_INDEX, JOURNAL)
+LOCK, UPGRADING, CONTROL, RESTORING, PARTIAL = b".lock", b".upgrading", b".control", b".restoring", b".partial"
 
 _TIME = rb"\d{8}T\d{6}Z"
-
-
-def lock_path(catalog: bytes) -> bytes:
-    """Return the path of a catalog's lock."""
-    return os.path.realpath(catalog) + b".lock"
 
 
 def root_lock_path(catalog: bytes, root_id: RootId) -> bytes:
@@ -55,39 +51,14 @@ def root_lock_path(catalog: bytes, root_id: RootId) -> bytes:
     return os.path.realpath(catalog) + b".root-%d.lock" % root_id
 
 
-def upgrading_path(catalog: bytes) -> bytes:
-    """Return the path of the file that is held while the catalog is being upgraded."""
-    return os.path.realpath(catalog) + b".upgrading"
-
-
-def control_path(catalog: bytes) -> bytes:
-    """Return the path of the link to the service's socket."""
-    return catalog + b".control"
-
-
-def draft_path(catalog: bytes) -> bytes:
-    """Return a random path for a new catalog."""
-    return catalog + b".new-" + os.urandom(4).hex().encode()
-
-
-def restoring_path(catalog: bytes) -> bytes:
-    """Return the path of the backup that a restore puts in place."""
-    return catalog + b".restoring"
-
-
 def is_being_restored(catalog: bytes) -> bool:
     """Return whether a restore was started and not finished. The next program that opens the catalog finishes it."""
-    return os.path.lexists(restoring_path(os.path.realpath(catalog)))
+    return os.path.lexists(os.path.realpath(catalog) + RESTORING)
 
 
-def replaced_path(catalog: bytes, at: int) -> bytes:
-    """Return the path of a catalog that a restore replaced at a time (seconds UTC)."""
-    return catalog + b".replaced-" + _write_time(at)
-
-
-def before_path(catalog: bytes, revision: str, at: int) -> bytes:
-    """Return the path of the copy made before an upgrade to a revision of the schema."""
-    return catalog + b".before-" + revision.encode() + b"-" + _write_time(at)
+def former_path(catalog: bytes, revision: str | None, at: int) -> bytes:
+    """Return the path of a catalog that was replaced at a time: before an upgrade to a revision, or by a restore."""
+    return catalog + (b".replaced-" if revision is None else b".before-%s-" % revision.encode()) + _write_time(at)
 
 
 def find_before(catalog: bytes, revision: str) -> bytes | None:
@@ -98,11 +69,6 @@ def find_before(catalog: bytes, revision: str) -> bytes | None:
     newer = [(number, copy) for number, copy in found if number > revision.encode()]
     wanted = min(newer, default=(b"", b""))[0]
     return max((os.path.join(folder, copy) for number, copy in newer if number == wanted), default=None)
-
-
-def partial_path(copy: bytes) -> bytes:
-    """Return the path of a copy that is being written."""
-    return copy + b".partial"
 
 
 def backup_name(catalog: bytes, at: int) -> bytes:
@@ -141,9 +107,7 @@ def _write_time(at: int) -> bytes:
 
 _log = logging.getLogger(__name__)
 
-_NO_OWNERS = frozenset(
-    {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
-)  # errors of vfat, exFAT, and some FUSE file systems
+_NO_OWNERS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})  # of vfat, exFAT, and some FUSE file systems
 
 
 def find_owner(catalog: bytes) -> os.stat_result:

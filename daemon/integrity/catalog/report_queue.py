@@ -106,12 +106,12 @@ def get_newest(c: Connection) -> int:
 
 def count_queued(c: Connection, kind: str) -> int:
     """Count the references of a kind; each becomes a message, unless it is of a run or an action that is gone."""
-    return int(c.value("SELECT count(*) FROM report_change WHERE kind = ?", kind))
+    return c.value("SELECT count(*) FROM report_change WHERE kind = ?", kind)
 
 
 def count_waiting(c: Connection) -> int:
     """Count the messages that are not confirmed, and the references that are to become messages."""
-    return int(c.value("SELECT (SELECT count(*) FROM report_change) + (SELECT count(*) FROM report_message)"))
+    return c.value("SELECT (SELECT count(*) FROM report_change) + (SELECT count(*) FROM report_message)")
 
 
 def add_messages(c: Connection, messages: Sequence[QueuedMessage], changes: Iterable[QueuedChange]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
 from integrity.catalog.gate_passes import follow_former
-from integrity.catalog.rows import FILE_JOIN, join_path, read_word
+from integrity.catalog.rows import FILE_JOIN, inside, join_path, read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, RootId, RootIdentity, RootState
 
@@ -65,7 +65,7 @@ def drop_nested(c: Connection, root_id: RootId, path: bytes) -> None:
 
 def count_all_files(c: Connection) -> int:
     """Return the number of recorded files of all roots."""
-    return int(c.value("SELECT coalesce(sum(file_count), 0) FROM root"))
+    return c.value("SELECT coalesce(sum(file_count), 0) FROM root")
 
 
 def add_root(c: Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
@@ -231,15 +231,16 @@ def remove_root(c: Connection, root_id: RootId) -> None:
     follow_former(c)
 
 
-def count_files(c: Connection, root_id: RootId) -> int:
-    """Count the file rows of a root, from an index."""
-    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))
+def count_files(c: Connection, root_id: RootId, prefix: bytes = b"") -> int:
+    """Count the recorded files at or below a path, from an index."""
+    part, values = inside(root_id, prefix)
+    return c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE {part}", *values)
 
 
 def count_files_until(c: Connection, root_id: RootId, last_file_id: int) -> int:
     """Count the files of a root with ids up to this one. Scans all of its rows."""
     query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"
-    return int(c.value(query, root_id, last_file_id))
+    return c.value(query, root_id, last_file_id)
 
 
 def adjust_file_count(c: Connection, root_id: RootId, count: int) -> None:

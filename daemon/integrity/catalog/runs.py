@@ -72,7 +72,7 @@ def ensure_mounts(c: Connection, uuid: str, mounts: Iterable[MountSeen], now: in
     ensure_boot(c, uuid, now)
     for seen in mounts:
         _ensure_mount(c, uuid, seen, now)
-    return int(c.value("SELECT max(id) FROM boot"))
+    return c.value("SELECT max(id) FROM boot")
 
 
 def find_last_mounts(c: Connection, uuid: str) -> dict[int, str]:
@@ -119,16 +119,11 @@ def _ensure_mount(c: Connection, uuid: str, seen: MountSeen, now: int) -> None:
             if seen.mount_count not in (None, one.mount_count):
                 c.run("UPDATE boot SET mount_count = ? WHERE id = ?", seen.mount_count, one.id)
             return
-    if known and _was_mounted_between(known[0].mount_count, seen.mount_count):
+    before, count = known[0].mount_count if known else None, seen.mount_count
+    # Unchanged: mounted read-only. Another system mounted it, or a full fsck, which has a cause, reset its count.
+    if before is not None and count is not None and count not in (before, before + 1):
         c.run("UPDATE boot SET stopped_cleanly_at = NULL WHERE id = ?", known[0].id)
     _insert(c, uuid, seen, now)
-
-
-def _was_mounted_between(before: int | None, count: int | None) -> bool:
-    """Return whether another system mounted a file system, or a full fsck, which has a cause, reset its mount count."""
-    return (
-        before is not None and count is not None and count not in (before, before + 1)
-    )  # unchanged: mounted read-only
 
 
 def _insert(c: Connection, uuid: str, seen: MountSeen, now: int) -> int:
@@ -187,13 +182,8 @@ def finish_run(
     c.run(query, *astuple(counts), now, outcome, duration_s, error, run_id)
 
 
-def find_runs(c: Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
-    """Return the last runs of a root (None: of all roots), newest first."""
-    return page_runs(c, before=None, limit=limit, root_id=root_id)
-
-
-def page_runs(
-    c: Connection, *, before: RunId | None, limit: int, root_id: RootId | None = None, job: Job | None = None
+def find_runs(
+    c: Connection, root_id: RootId | None, limit: int, *, before: RunId | None = None, job: Job | None = None
 ) -> list[RunRecord]:
     """Return runs, the newest first; ``before``: the id where the page before ended; None: from the newest on."""
     matching, values = given({"id < ?": before, "root_id = ?": root_id, "job = ?": job})
@@ -239,12 +229,12 @@ def find_last_runs(c: Connection) -> list[LastRun]:
 def sum_read(c: Connection) -> dict[tuple[RootId, str], int]:
     """Return the bytes that all runs of a job read, by root and job."""
     rows = c.rows("SELECT root_id, job, sum(bytes_read) FROM run GROUP BY root_id, job")
-    return {(root_id, job): bytes_read for root_id, job, bytes_read in rows}
+    return {(root_id, job): size for root_id, job, size in rows}
 
 
 def get_start(c: Connection, run_id: RunId) -> int:
     """Return when a run started."""
-    return int(c.value("SELECT started_at FROM run WHERE id = ?", run_id))
+    return c.value("SELECT started_at FROM run WHERE id = ?", run_id)
 
 
 def get_last_file_before(c: Connection, root_id: RootId, run_id: RunId) -> int:
@@ -302,10 +292,7 @@ def note_finished(c: Connection, run_id: ScheduleRunId, outcome: str, *, now: in
 
 def last_started(c: Connection, schedule: str, root_id: RootId | None = None) -> int | None:
     """Return when a schedule last started for a root (None: for all roots); None: never."""
-    at: int | None = c.value(
-        "SELECT max(started_at) FROM schedule_run WHERE schedule = ? AND root_id IS ?", schedule, root_id
-    )
-    return at
+    return c.value("SELECT max(started_at) FROM schedule_run WHERE schedule = ? AND root_id IS ?", schedule, root_id)
 
 
 def find_unfinished(c: Connection, schedule: str, root_id: RootId | None = None) -> Unfinished | None:

@@ -49,7 +49,7 @@ def salvage(path: bytes | str) -> Salvaged:
         raise CatalogError(f"{show_path(path)}: is not damaged: nothing was done")
     with exclusive_lock(path):
         rescue = _Rescue(path)
-        copying.make_copy(own_files.restoring_path(path), own_files.find_owner(path), rescue.write)
+        copying.make_copy(path + own_files.RESTORING, own_files.find_owner(path), rescue.write)
         former = exchange(path)
     assert former is not None
     return Salvaged(former, rescue.kept, rescue.lost, tuple(rescue.files))

@@ -43,7 +43,7 @@ def upgrade(path: bytes, lock_fd: int) -> bytes:
             _require_room(path, owner.st_size)
             _end_log(path)
             try:
-                damaged, lost = _make(path, own_files.restoring_path(path), owner)
+                damaged, lost = _make(path, path + own_files.RESTORING, owner)
             except CatalogError as error:
                 raise CatalogError(
                     f"{show_path(path)}: the upgrade to schema {SCHEMA_REVISION} failed: {error}; the catalog is as it"

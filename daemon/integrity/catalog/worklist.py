@@ -110,8 +110,7 @@ def _find_left_alone_at(c: Connection, root_id: RootId) -> int | None:
     query = f"""
         SELECT max(run.started_at) FROM run JOIN finding ON finding.run_id = run.id
         WHERE finding.root_id = ? AND finding.kind IN ({_STOPPED_KINDS}) AND finding.state != 'resolved'"""
-    at: int | None = c.value(query, root_id)
-    return at
+    return c.value(query, root_id)
 
 
 def _cut(c: Connection, wanted_bytes: float, *, size: str = "size_bytes", keeps_due: bool = False) -> None:
@@ -125,7 +124,7 @@ def _cut(c: Connection, wanted_bytes: float, *, size: str = "size_bytes", keeps_
 
 def count_larger(c: Connection, size_bytes: int) -> int:
     """Count the files in the list that are larger than a size."""
-    return int(c.value("SELECT count(*) FROM worklist WHERE size_bytes > ?", size_bytes))
+    return c.value("SELECT count(*) FROM worklist WHERE size_bytes > ?", size_bytes)
 
 
 def page_worklist(
