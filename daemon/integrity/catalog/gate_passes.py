@@ -1,9 +1,7 @@
 """
 The gate before backups: when it last passed a folder, and what happened to the files below it since.
 
-"Since" is decided by ids, not by the clock, which may have been wrong: those of former versions rise, and file ids are
-never reused. The last ids of versions are used again only if the newest are deleted; ``follow_former`` then adjusts the
-gates.
+"Since" is decided by ids, not by the clock, which may have been wrong: those of versions and files are never reused.
 """
 
 from __future__ import annotations
@@ -94,12 +92,6 @@ def set_passed(c: Connection, root_id: RootId, prefix: bytes, passed: Passed) ->
         INSERT OR REPLACE INTO gate (root_id, prefix, passed_at, last_version_id, last_file_id)
         VALUES (?, ?, ?, ?, ?)"""
     c.run(query, root_id, prefix, *passed)
-
-
-def follow_former(c: Connection) -> None:
-    """Move gates back to the newest former version. Call it after former versions were deleted."""
-    last = c.value("SELECT max(id) FROM version WHERE state = 'former'") or 0
-    c.run("UPDATE gate SET last_version_id = ?1 WHERE last_version_id > ?1", last)
 
 
 def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:

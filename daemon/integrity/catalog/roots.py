@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
-from integrity.catalog.gate_passes import follow_former
 from integrity.catalog.rows import FILE_JOIN, inside, join_path, read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, RootId, RootIdentity, RootState
@@ -201,7 +200,6 @@ def drop_former(c: Connection, ids: Iterable[int]) -> None:
         WHERE file_id IN (SELECT file_id FROM version WHERE id IN (SELECT value FROM json_each(?)))"""
     c.run(query, listed)
     c.run("DELETE FROM version WHERE id IN (SELECT value FROM json_each(?))", listed)
-    follow_former(c)
 
 
 def remove_root(c: Connection, root_id: RootId) -> None:
@@ -228,7 +226,6 @@ def remove_root(c: Connection, root_id: RootId) -> None:
         "root WHERE id = ?1",
     ):
         c.run(f"DELETE FROM {place}", root_id)
-    follow_former(c)
 
 
 def count_files(c: Connection, root_id: RootId, prefix: bytes = b"") -> int:

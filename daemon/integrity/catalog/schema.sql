@@ -338,7 +338,7 @@ CREATE TABLE report_folder (
 
 -- What is not the baseline of a file (I4): a former one, or its candidate, which waits for a decision.
 CREATE TABLE version (
-    id INTEGER PRIMARY KEY,                        -- number of the entry; those of former versions rise
+    id INTEGER PRIMARY KEY AUTOINCREMENT,          -- number of the entry, never given twice: gates say how far they looked
     root_id INTEGER NOT NULL REFERENCES root (id), -- the root
     file_id INTEGER NOT NULL,                      -- the file; it may be gone
     path BLOB NOT NULL,                            -- its path; follows the file when it is moved

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 from integrity.catalog.blocks import load_blocks, save_runs
 from integrity.catalog.days_run import is_outdated
 from integrity.catalog.db import Connection, Value, numbers
-from integrity.catalog.gate_passes import follow_former
 from integrity.catalog.rows import (
     FileContent,
     FileRecord,
@@ -474,7 +473,6 @@ def forget_deleted(c: Connection, ids: Iterable[FileId]) -> None:
     these = numbers(ids)
     c.run("DELETE FROM block_run WHERE file_id IN (SELECT value FROM json_each(?))", these)
     c.run("DELETE FROM version WHERE state = 'former' AND file_id IN (SELECT value FROM json_each(?))", these)
-    follow_former(c)
 
 
 def load_version(c: Connection, source: FileRecord | FileVersion, witness: Witness) -> Reading | None:
