@@ -56,13 +56,6 @@ class Verified(NamedTuple):
     how: ReadHow
 
 
-class NewWitness(NamedTuple):
-    """The current stat of a file whose content is that of its baseline."""
-
-    record: FileRecord  # the record that it was compared with
-    witness: Witness
-
-
 def record_files(
     c: Connection,
     root: RootRecord,
@@ -235,7 +228,7 @@ def mark_verified(c: Connection, rows: Sequence[Verified], *, now: int, boot_id:
             verified_at = ?, read_how = ?, boot_id = ?, is_suspect = 0, seen_inode = NULL, seen_ctime_ns = NULL
         WHERE {IS_SAME}"""
     c.run_many(query, ((now, row.how.value, boot_id, *same_as(row.record)) for row in rows))
-    set_witnesses(c, [NewWitness(row.record, row.witness) for row in rows if row.witness is not None])
+    set_witnesses(c, [(row.record, row.witness) for row in rows if row.witness is not None])
 
 
 def refresh_witnesses(
@@ -259,13 +252,13 @@ def refresh_witnesses(
         if new.mtime_ns != old.mtime_ns or (has_stable_inodes and new.inode != old.inode)
     )
     c.run_many(query, anew)
-    set_witnesses(c, [NewWitness(row.record, new) for row, _, new in moved])
+    set_witnesses(c, [(row.record, new) for row, _, new in moved])
 
 
-def set_witnesses(c: Connection, rows: Iterable[NewWitness]) -> None:
+def set_witnesses(c: Connection, rows: Iterable[tuple[FileRecord, Witness]]) -> None:
     """Store new witnesses of files whose baselines stay. A file that was recorded again meanwhile is not changed."""
     query = f"UPDATE file SET size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ? WHERE {IS_SAME}"
-    c.run_many(query, ((*row.witness, *same_as(row.record)) for row in rows))
+    c.run_many(query, ((*witness, *same_as(record)) for record, witness in rows))
 
 
 def mark_suspects(c: Connection, seen: Mapping[FileId, Sighting | None]) -> None:

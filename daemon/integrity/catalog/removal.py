@@ -1,11 +1,11 @@
-"""Remove files from the catalog, and move files to other paths."""
+"""Remove files from the catalog, move files to other paths, and accept what is known of their next content."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from integrity.catalog.baselines import require_record
+from integrity.catalog.baselines import USER_DECISIONS, put_baseline, require_record
 from integrity.catalog.blocks import drop_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
 from integrity.catalog.db import Connection
@@ -13,7 +13,7 @@ from integrity.catalog.findings import find_with_findings, move_findings, put_fi
 from integrity.catalog.folders import ensure_folder
 from integrity.catalog.roots import RootRecord, adjust_file_count
 from integrity.catalog.rows import FileRecord, load_records, require_current, split_path
-from integrity.catalog.versions import discard, has_whole_digests, keep
+from integrity.catalog.versions import FileVersion, VersionState, discard, has_whole_digests, keep
 from integrity.model import BaselineReason, FileId, FolderId, Witness
 
 _RESOLUTIONS = {
@@ -43,6 +43,34 @@ def remove_files(c: Connection, root: RootRecord, ids: Sequence[FileId], *, beca
             drop_runs(c, record.id, record.version)
         c.run(_DELETE, record.id)
     adjust_file_count(c, root.id, -len(records))
+
+
+def promote(
+    c: Connection,
+    root: RootRecord,
+    candidate: FileVersion,
+    because: BaselineReason,
+    now: int,
+    boot_id: int | None,
+    note: str | None = None,
+) -> bool:
+    """Accept a candidate, loaded in this transaction; return False if an open finding keeps it frozen (R6)."""
+    if candidate.is_gone:
+        remove_files(c, root, [candidate.file_id], because=because, now=now)
+        return True
+    old = require_record(c, candidate.file_id)
+    if old.is_frozen and because not in USER_DECISIONS:
+        c.run("UPDATE version SET state = ? WHERE id = ?", VersionState.FROZEN, candidate.id)
+        return False
+    put_baseline(
+        *(c, root, old, candidate.witness, candidate.digests, candidate.block_size_bytes, candidate.read_how),
+        because=because,
+        now=now,
+        boot_id=boot_id,
+        note=note,
+    )
+    c.run("DELETE FROM version WHERE id = ?", candidate.id)
+    return True
 
 
 class MovedFile(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from integrity.catalog.baselines import IS_SAME, NewWitness, Verified, refresh_witnesses, same_as, set_witnesses
+from integrity.catalog.baselines import IS_SAME, Verified, refresh_witnesses, same_as, set_witnesses
 from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import load_records
+from integrity.catalog.rows import FileRecord, load_records
 from integrity.catalog.versions import IS_CANDIDATE, SAME_CONTENT, discard, discard_staged, find_candidate_ids
 from integrity.model import FileId, ReadHow, RootId, RunId, Witness
 from integrity.same_time import TimeMove
@@ -99,13 +99,13 @@ def apply_times(
         SELECT file_id, size_bytes, mtime_ns, ctime_ns, inode, is_racy, read_how, recorded_at FROM version
         WHERE {_IS_STAGED} AND read_how IS NOT NULL AND file_id IN (SELECT value FROM json_each(?))"""
     staged = {row[0]: row[1:] for row in c.rows(query, numbers(ids))}
-    verified: list[NewWitness] = []
+    verified: list[tuple[FileRecord, Witness]] = []
     refreshed: list[Verified] = []
     for record in load_records(c, staged):
         *stamps, is_racy, how, seen_at = staged[record.id]
         witness = Witness._make((*stamps, bool(is_racy)))
         if from_disk and record.verified_at is not None and record.verified_at >= seen_at:
-            verified.append(NewWitness(record, witness))
+            verified.append((record, witness))
         else:
             refreshed.append(Verified(record, witness, ReadHow(how)))
     set_witnesses(c, verified)
