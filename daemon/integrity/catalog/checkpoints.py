@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.catalog.blocks import BLOCKS_PER_RUN, PackedRun, join_blocks, pack_runs, unpack_all
+from integrity.catalog.blocks import BLOCKS_PER_RUN, PACKED, PackedRun, join_blocks, pack_runs, unpack_all
 from integrity.catalog.db import Connection
 from integrity.catalog.rows import read_numbers
 from integrity.model import Blocks, CopyId, FileId, RootId, Witness
@@ -79,9 +79,7 @@ def save_checkpoint(
 
 def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
     """Append the digests of the blocks that follow the stored ones."""
-    query = """
-        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run
-        WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1"""
+    query = f"SELECT {PACKED} FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1"
     last, first_run = c.one(PackedRun, query, checkpoint_id), 0
     if last is not None:
         whole, rest = divmod(last.block_count, BLOCKS_PER_RUN)
@@ -122,7 +120,7 @@ def load_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpos
 
 def load_checkpoint_blocks(c: Connection, found: Checkpoint) -> Blocks:
     """Load the digests of all blocks that were appended to a checkpoint."""
-    query = "SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run"
+    query = f"SELECT {PACKED} FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run"
     return unpack_all(found.block_size_bytes, c.all(PackedRun, query, found.id))
 
 

@@ -148,8 +148,7 @@ def find_copies(c: Connection, root_id: RootId | None = None) -> list[CopyRecord
 def find_equal_times(c: Connection, copy_id: CopyId, limit: int) -> list[tuple[FileId, int, int]]:
     """Return files whose content the last comparison found equal, with their mtimes and those that the copies had."""
     query = """
-        SELECT file.id, file.mtime_ns, copy_file.found_mtime_ns
-        FROM copy_file JOIN file ON file.id = copy_file.file_id
+        SELECT file.id, file.mtime_ns, copy_file.found_mtime_ns FROM copy_file JOIN file ON file.id = copy_file.file_id
         WHERE copy_file.copy_id = ? AND copy_file.vote = 'same' AND copy_file.version = file.version
             AND copy_file.found_version = file.version AND copy_file.found_mtime_ns IS NOT NULL
         LIMIT ?"""
@@ -170,8 +169,7 @@ def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> 
             copy_id, file_id, version, vote, compared_at, read_at, stated,
             found_version, found_digest, found_size_bytes, found_at, found_mtime_ns, found_ctime_ns, found_inode,
             found_as
-        )
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             (
                 *(copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated),
@@ -189,8 +187,7 @@ def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, Cop
     query = f"""
         SELECT copy_file.version, copy_file.vote, copy_file.compared_at, copy_file.read_at, copy_file.stated,
             {_FOUND}, {_COPY}
-        FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
-        WHERE copy_file.file_id = ? ORDER BY copy.id"""
+        FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id WHERE copy_file.file_id = ? ORDER BY copy.id"""
     rows = c.rows(query, file_id)
     found = []
     for version, vote, compared_at, read_at, stated, *rest in rows:
@@ -220,13 +217,10 @@ def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:
 def find_good_copy(c: Connection, file_id: FileId) -> str | None:
     """Return the name of the copy that matched the present baseline and can return its bytes, the last read first."""
     query = """
-        SELECT copy.name
-        FROM copy
-        CROSS JOIN copy_file ON copy_file.copy_id = copy.id
+        SELECT copy.name FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
         JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
         WHERE copy_file.file_id = ? AND copy_file.vote IN ('same', 'renamed') AND copy.has_bytes = 1
-        ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id
-        LIMIT 1"""
+        ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id LIMIT 1"""
     return c.value(query, file_id)
 
 
@@ -258,8 +252,7 @@ def find_compared(c: Connection, copy_id: CopyId, *, are_gone: bool = False) -> 
         SELECT file_id
         FROM (
             SELECT file_id FROM copy_file WHERE copy_id = ?1 UNION SELECT file_id FROM copy_reading WHERE copy_id = ?1
-        )
-        WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)"""
+        ) WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)"""
     return c.column(query, copy_id, int(are_gone))
 
 

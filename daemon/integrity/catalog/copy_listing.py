@@ -99,30 +99,24 @@ class StoredListing:
         query = """
             INSERT INTO listed (file_id, size_bytes, mtime_ns, inode, published, is_contradictory)
             SELECT file.id, entry.size_bytes, entry.mtime_ns, entry.inode, entry.published, 0
-            FROM entry JOIN file ON file.folder_id = entry.folder_id AND file.name = entry.name
-            WHERE true
+            FROM entry JOIN file ON file.folder_id = entry.folder_id AND file.name = entry.name WHERE true
             ORDER BY entry.seq
             ON CONFLICT (file_id) DO UPDATE SET
                 size_bytes = coalesce(size_bytes, excluded.size_bytes),
                 published = CASE
                     WHEN published != excluded.published AND excluded.published != '' AND length(published) < ?1
-                    THEN published || char(10) || excluded.published
-                    ELSE published
+                    THEN published || char(10) || excluded.published ELSE published
                 END,
                 is_contradictory = CASE
                     WHEN size_bytes != excluded.size_bytes THEN 1
                     WHEN excluded.published != '' AND (published = excluded.published OR length(published) < ?1)
-                    THEN is_contradictory
-                    ELSE 1
+                    THEN is_contradictory ELSE 1
                 END"""
         c.run(query, _LONGEST)
         query = """
             INSERT OR IGNORE INTO extra (size_bytes, path, published)
-            SELECT coalesce(entry.size_bytes, 0), entry.path, entry.published
-            FROM entry
-            WHERE NOT EXISTS (
-                SELECT 1 FROM file WHERE file.folder_id = entry.folder_id AND file.name = entry.name
-            )
+            SELECT coalesce(entry.size_bytes, 0), entry.path, entry.published FROM entry
+            WHERE NOT EXISTS (SELECT 1 FROM file WHERE file.folder_id = entry.folder_id AND file.name = entry.name)
             ORDER BY entry.seq"""
         c.run(query)
         c.run("DELETE FROM entry")
@@ -183,8 +177,7 @@ def iterate_extra(c: Connection) -> Iterator[bytes]:
 def page_extra(c: Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
     """Return the next listed but unrecorded files, without those of endless names: position, path, and entry."""
     query = """
-        SELECT seq, path, size_bytes, published FROM extra
-        WHERE seq > ? AND length(path) <= ? ORDER BY seq LIMIT ?"""
+        SELECT seq, path, size_bytes, published FROM extra WHERE seq > ? AND length(path) <= ? ORDER BY seq LIMIT ?"""
     rows = c.rows(query, after_seq, _PATH_BYTES, limit)
     return [(seq, path, _unpack(size_bytes or None, published, 0)) for seq, path, size_bytes, published in rows]
 
@@ -225,9 +218,7 @@ def order_files(
     make_anew(c, "compare_order", ORDER_COLUMNS)
     part, values = inside(root_id, prefix)
     query = f"""
-        INSERT INTO compare_order (file_id, size_bytes)
-        SELECT file.id, file.size_bytes
-        FROM {FILE_JOIN}
+        INSERT INTO compare_order (file_id, size_bytes) SELECT file.id, file.size_bytes FROM {FILE_JOIN}
         LEFT JOIN copy_file
             ON copy_file.copy_id = {copy_id} AND copy_file.file_id = file.id AND copy_file.version = file.version
         LEFT JOIN listed ON listed.file_id = file.id
@@ -253,15 +244,11 @@ def page_files(c: Connection, copy_id: CopyId, after_seq: int, limit: int) -> li
     for seq, size, mtime, published, contradictory, read_at, stated, was_bad, *record in c.rows(
         f"""
         SELECT compare_order.seq, listed.size_bytes, listed.mtime_ns, listed.published, listed.is_contradictory,
-            {_READ_AT}, copy_file.stated, copy_file.read_at IS NOT NULL AND copy_file.vote != 'same',
-            {RECORD_COLUMNS}
-        FROM compare_order CROSS JOIN {FILE_JOIN}
-        LEFT JOIN listed ON listed.file_id = file.id
+            {_READ_AT}, copy_file.stated, copy_file.read_at IS NOT NULL AND copy_file.vote != 'same', {RECORD_COLUMNS}
+        FROM compare_order CROSS JOIN {FILE_JOIN} LEFT JOIN listed ON listed.file_id = file.id
         LEFT JOIN copy_file
             ON copy_file.copy_id = ? AND copy_file.file_id = file.id AND copy_file.version = file.version
-        WHERE file.id = compare_order.file_id AND compare_order.seq > ?
-        ORDER BY compare_order.seq
-        LIMIT ?""",
+        WHERE file.id = compare_order.file_id AND compare_order.seq > ? ORDER BY compare_order.seq LIMIT ?""",
         *(copy_id, after_seq, limit),
     ):
         if published == "" and not contradictory:  # the most common case: files of a mounted copy

@@ -49,15 +49,9 @@ def forget_cached(path: bytes) -> None:
 
     By the descriptor that SQLite has: closing one of our own would drop its locks, fcntl(2).
     """
-    wanted = os.stat(path)
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            seen = os.fstat(int(name))
-        except OSError:
-            continue  # the closed descriptor of listdir
-        if (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino):
-            os.posix_fadvise(int(name), 0, 0, os.POSIX_FADV_DONTNEED)
-            return
+    fd = own_files.find_descriptor(os.stat(path))
+    if fd is not None:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def copy_database(source: Connection, path: bytes, owner: os.stat_result) -> None:

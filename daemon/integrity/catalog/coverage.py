@@ -116,18 +116,13 @@ def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -
     # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use.
     query = f"""
         SELECT CASE {begins} ELSE {len(_DAYS) - 1} END AS bucket, is_uncovered, is_never,
-            last < {now - verify_every_s} AS is_overdue, read_how,
-            count(*), sum(size_bytes), sum(is_suspect), min(last)
+            last < {now - verify_every_s} AS is_overdue, read_how, count(*), sum(size_bytes), sum(is_suspect), min(last)
         FROM (
             SELECT file.size_bytes, file.is_suspect, file.read_how,
                 {select_last_check("file.verified_at", "file.recorded_at", now)} AS last,
-                {unless_ahead("file.verified_at", now)} IS NULL AS is_never,
-                {_IS_UNCOVERED} AS is_uncovered
-            FROM file JOIN folder ON folder.id = file.folder_id
-            WHERE folder.root_id = ?
-            LIMIT -1
-        )
-        GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how"""
+                {unless_ahead("file.verified_at", now)} IS NULL AS is_never, {_IS_UNCOVERED} AS is_uncovered
+            FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? LIMIT -1
+        ) GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how"""
     groups = c.all(_Group, query, root_id, root_id)
 
     in_time = [group for group in groups if group.age in (Age.DAY, Age.WEEK, Age.KEPT)]
@@ -156,9 +151,6 @@ def find_due_days(c: Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     """Group a root's files by the day of their last verification or recording, oldest first; skip uncovered files."""
     last = select_last_check("file.verified_at", "file.recorded_at", now)
     query = f"""
-        SELECT min({last}), count(*), sum(file.size_bytes)
-        FROM file JOIN folder ON folder.id = file.folder_id
-        WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED}
-        GROUP BY {last} / {_DAY_S}
-        ORDER BY {last} / {_DAY_S}"""
+        SELECT min({last}), count(*), sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id
+        WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED} GROUP BY {last} / {_DAY_S} ORDER BY {last} / {_DAY_S}"""
     return c.all(DueDay, query, root_id, root_id)

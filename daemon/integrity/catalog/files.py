@@ -7,10 +7,10 @@ Temporary tables are kept in temporary files, so that millions of rows take no m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from integrity.catalog.baselines import require_record
 from integrity.catalog.blocks import load_blocks, load_run
@@ -26,7 +26,7 @@ from integrity.catalog.rows import (
     load_records,
     split_path,
 )
-from integrity.model import Blocks, FileId, FolderId, RootId, Stamps
+from integrity.model import Blocks, FileId, RootId, Stamps
 
 _SMALL_SUBTREE = 50_000
 
@@ -63,49 +63,41 @@ _KNOWN = """
     SELECT
         file.id, file.size_bytes, file.mtime_ns, file.ctime_ns, file.inode, file.is_racy, file.is_suspect,
         file.is_frozen, file.seen_inode, file.seen_ctime_ns, file.name
-    FROM file"""
+    FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ?"""
 _PLAIN = """
     SELECT
         folder.path, file.name, CASE WHEN file.is_racy + file.is_frozen = 0 THEN file.size_bytes END,
         file.mtime_ns, file.ctime_ns, file.inode, file.id
-    FROM folder JOIN file ON file.folder_id = folder.id
-    WHERE folder.root_id = ?"""
+    FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ?"""
 _HAS_INODE = "(file.seen_inode = ?1 OR (file.inode = ?1 AND file.seen_inode IS NULL))"
 
 
-def find_known(c: Connection, root_id: RootId, folder_path: bytes) -> dict[bytes, KnownFile]:
-    """Return the recorded files of a folder by name."""
-    query = f"{_KNOWN} JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? AND folder.path = ?"
-    return _by_name(c.rows(query, root_id, folder_path))
+def find_known(
+    c: Connection, root_id: RootId, folder_path: bytes, some: Sequence[bytes] | None = None
+) -> dict[bytes, KnownFile]:
+    """Return the recorded files of a folder, or those that have one of these names, by name. All loops run in C."""
+    is_wanted, values = _among(some)
+    rows = list(c.rows(f"{_KNOWN} AND folder.path = ? AND {is_wanted}", root_id, folder_path, *values))
+    return dict(zip(map(_name_of, rows), map(_make_known, map(_fields_of, rows)), strict=True))
 
 
-def find_known_names(c: Connection, folder_id: FolderId, some: Sequence[bytes]) -> dict[bytes, KnownFile]:
-    """Return the recorded files of a folder that have one of these names."""
-    query = f"{_KNOWN} WHERE file.folder_id = ? AND file.name IN (SELECT unhex(value) FROM json_each(?))"
-    return _by_name(c.rows(query, folder_id, names(some)))
-
-
-def find_plain(c: Connection, root_id: RootId, folder_paths: Sequence[bytes]) -> list[PlainRow]:
+def find_plain(
+    c: Connection, root_id: RootId, folder_paths: Sequence[bytes], some: Sequence[bytes] | None = None
+) -> list[PlainRow]:
     """
-    Return what a walk compares of the recorded files of folders, in the order of folder and name.
+    Return what a walk compares of the recorded files of folders, or of these names, in the order of folder and name.
 
     The size of a racy or frozen file is None: it equals no size, so the file never counts as unchanged. Few columns are
     fetched, because the driver's cost is per column and a scan runs this for every file.
     """
-    query = f"{_PLAIN} AND folder.path IN (SELECT unhex(value) FROM json_each(?)) ORDER BY folder.path, file.name"
-    return list(c.rows(query, root_id, names(folder_paths)))
+    is_wanted, values = _among(some)
+    query = f"""{_PLAIN}
+        AND folder.path IN (SELECT unhex(value) FROM json_each(?)) AND {is_wanted} ORDER BY folder.path, file.name"""
+    return list(c.rows(query, root_id, names(folder_paths), *values))
 
 
-def find_plain_names(c: Connection, root_id: RootId, folder_path: bytes, some: Sequence[bytes]) -> list[PlainRow]:
-    """Return the same rows for the files of one folder that have one of these names, in the order of the names."""
-    query = f"{_PLAIN} AND folder.path = ? AND file.name IN (SELECT unhex(value) FROM json_each(?)) ORDER BY file.name"
-    return list(c.rows(query, root_id, folder_path, names(some)))
-
-
-def _by_name(found: Iterator[Any]) -> dict[bytes, KnownFile]:
-    """Turn rows of _KNOWN into records. All loops run in C, because a scan runs this for every file."""
-    rows = list(found)
-    return dict(zip(map(_name_of, rows), map(_make_known, map(_fields_of, rows)), strict=True))
+def _among(some: Sequence[bytes] | None) -> tuple[str, tuple[Value, ...]]:
+    return ("1", ()) if some is None else ("file.name IN (SELECT unhex(value) FROM json_each(?))", (names(some),))
 
 
 _name_of = itemgetter(-1)
@@ -127,26 +119,20 @@ def find_files(c: Connection, ids: Iterable[FileId]) -> list[FileRecord]:
     return list(load_records(c, ids))
 
 
-def find_by_inode(c: Connection, root_id: RootId, inode: int) -> list[FileRecord]:
-    """Return the files of a root that had this inode when last seen."""
-    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.id"
-    return c.all(FileRecord.make, query, inode, root_id)
+def find_by_inode(c: Connection, place: RootId | str, inode: int) -> list[FileRecord]:
+    """Return the files of a root, or of all roots on a file system, that had this inode when last seen."""
+    is_there = "root.fs_id = ?2" if isinstance(place, str) else "root.id = ?2"
+    query = f"""
+        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} JOIN root ON root.id = folder.root_id
+        WHERE {_HAS_INODE} AND {is_there} ORDER BY file.id"""
+    return c.all(FileRecord.make, query, inode, place)
 
 
 def find_ids_of_inode(c: Connection, root_id: RootId, inode: int) -> list[FileId]:
     """Return the ids of these files, oldest baseline first. For an inode with very many names."""
     query = f"""
-        SELECT file.id FROM {FILE_JOIN}
-        WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.recorded_at, file.id"""
+        SELECT file.id FROM {FILE_JOIN} WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.recorded_at, file.id"""
     return c.column(query, inode, root_id)
-
-
-def find_by_inode_of_file_system(c: Connection, fs_id: str, inode: int) -> list[FileRecord]:
-    """Return the files in all roots of a file system that had this inode when last seen."""
-    query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} JOIN root ON root.id = folder.root_id
-        WHERE {_HAS_INODE} AND root.fs_id = ?2 ORDER BY file.id"""
-    return c.all(FileRecord.make, query, inode, fs_id)
 
 
 def find_by_content(c: Connection, root_id: RootId | None, contents: Sequence[FileContent]) -> list[list[FileRecord]]:
@@ -170,10 +156,8 @@ def find_by_content(c: Connection, root_id: RootId | None, contents: Sequence[Fi
             file.size_bytes IN (SELECT value FROM json_each(?1)) AND (
                 file.xxh3_128 IN (SELECT unhex(value) FROM json_each(?2))
                 OR file.md5 IN (SELECT unhex(value) FROM json_each(?2))
-            )
-            OR file.size_bytes IN (SELECT value FROM json_each(?3)) AND file.block_size_bytes IS NOT NULL
-        ) AND {in_root}
-        ORDER BY file.id"""
+            ) OR file.size_bytes IN (SELECT value FROM json_each(?3)) AND file.block_size_bytes IS NOT NULL
+        ) AND {in_root} ORDER BY file.id"""
     digests = names({digest for _, digest in by_digest})
     sizes = numbers({size for size, _ in by_digest}), digests, numbers(by_blocks)
     for record in c.all(FileRecord.make, query, *sizes, *values):

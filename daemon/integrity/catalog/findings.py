@@ -50,8 +50,7 @@ EXISTS (
 # With an OR in place of these UNIONs, SQLite would scan all findings: it does not use the partial index there.
 _OF_INCIDENTS = """
 id IN (
-    SELECT value FROM json_each(?1)
-    UNION
+    SELECT value FROM json_each(?1) UNION
     SELECT finding.id FROM json_each(?1) JOIN finding ON finding.incident = value AND finding.state != 'resolved')"""
 
 
@@ -147,8 +146,7 @@ def _find_of_inode(
     # Without a condition on the root: with one, SQLite would scan all findings of the root.
     # In the order of the index on inodes: the search ends at the first match.
     query = f"""
-        SELECT {INCIDENT}, finding.state, finding.muted_until
-        FROM file AS mine
+        SELECT {INCIDENT}, finding.state, finding.muted_until FROM file AS mine
         JOIN file AS other ON other.inode = mine.inode AND other.size_bytes = mine.size_bytes
             AND other.mtime_ns = mine.mtime_ns AND other.ctime_ns = mine.ctime_ns
         JOIN finding ON finding.file_id = other.id

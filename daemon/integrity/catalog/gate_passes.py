@@ -124,9 +124,7 @@ def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed)
     query = f"""
         SELECT version.file_id, version.replaced_because, folder.path, file.name,
             version.size_bytes, version.md5, version.xxh3_128, file.size_bytes, file.md5, file.xxh3_128
-        FROM version
-        JOIN file ON file.id = version.file_id
-        JOIN folder ON folder.id = file.folder_id
+        FROM version JOIN file ON file.id = version.file_id JOIN folder ON folder.id = file.folder_id
         WHERE version.state = 'former' AND version.root_id = ? AND version.id > ? AND version.file_id <= ? AND {part}
             AND version.replaced_because IN ('edited', 'rolled_back', 'rewritten_in_place', 'accepted', 'repaired')
         ORDER BY version.file_id, version.id"""
@@ -147,8 +145,7 @@ def find_removed(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -
     """Yield the files that were recorded before ``since`` and deleted after it, without a user decision."""
     part, values = below("version.path", prefix)
     query = f"""
-        SELECT version.path, version.size_bytes, version.md5, version.xxh3_128
-        FROM version
+        SELECT version.path, version.size_bytes, version.md5, version.xxh3_128 FROM version
         WHERE version.state = 'former' AND version.root_id = ? AND version.id > ? AND version.file_id <= ?
             AND {part} AND version.replaced_because = 'deleted'
             AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)"""
@@ -161,10 +158,8 @@ def find_new(c: Connection, root_id: RootId, prefix: bytes, since: Passed | None
     """Yield the files that were first recorded after ``since``, newest first; None: all files."""
     part, values = inside(root_id, prefix, is_hidden=True)
     query = f"""
-        SELECT folder.path, file.name, file.size_bytes, file.md5, file.xxh3_128
-        FROM {FILE_JOIN}
-        WHERE file.id > ? AND {part}
-        ORDER BY file.id DESC"""
+        SELECT folder.path, file.name, file.size_bytes, file.md5, file.xxh3_128 FROM {FILE_JOIN}
+        WHERE file.id > ? AND {part} ORDER BY file.id DESC"""
     rows = c.rows(query, 0 if since is None else since.last_file_id, *values)
     for folder_path, name, *content in rows:
         yield RecordedChange(join_path(folder_path, name), PassedContent(*content))
@@ -173,9 +168,7 @@ def find_new(c: Connection, root_id: RootId, prefix: bytes, since: Passed | None
 def find_touched(c: Connection, root_id: RootId, prefix: bytes) -> Iterator[bytes]:
     """Yield the files whose ctime or inode changed alone and that no scrub has read since."""
     part, values = inside(root_id, prefix, is_hidden=True)
-    query = f"""
-        SELECT folder.path, file.name FROM {FILE_JOIN}
-        WHERE file.is_suspect = 1 AND {part}"""
+    query = f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE file.is_suspect = 1 AND {part}"
     rows = c.rows(query, *values)
     for folder_path, name in rows:
         yield join_path(folder_path, name)

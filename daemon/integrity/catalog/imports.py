@@ -21,7 +21,6 @@ def keep_import(c: Connection, root_id: RootId, first_id: FileId, manifest: str)
 def find_import(c: Connection, root_id: RootId, file_id: FileId) -> str | None:
     """Return the manifest that an imported file came from; None if unknown. Call it for imported files only."""
     query = """
-        SELECT value FROM meta
-        WHERE key > ?1 AND key < ?2 AND CAST(substr(key, length(?1) + 1) AS INTEGER) <= ?3
+        SELECT value FROM meta WHERE key > ?1 AND key < ?2 AND CAST(substr(key, length(?1) + 1) AS INTEGER) <= ?3
         ORDER BY CAST(substr(key, length(?1) + 1) AS INTEGER) DESC LIMIT 1"""
     return c.value(query, f"import/{root_id}/", f"import/{root_id}0", file_id)  # "0" follows "/"

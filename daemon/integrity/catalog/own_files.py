@@ -213,24 +213,24 @@ def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
 def is_same_file(path: bytes, fd: int) -> bool:
     """Return whether a path names an open file."""
     try:
-        seen = os.lstat(path)
+        return os.path.samestat(os.lstat(path), os.fstat(fd))
     except FileNotFoundError:
         return False
-    own = os.fstat(fd)
-    return (seen.st_dev, seen.st_ino) == (own.st_dev, own.st_ino)
 
 
 def require_opened(path: bytes, fd: int) -> None:
     """Require that this process has the same file open once more: that an open by name got this file."""
-    own = os.fstat(fd)
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            seen = os.fstat(int(name))
-        except OSError:
-            continue  # the closed descriptor of listdir
-        if int(name) != fd and (seen.st_dev, seen.st_ino) == (own.st_dev, own.st_ino):
-            return
-    raise _refuse(path, "was exchanged while it was opened")
+    if find_descriptor(os.fstat(fd), other_than=fd) is None:
+        raise _refuse(path, "was exchanged while it was opened")
+
+
+def find_descriptor(wanted: os.stat_result, *, other_than: int = -1) -> int | None:
+    """Return another descriptor by which this process has a file open; None if it has none."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # the closed descriptor of listdir
+            if fd != other_than and os.path.samestat(os.fstat(fd), wanted):
+                return fd
+    return None
 
 
 def require_own(catalog: bytes) -> None:

@@ -33,8 +33,7 @@ def stage_times(c: Connection, rows: Sequence[Verified], run_id: RunId, *, is_ev
         INSERT INTO version (
             root_id, file_id, path, number, state, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
             verdict, read_how, run_id, recorded_at
-        )
-        SELECT ?, file.id, ?, file.version + 1, 'staged', ?, ?, ?, ?, ?, '{SAME_CONTENT}', ?, run.id, run.started_at
+        ) SELECT ?, file.id, ?, file.version + 1, 'staged', ?, ?, ?, ?, ?, '{SAME_CONTENT}', ?, run.id, run.started_at
         FROM file JOIN run ON run.id = ?
         WHERE {IS_SAME} AND NOT EXISTS (SELECT 1 FROM version WHERE version.file_id = file.id AND {IS_CANDIDATE})"""
     values = (

@@ -58,11 +58,11 @@ _VERSIONS = """
         version.size_bytes, version.mtime_ns, version.ctime_ns, version.inode, version.is_racy,
         version.md5, version.xxh3_128, version.blake3, version.crc64nvme,
         version.block_size_bytes, version.recorded_at, version.reason, version.read_how,
-        version.verdict, version.run_id, run.boot_id,
-        version.replaced_at, version.replaced_because, version.note
+        version.verdict, version.run_id, run.boot_id, version.replaced_at, version.replaced_because, version.note
     FROM version LEFT JOIN run ON run.id = version.run_id"""
 _FORMER = f"{_VERSIONS} WHERE version.state = 'former'"
 _CANDIDATES = f"{_VERSIONS} WHERE {IS_CANDIDATE} AND version.verdict <> '{SAME_CONTENT}'"
+_IS_NEAR = f"version.mtime_ns BETWEEN ?3 - {GRAINS_NS[0]} AND ?3 + {GRAINS_NS[0]}"  # may be the same time as ?3
 
 
 class VersionState(StrEnum):
@@ -163,8 +163,7 @@ def stage_change(
         INSERT INTO version (
             root_id, file_id, path, number, state, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
             md5, xxh3_128, blake3, crc64nvme, block_size_bytes, verdict, reason, read_how, run_id, recorded_at
-        )
-        SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, started_at FROM run WHERE id = ?"""
+        ) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, started_at FROM run WHERE id = ?"""
     number = (record.stored or record).version + 1
     block_size = None if blocks is None else blocks.block_size_bytes
     content = *reading.witness, *reading.digests, block_size
@@ -300,8 +299,7 @@ def set_witness(c: Connection, known: FileVersion, witness: Witness) -> None:
 def hold(c: Connection, ids: Iterable[FileId]) -> None:
     """Hold the staged candidates of files until a user decides (mass change)."""
     query = f"""
-        UPDATE version SET state = 'held'
-        WHERE {IS_CANDIDATE} AND state = 'staged' AND verdict <> '{SAME_CONTENT}'
+        UPDATE version SET state = 'held' WHERE {IS_CANDIDATE} AND state = 'staged' AND verdict <> '{SAME_CONTENT}'
         AND file_id IN (SELECT value FROM json_each(?))"""
     c.run(query, numbers(ids))
 
@@ -363,28 +361,22 @@ def find_deleted(c: Connection, root_id: RootId, seen: Witness, *, md5: bytes | 
 
     ``md5``: those with this content; None: those with the witness's time.
     """
-    time_ns = seen.mtime_ns
-    is_like, values = ("version.md5 = ?", (md5,)) if md5 else ("version.mtime_ns BETWEEN ? AND ?", _around(time_ns))
+    is_like = "version.md5 = ?3" if md5 else _IS_NEAR
     # Sorted by "+replaced_at", so that SQLite takes the index of deleted files, not the one that sorts all of a root.
     query = f"""{_FORMER}
-        AND version.root_id = ? AND version.size_bytes = ? AND version.replaced_because = 'deleted' AND {is_like}
+        AND version.root_id = ?1 AND version.size_bytes = ?2 AND version.replaced_because = 'deleted' AND {is_like}
         AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
         ORDER BY +version.replaced_at DESC, version.id DESC"""
-    found = c.all(FileVersion.make, query, root_id, seen.size_bytes, *values)
-    return [one for one in found if md5 or is_same_time(one.witness.mtime_ns, time_ns)]
-
-
-def _around(mtime_ns: int) -> tuple[int, int]:
-    """Return the first and the last time that may be the same as this one."""
-    return mtime_ns - GRAINS_NS[0], mtime_ns + GRAINS_NS[0]
+    found = c.all(FileVersion.make, query, root_id, seen.size_bytes, md5 or seen.mtime_ns)
+    return [one for one in found if md5 or is_same_time(one.witness.mtime_ns, seen.mtime_ns)]
 
 
 def find_former_of_inode(c: Connection, root_id: RootId, seen: Witness) -> FileVersion | None:
     """Return the newest former version with a witness's inode, size, and time; None if a user discarded it."""
     query = f"""{_FORMER}
-        AND version.root_id = ? AND version.inode = ? AND version.size_bytes = ? AND version.mtime_ns BETWEEN ? AND ?
+        AND version.root_id = ?1 AND version.size_bytes = ?2 AND version.inode = ?4 AND {_IS_NEAR}
         ORDER BY version.id DESC"""
-    found = c.all(FileVersion.make, query, root_id, seen.inode, seen.size_bytes, *_around(seen.mtime_ns))
+    found = c.all(FileVersion.make, query, root_id, seen.size_bytes, seen.mtime_ns, seen.inode)
     last = next((one for one in found if is_same_time(one.witness.mtime_ns, seen.mtime_ns)), None)
     return None if last is None or last.replaced_because in _DISCARDED else last
 
@@ -447,11 +439,9 @@ def count_replaced(c: Connection, root_id: RootId, since: int, until: int) -> tu
             WHERE state = 'former' AND root_id = ? AND replaced_at BETWEEN ? AND ? AND replaced_because IN (
                 'edited', 'rolled_back', 'grown', 'rotated', 'rewritten_in_place', 'deleted'
             ) AND NOT EXISTS (
-                SELECT 1 FROM version
-                WHERE version.file_id = former.file_id AND {IS_CANDIDATE}
+                SELECT 1 FROM version WHERE version.file_id = former.file_id AND {IS_CANDIDATE}
                 AND version.verdict <> '{SAME_CONTENT}' AND version.state IN ('staged', 'held')
-            )
-            GROUP BY file_id
+            ) GROUP BY file_id
         )"""
     row = c.row(query, root_id, since, until)
     assert row is not None
@@ -461,8 +451,7 @@ def count_replaced(c: Connection, root_id: RootId, since: int, until: int) -> tu
 def find_outdated(c: Connection, now: int) -> list[FileId]:
     """Return the files that were deleted longer ago than ``KEEP_DELETED_DAYS``. Call it in a transaction."""
     query = f"""
-        SELECT file_id FROM version
-        WHERE state = 'former' AND replaced_because = 'deleted'
+        SELECT file_id FROM version WHERE state = 'former' AND replaced_because = 'deleted'
         AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
         AND {is_outdated(c, "replaced_at", KEEP_DELETED_DAYS, now)}"""
     return c.column(query)

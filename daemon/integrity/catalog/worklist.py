@@ -68,12 +68,8 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
                     SELECT 1 FROM finding
                     WHERE finding.file_id = file.id AND finding.kind = 'unreadable' AND finding.state != 'resolved'
                 ) AS is_unreadable
-            FROM file JOIN folder ON folder.id = file.folder_id
-            WHERE {part}
-        )
-        SELECT id, size_bytes, is_due
-        FROM checked
-        WHERE {" AND ".join(conditions) or "1"}
+            FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}
+        ) SELECT id, size_bytes, is_due FROM checked WHERE {" AND ".join(conditions) or "1"}
         ORDER BY is_unreadable, is_left_alone DESC, is_due DESC,
             {_INTERLEAVED if _has_priority(c, order) else ""} {_BY_DISK}"""
     c.run(query, *values)
@@ -91,8 +87,7 @@ _BY_DISK = f"coalesce(verified_at / {_DAY_S}, -1), inode, id"
 _INTERLEAVED = f"""
     sum(size_bytes) OVER (
         PARTITION BY is_unreadable, is_left_alone, is_due, is_suspect ORDER BY {_BY_DISK}
-    ) - size_bytes,
-    is_suspect DESC,"""
+    ) - size_bytes, is_suspect DESC,"""
 """Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first."""
 
 
@@ -133,11 +128,9 @@ def page_worklist(
     """Return the next files (position, record) after a position, without those that were removed meanwhile."""
     rows = c.rows(
         f"""
-        SELECT worklist.seq, {RECORD_COLUMNS}
-        FROM worklist CROSS JOIN {FILE_JOIN}
+        SELECT worklist.seq, {RECORD_COLUMNS} FROM worklist CROSS JOIN {FILE_JOIN}
         WHERE worklist.file_id = file.id AND worklist.seq > ? AND worklist.size_bytes > ? AND worklist.size_bytes <= ?
-        ORDER BY worklist.seq
-        LIMIT ?""",
+        ORDER BY worklist.seq LIMIT ?""",
         *(after_seq, -1 if larger_than is None else larger_than, _ANY_SIZE if up_to is None else up_to, limit),
     )
     return [(seq, FileRecord.make(*row)) for seq, *row in rows]
