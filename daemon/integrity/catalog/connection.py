@@ -113,7 +113,9 @@ class Catalog:
             if require_usable(path, file.revision, writes=writes):
                 assert lock_fd is not None
                 file.connection.close()
-                former = _upgrade(path, lock_fd)
+                from integrity.catalog.upgrade import upgrade  # rarely needed
+
+                former = upgrade(path, lock_fd)
                 file = open_database(path, writes=writes, busy_timeout_s=busy_timeout_s)
                 opened.callback(file.connection.close)
             catalog = cls(path, file, lock_fd)
@@ -180,7 +182,7 @@ class Catalog:
             yield
             self._connection.run("COMMIT")
         except BaseException:  # KeyboardInterrupt must roll back, too
-            if self._connection.in_transaction:  # SQLite rolls back by itself when the disk is full
+            if self._connection.driver.in_transaction:  # SQLite rolls back by itself when the disk is full
                 self._connection.run("ROLLBACK")
             raise
         finally:
@@ -282,12 +284,6 @@ def _identify(path: bytes) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return seen.st_dev, seen.st_ino
-
-
-def _upgrade(path: bytes, lock_fd: int) -> bytes:
-    from integrity.catalog.upgrade import upgrade  # rarely needed
-
-    return upgrade(path, lock_fd)
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:

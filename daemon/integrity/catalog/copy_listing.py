@@ -17,9 +17,8 @@ from xxhash import xxh3_128_digest
 
 from integrity.catalog.db import Connection
 from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
-from integrity.catalog.folders import get_folder_id
 from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path
-from integrity.model import CopyId, FileId, FolderId, RootId
+from integrity.model import CopyId, FileId, RootId
 
 _DAY_S = 86400
 _PATH_BYTES = 1 << 14
@@ -28,8 +27,8 @@ _LONGEST = 4096
 
 _TABLES = {
     # One portion of the listing.
-    "entry": "seq INTEGER PRIMARY KEY, folder_id INTEGER, name BLOB NOT NULL, path BLOB NOT NULL,"
-    " size_bytes INTEGER, mtime_ns INTEGER, inode INTEGER, published TEXT NOT NULL",
+    "entry": "seq INTEGER PRIMARY KEY, file_id INTEGER, path BLOB NOT NULL, size_bytes INTEGER, mtime_ns INTEGER,"
+    " inode INTEGER, published TEXT NOT NULL",
     "listed": "file_id INTEGER PRIMARY KEY, size_bytes INTEGER, mtime_ns INTEGER, inode INTEGER,"
     " published TEXT NOT NULL, is_contradictory INTEGER NOT NULL",
     # size_bytes 0: also unknown
@@ -38,6 +37,9 @@ _TABLES = {
     "spelling": "path BLOB PRIMARY KEY, spelled BLOB NOT NULL",
 }
 
+_RECORDED = """
+    SELECT file.id FROM folder JOIN file ON file.folder_id = folder.id
+    WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?"""
 _READ_AT = """
     CASE
         WHEN coalesce(copy_file.found_mtime_ns = listed.mtime_ns, 1)
@@ -79,28 +81,23 @@ class StoredListing:
     """A copy's listing, in temporary tables of a connection, in place of the last one."""
 
     def __init__(self, c: Connection, root_id: RootId) -> None:
-        self._names = _Names(root_id)
+        self._root_id = root_id
         for name, columns in _TABLES.items():
             make_anew(c, name, columns)
 
     def add(self, c: Connection, entries: Sequence[tuple[bytes, StatedFile]]) -> None:
         """Add listed files, recorded or not: path in the root, and its entry."""
-        rows = []
-        for path, listed in entries:
-            folder_path, name = split_path(path)
-            folder_id = self._names.find_folder(c, folder_path)
-            row = (folder_id, name, path, listed.size_bytes, listed.mtime_ns, listed.inode, _pack(listed))
-            rows.append(row)
-        query = """
-            INSERT INTO entry (folder_id, name, path, size_bytes, mtime_ns, inode, published)
-            VALUES (?, ?, ?, ?, ?, ?, ?)"""
+        query = f"""
+            INSERT INTO entry (file_id, path, size_bytes, mtime_ns, inode, published)
+            VALUES (({_RECORDED}), ?, ?, ?, ?, ?)"""
+        rows = (
+            (self._root_id, *split_path(path), path, one.size_bytes, one.mtime_ns, one.inode, _pack(one))
+            for path, one in entries
+        )
         c.run_many(query, rows)
-        # Without a WHERE, SQLite takes the ON of the conflict for one of the join.
         query = """
             INSERT INTO listed (file_id, size_bytes, mtime_ns, inode, published, is_contradictory)
-            SELECT file.id, entry.size_bytes, entry.mtime_ns, entry.inode, entry.published, 0
-            FROM entry JOIN file ON file.folder_id = entry.folder_id AND file.name = entry.name WHERE true
-            ORDER BY entry.seq
+            SELECT file_id, size_bytes, mtime_ns, inode, published, 0 FROM entry WHERE file_id NOT NULL ORDER BY seq
             ON CONFLICT (file_id) DO UPDATE SET
                 size_bytes = coalesce(size_bytes, excluded.size_bytes),
                 published = CASE
@@ -115,36 +112,14 @@ class StoredListing:
         c.run(query, _LONGEST)
         query = """
             INSERT OR IGNORE INTO extra (size_bytes, path, published)
-            SELECT coalesce(entry.size_bytes, 0), entry.path, entry.published FROM entry
-            WHERE NOT EXISTS (SELECT 1 FROM file WHERE file.folder_id = entry.folder_id AND file.name = entry.name)
-            ORDER BY entry.seq"""
+            SELECT coalesce(size_bytes, 0), path, published FROM entry WHERE file_id IS NULL ORDER BY seq"""
         c.run(query)
         c.run("DELETE FROM entry")
 
     def find_recorded(self, c: Connection, path: bytes) -> tuple[FileId | None, bool]:
         """Return the id of a recorded file, and whether it was listed; None if it is not recorded."""
-        file_id = self._names.find(c, path)
+        file_id = c.value(_RECORDED, self._root_id, *split_path(path))
         return file_id, c.row("SELECT 1 FROM listed WHERE file_id = ?", file_id) is not None
-
-
-class _Names:
-    """Look up recorded files by path; caches the last folder."""
-
-    def __init__(self, root_id: RootId) -> None:
-        self._root_id = root_id
-        self._folder: tuple[bytes, FolderId | None] | None = None
-
-    def find(self, c: Connection, path: bytes) -> FileId | None:
-        """Return the id of a file; None if it is not recorded."""
-        folder_path, name = split_path(path)
-        folder_id = self.find_folder(c, folder_path)
-        return c.value("SELECT id FROM file WHERE folder_id = ? AND name = ?", folder_id, name)
-
-    def find_folder(self, c: Connection, path: bytes) -> FolderId | None:
-        """Return the id of a folder; None if no file in it is recorded."""
-        if self._folder is None or self._folder[0] != path:
-            self._folder = path, get_folder_id(c, self._root_id, path)
-        return self._folder[1]
 
 
 def find_extra(c: Connection, size_bytes: int, limit: int) -> list[tuple[bytes, StatedFile]]:
@@ -197,8 +172,7 @@ def find_names(c: Connection, root_id: RootId, path: bytes) -> list[bytes]:
 
 def is_any_recorded(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
     """Return whether any of these files is recorded."""
-    names = _Names(root_id)
-    return any(names.find(c, path) is not None for path in paths)
+    return any(c.value(_RECORDED, root_id, *split_path(path)) is not None for path in paths)
 
 
 def count_listed(c: Connection) -> int:

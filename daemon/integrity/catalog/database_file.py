@@ -76,7 +76,10 @@ def open_database(path: bytes, *, writes: bool, busy_timeout_s: float) -> Catalo
             return opened
     if os.path.lexists(os.path.realpath(path) + own_files.LOG_INDEX):
         raise refused
-    raise sqlite_errors.describe_unindexed(path)
+    raise CatalogError(
+        f"{show_path(path)}: was not closed properly, and only a program that may write to its folder can read its log;"
+        " start the service (systemctl start integrity), or run this as the catalog's owner"
+    )
 
 
 def _open_shared(path: bytes, *, writes: bool, busy_timeout_s: float) -> CatalogFile:
@@ -185,16 +188,11 @@ def _set_up(path: bytes, c: Connection, *, writes: bool) -> str:
     if not revision.isdigit():
         raise sqlite_errors.describe_damage(path, "its schema has no version")
     if int(revision) >= _FIRST_CHECKED:
-        _require_checks(path, c)
+        if c.value("PRAGMA checksum_verification") != "1":
+            raise sqlite_errors.describe_damage(path, "its header says that its pages have no checksums")
+        if check_log(c, os.path.realpath(path)) is None:
+            raise sqlite_errors.describe_damage(path, DAMAGED_LOG)
     return revision
-
-
-def _require_checks(path: bytes, c: Connection) -> None:
-    """Require that pages are checked, and that the log has what was written to it."""
-    if c.value("PRAGMA checksum_verification") != "1":
-        raise sqlite_errors.describe_damage(path, "its header says that its pages have no checksums")
-    if check_log(c, os.path.realpath(path)) is None:
-        raise sqlite_errors.describe_damage(path, DAMAGED_LOG)
 
 
 def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
@@ -206,15 +204,10 @@ def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
         CatalogLocked: the same, and the catalog is being upgraded.
     """
     if int(revision) > int(SCHEMA_REVISION):
-        copy = own_files.find_before(path, SCHEMA_REVISION)
-        back = (
-            ""
-            if copy is None
-            else (
-                ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
-                f" {program.command('catalog restore', copy)}"
-            )
-        )
+        back = ""
+        if copy := own_files.find_before(path, SCHEMA_REVISION):
+            back = ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
+            back += f" {program.command('catalog restore', copy)}"
         raise SchemaMismatch(
             f"{show_path(path)}: was written by a newer integrity (schema {revision}; this program knows "
             f"{SCHEMA_REVISION}); upgrade the program{back}"

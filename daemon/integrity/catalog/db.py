@@ -117,11 +117,6 @@ class Connection:
         """Return the first column of all rows."""
         return [row[0] for row in self.driver.execute(sql, values)]
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return self.driver.in_transaction
-
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read one consistent state in the block, whatever other connections commit."""

@@ -10,10 +10,10 @@ I1  A folder has a fingerprint only if a walk would compute the same one when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from integrity.catalog.db import Connection, names
+from integrity.catalog.db import Connection, names, numbers
 from integrity.model import FileId, FolderId, RootId
 
 
@@ -62,7 +62,6 @@ def find_paths(c: Connection, root_id: RootId) -> list[bytes]:
     return c.column("SELECT path FROM folder WHERE root_id = ?", root_id)
 
 
-def find_ids(c: Connection, folder_ids: Iterable[FolderId]) -> Iterator[FileId]:
-    """Yield the ids of all files that are recorded in these folders."""
-    for folder_id in folder_ids:
-        yield from c.column("SELECT id FROM file WHERE folder_id = ?", folder_id)
+def find_ids(c: Connection, folder_ids: Iterable[FolderId]) -> list[FileId]:
+    """Return the ids of all files that are recorded in these folders."""
+    return c.column("SELECT id FROM file WHERE folder_id IN (SELECT value FROM json_each(?))", numbers(folder_ids))

@@ -101,14 +101,6 @@ def may_write_beside(path: bytes) -> bool:
     return os.access(_folder(os.path.realpath(path)), os.W_OK)
 
 
-def describe_unindexed(path: bytes) -> CatalogError:
-    """Return the error for a log without its index, for a reader who may not make one."""
-    return CatalogError(
-        f"{show_path(path)}: was not closed properly, and only a program that may write to its folder can read its log;"
-        " start the service (systemctl start integrity), or run this as the catalog's owner"
-    )
-
-
 def describe_damage(path: bytes, complaint: str) -> CatalogError:
     """Return the error for a damaged catalog, with the remedies; or for a failed disk, if that is the complaint."""
     if complaint.startswith(_DISK_FAILED):
