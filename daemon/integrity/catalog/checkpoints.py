@@ -126,8 +126,6 @@ def load_checkpoint_blocks(c: Connection, found: Checkpoint) -> Blocks:
 
 def drop_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:
     """Delete the checkpoint of a file and its blocks."""
-    ids = "SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?"
-    c.run(f"DELETE FROM checkpoint_run WHERE checkpoint_id IN ({ids})", root_id, path, purpose)
     c.run("DELETE FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?", root_id, path, purpose)
 
 

@@ -242,7 +242,6 @@ def count_states(c: Connection, copy_id: CopyId) -> int:
 
 def remove_copy(c: Connection, copy_id: CopyId) -> None:
     """Remove a copy and its answers. The caller resolves findings about it."""
-    _drop_all_states(c, copy_id)
     c.run("DELETE FROM copy WHERE id = ?", copy_id)
 
 

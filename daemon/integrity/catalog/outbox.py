@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from integrity.catalog.days_run import is_outdated
-from integrity.catalog.db import Connection, numbers
+from integrity.catalog.db import Connection
 from integrity.catalog.rows import quoted, read_word
 
 LONGEST_WAIT_S = 3600
@@ -270,13 +270,10 @@ def created_times(c: Connection, kinds: Collection[AlertKind], limit: int) -> li
 
 def prune(c: Connection, now: int) -> None:
     """Delete messages older than 90 days, except pending ones and the newest of each kind, which dates the kind."""
-    query = f"""
-        SELECT id FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
+    c.run(f"""
+        DELETE FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
             AND id NOT IN (SELECT max(id) FROM alert GROUP BY kind)
-            AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)"""
-    ids = numbers(c.column(query))
-    c.run("DELETE FROM delivery WHERE alert_id IN (SELECT value FROM json_each(?))", ids)
-    c.run("DELETE FROM alert WHERE id IN (SELECT value FROM json_each(?))", ids)
+            AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)""")
 
 
 def _add_deliveries(c: Connection, alert_id: int, channels: Collection[str], now: int) -> None:

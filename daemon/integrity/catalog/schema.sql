@@ -132,7 +132,7 @@ CREATE TABLE told (
 
 CREATE TABLE checkpoint (
     id INTEGER PRIMARY KEY,                        -- number of the checkpoint
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     path BLOB NOT NULL,                            -- the file that was being read
     purpose TEXT NOT NULL,                         -- record or verify
     size_bytes INTEGER NOT NULL,                   -- size when the digests were taken
@@ -149,12 +149,12 @@ CREATE TABLE checkpoint (
 ) STRICT;
 
 CREATE TABLE configured_root (
-    root_id INTEGER PRIMARY KEY REFERENCES root (id)  -- a root that the service has seen in its configuration: taken out of there it is paused
+    root_id INTEGER PRIMARY KEY REFERENCES root (id) ON DELETE CASCADE -- a root that the service has seen in its configuration: taken out of there it is paused
 ) STRICT;
 
 CREATE TABLE copy (
     id INTEGER PRIMARY KEY,                        -- number of the copy
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root of which it holds files
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root of which it holds files
     prefix BLOB NOT NULL,                          -- the folder in the root that its top stands for; empty for the root's own
     name TEXT NOT NULL,                            -- its name in the configuration, or its URL without secrets
     url TEXT NOT NULL,                             -- where it is, without secrets
@@ -167,7 +167,7 @@ CREATE TABLE copy (
 ) STRICT;
 
 CREATE TABLE delivery (
-    alert_id INTEGER NOT NULL REFERENCES alert (id), -- the message
+    alert_id INTEGER NOT NULL REFERENCES alert (id) ON DELETE CASCADE, -- the message
     channel TEXT NOT NULL,                           -- name of the channel that it shall go through
     attempts INTEGER NOT NULL,                       -- how often sending it failed
     next_try_at INTEGER NOT NULL,                    -- not to be tried before
@@ -178,14 +178,14 @@ CREATE TABLE delivery (
 
 CREATE TABLE folder (
     id INTEGER PRIMARY KEY,                        -- number of the folder
-    root_id INTEGER NOT NULL REFERENCES root (id), -- its root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- its root
     path BLOB NOT NULL,                            -- relative to the root; empty for the root's own
     fingerprint BLOB,                              -- Listing.fingerprint of its recorded files; null: not taken since one changed
     UNIQUE (root_id, path)
 ) STRICT;
 
 CREATE TABLE gate (
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     prefix BLOB NOT NULL,                          -- the part of the root that was asked for; empty for all of it
     passed_at INTEGER NOT NULL,                    -- when it was last let through, or its state taken as seen
     last_version_id INTEGER NOT NULL,              -- the last former version then: what came after it is looked at
@@ -194,7 +194,7 @@ CREATE TABLE gate (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE nested_mount (
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root, which crosses mounts
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root, which crosses mounts
     path BLOB NOT NULL,                            -- where something is mounted, relative to the root
     identity TEXT NOT NULL,                        -- identity (R5): that of its file system, and inode number of the folder that it shows
     PRIMARY KEY (root_id, path)
@@ -202,7 +202,7 @@ CREATE TABLE nested_mount (
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,                        -- number of the run
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root that it worked on
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root that it worked on
     job TEXT NOT NULL,                             -- Job
     started_at INTEGER NOT NULL,                   -- when it began
     finished_at INTEGER,                           -- when it ended; null: it works, or died
@@ -230,7 +230,7 @@ CREATE TABLE run (
 CREATE INDEX run_root ON run (root_id);
 
 CREATE TABLE checkpoint_run (
-    checkpoint_id INTEGER NOT NULL REFERENCES checkpoint (id), -- the checkpoint
+    checkpoint_id INTEGER NOT NULL REFERENCES checkpoint (id) ON DELETE CASCADE, -- the checkpoint
     run INTEGER NOT NULL,                                      -- as in block_run
     block_count INTEGER NOT NULL,                              -- as in block_run
     md5 BLOB NOT NULL,                                         -- as in block_run
@@ -240,7 +240,7 @@ CREATE TABLE checkpoint_run (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE copy_file (
-    copy_id INTEGER NOT NULL REFERENCES copy (id),       -- the copy
+    copy_id INTEGER NOT NULL REFERENCES copy (id) ON DELETE CASCADE, -- the copy
     file_id INTEGER NOT NULL,                            -- the file; it may be gone
     version INTEGER NOT NULL,                            -- version of the baseline that the copy was held against
     vote TEXT NOT NULL,                                  -- CopyVote: what the copy said
@@ -259,7 +259,7 @@ CREATE TABLE copy_file (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE copy_reading (
-    copy_id INTEGER NOT NULL REFERENCES copy (id), -- the copy
+    copy_id INTEGER NOT NULL REFERENCES copy (id) ON DELETE CASCADE, -- the copy
     file_id INTEGER NOT NULL,                      -- the file whose copy was being read; it may be gone
     version INTEGER NOT NULL,                      -- version of the baseline that it was held against
     size_bytes INTEGER NOT NULL,                   -- size when the digests were taken
@@ -274,7 +274,7 @@ CREATE TABLE copy_reading (
 
 CREATE TABLE file (
     id INTEGER PRIMARY KEY,                            -- number of the file, never given twice (I2)
-    folder_id INTEGER NOT NULL REFERENCES folder (id), -- the folder that it lies in
+    folder_id INTEGER NOT NULL REFERENCES folder (id) ON DELETE CASCADE, -- the folder that it lies in
     name BLOB NOT NULL,                                -- its name in the folder
     size_bytes INTEGER NOT NULL,                       -- size when the digests were taken
     mtime_ns INTEGER NOT NULL,                         -- mtime when the digests were taken
@@ -303,7 +303,7 @@ CREATE INDEX file_seen_inode ON file (seen_inode) WHERE seen_inode IS NOT NULL;
 
 CREATE TABLE finding (
     id INTEGER PRIMARY KEY AUTOINCREMENT,          -- number of the finding, never given twice: people write it down
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     file_id INTEGER,                               -- the file; it may be gone
     path BLOB NOT NULL,                            -- relative to the root; empty when it is about the root
     kind TEXT NOT NULL,                            -- FindingKind
@@ -331,7 +331,7 @@ CREATE INDEX finding_incident ON finding (incident) WHERE state != 'resolved';
 CREATE UNIQUE INDEX finding_unresolved ON finding (root_id, kind, path, copy) WHERE state != 'resolved';
 
 CREATE TABLE report_folder (
-    folder_id INTEGER PRIMARY KEY REFERENCES folder (id), -- the folder
+    folder_id INTEGER PRIMARY KEY REFERENCES folder (id) ON DELETE CASCADE, -- the folder
     own BLOB CHECK (length(own) = 16),                    -- digest of its files (reporting/digest_tree.py); null: being computed
     content BLOB CHECK (length(content) = 16)             -- the same of their contents; null: being computed
 ) STRICT;
@@ -339,7 +339,7 @@ CREATE TABLE report_folder (
 -- What is not the baseline of a file (I4): a former one, or its candidate, which waits for a decision.
 CREATE TABLE version (
     id INTEGER PRIMARY KEY AUTOINCREMENT,          -- number of the entry, never given twice: gates say how far they looked
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     file_id INTEGER NOT NULL,                      -- the file; it may be gone
     path BLOB NOT NULL,                            -- its path; follows the file when it is moved
     number INTEGER NOT NULL,                       -- of the version; of a candidate: one more than that of the baseline
