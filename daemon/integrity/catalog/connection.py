@@ -2,7 +2,7 @@
 One open catalog file: one connection, explicit transactions, and errors of SQLite as those of ``errors.py``.
 
 Decides when the write lock is taken, when a commit is synced to the disk, and when the log is carried over. Leaves
-queries to the other modules, the settings of a file to ``database_file``, and making one to ``creation``.
+queries to the other modules, the settings of a file to ``database_file``, and making one to ``copying``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Catalog:
             raise CatalogExists(f"{show_path(path)}: exists already; open it, restore it, or move it away")
         if has_log:
             raise CatalogError(f"{show_path(log)}: exists without its catalog; restore that, or move the log away")
-        from integrity.catalog.creation import build  # rarely needed
+        from integrity.catalog.copying import build  # rarely needed
 
         try:
             with _translating(path):

@@ -17,10 +17,9 @@ from xxhash import xxh3_128_digest
 
 from integrity.catalog.db import Connection
 from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path
+from integrity.catalog.rows import DAY_S, FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path
 from integrity.model import CopyId, FileId, RootId
 
-_DAY_S = 86400
 _PATH_BYTES = 1 << 14
 _LONGEST = 4096
 """Characters kept of one file's digests: a manifest may name a file a million times."""
@@ -197,7 +196,7 @@ def order_files(
             ON copy_file.copy_id = {copy_id} AND copy_file.file_id = file.id AND copy_file.version = file.version
         LEFT JOIN listed ON listed.file_id = file.id
         WHERE {part} AND {"1" if after is None else f"coalesce(copy_file.compared_at, -1) <= {after}"}
-        ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {_DAY_S}, -1), file.id"""
+        ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {DAY_S}, -1), file.id"""
     c.run(query, *values)
     return sum_up(c, "compare_order")
 

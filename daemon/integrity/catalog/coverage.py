@@ -12,18 +12,16 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection
-from integrity.catalog.rows import NEVER_AT, select_last_check, unless_ahead
+from integrity.catalog.rows import DAY_S, NEVER_AT, quoted, select_last_check, unless_ahead
 from integrity.kinds import DOUBTS
 from integrity.model import ReadHow, RootId
 
-_DAY_S = 86400
 _DAYS = (0, 1, 7, 14, 30, 60, 90, 180, 365)
-_DOUBTS = ", ".join(sorted(f"'{kind.value}'" for kind in DOUBTS))
 _IS_UNCOVERED = f"""(
     file.is_frozen = 1
     OR file.id IN (
         SELECT finding.file_id FROM finding
-        WHERE finding.root_id = ? AND finding.state != 'resolved' AND finding.kind IN ({_DOUBTS})
+        WHERE finding.root_id = ? AND finding.state != 'resolved' AND finding.kind IN ({quoted(DOUBTS)})
             AND finding.file_id IS NOT NULL
     )
 )"""
@@ -112,7 +110,7 @@ class DueDay(NamedTuple):
 
 def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
     """Summarize a root in one pass over its files: 1 s for a million."""
-    begins = " ".join(f"WHEN last > {now - day * _DAY_S} THEN {number}" for number, day in enumerate(_DAYS[1:]))
+    begins = " ".join(f"WHEN last > {now - day * DAY_S} THEN {number}" for number, day in enumerate(_DAYS[1:]))
     # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use.
     query = f"""
         SELECT CASE {begins} ELSE {len(_DAYS) - 1} END AS bucket, is_uncovered, is_never,
@@ -152,5 +150,5 @@ def find_due_days(c: Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     last = select_last_check("file.verified_at", "file.recorded_at", now)
     query = f"""
         SELECT min({last}), count(*), sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id
-        WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED} GROUP BY {last} / {_DAY_S} ORDER BY {last} / {_DAY_S}"""
+        WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED} GROUP BY {last} / {DAY_S} ORDER BY {last} / {DAY_S}"""
     return c.all(DueDay, query, root_id, root_id)

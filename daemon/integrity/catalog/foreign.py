@@ -15,7 +15,7 @@ from functools import cache
 import apsw
 
 from integrity.catalog import lockless
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection
 from integrity.errors import CatalogError, show_path
 

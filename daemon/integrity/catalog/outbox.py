@@ -15,9 +15,8 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from integrity.catalog.days_run import is_outdated
 from integrity.catalog.db import Connection
-from integrity.catalog.rows import quoted, read_word
+from integrity.catalog.rows import is_outdated, quoted, read_word
 
 LONGEST_WAIT_S = 3600
 """Longest wait for a retry. A retry that lies further ahead was scheduled before the clock was set back, and is due."""

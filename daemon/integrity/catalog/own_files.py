@@ -5,7 +5,7 @@ Names of the files beside a catalog, and opening them safely.
     CATALOG.lock                        held while the catalog is open (locking.py)
     CATALOG.root-N.lock                 held while a job works on root N (jobs/lock.py)
     CATALOG.control                     link to the service's socket (service/control/socket.py)
-    CATALOG.new-XXXXXXXX                a new catalog until it is complete (creation.py)
+    CATALOG.new-XXXXXXXX                a new catalog until it is complete (copying.py)
     CATALOG.upgrading                   held while the catalog is being upgraded (locking.py)
     CATALOG.restoring                   the backup that a restore puts in place (restore.py)
     CATALOG.replaced-TIME               the catalog before a restore

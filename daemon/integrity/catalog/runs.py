@@ -19,9 +19,8 @@ from dataclasses import astuple, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, NewType
 
-from integrity.catalog.days_run import is_outdated
 from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import given, read_optional_word, read_word
+from integrity.catalog.rows import given, is_outdated, read_optional_word, read_word
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
 
 

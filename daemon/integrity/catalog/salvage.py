@@ -21,7 +21,7 @@ from integrity import program
 from integrity.catalog import copying, maintenance, own_files, sqlite_errors
 from integrity.catalog.blocks import LACKS_BLOCKS
 from integrity.catalog.connection import Catalog
-from integrity.catalog.creation import write_schema
+from integrity.catalog.copying import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, numbers
 from integrity.catalog.findings import refreeze
 from integrity.catalog.locking import exclusive_lock

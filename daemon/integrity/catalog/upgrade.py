@@ -15,7 +15,7 @@ from collections import Counter
 
 from integrity import program
 from integrity.catalog import copying, own_files, sqlite_errors
-from integrity.catalog.creation import write_schema
+from integrity.catalog.copying import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, quote
 from integrity.catalog.locking import held_alone, upgrade_mark
 from integrity.catalog.restore import exchange

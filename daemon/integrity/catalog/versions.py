@@ -23,12 +23,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from integrity.catalog.blocks import load_blocks, save_runs
-from integrity.catalog.days_run import is_outdated
 from integrity.catalog.db import Connection, Value, numbers
 from integrity.catalog.rows import (
     FileContent,
     FileRecord,
     below,
+    is_outdated,
     read_optional_word,
     read_word,
     require_current,

@@ -15,14 +15,21 @@ from dataclasses import dataclass
 
 from integrity.catalog.db import Connection
 from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, select_last_check, unless_ahead
+from integrity.catalog.rows import (
+    DAY_S,
+    FILE_JOIN,
+    RECORD_COLUMNS,
+    FileRecord,
+    inside,
+    quoted,
+    select_last_check,
+    unless_ahead,
+)
 from integrity.kinds import STOPPED_READING
 from integrity.model import RootId
 
-_DAY_S = 86400
 _WAVE_PERCENT = 5
 _ANY_SIZE = (1 << 63) - 1
-_STOPPED_KINDS = ", ".join(sorted(f"'{kind.value}'" for kind in STOPPED_READING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
     return WorkSummary(*sum_up(c, "worklist"))
 
 
-_BY_DISK = f"coalesce(verified_at / {_DAY_S}, -1), inode, id"
+_BY_DISK = f"coalesce(verified_at / {DAY_S}, -1), inode, id"
 _INTERLEAVED = f"""
     sum(size_bytes) OVER (
         PARTITION BY is_unreadable, is_left_alone, is_due, is_suspect ORDER BY {_BY_DISK}
@@ -104,7 +111,7 @@ def _find_left_alone_at(c: Connection, root_id: RootId) -> int | None:
     """Return when the last run started that stopped because of a failing device; None: no such finding is open."""
     query = f"""
         SELECT max(run.started_at) FROM run JOIN finding ON finding.run_id = run.id
-        WHERE finding.root_id = ? AND finding.kind IN ({_STOPPED_KINDS}) AND finding.state != 'resolved'"""
+        WHERE finding.root_id = ? AND finding.kind IN ({quoted(STOPPED_READING)}) AND finding.state != 'resolved'"""
     return c.value(query, root_id)
 
 
