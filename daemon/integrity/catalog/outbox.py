@@ -90,30 +90,25 @@ FROM channel"""
 def queue(c: Connection, message: Message, channels: Collection[str]) -> int:
     """Store a message and its deliveries and return its id; a replaceable message replaces unsent ones of its kind."""
     if message.kind in REPLACEABLE:
-        c.run(
-            "DELETE FROM delivery WHERE alert_id IN (SELECT id FROM alert WHERE kind = ?) AND sent_at IS NULL",
-            message.kind,
-        )
+        unsent = "alert_id IN (SELECT id FROM alert WHERE kind = ?) AND sent_at IS NULL"
+        c.run(f"DELETE FROM delivery WHERE {unsent}", message.kind)
     alert_id = c.insert(
         f"INSERT INTO alert ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         *(message.kind, message.message_id, message.subject, message.body, message.html, message.facts),
         *(" ".join(map(str, message.incidents)), message.created_at),
     )
-    _add_deliveries(c, alert_id, channels, message.created_at)
+    query = "INSERT INTO delivery (alert_id, channel, attempts, next_try_at) VALUES (?, ?, 0, ?)"
+    c.run_many(query, [(alert_id, name, message.created_at) for name in channels])
     return alert_id
 
 
 def find_due(c: Connection, name: str, now: int) -> list[DueDelivery]:
     """Return the deliveries of a channel that are due, the longest waiting first."""
-    return [
-        DueDelivery(alert_id, attempts, _to_message(*columns))
-        for alert_id, attempts, *columns in c.rows(
-            f"""
-            SELECT id, attempts, {_MESSAGE} FROM alert JOIN delivery ON alert_id = id
-            WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id""",
-            *(now, name),
-        )
-    ]
+    query = f"""
+        SELECT id, attempts, {_MESSAGE} FROM alert JOIN delivery ON alert_id = id
+        WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id"""
+    rows = c.rows(query, now, name)
+    return [DueDelivery(alert_id, attempts, _to_message(*columns)) for alert_id, attempts, *columns in rows]
 
 
 def next_try_at(c: Connection, channels: Collection[str], now: int) -> int | None:
@@ -131,9 +126,8 @@ def last_sent_at(c: Connection) -> int | None:
 
 def count_unsent(c: Connection) -> tuple[int, int | None]:
     """Return the number of messages with a pending delivery, and when the first of them was written."""
-    is_unsent = "id IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)"
-    number, since = next(c.rows(f"SELECT count(*), min(created_at) FROM alert WHERE {is_unsent}"))
-    return number, since
+    unsent = "SELECT alert_id FROM delivery WHERE sent_at IS NULL"
+    return next(c.rows(f"SELECT count(*), min(created_at) FROM alert WHERE id IN ({unsent})"))
 
 
 class ListedMessage(NamedTuple):
@@ -185,41 +179,38 @@ def mark_failed(
 
 def set_channels(c: Connection, channels: Sequence[str], others: Collection[str], now: int) -> None:
     """Bring the outbox in line with the configuration (I3). ``others``: names without messages: the heartbeat."""
-    for name in channels:
-        _ensure_channel(c, name, now)
+    query = "INSERT OR IGNORE INTO channel (name, first_seen_at, is_permanent) VALUES (?, ?, 0)"
+    c.run_many(query, [(name, now) for name in channels])
     known = json.dumps([*channels, *others])
     c.run("DELETE FROM channel WHERE name NOT IN (SELECT value FROM json_each(?))", known)
     if not channels:
         return  # pending messages wait until a channel is configured
-    orphaned = "sent_at IS NULL AND channel NOT IN (SELECT value FROM json_each(?))"
+    orphaned = "sent_at IS NULL AND channel NOT IN (SELECT value FROM json_each(?1))"
     configured = json.dumps(channels)
     query = f"""
-        SELECT DISTINCT alert_id FROM delivery WHERE {orphaned} AND NOT EXISTS (
-            SELECT 1 FROM delivery AS other WHERE other.alert_id = delivery.alert_id AND other.sent_at IS NOT NULL)"""
-    ids = c.column(query, configured)
+        INSERT OR IGNORE INTO delivery (alert_id, channel, attempts, next_try_at)
+        SELECT alert_id, configured.value, 0, ?2 FROM delivery JOIN json_each(?1) AS configured
+        WHERE {orphaned} AND alert_id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NOT NULL)"""
+    c.run(query, configured, now)
     c.run(f"DELETE FROM delivery WHERE {orphaned}", configured)
-    for alert_id in ids:
-        _add_deliveries(c, alert_id, channels, now)
 
 
 def note_success(c: Connection, name: str, now: int) -> None:
     """Record that a channel works."""
-    _ensure_channel(c, name, now)
     query = """
-        UPDATE channel SET good_at = ?, failing_since = NULL, failed_at = NULL, is_permanent = 0, last_error = NULL,
-            told_at = NULL
-        WHERE name = ?"""
-    c.run(query, now, name)
+        INSERT INTO channel (name, first_seen_at, good_at, is_permanent) VALUES (?1, ?2, ?2, 0)
+        ON CONFLICT (name) DO UPDATE SET
+            good_at = ?2, failing_since = NULL, failed_at = NULL, is_permanent = 0, last_error = NULL, told_at = NULL"""
+    c.run(query, name, now)
 
 
 def note_failure(c: Connection, name: str, error: str, *, is_permanent: bool, now: int) -> None:
     """Record that a channel failed."""
-    _ensure_channel(c, name, now)
     query = """
-        UPDATE channel
-        SET failing_since = coalesce(failing_since, ?1), failed_at = ?1, is_permanent = ?2, last_error = ?3
-        WHERE name = ?4"""
-    c.run(query, now, is_permanent, error, name)
+        INSERT INTO channel (name, first_seen_at, failing_since, failed_at, is_permanent, last_error)
+        VALUES (?1, ?2, ?2, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET
+            failing_since = coalesce(failing_since, ?2), failed_at = ?2, is_permanent = ?3, last_error = ?4"""
+    c.run(query, name, now, is_permanent, error)
 
 
 def note_tests(c: Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
@@ -273,21 +264,6 @@ def prune(c: Connection, now: int) -> None:
         DELETE FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
             AND id NOT IN (SELECT max(id) FROM alert GROUP BY kind)
             AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)""")
-
-
-def _add_deliveries(c: Connection, alert_id: int, channels: Collection[str], now: int) -> None:
-    """Add the deliveries of a message that it does not have yet."""
-    query = """
-        INSERT INTO delivery (alert_id, channel, attempts, next_try_at) VALUES (?, ?, 0, ?)
-        ON CONFLICT (alert_id, channel) DO NOTHING"""
-    c.run_many(query, [(alert_id, name, now) for name in channels])
-
-
-def _ensure_channel(c: Connection, name: str, now: int) -> None:
-    c.run(
-        "INSERT INTO channel (name, first_seen_at, is_permanent) VALUES (?, ?, 0) ON CONFLICT (name) DO NOTHING",
-        *(name, now),
-    )
 
 
 def _to_state(*columns: Any) -> ChannelState:
