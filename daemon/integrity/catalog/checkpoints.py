@@ -87,8 +87,7 @@ def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
         if rest:
             size = blocks.block_size_bytes
             blocks = join_blocks(size, (unpack_all(size, [last._replace(block_count=rest)]), blocks))
-            this = checkpoint_id, last.run
-            c.run("DELETE FROM checkpoint_run WHERE checkpoint_id = ? AND run = ?", *this)
+            c.run("DELETE FROM checkpoint_run WHERE checkpoint_id = ? AND run = ?", checkpoint_id, last.run)
             if whole:
                 _insert(c, checkpoint_id, [last._replace(block_count=whole * BLOCKS_PER_RUN)])
     _insert(c, checkpoint_id, pack_runs(blocks, first_run))
@@ -154,11 +153,10 @@ def load_reading(c: Connection, copy_id: CopyId, file_id: FileId, version: int) 
     query = """
         SELECT size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, bad_blocks
         FROM copy_reading WHERE copy_id = ? AND file_id = ? AND version = ?"""
-    row = c.row(query, copy_id, file_id, version)
-    if row is None:
-        return None
-    witness = Witness._make((*row[:4], bool(row[4])))
-    return CopyReading(file_id, version, witness, row[5], read_numbers(row[6]))
+    for *stamps, is_racy, offset_bytes, bad_blocks in c.rows(query, copy_id, file_id, version):
+        witness = Witness._make((*stamps, bool(is_racy)))
+        return CopyReading(file_id, version, witness, offset_bytes, read_numbers(bad_blocks))
+    return None
 
 
 def drop_reading(c: Connection, copy_id: CopyId, file_id: FileId) -> None:

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
 import apsw
 
@@ -279,11 +279,10 @@ def _translating(path: bytes) -> Iterator[None]:
 
 def _identify(path: bytes) -> tuple[int, int] | None:
     """Return device and inode of a path; None if the file does not exist."""
-    try:
+    with suppress(FileNotFoundError):
         seen = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return seen.st_dev, seen.st_ino
+        return seen.st_dev, seen.st_ino
+    return None
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:

@@ -135,15 +135,12 @@ def build(path: bytes, now: int) -> None:
     has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
     with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
         own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
-        c = make_empty(draft)
-        try:
+        with closing(make_empty(draft)) as c:
             own_files.require_opened(draft, fd)
             c.run("PRAGMA journal_mode = WAL")
             write_schema(c)
             values = {"uuid": str(uuid.uuid4()), "created_at": str(now), "next_file_id": "1", **_FOR_OLDER_PROGRAMS}
             c.run_many("INSERT INTO meta (key, value) VALUES (?, ?)", values.items())
-        finally:
-            c.close()
         os.fsync(fd)
         _publish(draft, path, has_flags=has_flags)
 

@@ -128,8 +128,7 @@ def _find_direct(c: Connection, root_id: RootId, now: int) -> Iterator[FolderSum
     query = f"""
         SELECT folder.path, count(*), sum(file.size_bytes), min({last}), 0
         FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ? GROUP BY folder.id"""
-    rows = c.rows(query, root_id)
-    return map(FolderSum._make, rows)
+    return map(FolderSum._make, c.rows(query, root_id))
 
 
 def _find_problems(c: Connection, root_id: RootId) -> Iterator[FolderSum]:

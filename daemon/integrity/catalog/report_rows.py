@@ -88,8 +88,7 @@ def find_digested(c: Connection, root_id: RootId) -> Iterator[FolderDigestRow]:
         FROM report_folder JOIN folder ON folder.id = report_folder.folder_id
         WHERE folder.root_id = ? AND report_folder.own IS NOT NULL
         ORDER BY replace(CAST(folder.path AS TEXT), '/', char(0))"""
-    rows = c.rows(query, root_id)
-    return map(FolderDigestRow._make, rows)
+    return map(FolderDigestRow._make, c.rows(query, root_id))
 
 
 def find_files(c: Connection, folder_id: FolderId) -> Iterator[FileRecord]:

@@ -116,20 +116,14 @@ class _Rescue:
     def _note_stale(self, new: Connection, old: Connection) -> None:
         """Note the tables that could be read, but are not as they were last written: a disk has lost a write."""
         query = "SELECT name, rows, sum FROM tally"
-        try:
-            stale = set(old.rows(query)) - set(new.rows(query))
-        except (apsw.Error, UnicodeDecodeError) as error:
-            if not sqlite_errors.is_damage(error):
-                raise
-            return
-        for table, _, _ in stale:
-            self.lost.setdefault(table, None)
+        with _passing_damage():
+            for table, _, _ in set(old.rows(query)) - set(new.rows(query)):
+                self.lost.setdefault(table, None)
 
     def _take_over(self, new: Connection, old: Connection, unchecked: Connection, table: str) -> None:
         columns = new.column("SELECT name FROM pragma_table_info(?)", table)
         key = new.column("SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk", table) or ["rowid"]
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        # Names of tables and columns can't be parameters; all of these are ours.
         insert = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"
         kept, lost = 0, -1
         for rows in _read_around(old, table, key, names):
@@ -231,7 +225,6 @@ def tidy(c: Connection) -> None:
         """
     while found := list(c.rows(query)):
         for table, parent, column, is_needed in found:
-            # Names of tables and columns can't be parameters; all of these are ours.
             change = f"DELETE FROM {table}" if is_needed else f"UPDATE {table} SET {column} = NULL"
             c.run(f"{change} WHERE {column} NOT NULL AND {column} NOT IN (SELECT id FROM {parent})")
     c.run("DELETE FROM version WHERE state <> 'former' AND file_id NOT IN (SELECT id FROM file)")

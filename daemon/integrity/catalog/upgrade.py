@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from contextlib import closing
 
 from integrity import program
 from integrity.catalog import copying, own_files, sqlite_errors
@@ -86,33 +87,24 @@ def _make(path: bytes, ready: bytes, owner: os.stat_result) -> tuple[Counter[str
 
     def write(partial: bytes, fd: int) -> None:
         nonlocal damaged, lost
-        c = make_empty(partial)
-        try:
+        with closing(make_empty(partial)) as c:
             own_files.require_opened(partial, fd)
             write_schema(c)
             c.run("PRAGMA foreign_keys = OFF")
             c.run("ATTACH ? AS old", f"file:{quote(path)}?mode=ro&vfs=unix")
             c.run("BEGIN IMMEDIATE")
-            revision = int(c.value("SELECT version_num FROM old.alembic_version"))
-            damaged = v0012_page_checksums.fill(c, revision)
+            damaged = v0012_page_checksums.fill(c, int(c.value("SELECT version_num FROM old.alembic_version")))
             if damaged["root"]:  # all records of the folder would be left behind with it
-                raise CatalogError(
-                    "the row of a watched folder in it is damaged; bring back a backup:"
-                    f" {program.command('catalog restore')}"
-                )
+                back = program.command("catalog restore")
+                raise CatalogError(f"the row of a watched folder in it is damaged; bring back a backup: {back}")
             tidy(c)
             gone = c.column("SELECT id FROM old.file WHERE id NOT IN (SELECT id FROM main.file)")
             lost = name_files(c, gone, "old")
             c.run("COMMIT")
             c.run("DETACH old")
-            broken = c.row("PRAGMA foreign_key_check")
-            if broken is not None:
-                raise CatalogError(
-                    f"{show_path(path)}: a row of {broken[0]} points to one of {broken[2]} that is not there"
-                )
+            for table, _, parent, _ in c.rows("PRAGMA foreign_key_check"):
+                raise CatalogError(f"{show_path(path)}: a row of {table} points to one of {parent} that is not there")
             c.run("PRAGMA journal_mode = WAL")
-        finally:
-            c.close()
         os.fchmod(fd, owner.st_mode & 0o666)
 
     copying.make_copy(ready, owner, write)

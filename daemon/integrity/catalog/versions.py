@@ -307,7 +307,6 @@ def hold(c: Connection, ids: Iterable[FileId]) -> None:
 def discard(c: Connection, ids: Iterable[FileId]) -> None:
     """Delete the candidates of files, with their blocks."""
     these = numbers(ids)
-    # Names of tables can't be parameters; all of this is ours.
     candidates = f"FROM version WHERE {IS_CANDIDATE} AND file_id IN (SELECT value FROM json_each(?))"
     with_blocks = f"SELECT file_id, number {candidates} AND block_size_bytes NOT NULL"
     c.run(f"DELETE FROM block_run WHERE (file_id, version) IN ({with_blocks})", these)
