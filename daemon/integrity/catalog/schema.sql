@@ -395,39 +395,15 @@ CREATE TABLE tally (
     sum INTEGER NOT NULL            -- of the numbers of all rows
 ) STRICT, WITHOUT ROWID;
 INSERT INTO tally (name, rows, sum) VALUES ('file', 0, 0), ('version', 0, 0), ('finding', 0, 0), ('copy_file', 0, 0);
-CREATE TRIGGER file_tallied AFTER INSERT ON file BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file';
-END;
-CREATE TRIGGER file_untallied AFTER DELETE ON file BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 WHERE name = 'file';
-END;
-CREATE TRIGGER file_retallied AFTER UPDATE OF folder_id, id, is_frozen, is_suspect, mtime_ns, recorded_at, size_bytes, verified_at, version ON file BEGIN
-    UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file';
-END;
-CREATE TRIGGER version_tallied AFTER INSERT ON version BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version';
-END;
-CREATE TRIGGER version_untallied AFTER DELETE ON version BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 WHERE name = 'version';
-END;
-CREATE TRIGGER version_retallied AFTER UPDATE OF file_id, id, number, recorded_at, replaced_at, size_bytes, state ON version BEGIN
-    UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version';
-END;
-CREATE TRIGGER finding_tallied AFTER INSERT ON finding BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding';
-END;
-CREATE TRIGGER finding_untallied AFTER DELETE ON finding BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 WHERE name = 'finding';
-END;
-CREATE TRIGGER finding_retallied AFTER UPDATE OF confirmed_reads, file_id, id, state, updated_at ON finding BEGIN
-    UPDATE tally SET sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding';
-END;
-CREATE TRIGGER copy_file_tallied AFTER INSERT ON copy_file BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file';
-END;
-CREATE TRIGGER copy_file_untallied AFTER DELETE ON copy_file BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 WHERE name = 'copy_file';
-END;
-CREATE TRIGGER copy_file_retallied AFTER UPDATE OF compared_at, copy_id, file_id, read_at, version, vote ON copy_file BEGIN
-    UPDATE tally SET sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file';
-END;
+CREATE TRIGGER file_tallied AFTER INSERT ON file BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file'; END;
+CREATE TRIGGER file_untallied AFTER DELETE ON file BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 WHERE name = 'file'; END;
+CREATE TRIGGER file_retallied AFTER UPDATE OF folder_id, id, is_frozen, is_suspect, mtime_ns, recorded_at, size_bytes, verified_at, version ON file BEGIN UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file'; END;
+CREATE TRIGGER version_tallied AFTER INSERT ON version BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version'; END;
+CREATE TRIGGER version_untallied AFTER DELETE ON version BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 WHERE name = 'version'; END;
+CREATE TRIGGER version_retallied AFTER UPDATE OF file_id, id, number, recorded_at, replaced_at, size_bytes, state ON version BEGIN UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version'; END;
+CREATE TRIGGER finding_tallied AFTER INSERT ON finding BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding'; END;
+CREATE TRIGGER finding_untallied AFTER DELETE ON finding BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 WHERE name = 'finding'; END;
+CREATE TRIGGER finding_retallied AFTER UPDATE OF confirmed_reads, file_id, id, state, updated_at ON finding BEGIN UPDATE tally SET sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding'; END;
+CREATE TRIGGER copy_file_tallied AFTER INSERT ON copy_file BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file'; END;
+CREATE TRIGGER copy_file_untallied AFTER DELETE ON copy_file BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 WHERE name = 'copy_file'; END;
+CREATE TRIGGER copy_file_retallied AFTER UPDATE OF compared_at, copy_id, file_id, read_at, version, vote ON copy_file BEGIN UPDATE tally SET sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file'; END;
