@@ -120,7 +120,8 @@ def check_whole(path: bytes, *, is_alone: bool = False) -> str | None:
     ``is_alone``: no other program uses the file, such as a backup; no side files are created then.
     """
     try:
-        with closing(Connection(path, lockless.OPTIONS if is_alone else find_reading_options(path))) as c:
+        is_shared = os.path.lexists(os.path.realpath(path) + own_files.LOG) or may_write_beside(path)
+        with closing(Connection(path, "mode=ro" if is_shared and not is_alone else lockless.OPTIONS)) as c:
             return find_complaint(c)
     except (apsw.Error, UnicodeDecodeError) as error:
         return describe_complaint(error)
@@ -149,12 +150,6 @@ def describe_complaint(error: apsw.Error | UnicodeDecodeError) -> str:
     if primary_code(error) == apsw.SQLITE_IOERR:
         return f"{_DISK_FAILED} ({error})"
     return "its schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
-
-
-def find_reading_options(path: bytes) -> str:
-    """Return the options for a short look at a catalog, also for a reader who may not write beside it."""
-    has_log = os.path.lexists(os.path.realpath(path) + own_files.LOG)
-    return "mode=ro" if has_log or may_write_beside(path) else lockless.OPTIONS
 
 
 def _is_full(path: bytes) -> bool:
