@@ -17,9 +17,7 @@ from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, 
 BLOCKS_PER_RUN = 1024
 """Blocks in one ``block_run``: 40 KiB of digests, so that appending a window of 1 GiB costs one small row."""
 
-PACKED = "run, block_count, md5, xxh3_128, crc64nvme"
-"""Columns of ``PackedRun``."""
-
+PACKED = "run, block_count, md5, xxh3_128, crc64nvme"  # columns of ``PackedRun``
 LACKS_BLOCKS = """
 block_size_bytes NOT NULL AND (size_bytes + block_size_bytes - 1) / block_size_bytes IS NOT (
     SELECT coalesce(sum(block_count), 0) FROM block_run WHERE file_id = file.id AND block_run.version = file.version)"""

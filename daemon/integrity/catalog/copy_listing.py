@@ -21,8 +21,7 @@ from integrity.catalog.rows import DAY_S, FILE_JOIN, RECORD_COLUMNS, FileRecord,
 from integrity.model import CopyId, FileId, RootId
 
 _PATH_BYTES = 1 << 14
-_LONGEST = 4096
-"""Characters kept of one file's digests: a manifest may name a file a million times."""
+_LONGEST = 4096  # characters kept of one file's digests: a manifest may name a file a million times
 
 _TABLES = {
     # One portion of the listing.

@@ -31,8 +31,7 @@ from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.log import DAMAGED_LOG, check_log
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, CatalogMissing, SchemaMismatch, show_path
 
-_FIRST_CHECKED = 12
-"""Since this revision pages have checksums."""
+_FIRST_CHECKED = 12  # since this revision pages have checksums
 
 _PRAGMAS = ("foreign_keys = ON", "trusted_schema = OFF", "temp_store = FILE")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "cache_size = -24576")

@@ -31,9 +31,7 @@ Value = int | float | str | bytes | None
 SCHEMA_REVISION = "0012"
 """The version of ``schema.sql``, where programs up to 1.0 look for it: they say that a newer one was here."""
 
-APPLICATION_ID = 0x696E7467
-"""``intg``, in the header of the SQLite file: distinguishes a catalog from other databases."""
-
+APPLICATION_ID = 0x696E7467  # ``intg``, in the header of the SQLite file: distinguishes a catalog from other databases
 _RESERVED_BYTES = 8  # at the end of each page, for its checksum
 
 _STATEMENTS = 300

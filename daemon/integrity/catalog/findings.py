@@ -22,8 +22,7 @@ from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
 from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
 from integrity.paths import absolute, shell_path
 
-INCIDENT = "coalesce(finding.incident, finding.id)"
-"""Id of the incident that a finding belongs to."""
+INCIDENT = "coalesce(finding.incident, finding.id)"  # id of the incident that a finding belongs to
 
 IS_FIRST = """
 (finding.incident IS NULL OR NOT EXISTS (

@@ -15,8 +15,7 @@ from integrity.catalog.db import Connection
 from integrity.catalog.rows import FILE_JOIN, below, inside, join_path
 from integrity.model import BaselineReason, RootId
 
-ABOVE_ALL = (1 << 63) - 1
-"""Larger than any file id in use."""
+ABOVE_ALL = (1 << 63) - 1  # larger than any file id in use
 
 _BY_USER = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
 

@@ -19,8 +19,7 @@ from integrity.catalog.db import Connection
 from integrity.catalog.own_files import LOG
 
 LIMIT_BYTES = 8 << 20
-LIMIT_S = 60.0
-"""A log that is longer, or older, is carried over: at most that much is lost with it."""
+LIMIT_S = 60.0  # a log that is longer, or older, is carried over: at most that much is lost with it
 
 DAMAGED_LOG = "its log (-wal) is not as it was written"
 

@@ -18,9 +18,7 @@ from integrity.catalog.findings import find_misfrozen
 from integrity.catalog.own_files import LOG
 from integrity.model import FileId
 
-LAST_BACKUP = "last_backup_at"
-"""Key in ``meta``."""
-
+LAST_BACKUP = "last_backup_at"  # key in ``meta``
 _SHOWN = 100
 
 

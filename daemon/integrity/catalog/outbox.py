@@ -21,9 +21,7 @@ from integrity.catalog.rows import is_outdated, quoted, read_word
 LONGEST_WAIT_S = 3600
 """Longest wait for a retry. A retry that lies further ahead was scheduled before the clock was set back, and is due."""
 
-LASTING_FAILURE_S = 3600
-"""A channel that fails for longer is reported."""
-
+LASTING_FAILURE_S = 3600  # a channel that fails for longer is reported
 _KEPT_DAYS = 90
 
 

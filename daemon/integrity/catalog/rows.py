@@ -25,16 +25,11 @@ from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, R
 
 Word = TypeVar("Word", bound=StrEnum)
 
-TOLERANCE_S = 15 * 60
-"""Clock corrections up to this size do not make files due."""
-
-NEVER_AT = 0
-"""Time of the last verification when it is unknown."""
-
+TOLERANCE_S = 15 * 60  # clock corrections up to this size do not make files due
+NEVER_AT = 0  # time of the last verification when it is unknown
 DAY_S = 86_400
 
-MOST_DAYS = 400
-"""How many days are kept, and so the longest that a record can be kept by them."""
+MOST_DAYS = 400  # how many days are kept, and so the longest that a record can be kept by them
 
 
 class Sighting(NamedTuple):

@@ -25,9 +25,7 @@ from integrity.same_time import TimeMove
 
 _HABITS = RootMeta("times")
 _ID = "folders"
-_IS_HABIT = 3
-"""Times that a folder's times must have moved: twice may be a copy and its repetition."""
-
+_IS_HABIT = 3  # times that a folder's times must have moved: twice may be a copy and its repetition
 _KEPT_S = 60 * 86_400
 _MOST = 1000
 

@@ -39,15 +39,12 @@ from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, R
 from integrity.same_time import GRAINS_NS, is_same_time
 from integrity.verdict import Verdict
 
-KEEP_DELETED_DAYS = 90
-"""How long deleted files are kept, to detect moves and restores (R2)."""
+KEEP_DELETED_DAYS = 90  # how long deleted files are kept, to detect moves and restores (R2)
 
 IS_CANDIDATE = "version.state <> 'former'"
 """Spelled as in the indexes, which SQLite uses for a statement that says the same."""
 
-SAME_CONTENT = "intact"
-"""Verdict on a candidate that has the recorded content under another time."""
-
+SAME_CONTENT = "intact"  # verdict on a candidate that has the recorded content under another time
 _GONE = "gone"
 _DAMAGE = (Verdict.ROT.value, Verdict.SILENT_REWRITE.value)
 _DISCARDED = (BaselineReason.ACCEPTED, BaselineReason.FORGOTTEN)
