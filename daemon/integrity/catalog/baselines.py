@@ -64,9 +64,28 @@ def record_files(
     now: int,
     boot_id: int | None,
     because: BaselineReason = BaselineReason.RECORDED,
+    known_at: Sequence[tuple[int, int | None]] | None = None,
 ) -> list[FileId]:
-    """Record files that are not in the catalog, with blocks where the reading has them; return their ids, in order."""
-    return _record(c, root, rows, [(now, boot_id)] * len(rows), because)
+    """
+    Record files that are not in the catalog, with blocks where the reading has them; return their ids, in order.
+
+    ``known_at``: time and boot in which each was last known to be right; None: now, in this boot.
+    """
+    ids = _allocate_ids(c, len(rows))
+    places = [split_path(row.path) for row in rows]
+    folder_ids = ensure_folders(c, root.id, {folder_path for folder_path, _ in places})
+    values: list[tuple[Value, ...]] = []
+    moments = [(now, boot_id)] * len(rows) if known_at is None else known_at
+    for file_id, (folder_path, name), (_, reading), (at, boot) in zip(ids, places, rows, moments, strict=True):
+        place = file_id, folder_ids[folder_path], name
+        baseline = *reading.witness, *reading.digests, reading.block_size_bytes
+        values.append((*place, *baseline, at, because.value, reading.how.value, boot))
+    c.run_many(_INSERT, values)
+    for file_id, row in zip(ids, rows, strict=True):
+        if row.reading.blocks is not None:
+            save_runs(c, file_id, 1, row.reading.blocks)
+    adjust_file_count(c, root.id, len(rows))
+    return ids
 
 
 def record_small_files(
@@ -82,30 +101,6 @@ def record_small_files(
     places = ids, map(folder_ids.__getitem__, folders), names
     c.run_many(_INSERT, zip(*places, *readings.witnesses, *readings.digests, *constants, strict=True))
     adjust_file_count(c, root.id, len(ids))
-    return ids
-
-
-def _record(
-    c: Connection,
-    root: RootRecord,
-    rows: Sequence[NewFile],
-    moments: Sequence[tuple[int, int | None]],
-    because: BaselineReason,
-) -> list[FileId]:
-    """Record files. ``moments``: time and boot in which the content of each was last known to be right."""
-    ids = _allocate_ids(c, len(rows))
-    places = [split_path(row.path) for row in rows]
-    folder_ids = ensure_folders(c, root.id, {folder_path for folder_path, _ in places})
-    values: list[tuple[Value, ...]] = []
-    for file_id, (folder_path, name), (_, reading), (now, boot_id) in zip(ids, places, rows, moments, strict=True):
-        block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
-        place, baseline = (file_id, folder_ids[folder_path], name), (*reading.witness, *reading.digests, block_size)
-        values.append((*place, *baseline, now, because.value, reading.how.value, boot_id))
-    c.run_many(_INSERT, values)
-    for file_id, row in zip(ids, rows, strict=True):
-        if row.reading.blocks is not None:
-            save_runs(c, file_id, 1, row.reading.blocks)
-    adjust_file_count(c, root.id, len(rows))
     return ids
 
 
@@ -137,7 +132,8 @@ def inherit_baselines(
     contents = [load_version(c, one.source, one.witness) for one in names]
     kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
     rows = [NewFile(one.path, content) for one, content in kept]
-    ids = _record(c, root, rows, [(one.recorded_at, one.boot_id) for one, _ in kept], because)
+    known_at = [(one.recorded_at, one.boot_id) for one, _ in kept]
+    ids = record_files(c, root, rows, now=0, boot_id=None, because=because, known_at=known_at)
     mark_suspects(c, dict.fromkeys(ids))
     new = iter(ids)
     return [None if content is None else next(new) for content in contents]
@@ -165,10 +161,9 @@ def replace_baseline(
             f"{show_path(root.path.rstrip(b'/') + b'/' + old.path)}: an open finding holds its baseline; look at it"
             f" with `{program.command('explain')}`, then accept or repair the file"
         )
-    block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
     discard(c, [file_id])
     put_baseline(
-        *(c, root, old, reading.witness, reading.digests, block_size, reading.how),
+        *(c, root, old, reading.witness, reading.digests, reading.block_size_bytes, reading.how),
         because=because,
         now=now,
         boot_id=boot_id,

@@ -162,8 +162,7 @@ def stage_change(
             md5, xxh3_128, blake3, crc64nvme, block_size_bytes, verdict, reason, read_how, run_id, recorded_at
         ) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, started_at FROM run WHERE id = ?"""
     number = (record.stored or record).version + 1
-    block_size = None if blocks is None else blocks.block_size_bytes
-    content = *reading.witness, *reading.digests, block_size
+    content = *reading.witness, *reading.digests, reading.block_size_bytes
     c.run(
         *(query, record.root_id, record.id, record.path, number, state),
         *(*content, verdict, reason, reading.how, run_id),
