@@ -44,9 +44,7 @@ _ACTIONS = "SELECT id, at, who, address, verb, outcome, root, path, findings, re
 def record_action(c: Connection, done: Action, now: int) -> None:
     """Record an action."""
     c.run(
-        """
-        INSERT INTO action (at, who, address, verb, root, path, findings, reason, outcome)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        "INSERT INTO action (at, who, address, verb, root, path, findings, reason, outcome) VALUES (?,?,?,?,?,?,?,?,?)",
         *(now, _encode(done.actor.who), _encode(done.actor.address), done.verb, done.root, done.path or None),
         *(numbers(done.findings), _encode(done.reason), _encode(done.outcome)),
     )
@@ -60,8 +58,7 @@ def find_actions(c: Connection, *, before: int | None = None, limit: int = 100) 
 
 def get_actions(c: Connection, ids: Collection[int]) -> list[ActionRecord]:
     """Return actions by their numbers, without those that do not exist."""
-    query = f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
-    return c.all(_to_record, query, numbers(ids))
+    return c.all(_to_record, f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", numbers(ids))
 
 
 def _encode(text: str) -> str:

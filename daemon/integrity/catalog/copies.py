@@ -112,11 +112,8 @@ def ensure_copy(
             the place changed.
     """
     stored = _store_url(url), identity, int(has_bytes)
-    known = c.one(
-        _make_record,
-        f"SELECT {_COPY} FROM copy WHERE root_id = ? AND prefix = ? AND name = ?",
-        *(root_id, prefix, name),
-    )
+    query = f"SELECT {_COPY} FROM copy WHERE root_id = ? AND prefix = ? AND name = ?"
+    known = c.one(_make_record, query, root_id, prefix, name)
     if known is None:
         query = """
             INSERT INTO copy (root_id, prefix, name, url, identity, has_bytes, disk, created_at)
@@ -152,8 +149,7 @@ def find_equal_times(c: Connection, copy_id: CopyId, limit: int) -> list[tuple[F
         WHERE copy_file.copy_id = ? AND copy_file.vote = 'same' AND copy_file.version = file.version
             AND copy_file.found_version = file.version AND copy_file.found_mtime_ns IS NOT NULL
         LIMIT ?"""
-    rows = c.rows(query, copy_id, limit)
-    return [(FileId(file_id), here_ns, there_ns) for file_id, here_ns, there_ns in rows]
+    return list(c.rows(query, copy_id, limit))
 
 
 def set_listed(c: Connection, copy_id: CopyId, now: int) -> None:
@@ -163,21 +159,20 @@ def set_listed(c: Connection, copy_id: CopyId, now: int) -> None:
 
 def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> None:
     """Store the answers of a copy about files."""
-    c.run_many(
-        """
+    query = """
         INSERT OR REPLACE INTO copy_file (
             copy_id, file_id, version, vote, compared_at, read_at, stated,
             found_version, found_digest, found_size_bytes, found_at, found_mtime_ns, found_ctime_ns, found_inode,
             found_as
-        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    rows = (
         (
-            (
-                *(copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated),
-                *(one.found or _NEVER_FOUND),
-            )
-            for one in states
-        ),
+            *(copy_id, one.file_id, one.version, one.vote, one.compared_at, one.read_at, one.stated),
+            *(one.found or _NEVER_FOUND),
+        )
+        for one in states
     )
+    c.run_many(query, rows)
 
 
 def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
@@ -188,9 +183,8 @@ def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, Cop
         SELECT copy_file.version, copy_file.vote, copy_file.compared_at, copy_file.read_at, copy_file.stated,
             {_FOUND}, {_COPY}
         FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id WHERE copy_file.file_id = ? ORDER BY copy.id"""
-    rows = c.rows(query, file_id)
     found = []
-    for version, vote, compared_at, read_at, stated, *rest in rows:
+    for version, vote, compared_at, read_at, stated, *rest in c.rows(query, file_id):
         had = None if rest[3] is None else CopyFound(*rest[:8])
         state = CopyState(file_id, version, read_word(CopyVote, vote), compared_at, read_at, stated, had)
         found.append((_make_record(*rest[8:]), state))
@@ -202,8 +196,7 @@ def find_found(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[Fi
     query = f"""
         SELECT file_id, {_FOUND} FROM copy_file
         WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?)) AND found_at IS NOT NULL"""
-    rows = c.rows(query, copy_id, numbers(ids))
-    return {FileId(file_id): CopyFound(*found) for file_id, *found in rows}
+    return {file_id: CopyFound(*found) for file_id, *found in c.rows(query, copy_id, numbers(ids))}
 
 
 def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:
@@ -248,10 +241,9 @@ def remove_copy(c: Connection, copy_id: CopyId) -> None:
 def find_compared(c: Connection, copy_id: CopyId, *, are_gone: bool = False) -> list[FileId]:
     """Return the files that a copy has an answer or a partial reading of; ``are_gone``: only unrecorded files."""
     query = """
-        SELECT file_id
-        FROM (
+        WITH known AS (
             SELECT file_id FROM copy_file WHERE copy_id = ?1 UNION SELECT file_id FROM copy_reading WHERE copy_id = ?1
-        ) WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)"""
+        ) SELECT file_id FROM known WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)"""
     return c.column(query, copy_id, int(are_gone))
 
 
