@@ -263,6 +263,4 @@ def make_anew(c: Connection, name: str, columns: str) -> None:
 
 def sum_up(c: Connection, order: str) -> tuple[int, int]:
     """Return the number of files in a temporary table with ``ORDER_COLUMNS``, and their total size in bytes."""
-    row = c.row(f"SELECT count(*), coalesce(sum(size_bytes), 0) FROM temp.{order}")
-    assert row is not None
-    return row[0], row[1]
+    return next(c.rows(f"SELECT count(*), coalesce(sum(size_bytes), 0) FROM temp.{order}"))

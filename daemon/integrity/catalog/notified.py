@@ -154,10 +154,7 @@ def drop_over(c: Connection) -> None:
 
 def count_verified_since(c: Connection, since: int) -> tuple[int, int]:
     """Return how many files were verified since a time, and their bytes. Scans all files."""
-    files, size_bytes = next(
-        c.rows("SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE verified_at >= ?", since)
-    )
-    return files, size_bytes
+    return next(c.rows("SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE verified_at >= ?", since))
 
 
 def _count_coalesced(c: Connection, one: Finding) -> int:

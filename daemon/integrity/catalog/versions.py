@@ -153,32 +153,29 @@ def stage_change(
         record: the record that the reading was compared with; RecordSuperseded if it was replaced since.
         reason: with which it may become the baseline, if the verdict gave one.
     """
-    require_current(c, record)
-    discard(c, [record.id])
-    blocks = reading.blocks
-    query = """
-        INSERT INTO version (
-            root_id, file_id, path, number, state, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
-            md5, xxh3_128, blake3, crc64nvme, block_size_bytes, verdict, reason, read_how, run_id, recorded_at
-        ) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, started_at FROM run WHERE id = ?"""
-    number = (record.stored or record).version + 1
     content = *reading.witness, *reading.digests, reading.block_size_bytes
-    c.run(
-        *(query, record.root_id, record.id, record.path, number, state),
-        *(*content, verdict, reason, reading.how, run_id),
-    )
-    if blocks is not None:
-        save_runs(c, record.id, number, blocks)
+    number = _stage(c, record, content, verdict, reason, reading.how, run_id, state)
+    if reading.blocks is not None:
+        save_runs(c, record.id, number, reading.blocks)
 
 
 def stage_removal(c: Connection, record: FileRecord, run_id: RunId) -> None:
     """Stage the removal of a file in place of a candidate, or raise RecordSuperseded; its run decides at its end."""
+    _stage(c, record, (None,) * 10, _GONE, None, None, run_id, VersionState.STAGED)
+
+
+def _stage(c: Connection, record: FileRecord, content: Sequence[Value], *values: Value) -> int:
+    """Store a candidate, and return its number."""
     require_current(c, record)
     discard(c, [record.id])
-    query = f"""
-        INSERT INTO version (root_id, file_id, path, number, state, verdict, run_id, recorded_at)
-        SELECT ?, ?, ?, ?, 'staged', '{_GONE}', id, started_at FROM run WHERE id = ?"""
-    c.run(query, record.root_id, record.id, record.path, (record.stored or record).version + 1, run_id)
+    number = (record.stored or record).version + 1
+    query = """
+        INSERT INTO version (
+            root_id, file_id, path, number, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
+            md5, xxh3_128, blake3, crc64nvme, block_size_bytes, verdict, reason, read_how, run_id, state, recorded_at
+        ) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, ?19, started_at FROM run WHERE id = ?18"""
+    c.run(query, record.root_id, record.id, record.path, number, *content, *values)
+    return number
 
 
 def get_candidate(c: Connection, file_id: FileId) -> FileVersion | None:
@@ -279,8 +276,7 @@ def measure_removals(c: Connection, root_id: RootId) -> tuple[int, int]:
     query = f"""
         SELECT count(*), coalesce(sum(file.size_bytes), 0) FROM version JOIN file ON file.id = version.file_id
         WHERE {IS_CANDIDATE} AND state IN ('staged', 'held') AND verdict = '{_GONE}' AND +root_id = ?"""
-    [(count, size_bytes)] = c.rows(query, root_id)
-    return count, size_bytes
+    return next(c.rows(query, root_id))
 
 
 def set_witness(c: Connection, known: FileVersion, witness: Witness) -> None:
@@ -438,9 +434,7 @@ def count_replaced(c: Connection, root_id: RootId, since: int, until: int) -> tu
                 AND version.verdict <> '{SAME_CONTENT}' AND version.state IN ('staged', 'held')
             ) GROUP BY file_id
         )"""
-    row = c.row(query, root_id, since, until)
-    assert row is not None
-    return row[0], row[1]
+    return next(c.rows(query, root_id, since, until))
 
 
 def find_outdated(c: Connection, now: int) -> list[FileId]:
