@@ -174,8 +174,8 @@ class ReportThread(RoundThread):
             self._next_at = time.monotonic()
             return 0.0
         if str(error) != self._noted:
+            self._note(error, hub)  # first: who reads the log may ask status
             _log.warning("report_failed: %s", error)
-            self._note(error, hub)
         if not isinstance(error, HubError) or error.status == 401:
             self._finish()  # another catalog, or another token, may be there
         base = min(_SHORTEST_RETRY_S, hub.report_every_s) * 2.0 ** min(self._failures, 10)
