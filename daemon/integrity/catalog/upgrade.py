@@ -95,8 +95,10 @@ def _make(path: bytes, ready: bytes, owner: os.stat_result) -> tuple[Counter[str
             c.run("BEGIN IMMEDIATE")
             damaged = v0012_page_checksums.fill(c, int(c.value("SELECT version_num FROM old.alembic_version")))
             if damaged["root"]:  # all records of the folder would be left behind with it
-                back = program.command("catalog restore")
-                raise CatalogError(f"the row of a watched folder in it is damaged; bring back a backup: {back}")
+                raise CatalogError(
+                    "the row of a watched folder in it is damaged; bring back a backup:"
+                    f" {program.command('catalog restore')}"
+                )
             tidy(c)
             gone = c.column("SELECT id FROM old.file WHERE id NOT IN (SELECT id FROM main.file)")
             lost = name_files(c, gone, "old")
