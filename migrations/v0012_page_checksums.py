@@ -97,9 +97,8 @@ def fill(c: Connection, revision: int) -> Counter[str]:
                 is_right = "1"
             if source == "candidate":
                 is_right += " AND file_id IN (SELECT id FROM main.file)"
-            # Names of tables and columns can't be parameters; all of these are ours.
             copied = c.run(f"INSERT INTO main.{table} ({', '.join(names)}) {query} WHERE {is_right}")
-            damaged[source] += c.value(f"SELECT count(*) FROM old.{source}") - copied  # noqa: S608
+            damaged[source] += c.value(f"SELECT count(*) FROM old.{source}") - copied
     _carry_counters(c)
     return +damaged
 
@@ -111,8 +110,8 @@ def _select(table: str, old: dict[str, dict[str, str]], names: list[str], values
         columns = [f"file.{value}" if value == name else value for name, value in zip(names, values, strict=True)]
         joined = "old.file JOIN old.folder ON folder.id = folder_id JOIN old.root ON root.id = root_id"
         sealed = _FILE_SEAL.format(path=_PATH, crc64nvme="crc64nvme" if crc64nvme else "NULL")
-        return f"SELECT {', '.join(columns)} FROM {joined}", f"file.seal IS {sealed}"  # noqa: S608 - ours
-    query = f"SELECT {', '.join(values)} FROM old.{table}"  # noqa: S608 - ours
+        return f"SELECT {', '.join(columns)} FROM {joined}", f"file.seal IS {sealed}"
+    query = f"SELECT {', '.join(values)} FROM old.{table}"
     if table == "block_run":
         crcs = "crc64nvme" if crc64nvme else "x''"
         return query, f"seal IS run_seal(file_id, version, run, block_count, md5, xxh3_128, {crcs})"
@@ -128,26 +127,20 @@ def _select(table: str, old: dict[str, dict[str, str]], names: list[str], values
 
 def _carry_counters(c: Connection) -> None:
     """Take over what stands in no table of both, and leave out what belonged to former roots of the same number."""
-    c.run(
-        """
+    query = """
         DELETE FROM meta WHERE json_valid(value) AND json_type(value, '$.root') = 'text'
-        AND json_extract(value, '$.root') NOT IN (SELECT lower(hex(token)) FROM old.root)
-        """
-    )
-    c.run(
-        """
+        AND json_extract(value, '$.root') NOT IN (SELECT lower(hex(token)) FROM old.root)"""
+    c.run(query)
+    query = """
         INSERT OR REPLACE INTO meta (key, value)
-        SELECT key, value FROM old.meta WHERE key IN ('uuid', 'created_at', 'next_file_id', 'seal_check')
-        """
-    )
+        SELECT key, value FROM old.meta WHERE key IN ('uuid', 'created_at', 'next_file_id', 'seal_check')"""
+    c.run(query)
     c.run("DELETE FROM sqlite_sequence WHERE name = 'finding'")
     c.run("INSERT INTO sqlite_sequence (name, seq) SELECT name, seq FROM old.sqlite_sequence WHERE name = 'finding'")
-    c.run(
-        """
+    query = """
         UPDATE finding SET state = 'resolved', resolved_at = updated_at, resolution = 'the catalog was made anew'
-        WHERE kind = 'catalog_damaged' AND state != 'resolved'
-        """
-    )
+        WHERE kind = 'catalog_damaged' AND state != 'resolved'"""
+    c.run(query)
 
 
 def _get_columns(c: Connection, place: str, table: str) -> dict[str, str]:

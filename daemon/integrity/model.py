@@ -259,6 +259,11 @@ class Reading(NamedTuple):
     bytes_read: int  # from the file, holes not counted
     others: tuple[bytes, ...] = ()  # digests that were asked for and are not kept, in that order
 
+    @property
+    def block_size_bytes(self) -> int | None:
+        """Return the size of its blocks; None if it fits one."""
+        return None if self.blocks is None else self.blocks.block_size_bytes
+
 
 class Readings(NamedTuple):
     """

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from integrity.catalog import blocks, checkpoints
 from integrity.catalog.blocks import BLOCKS_PER_RUN, BlockRun
 from integrity.catalog.checkpoints import Purpose
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
 from integrity.model import Blocks, Digests, FileId, Witness
 from support.catalogs import MIB, NOW, CatalogBox, digest, make_blocks, make_reading

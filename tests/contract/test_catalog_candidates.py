@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.catalog import promotion, removal, versions
+from integrity.catalog import removal, versions
 from integrity.catalog.versions import FileVersion, VersionState
 from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading
 from support.catalogs import DAY_S, MIB, NOW, CatalogBox, make_blocks, make_digests, make_reading
@@ -24,7 +24,7 @@ def promote(box: CatalogBox, file_id: FileId, because: BaselineReason = Baseline
     with box.catalog.transaction() as c:
         candidate = versions.get_candidate(c, file_id)
         assert candidate is not None
-        return promotion.promote(c, box.root, candidate, because, now=NOW + 9, boot_id=box.boot_id, note="why")
+        return removal.promote(c, box.root, candidate, because, now=NOW + 9, boot_id=box.boot_id, note="why")
 
 
 def get(box: CatalogBox, file_id: FileId) -> FileVersion | None:

@@ -208,7 +208,7 @@ def test_closing_twice_is_no_mistake(box: CatalogBox) -> None:
 
 def test_two_that_make_a_catalog_at_once_get_the_same(tmp_path: Path) -> None:
     """The one that was second finds the catalog of the first, not an empty one over it."""
-    from integrity.catalog.creation import build
+    from integrity.catalog.copying import build
 
     path = bytes(tmp_path / "catalog.db")
     with Catalog.create(path) as first:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integrity.catalog.connection import Connection
-from integrity.catalog.days_run import MOST_DAYS, is_outdated, note_day
+from integrity.catalog.rows import MOST_DAYS, is_outdated, note_day
 from support.catalogs import DAY_S, NOW, CatalogBox, run_daily
 
 KEEP = 90

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.catalog import baselines, blocks, files, folders, maintenance, removal, versions
+from integrity.catalog import baselines, blocks, files, maintenance, removal, versions
 from integrity.catalog.connection import Connection
 from integrity.catalog.rows import FileContent
 from integrity.catalog.versions import FileVersion, find_by_former_content, find_outdated, forget_deleted
@@ -43,10 +43,8 @@ def test_known_files_by_name_are_found_in_a_huge_folder(box: CatalogBox) -> None
     names = [b"%d" % number for number in range(700)]
     box.record_all({b"d/" + name: make_reading(name) for name in names})
     with box.catalog.read() as c:
-        folder_id = folders.get_folder_id(c, box.root.id, b"d")
-        assert folder_id is not None
         wanted = [*names[:600], b"unknown"]
-        found = files.find_known_names(c, folder_id, wanted)
+        found = files.find_known(c, box.root.id, b"d", wanted)
         whole = files.find_known(c, box.root.id, b"d")
 
     assert found == {name: whole[name] for name in names[:600]}

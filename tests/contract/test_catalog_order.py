@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integrity.catalog import imports
+from integrity.catalog import root_meta
 from integrity.catalog.baselines import NewFile, record_files
 from integrity.catalog.files import find_file, page_in_order
 from integrity.catalog.roots import remove_root
@@ -34,14 +34,14 @@ def test_imported_files_know_their_manifest(box: CatalogBox) -> None:
             because = BaselineReason.IMPORTED if manifest else BaselineReason.RECORDED
             (ids[name],) = record_files(c, box.root, [row], now=NOW, boot_id=box.boot_id, because=because)
             if manifest:
-                imports.keep_import(c, box.root.id, ids[name], manifest)
+                root_meta.keep_import(c, box.root.id, ids[name], manifest)
 
     with box.catalog.read() as c:
         record = find_file(c, box.root.id, b"a")
         assert record is not None
         assert BaselineReason.IMPORTED == record.reason
-        assert "one.md5" == imports.find_import(c, box.root.id, ids[b"a"])
-        assert "two.md5" == imports.find_import(c, box.root.id, ids[b"c"])
+        assert "one.md5" == root_meta.find_import(c, box.root.id, ids[b"a"])
+        assert "two.md5" == root_meta.find_import(c, box.root.id, ids[b"c"])
     with box.catalog.transaction() as c:
         remove_root(c, box.root.id)
-        assert imports.find_import(c, box.root.id, ids[b"c"]) is None
+        assert root_meta.find_import(c, box.root.id, ids[b"c"]) is None

@@ -15,7 +15,7 @@ from integrity.catalog.backup import back_up
 from integrity.catalog.baselines import Verified
 from integrity.catalog.connection import Catalog
 from integrity.catalog.copies import CopyState
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.maintenance import check

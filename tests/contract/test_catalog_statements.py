@@ -12,7 +12,7 @@ import apsw
 
 import integrity.catalog
 from integrity.catalog.copy_listing import StoredListing
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from integrity.catalog.db import Connection
 from integrity.catalog.files import make_anew
 from integrity.catalog.worklist import WorkOrder, create_worklist

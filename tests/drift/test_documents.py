@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from integrity import __version__
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from support.generated import DOCUMENTS
 from support.readme_picture import PICTURE, read_version
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from integrity.catalog.connection import Catalog
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection
 from integrity.errors import CatalogCorrupt, CatalogError, SchemaMismatch
 from support import AnyPath

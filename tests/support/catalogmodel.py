@@ -29,7 +29,6 @@ from integrity.catalog import (
     findings,
     folders,
     maintenance,
-    promotion,
     removal,
     versions,
 )
@@ -537,7 +536,7 @@ class CatalogMachine(RuleBasedStateMachine):
         with self._changing() as c:
             candidate = versions.get_candidate(c, file_id)
             assert candidate is not None
-            is_done = promotion.promote(c, self._box.root, candidate, because, self._now, self._box.boot_id)
+            is_done = removal.promote(c, self._box.root, candidate, because, self._now, self._box.boot_id)
             one = self._is.candidates[file_id]
             if one.reading is None:
                 assert is_done

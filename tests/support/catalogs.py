@@ -11,8 +11,8 @@ from contextlib import closing
 
 from integrity.catalog import baselines, files, roots, rows, runs
 from integrity.catalog.connection import Catalog, Connection
-from integrity.catalog.days_run import note_day
 from integrity.catalog.db import Value
+from integrity.catalog.rows import note_day
 from integrity.model import (
     Blocks,
     Digests,

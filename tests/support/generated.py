@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from integrity.cli.exitcodes import TABLE as EXIT_CODES
 from integrity.kinds import INTEGRITY_PROBLEMS, KINDS, KindEntry, Subject, Weight, headline
 from integrity.kinds import TABLE as KIND_TABLE

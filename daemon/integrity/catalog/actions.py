@@ -18,24 +18,15 @@ from integrity.model import ActionVerb, Actor, FindingId
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """
-    An action to record.
-
-    Args:
-        root: absolute path of its root; None if it concerned none.
-        path: file or folder, relative to the root; None if it concerned the whole root, or none.
-        findings: numbers of the findings that it concerned.
-        reason: as the person gave it; empty if none was asked for.
-        outcome: what was done, for people.
-    """
+    """An action to record."""
 
     actor: Actor
     verb: ActionVerb
-    outcome: str
-    root: bytes | None = None
-    path: bytes | None = None
-    findings: tuple[FindingId, ...] = ()
-    reason: str = ""
+    outcome: str  # what was done, for people
+    root: bytes | None = None  # absolute path of its root; None if it concerned none
+    path: bytes | None = None  # relative to the root; None if it concerned the whole root, or none
+    findings: tuple[FindingId, ...] = ()  # that it concerned
+    reason: str = ""  # as the person gave it; empty if none was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +44,21 @@ _ACTIONS = "SELECT id, at, who, address, verb, outcome, root, path, findings, re
 def record_action(c: Connection, done: Action, now: int) -> None:
     """Record an action."""
     c.run(
-        """
-        INSERT INTO action (at, who, address, verb, root, path, findings, reason, outcome)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
+        "INSERT INTO action (at, who, address, verb, root, path, findings, reason, outcome) VALUES (?,?,?,?,?,?,?,?,?)",
         *(now, _encode(done.actor.who), _encode(done.actor.address), done.verb, done.root, done.path or None),
         *(numbers(done.findings), _encode(done.reason), _encode(done.outcome)),
     )
 
 
 def find_actions(c: Connection, *, before: int | None = None, limit: int = 100) -> list[ActionRecord]:
-    """
-    Return the newest actions, newest first.
-
-    Args:
-        before: number of the last action of the page before; None: the first page.
-        limit: size of a page.
-    """
+    """Return the newest actions, newest first; ``before``: number of the last action of the page before."""
     is_before, values = given({"id < ?": before})
     return c.all(_to_record, f"{_ACTIONS} WHERE {is_before} ORDER BY id DESC LIMIT ?", *values, limit)
 
 
 def get_actions(c: Connection, ids: Collection[int]) -> list[ActionRecord]:
     """Return actions by their numbers, without those that do not exist."""
-    query = f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"  # noqa: S608 - ours
-    return c.all(_to_record, query, numbers(ids))
+    return c.all(_to_record, f"{_ACTIONS} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", numbers(ids))
 
 
 def _encode(text: str) -> str:

@@ -7,7 +7,6 @@ A backup is a complete SQLite file named ``STEM-YYYYMMDDTHHMMSSZ.SUFFIX``, so th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import closing, suppress
 from typing import NamedTuple
 
@@ -16,24 +15,18 @@ import apsw
 from integrity.catalog import copying, own_files, sqlite_errors
 from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.log import DAMAGED_LOG, check_log
-from integrity.catalog.tallies import find_stale
+from integrity.catalog.maintenance import LAST_BACKUP, find_stale
 from integrity.errors import CatalogError, show_path
-
-_LAST = "last_backup_at"
 
 
 def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
     """
-    Copy the catalog while others use it, and delete the oldest backups beyond ``keep``.
+    Copy the catalog while others use it, and delete the oldest backups beyond ``keep``; return the path of the backup.
 
     Args:
         catalog: open for writing.
         folder: destination, created if missing. Empty: the catalog's folder.
         keep: how many backups to keep, including this one; at least 1.
-        now: time for the name, seconds UTC.
-
-    Returns:
-        The path of the backup.
 
     Raises:
         CatalogCorrupt: the catalog is damaged; all older backups still exist.
@@ -57,7 +50,7 @@ def back_up(catalog: Catalog, folder: bytes, *, keep: int, now: int) -> bytes:
             raise sqlite_errors.describe_damage(catalog.path, complaint)
         copying.copy_database(c, path, os.stat(catalog.path))
     with catalog.transaction() as c:
-        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", _LAST, str(now))
+        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", LAST_BACKUP, str(now))
     for old in own_files.find_backups(catalog.path, folder)[: -max(keep, 1)]:
         os.unlink(old)
     return path
@@ -81,13 +74,7 @@ def list_backups(catalog: bytes, folder: bytes) -> list[BackupFile]:
     return found
 
 
-def find_last_backup(values: Mapping[str, str]) -> int | None:
-    """Return the time of the last backup from the rows of ``meta``."""
-    last = str(values.get(_LAST, ""))
-    return int(last) if last.isdigit() else None
-
-
 def due_for_backup(c: Connection, every_s: int, now: int) -> bool:
     """Return whether the last backup is at least ``every_s`` old, in the future, or missing."""
-    last = c.value("SELECT value FROM meta WHERE key = ?", _LAST)
+    last = c.value("SELECT value FROM meta WHERE key = ?", LAST_BACKUP)
     return last is None or not str(last).isdigit() or not now - every_s < int(last) <= now

@@ -28,8 +28,7 @@ _INSERT = """
     INSERT INTO file (
         id, folder_id, name, size_bytes, mtime_ns, ctime_ns, inode, is_racy, md5, xxh3_128, blake3, crc64nvme,
         block_size_bytes, recorded_at, reason, read_how, boot_id, version, is_suspect, is_frozen
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)
-    """
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 0, 0)"""
 IS_SAME = """
     file.id = ? AND file.version = ? AND file.size_bytes = ? AND file.mtime_ns = ? AND file.ctime_ns = ?
     AND file.inode = ?"""
@@ -57,13 +56,6 @@ class Verified(NamedTuple):
     how: ReadHow
 
 
-class NewWitness(NamedTuple):
-    """The current stat of a file whose content is that of its baseline."""
-
-    record: FileRecord  # the record that it was compared with
-    witness: Witness
-
-
 def record_files(
     c: Connection,
     root: RootRecord,
@@ -72,27 +64,32 @@ def record_files(
     now: int,
     boot_id: int | None,
     because: BaselineReason = BaselineReason.RECORDED,
+    known_at: Sequence[tuple[int, int | None]] | None = None,
 ) -> list[FileId]:
     """
-    Record files that are not in the catalog, with block digests where the reading has them.
+    Record files that are not in the catalog, with blocks where the reading has them; return their ids, in order.
 
-    Returns:
-        The ids of the files, in the order of ``rows``.
-
-    Raises:
-        CatalogError: (from the transaction) one of the names is recorded already.
+    ``known_at``: time and boot in which each was last known to be right; None: now, in this boot.
     """
-    return _record(c, root, rows, [(now, boot_id)] * len(rows), because)
+    ids = _allocate_ids(c, len(rows))
+    places = [split_path(row.path) for row in rows]
+    folder_ids = ensure_folders(c, root.id, {folder_path for folder_path, _ in places})
+    values: list[tuple[Value, ...]] = []
+    moments = [(now, boot_id)] * len(rows) if known_at is None else known_at
+    for file_id, (folder_path, name), (_, reading), (at, boot) in zip(ids, places, rows, moments, strict=True):
+        place = file_id, folder_ids[folder_path], name
+        baseline = *reading.witness, *reading.digests, reading.block_size_bytes
+        values.append((*place, *baseline, at, because.value, reading.how.value, boot))
+    c.run_many(_INSERT, values)
+    for file_id, row in zip(ids, rows, strict=True):
+        if row.reading.blocks is not None:
+            save_runs(c, file_id, 1, row.reading.blocks)
+    adjust_file_count(c, root.id, len(rows))
+    return ids
 
 
 def record_small_files(
-    c: Connection,
-    root: RootRecord,
-    paths: Sequence[bytes],
-    readings: Readings,
-    *,
-    now: int,
-    boot_id: int | None,
+    c: Connection, root: RootRecord, paths: Sequence[bytes], readings: Readings, *, now: int, boot_id: int | None
 ) -> list[FileId]:
     """Record files as ``record_files`` does, from the columns that the C core returns. All loops run in C."""
     ids = _allocate_ids(c, len(paths))
@@ -104,30 +101,6 @@ def record_small_files(
     places = ids, map(folder_ids.__getitem__, folders), names
     c.run_many(_INSERT, zip(*places, *readings.witnesses, *readings.digests, *constants, strict=True))
     adjust_file_count(c, root.id, len(ids))
-    return ids
-
-
-def _record(
-    c: Connection,
-    root: RootRecord,
-    rows: Sequence[NewFile],
-    moments: Sequence[tuple[int, int | None]],
-    because: BaselineReason,
-) -> list[FileId]:
-    """Record files. ``moments``: time and boot in which the content of each was last known to be right."""
-    ids = _allocate_ids(c, len(rows))
-    places = [split_path(row.path) for row in rows]
-    folder_ids = ensure_folders(c, root.id, {folder_path for folder_path, _ in places})
-    values: list[tuple[Value, ...]] = []
-    for file_id, (folder_path, name), (_, reading), (now, boot_id) in zip(ids, places, rows, moments, strict=True):
-        block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
-        place, baseline = (file_id, folder_ids[folder_path], name), (*reading.witness, *reading.digests, block_size)
-        values.append((*place, *baseline, now, because.value, reading.how.value, boot_id))
-    c.run_many(_INSERT, values)
-    for file_id, row in zip(ids, rows, strict=True):
-        if row.reading.blocks is not None:
-            save_runs(c, file_id, 1, row.reading.blocks)
-    adjust_file_count(c, root.id, len(rows))
     return ids
 
 
@@ -154,13 +127,13 @@ def inherit_baselines(
     """
     Record new names with the baselines of known files, as suspects, so that scrubs verify them early.
 
-    Returns:
-        The ids of the new files; None for a name that was not recorded, because the source's blocks are lost.
+    Returns their ids; None for a name that was not recorded, because the source's blocks are lost.
     """
     contents = [load_version(c, one.source, one.witness) for one in names]
     kept = [(one, content) for one, content in zip(names, contents, strict=True) if content is not None]
     rows = [NewFile(one.path, content) for one, content in kept]
-    ids = _record(c, root, rows, [(one.recorded_at, one.boot_id) for one, _ in kept], because)
+    known_at = [(one.recorded_at, one.boot_id) for one, _ in kept]
+    ids = record_files(c, root, rows, now=0, boot_id=None, because=because, known_at=known_at)
     mark_suspects(c, dict.fromkeys(ids))
     new = iter(ids)
     return [None if content is None else next(new) for content in contents]
@@ -180,8 +153,7 @@ def replace_baseline(
     """
     Replace the baseline of a file with a reading. The old one goes to history; a candidate is dropped.
 
-    Raises:
-        CatalogError: an open finding holds the baseline, and ``because`` is not a user decision (R6).
+    Raises CatalogError if an open finding holds the baseline, and ``because`` is not a user decision (R6).
     """
     old = require_record(c, file_id)
     if old.is_frozen and because not in USER_DECISIONS:
@@ -189,10 +161,9 @@ def replace_baseline(
             f"{show_path(root.path.rstrip(b'/') + b'/' + old.path)}: an open finding holds its baseline; look at it"
             f" with `{program.command('explain')}`, then accept or repair the file"
         )
-    block_size = None if reading.blocks is None else reading.blocks.block_size_bytes
     discard(c, [file_id])
     put_baseline(
-        *(c, root, old, reading.witness, reading.digests, block_size, reading.how),
+        *(c, root, old, reading.witness, reading.digests, reading.block_size_bytes, reading.how),
         because=because,
         now=now,
         boot_id=boot_id,
@@ -237,8 +208,7 @@ def put_baseline(
             md5 = ?, xxh3_128 = ?, blake3 = ?, crc64nvme = ?, block_size_bytes = ?, version = version + 1,
             recorded_at = ?, reason = ?, verified_at = NULL, read_how = ?, boot_id = ?,
             is_suspect = 0, seen_inode = NULL, seen_ctime_ns = NULL
-        WHERE id = ?
-        """
+        WHERE id = ?"""
     c.run(query, *witness, *digests, block_size_bytes, now, because, how, boot_id, old.id)
 
 
@@ -251,10 +221,9 @@ def mark_verified(c: Connection, rows: Sequence[Verified], *, now: int, boot_id:
     query = f"""
         UPDATE file SET
             verified_at = ?, read_how = ?, boot_id = ?, is_suspect = 0, seen_inode = NULL, seen_ctime_ns = NULL
-        WHERE {IS_SAME}
-        """  # noqa: S608 - ours
+        WHERE {IS_SAME}"""
     c.run_many(query, ((now, row.how.value, boot_id, *same_as(row.record)) for row in rows))
-    set_witnesses(c, [NewWitness(row.record, row.witness) for row in rows if row.witness is not None])
+    set_witnesses(c, [(row.record, row.witness) for row in rows if row.witness is not None])
 
 
 def refresh_witnesses(
@@ -271,33 +240,23 @@ def refresh_witnesses(
         UPDATE file SET
             recorded_at = ?, read_how = ?, boot_id = ?, verified_at = NULL,
             is_suspect = 1, seen_inode = NULL, seen_ctime_ns = NULL
-        WHERE {IS_SAME}
-        """  # noqa: S608 - ours
+        WHERE {IS_SAME}"""
     anew = (
         (now, row.how.value, boot_id, *same_as(row.record))
         for row, old, new in moved
         if new.mtime_ns != old.mtime_ns or (has_stable_inodes and new.inode != old.inode)
     )
     c.run_many(query, anew)
-    set_witnesses(c, [NewWitness(row.record, new) for row, _, new in moved])
+    set_witnesses(c, [(row.record, new) for row, _, new in moved])
 
 
-def set_witnesses(c: Connection, rows: Iterable[NewWitness]) -> None:
+def set_witnesses(c: Connection, rows: Iterable[tuple[FileRecord, Witness]]) -> None:
     """Store new witnesses of files whose baselines stay. A file that was recorded again meanwhile is not changed."""
-    query = f"""
-        UPDATE file SET size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ?
-        WHERE {IS_SAME}
-        """  # noqa: S608 - ours
-    c.run_many(query, ((*row.witness, *same_as(row.record)) for row in rows))
+    query = f"UPDATE file SET size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ? WHERE {IS_SAME}"
+    c.run_many(query, ((*witness, *same_as(record)) for record, witness in rows))
 
 
 def mark_suspects(c: Connection, seen: Mapping[FileId, Sighting | None]) -> None:
-    """
-    Mark files whose ctime or inode changed, so that scrubs read them early (R2).
-
-    Args:
-        c: in a transaction.
-        seen: by file id, inode and ctime that were seen under the name; None: nothing was seen.
-    """
+    """Mark files whose ctime or inode changed, with what was seen under the name: scrubs read them early (R2)."""
     query = "UPDATE file SET is_suspect = 1, seen_inode = ?, seen_ctime_ns = ? WHERE id = ?"
     c.run_many(query, ((*(one or (None, None)), file_id) for file_id, one in seen.items()))

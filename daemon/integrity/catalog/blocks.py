@@ -17,10 +17,10 @@ from integrity.model import CRC64NVME_BYTES, MD5_BYTES, XXH3_128_BYTES, Blocks, 
 BLOCKS_PER_RUN = 1024
 """Blocks in one ``block_run``: 40 KiB of digests, so that appending a window of 1 GiB costs one small row."""
 
+PACKED = "run, block_count, md5, xxh3_128, crc64nvme"  # columns of ``PackedRun``
 LACKS_BLOCKS = """
 block_size_bytes NOT NULL AND (size_bytes + block_size_bytes - 1) / block_size_bytes IS NOT (
-    SELECT coalesce(sum(block_count), 0) FROM block_run WHERE file_id = file.id AND block_run.version = file.version)
-"""
+    SELECT coalesce(sum(block_count), 0) FROM block_run WHERE file_id = file.id AND block_run.version = file.version)"""
 """Whether the stored digests of a file's blocks do not cover it."""
 
 
@@ -102,17 +102,13 @@ def save_runs(c: Connection, file_id: FileId, version: int, blocks: Blocks) -> N
     """Store the digests of all blocks of a file."""
     query = """
         INSERT INTO block_run (file_id, version, run, block_count, md5, xxh3_128, crc64nvme)
-        VALUES (?, ?, ?, ?, ?, ?, ?)
-        """
+        VALUES (?, ?, ?, ?, ?, ?, ?)"""
     c.run_many(query, ((file_id, version, *row) for row in pack_runs(blocks)))
 
 
 def load_run(c: Connection, file_id: FileId, version: int, run: int) -> BlockRun | None:
     """Load the digests of blocks 1,024 * ``run`` and following; None if none are recorded."""
-    query = """
-        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM block_run
-        WHERE file_id = ? AND version = ? AND run <= ? ORDER BY run DESC LIMIT 1
-        """
+    query = f"SELECT {PACKED} FROM block_run WHERE file_id = ? AND version = ? AND run <= ? ORDER BY run DESC LIMIT 1"
     row = c.one(PackedRun, query, file_id, version, run)
     count = 0 if row is None else min(BLOCKS_PER_RUN, row.block_count - (run - row.run) * BLOCKS_PER_RUN)
     return None if row is None or count <= 0 else unpack(row._replace(block_count=count))
@@ -120,10 +116,7 @@ def load_run(c: Connection, file_id: FileId, version: int, run: int) -> BlockRun
 
 def load_blocks(c: Connection, file_id: FileId, version: int, block_size_bytes: int) -> Blocks | None:
     """Load the digests of all blocks of a file: 40 MiB for 1 TiB. None if none are recorded."""
-    query = """
-        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM block_run
-        WHERE file_id = ? AND version = ? ORDER BY run
-        """
+    query = f"SELECT {PACKED} FROM block_run WHERE file_id = ? AND version = ? ORDER BY run"
     rows = c.all(PackedRun, query, file_id, version)
     return unpack_all(block_size_bytes, rows) if rows else None
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from integrity.catalog.blocks import BLOCKS_PER_RUN, PackedRun, join_blocks, pack_runs, unpack_all
+from integrity.catalog.blocks import BLOCKS_PER_RUN, PACKED, PackedRun, join_blocks, pack_runs, unpack_all
 from integrity.catalog.db import Connection
 from integrity.catalog.rows import read_numbers
 from integrity.model import Blocks, CopyId, FileId, RootId, Witness
@@ -60,8 +60,7 @@ def save_checkpoint(
             SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ? AND NOT (
                 size_bytes = ? AND mtime_ns = ? AND ctime_ns = ? AND inode = ? AND is_racy = ? AND block_size_bytes = ?
             )
-        )
-        """
+        )"""
     c.run(of_other_content, root_id, path, purpose, *witness, block_size_bytes)
     query = """
         INSERT INTO checkpoint (
@@ -73,18 +72,14 @@ def save_checkpoint(
             inode = excluded.inode, is_racy = excluded.is_racy, block_size_bytes = excluded.block_size_bytes,
             offset_bytes = excluded.offset_bytes, md5_state = excluded.md5_state, bad_blocks = excluded.bad_blocks,
             saved_at = excluded.saved_at
-        RETURNING id
-        """
+        RETURNING id"""
     progress = block_size_bytes, offset_bytes, md5_state, json.dumps(bad_blocks), now
-    return int(c.value(query, root_id, path, purpose, *witness, *progress))
+    return c.value(query, root_id, path, purpose, *witness, *progress)
 
 
 def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
     """Append the digests of the blocks that follow the stored ones."""
-    query = """
-        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run
-        WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1
-        """
+    query = f"SELECT {PACKED} FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run DESC LIMIT 1"
     last, first_run = c.one(PackedRun, query, checkpoint_id), 0
     if last is not None:
         whole, rest = divmod(last.block_count, BLOCKS_PER_RUN)
@@ -92,8 +87,7 @@ def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
         if rest:
             size = blocks.block_size_bytes
             blocks = join_blocks(size, (unpack_all(size, [last._replace(block_count=rest)]), blocks))
-            this = checkpoint_id, last.run
-            c.run("DELETE FROM checkpoint_run WHERE checkpoint_id = ? AND run = ?", *this)
+            c.run("DELETE FROM checkpoint_run WHERE checkpoint_id = ? AND run = ?", checkpoint_id, last.run)
             if whole:
                 _insert(c, checkpoint_id, [last._replace(block_count=whole * BLOCKS_PER_RUN)])
     _insert(c, checkpoint_id, pack_runs(blocks, first_run))
@@ -102,8 +96,7 @@ def append_runs(c: Connection, checkpoint_id: int, blocks: Blocks) -> None:
 def _insert(c: Connection, checkpoint_id: int, rows: Iterable[PackedRun]) -> None:
     query = """
         INSERT INTO checkpoint_run (checkpoint_id, run, block_count, md5, xxh3_128, crc64nvme)
-        VALUES (?, ?, ?, ?, ?, ?)
-        """
+        VALUES (?, ?, ?, ?, ?, ?)"""
     c.run_many(query, ((checkpoint_id, *row) for row in rows))
 
 
@@ -111,8 +104,7 @@ def load_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpos
     """Load the checkpoint of a file; None if there is none, or if blocks of it are missing."""
     query = """
         SELECT id, size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, md5_state, bad_blocks, block_size_bytes
-        FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?
-        """
+        FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?"""
     row = c.row(query, root_id, path, purpose)
     if row is None:
         return None
@@ -127,17 +119,12 @@ def load_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpos
 
 def load_checkpoint_blocks(c: Connection, found: Checkpoint) -> Blocks:
     """Load the digests of all blocks that were appended to a checkpoint."""
-    query = """
-        SELECT run, block_count, md5, xxh3_128, crc64nvme FROM checkpoint_run
-        WHERE checkpoint_id = ? ORDER BY run
-        """
+    query = f"SELECT {PACKED} FROM checkpoint_run WHERE checkpoint_id = ? ORDER BY run"
     return unpack_all(found.block_size_bytes, c.all(PackedRun, query, found.id))
 
 
 def drop_checkpoint(c: Connection, root_id: RootId, path: bytes, purpose: Purpose) -> None:
     """Delete the checkpoint of a file and its blocks."""
-    ids = "SELECT id FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?"
-    c.run(f"DELETE FROM checkpoint_run WHERE checkpoint_id IN ({ids})", root_id, path, purpose)  # noqa: S608 - ours
     c.run("DELETE FROM checkpoint WHERE root_id = ? AND path = ? AND purpose = ?", root_id, path, purpose)
 
 
@@ -156,8 +143,7 @@ def save_reading(c: Connection, copy_id: CopyId, reading: CopyReading) -> None:
     query = """
         INSERT OR REPLACE INTO copy_reading (
             copy_id, file_id, version, size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, bad_blocks
-        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
     progress = reading.offset_bytes, json.dumps(reading.bad_blocks)
     c.run(query, copy_id, reading.file_id, reading.version, *reading.witness, *progress)
 
@@ -166,13 +152,11 @@ def load_reading(c: Connection, copy_id: CopyId, file_id: FileId, version: int) 
     """Load the progress for this version of the baseline; None if there is none."""
     query = """
         SELECT size_bytes, mtime_ns, ctime_ns, inode, is_racy, offset_bytes, bad_blocks
-        FROM copy_reading WHERE copy_id = ? AND file_id = ? AND version = ?
-        """
-    row = c.row(query, copy_id, file_id, version)
-    if row is None:
-        return None
-    witness = Witness._make((*row[:4], bool(row[4])))
-    return CopyReading(file_id, version, witness, row[5], read_numbers(row[6]))
+        FROM copy_reading WHERE copy_id = ? AND file_id = ? AND version = ?"""
+    for *stamps, is_racy, offset_bytes, bad_blocks in c.rows(query, copy_id, file_id, version):
+        witness = Witness._make((*stamps, bool(is_racy)))
+        return CopyReading(file_id, version, witness, offset_bytes, read_numbers(bad_blocks))
+    return None
 
 
 def drop_reading(c: Connection, copy_id: CopyId, file_id: FileId) -> None:

@@ -2,7 +2,7 @@
 One open catalog file: one connection, explicit transactions, and errors of SQLite as those of ``errors.py``.
 
 Decides when the write lock is taken, when a commit is synced to the disk, and when the log is carried over. Leaves
-queries to the other modules, the settings of a file to ``database_file``, and making one to ``creation``.
+queries to the other modules, the settings of a file to ``database_file``, and making one to ``copying``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 
 import apsw
 
@@ -34,23 +34,15 @@ _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph"
 
 
 class Catalog:
-    """
-    An open catalog. Use it only in the thread that opened it, and close it.
-
-    Attributes:
-        path: absolute path of the file.
-        writes: whether it was opened for writing.
-        warnings: problems with its location, as text for people.
-        before_upgrade: path of the former file, if opening it upgraded it; None if it did not.
-    """
+    """An open catalog. Use it only in the thread that opened it, and close it."""
 
     def __init__(self, path: bytes, file: CatalogFile, lock_fd: int | None) -> None:
         self.path = path
         self.writes = lock_fd is not None
         self._lock_fd = lock_fd
         self._file = _identify(path)
-        self.warnings = _warn_of_place(path)
-        self.before_upgrade: bytes | None = None
+        self.warnings = _warn_of_place(path)  # problems with its location, for people
+        self.before_upgrade: bytes | None = None  # path of the former file, if opening it upgraded it
         self._in_transaction = False
         self._may_sync = True
         self._gap = LockGap()
@@ -64,10 +56,9 @@ class Catalog:
     @classmethod
     def create(cls, path: bytes | str, *, clock: Callable[[], float] = time.time) -> Catalog:
         """
-        Create a new, empty catalog and open it for writing.
+        Create a new, empty catalog, with missing parent folders, and open it for writing.
 
-        Missing parent folders are created. If two programs create it at the same time, both open the file that was
-        first.
+        If two programs create it at the same time, both open the file that was first.
 
         Raises:
             CatalogExists: the catalog exists.
@@ -80,7 +71,7 @@ class Catalog:
             raise CatalogExists(f"{show_path(path)}: exists already; open it, restore it, or move it away")
         if has_log:
             raise CatalogError(f"{show_path(log)}: exists without its catalog; restore that, or move the log away")
-        from integrity.catalog.creation import build  # rarely needed
+        from integrity.catalog.copying import build  # rarely needed
 
         try:
             with _translating(path):
@@ -122,7 +113,9 @@ class Catalog:
             if require_usable(path, file.revision, writes=writes):
                 assert lock_fd is not None
                 file.connection.close()
-                former = _upgrade(path, lock_fd)
+                from integrity.catalog.upgrade import upgrade  # rarely needed
+
+                former = upgrade(path, lock_fd)
                 file = open_database(path, writes=writes, busy_timeout_s=busy_timeout_s)
                 opened.callback(file.connection.close)
             catalog = cls(path, file, lock_fd)
@@ -189,7 +182,7 @@ class Catalog:
             yield
             self._connection.run("COMMIT")
         except BaseException:  # KeyboardInterrupt must roll back, too
-            if self._connection.in_transaction:  # SQLite rolls back by itself when the disk is full
+            if self._connection.driver.in_transaction:  # SQLite rolls back by itself when the disk is full
                 self._connection.run("ROLLBACK")
             raise
         finally:
@@ -213,17 +206,13 @@ class Catalog:
             self._connection.run("PRAGMA synchronous = FULL")
 
     def read(self) -> AbstractContextManager[Connection]:
-        """
-        Read without blocking other connections: each statement sees the newest committed state.
-
-        Inside a transaction, statements see the transaction's changes.
-        """
+        """Read the newest committed state with each statement; inside a transaction, also the changes of that."""
         return self._reading
 
     def version(self) -> int:
         """Return a number that changes when another connection writes; reading it does not touch the disk."""
         with self.read() as c:
-            return int(c.value("PRAGMA data_version"))
+            return c.value("PRAGMA data_version")
 
     def close(self) -> None:
         """Carry the log over, as far as nobody else needs it, and close the file. May be called twice."""
@@ -262,11 +251,7 @@ class Catalog:
 
 
 class _Reading:
-    """
-    Context manager that ``Catalog.read`` returns.
-
-    A class instead of a generator, because a scrub enters it several times for each file.
-    """
+    """What ``Catalog.read`` returns: a class, because a scrub enters it several times for each file."""
 
     def __init__(self, path: bytes, connection: Connection, lockless: LocklessFile | None) -> None:
         self._path = path
@@ -294,17 +279,10 @@ def _translating(path: bytes) -> Iterator[None]:
 
 def _identify(path: bytes) -> tuple[int, int] | None:
     """Return device and inode of a path; None if the file does not exist."""
-    try:
+    with suppress(FileNotFoundError):
         seen = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return seen.st_dev, seen.st_ino
-
-
-def _upgrade(path: bytes, lock_fd: int) -> bytes:
-    from integrity.catalog.upgrade import upgrade  # rarely needed
-
-    return upgrade(path, lock_fd)
+        return seen.st_dev, seen.st_ino
+    return None
 
 
 def _warn_of_place(path: bytes) -> tuple[str, ...]:

@@ -59,48 +59,28 @@ class CopyRecord(NamedTuple):
 
 
 class CopyFound(NamedTuple):
-    """
-    What a copy had when the file that it is now was first read, or when its store stated that it is a recorded version.
+    """What a copy had when the file that it is now was first read, or was stated to be a recorded version."""
 
-    Attributes:
-        version: of the baseline that it had; None if it had other content.
-        digest: XXH3-128 of that other content.
-        size_bytes: of that other content.
-        found_at: when.
-        mtime_ns: the time that the copy had then; None if it keeps none, or if it is not known.
-        ctime_ns: its ctime then; None where that can't be trusted.
-        inode: its inode then; None where that is given anew.
-        found_as: path in the root under whose name the copy had it; None: under its own.
-    """
-
-    version: int | None
-    digest: bytes | None
-    size_bytes: int | None
+    version: int | None  # of the baseline that it had; None if it had other content
+    digest: bytes | None  # XXH3-128 of that other content
+    size_bytes: int | None  # of that other content
     found_at: int
-    mtime_ns: int | None
-    ctime_ns: int | None
-    inode: int | None
-    found_as: bytes | None = None
+    mtime_ns: int | None  # the time that the copy had then; None if it keeps none, or if it is not known
+    ctime_ns: int | None  # its ctime then; None where that can't be trusted
+    inode: int | None  # its inode then; None where that is given anew
+    found_as: bytes | None = None  # path in the root under whose name the copy had it; None: under its own
 
 
 class CopyState(NamedTuple):
-    """
-    The last answer of a copy about a file.
-
-    Attributes:
-        version: version of the baseline that it was compared with.
-        read_at: when the copy's bytes were last read, unless a comparison without reading contradicted that since.
-        stated: digest of the checksums that the copy stated, if reading the file proved them right.
-        found: see there; None: never.
-    """
+    """The last answer of a copy about a file."""
 
     file_id: FileId
-    version: int
+    version: int  # of the baseline that it was compared with
     vote: CopyVote
     compared_at: int
-    read_at: int | None
-    stated: bytes | None = None
-    found: CopyFound | None = None
+    read_at: int | None  # when its bytes were last read, unless a comparison without reading contradicted that since
+    stated: bytes | None = None  # digest of the checksums that the copy stated, if reading the file proved them right
+    found: CopyFound | None = None  # None: never
 
 
 new_found = partial(tuple.__new__, CopyFound)
@@ -132,19 +112,13 @@ def ensure_copy(
             the place changed.
     """
     stored = _store_url(url), identity, int(has_bytes)
-    known = c.one(
-        _make_record,
-        f"SELECT {_COPY} FROM copy WHERE root_id = ? AND prefix = ? AND name = ?",  # noqa: S608 - ours
-        *(root_id, prefix, name),
-    )
+    query = f"SELECT {_COPY} FROM copy WHERE root_id = ? AND prefix = ? AND name = ?"
+    known = c.one(_make_record, query, root_id, prefix, name)
     if known is None:
-        copy_id = c.insert(
-            """
+        query = """
             INSERT INTO copy (root_id, prefix, name, url, identity, has_bytes, disk, created_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            *(root_id, prefix, name, *stored, disk, now),
-        )
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+        copy_id = c.insert(query, root_id, prefix, name, *stored, disk, now)
         return CopyRecord(CopyId(copy_id), root_id, prefix, name, url, identity, now, None, has_bytes, disk)
     if (known.url, known.identity, known.has_bytes) != (url, identity, has_bytes):
         if known.has_bytes != has_bytes or (known.url != url and not keeps_answers):
@@ -164,23 +138,18 @@ def rename_copy(c: Connection, record: CopyRecord, name: str) -> None:
 
 def find_copies(c: Connection, root_id: RootId | None = None) -> list[CopyRecord]:
     """Return the copies of a root, or of all roots, in the order in which they were first compared."""
-    sql = f"SELECT {_COPY} FROM copy WHERE root_id = ?1 OR ?1 IS NULL ORDER BY id"  # noqa: S608 - ours
+    sql = f"SELECT {_COPY} FROM copy WHERE root_id = ?1 OR ?1 IS NULL ORDER BY id"
     return c.all(_make_record, sql, root_id)
 
 
 def find_equal_times(c: Connection, copy_id: CopyId, limit: int) -> list[tuple[FileId, int, int]]:
     """Return files whose content the last comparison found equal, with their mtimes and those that the copies had."""
-    rows = c.rows(
-        """
-        SELECT file.id, file.mtime_ns, copy_file.found_mtime_ns
-        FROM copy_file JOIN file ON file.id = copy_file.file_id
+    query = """
+        SELECT file.id, file.mtime_ns, copy_file.found_mtime_ns FROM copy_file JOIN file ON file.id = copy_file.file_id
         WHERE copy_file.copy_id = ? AND copy_file.vote = 'same' AND copy_file.version = file.version
             AND copy_file.found_version = file.version AND copy_file.found_mtime_ns IS NOT NULL
-        LIMIT ?
-        """,
-        *(copy_id, limit),
-    )
-    return [(FileId(file_id), here_ns, there_ns) for file_id, here_ns, there_ns in rows]
+        LIMIT ?"""
+    return list(c.rows(query, copy_id, limit))
 
 
 def set_listed(c: Connection, copy_id: CopyId, now: int) -> None:
@@ -190,40 +159,32 @@ def set_listed(c: Connection, copy_id: CopyId, now: int) -> None:
 
 def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> None:
     """Store the answers of a copy about files."""
-    c.run_many(
-        """
+    query = """
         INSERT OR REPLACE INTO copy_file (
             copy_id, file_id, version, vote, compared_at, read_at, stated,
             found_version, found_digest, found_size_bytes, found_at, found_mtime_ns, found_ctime_ns, found_inode,
             found_as
-        )
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    rows = (
         (
-            (
-                *(copy_id, one.file_id, one.version, one.vote.value, one.compared_at, one.read_at, one.stated),
-                *(one.found or _NEVER_FOUND),
-            )
-            for one in states
-        ),
+            *(copy_id, one.file_id, one.version, one.vote, one.compared_at, one.read_at, one.stated),
+            *(one.found or _NEVER_FOUND),
+        )
+        for one in states
     )
+    c.run_many(query, rows)
 
 
 def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, CopyState]]:
     """Return the answer of each copy about a file, in the order of the copies."""
     from integrity.verdict import CopyVote  # here, for `status` needs no verdicts
 
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT copy_file.version, copy_file.vote, copy_file.compared_at, copy_file.read_at, copy_file.stated,
             {_FOUND}, {_COPY}
-        FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
-        WHERE copy_file.file_id = ? ORDER BY copy.id
-        """,  # noqa: S608 - ours
-        file_id,
-    )
+        FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id WHERE copy_file.file_id = ? ORDER BY copy.id"""
     found = []
-    for version, vote, compared_at, read_at, stated, *rest in rows:
+    for version, vote, compared_at, read_at, stated, *rest in c.rows(query, file_id):
         had = None if rest[3] is None else CopyFound(*rest[:8])
         state = CopyState(file_id, version, read_word(CopyVote, vote), compared_at, read_at, stated, had)
         found.append((_make_record(*rest[8:]), state))
@@ -232,40 +193,28 @@ def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, Cop
 
 def find_found(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
     """Return what a copy had of each of some files when these were first read."""
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT file_id, {_FOUND} FROM copy_file
-        WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?)) AND found_at IS NOT NULL
-        """,  # noqa: S608 - ours
-        *(copy_id, numbers(ids)),
-    )
-    return {FileId(file_id): CopyFound(*found) for file_id, *found in rows}
+        WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?)) AND found_at IS NOT NULL"""
+    return {file_id: CopyFound(*found) for file_id, *found in c.rows(query, copy_id, numbers(ids))}
 
 
 def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:
     """Return the paths in the root under whose names copies were last found to have a file."""
     sql = """
         SELECT copy_file.found_as FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
-        WHERE copy_file.file_id = ? AND copy_file.found_as IS NOT NULL
-    """
+        WHERE copy_file.file_id = ? AND copy_file.found_as IS NOT NULL"""
     return set(c.column(sql, file_id))
 
 
 def find_good_copy(c: Connection, file_id: FileId) -> str | None:
     """Return the name of the copy that matched the present baseline and can return its bytes, the last read first."""
-    name: str | None = c.value(
-        """
-        SELECT copy.name
-        FROM copy
-        CROSS JOIN copy_file ON copy_file.copy_id = copy.id
+    query = """
+        SELECT copy.name FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
         JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
         WHERE copy_file.file_id = ? AND copy_file.vote IN ('same', 'renamed') AND copy.has_bytes = 1
-        ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id
-        LIMIT 1
-        """,
-        file_id,
-    )
-    return name
+        ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id LIMIT 1"""
+    return c.value(query, file_id)
 
 
 def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
@@ -275,34 +224,27 @@ def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:
     sql = """
         SELECT DISTINCT copy_file.vote
         FROM copy_file JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
-        WHERE copy_file.copy_id = ?
-    """
+        WHERE copy_file.copy_id = ?"""
     return {read_word(CopyVote, vote) for vote in c.column(sql, copy_id)}
 
 
 def count_states(c: Connection, copy_id: CopyId) -> int:
     """Count the files that a copy has an answer about."""
-    return int(c.value("SELECT count(*) FROM copy_file WHERE copy_id = ?", copy_id))
+    return c.value("SELECT count(*) FROM copy_file WHERE copy_id = ?", copy_id)
 
 
 def remove_copy(c: Connection, copy_id: CopyId) -> None:
     """Remove a copy and its answers. The caller resolves findings about it."""
-    _drop_all_states(c, copy_id)
     c.run("DELETE FROM copy WHERE id = ?", copy_id)
 
 
 def find_compared(c: Connection, copy_id: CopyId, *, are_gone: bool = False) -> list[FileId]:
     """Return the files that a copy has an answer or a partial reading of; ``are_gone``: only unrecorded files."""
-    return c.column(
-        """
-        SELECT file_id
-        FROM (
+    query = """
+        WITH known AS (
             SELECT file_id FROM copy_file WHERE copy_id = ?1 UNION SELECT file_id FROM copy_reading WHERE copy_id = ?1
-        )
-        WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)
-        """,
-        *(copy_id, int(are_gone)),
-    )
+        ) SELECT file_id FROM known WHERE ?2 = 0 OR NOT EXISTS (SELECT 1 FROM file WHERE file.id = file_id)"""
+    return c.column(query, copy_id, int(are_gone))
 
 
 def drop_states(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> None:
@@ -354,9 +296,7 @@ def find_waits(
     """
     Summarize one copy in one pass over the files that it should have.
 
-    Args:
-        left_out: what the backup leaves out on purpose, by paths in the copy. Of these files only those count that it
-            has all the same.
+    ``left_out``: what the backup leaves out on purpose, by paths in the copy. Of these, files count that it has.
     """
     late = now - verify_every_s
     compared_at = unless_ahead("copy_file.compared_at", now)
@@ -368,20 +308,18 @@ def find_waits(
         file JOIN folder ON folder.id = file.folder_id
         LEFT JOIN copy_file
             ON copy_file.copy_id = {record.id} AND copy_file.file_id = file.id AND copy_file.version = file.version
-        WHERE {part}
-    """
+        WHERE {part}"""
     summary = f"""
         SELECT count(*), count(copy_file.file_id), count(*) FILTER (WHERE copy_file.vote = 'same'),
             count(copy_file.read_at) FILTER (WHERE copy_file.vote = 'same'),
             count(*) FILTER (WHERE copy_file.vote IN ('not_comparable', 'unreadable')),
             max({compared_at}), min({since}), count(*) FILTER (WHERE {since} < {late})
-        FROM {files}
-    """  # noqa: S608 - ours
+        FROM {files}"""
     [found] = c.all(CopyWaits, summary if left_out is None else f"{summary} AND copy_file.file_id IS NOT NULL", *values)
     if left_out is None:
         return found
     start = len(record.prefix) + 1 if record.prefix else 0
-    uncompared = f"SELECT folder.path, file.name, {began_at} FROM {files} AND copy_file.file_id IS NULL"  # noqa: S608
+    uncompared = f"SELECT folder.path, file.name, {began_at} FROM {files} AND copy_file.file_id IS NULL"
     expected = [
         waits_since
         for folder_path, name, waits_since in c.rows(uncompared, *values)

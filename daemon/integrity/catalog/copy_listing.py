@@ -17,19 +17,16 @@ from xxhash import xxh3_128_digest
 
 from integrity.catalog.db import Connection
 from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
-from integrity.catalog.folders import get_folder_id
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path
-from integrity.model import CopyId, FileId, FolderId, RootId
+from integrity.catalog.rows import DAY_S, FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, split_path
+from integrity.model import CopyId, FileId, RootId
 
-_DAY_S = 86400
 _PATH_BYTES = 1 << 14
-_LONGEST = 4096
-"""Characters kept of one file's digests: a manifest may name a file a million times."""
+_LONGEST = 4096  # characters kept of one file's digests: a manifest may name a file a million times
 
 _TABLES = {
     # One portion of the listing.
-    "entry": "seq INTEGER PRIMARY KEY, folder_id INTEGER, name BLOB NOT NULL, path BLOB NOT NULL,"
-    " size_bytes INTEGER, mtime_ns INTEGER, inode INTEGER, published TEXT NOT NULL",
+    "entry": "seq INTEGER PRIMARY KEY, file_id INTEGER, path BLOB NOT NULL, size_bytes INTEGER, mtime_ns INTEGER,"
+    " inode INTEGER, published TEXT NOT NULL",
     "listed": "file_id INTEGER PRIMARY KEY, size_bytes INTEGER, mtime_ns INTEGER, inode INTEGER,"
     " published TEXT NOT NULL, is_contradictory INTEGER NOT NULL",
     # size_bytes 0: also unknown
@@ -38,6 +35,9 @@ _TABLES = {
     "spelling": "path BLOB PRIMARY KEY, spelled BLOB NOT NULL",
 }
 
+_RECORDED = """
+    SELECT file.id FROM folder JOIN file ON file.folder_id = folder.id
+    WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?"""
 _READ_AT = """
     CASE
         WHEN coalesce(copy_file.found_mtime_ns = listed.mtime_ns, 1)
@@ -48,21 +48,13 @@ _READ_AT = """
 
 
 class StatedFile(NamedTuple):
-    """
-    A file in a copy's listing.
-
-    Attributes:
-        published: kind, value, sizes and number of parts of each digest.
-        is_contradictory: listed twice with different content.
-        mtime_ns: the time that is listed; None if there is none.
-        inode: its inode, to be stored; None where there is none, or where it is given anew.
-    """
+    """A file in a copy's listing."""
 
     size_bytes: int | None
-    published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]
-    is_contradictory: bool = False
-    mtime_ns: int | None = None
-    inode: int | None = None
+    published: tuple[tuple[str, bytes, tuple[int, ...], int], ...]  # kind, value, sizes and number of parts
+    is_contradictory: bool = False  # listed twice with different content
+    mtime_ns: int | None = None  # None: none is listed
+    inode: int | None = None  # to be stored; None where there is none, or where it is given anew
 
 
 new_stated = partial(tuple.__new__, StatedFile)
@@ -70,118 +62,62 @@ new_stated = partial(tuple.__new__, StatedFile)
 
 
 class CompareRow(NamedTuple):
-    """
-    A recorded file and what the copy knows about it.
-
-    Attributes:
-        listed: its entry in the copy's listing; None: not listed.
-        read_at: when the copy's bytes were last read.
-        was_found_bad: these bytes did not match, or could not be read.
-        stated: digest of the checksums that the copy stated, if the last reading of the file proved them right.
-    """
+    """A recorded file and what the copy knows about it."""
 
     seq: int
     record: FileRecord
-    listed: StatedFile | None
-    read_at: int | None
-    stated: bytes | None = None
-    was_found_bad: bool = False
+    listed: StatedFile | None  # None: not in the copy's listing
+    read_at: int | None  # when the copy's bytes were last read
+    stated: bytes | None = None  # digest of what the copy stated, if the last reading of the file proved it right
+    was_found_bad: bool = False  # these bytes did not match, or could not be read
 
 
 new_row = partial(tuple.__new__, CompareRow)
 
 
 class StoredListing:
-    """
-    Store a copy's listing, replacing the last one of this connection.
-
-    Args:
-        c: the connection whose temporary tables hold the listing.
-        root_id: the root whose files the copy holds.
-    """
+    """A copy's listing, in temporary tables of a connection, in place of the last one."""
 
     def __init__(self, c: Connection, root_id: RootId) -> None:
-        self._names = _Names(root_id)
+        self._root_id = root_id
         for name, columns in _TABLES.items():
             make_anew(c, name, columns)
 
     def add(self, c: Connection, entries: Sequence[tuple[bytes, StatedFile]]) -> None:
         """Add listed files, recorded or not: path in the root, and its entry."""
-        rows = []
-        for path, listed in entries:
-            folder_path, name = split_path(path)
-            folder_id = self._names.find_folder(c, folder_path)
-            row = (folder_id, name, path, listed.size_bytes, listed.mtime_ns, listed.inode, _pack(listed))
-            rows.append(row)
-        c.run_many(
-            """
-            INSERT INTO entry (folder_id, name, path, size_bytes, mtime_ns, inode, published)
-            VALUES (?, ?, ?, ?, ?, ?, ?)
-            """,
-            rows,
+        query = f"""
+            INSERT INTO entry (file_id, path, size_bytes, mtime_ns, inode, published)
+            VALUES (({_RECORDED}), ?, ?, ?, ?, ?)"""
+        rows = (
+            (self._root_id, *split_path(path), path, one.size_bytes, one.mtime_ns, one.inode, _pack(one))
+            for path, one in entries
         )
-        # Without a WHERE, SQLite takes the ON of the conflict for one of the join.
-        c.run(
-            """
+        c.run_many(query, rows)
+        query = """
             INSERT INTO listed (file_id, size_bytes, mtime_ns, inode, published, is_contradictory)
-            SELECT file.id, entry.size_bytes, entry.mtime_ns, entry.inode, entry.published, 0
-            FROM entry JOIN file ON file.folder_id = entry.folder_id AND file.name = entry.name
-            WHERE true
-            ORDER BY entry.seq
+            SELECT file_id, size_bytes, mtime_ns, inode, published, 0 FROM entry WHERE file_id NOT NULL ORDER BY seq
             ON CONFLICT (file_id) DO UPDATE SET
                 size_bytes = coalesce(size_bytes, excluded.size_bytes),
                 published = CASE
                     WHEN published != excluded.published AND excluded.published != '' AND length(published) < ?1
-                    THEN published || char(10) || excluded.published
-                    ELSE published
+                    THEN published || char(10) || excluded.published ELSE published
                 END,
                 is_contradictory = CASE
                     WHEN size_bytes != excluded.size_bytes THEN 1
                     WHEN excluded.published != '' AND (published = excluded.published OR length(published) < ?1)
-                    THEN is_contradictory
-                    ELSE 1
-                END
-            """,
-            _LONGEST,
-        )
-        c.run(
-            """
+                    THEN is_contradictory ELSE 1
+                END"""
+        c.run(query, _LONGEST)
+        query = """
             INSERT OR IGNORE INTO extra (size_bytes, path, published)
-            SELECT coalesce(entry.size_bytes, 0), entry.path, entry.published
-            FROM entry
-            WHERE NOT EXISTS (
-                SELECT 1 FROM file WHERE file.folder_id = entry.folder_id AND file.name = entry.name
-            )
-            ORDER BY entry.seq
-            """
-        )
+            SELECT coalesce(size_bytes, 0), path, published FROM entry WHERE file_id IS NULL ORDER BY seq"""
+        c.run(query)
         c.run("DELETE FROM entry")
 
     def find_recorded(self, c: Connection, path: bytes) -> tuple[FileId | None, bool]:
         """Return the id of a recorded file, and whether it was listed; None if it is not recorded."""
-        file_id = self._names.find(c, path)
+        file_id = c.value(_RECORDED, self._root_id, *split_path(path))
         return file_id, c.row("SELECT 1 FROM listed WHERE file_id = ?", file_id) is not None
-
-
-class _Names:
-    """Look up recorded files by path; caches the last folder."""
-
-    def __init__(self, root_id: RootId) -> None:
-        self._root_id = root_id
-        self._folder: tuple[bytes, FolderId | None] | None = None
-
-    def find(self, c: Connection, path: bytes) -> FileId | None:
-        """Return the id of a file; None if it is not recorded."""
-        folder_path, name = split_path(path)
-        folder_id = self.find_folder(c, folder_path)
-        file_id: FileId | None = c.value("SELECT id FROM file WHERE folder_id = ? AND name = ?", folder_id, name)
-        return file_id
-
-    def find_folder(self, c: Connection, path: bytes) -> FolderId | None:
-        """Return the id of a folder; None if no file in it is recorded."""
-        if self._folder is None or self._folder[0] != path:
-            self._folder = path, get_folder_id(c, self._root_id, path)
-        return self._folder[1]
 
 
 def find_extra(c: Connection, size_bytes: int, limit: int) -> list[tuple[bytes, StatedFile]]:
@@ -202,35 +138,26 @@ def store_spelling(c: Connection, path: bytes, spelled: bytes) -> None:
 
 def find_spelling(c: Connection, path: bytes) -> bytes | None:
     """Return the path that ``store_spelling`` stored for a recorded file; None if there is none."""
-    spelled: bytes | None = c.value("SELECT spelled FROM spelling WHERE path = ?", path)
-    return spelled
+    return c.value("SELECT spelled FROM spelling WHERE path = ?", path)
 
 
 def iterate_extra(c: Connection) -> Iterator[bytes]:
-    """
-    Yield the paths in the root of files that only the copy has. There may be any number of them.
-
-    Do not use the table until the last path was yielded: the query keeps it locked.
-    """
+    """Yield the paths of files that only the copy has. Do not use the table until the last one was yielded."""
     for (path,) in c.rows("SELECT path FROM extra WHERE is_renamed = 0 ORDER BY seq"):
         yield path
 
 
 def page_extra(c: Connection, after_seq: int, limit: int) -> list[tuple[int, bytes, StatedFile]]:
     """Return the next listed but unrecorded files, without those of endless names: position, path, and entry."""
-    rows = c.rows(
-        """
-        SELECT seq, path, size_bytes, published FROM extra
-        WHERE seq > ? AND length(path) <= ? ORDER BY seq LIMIT ?
-        """,
-        *(after_seq, _PATH_BYTES, limit),
-    )
+    query = """
+        SELECT seq, path, size_bytes, published FROM extra WHERE seq > ? AND length(path) <= ? ORDER BY seq LIMIT ?"""
+    rows = c.rows(query, after_seq, _PATH_BYTES, limit)
     return [(seq, path, _unpack(size_bytes or None, published, 0)) for seq, path, size_bytes, published in rows]
 
 
 def find_names(c: Connection, root_id: RootId, path: bytes) -> list[bytes]:
     """Return the names of the recorded files and folders in a folder."""
-    sql = f"SELECT file.name FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ?"  # noqa: S608 - ours
+    sql = f"SELECT file.name FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ?"
     names: list[bytes] = c.column(sql, root_id, path)
     first = path + b"/" if path else b""
     if path:
@@ -243,19 +170,12 @@ def find_names(c: Connection, root_id: RootId, path: bytes) -> list[bytes]:
 
 def is_any_recorded(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> bool:
     """Return whether any of these files is recorded."""
-    names = _Names(root_id)
-    return any(names.find(c, path) is not None for path in paths)
+    return any(c.value(_RECORDED, root_id, *split_path(path)) is not None for path in paths)
 
 
 def count_listed(c: Connection) -> int:
     """Count the recorded files that the copy listed."""
-    return int(c.value("SELECT count(*) FROM listed"))
-
-
-def count_below(c: Connection, root_id: RootId, prefix: bytes) -> int:
-    """Count the recorded files at or below a path."""
-    part, values = inside(root_id, prefix)
-    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE {part}", *values))  # noqa: S608 - ours
+    return c.value("SELECT count(*) FROM listed")
 
 
 def order_files(
@@ -265,26 +185,18 @@ def order_files(
     Order the recorded files for comparison: first those whose copy is not known to be good, then the longest unread.
 
     Within a day, files are in the order of recording, which is roughly their order on the disk. Only answers about the
-    present version count. ``after``: leave out files that were compared later than this time.
-
-    Returns:
-        Number of files, and number of bytes.
+    present version count. ``after``: leave out files that were compared later than this time. Returns number and bytes.
     """
     make_anew(c, "compare_order", ORDER_COLUMNS)
     part, values = inside(root_id, prefix)
-    c.run(
-        f"""
-        INSERT INTO compare_order (file_id, size_bytes)
-        SELECT file.id, file.size_bytes
-        FROM {FILE_JOIN}
+    query = f"""
+        INSERT INTO compare_order (file_id, size_bytes) SELECT file.id, file.size_bytes FROM {FILE_JOIN}
         LEFT JOIN copy_file
             ON copy_file.copy_id = {copy_id} AND copy_file.file_id = file.id AND copy_file.version = file.version
         LEFT JOIN listed ON listed.file_id = file.id
         WHERE {part} AND {"1" if after is None else f"coalesce(copy_file.compared_at, -1) <= {after}"}
-        ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {_DAY_S}, -1), file.id
-        """,  # noqa: S608 - ours
-        *values,
-    )
+        ORDER BY coalesce(copy_file.vote = 'same', 0), coalesce({_READ_AT} / {DAY_S}, -1), file.id"""
+    c.run(query, *values)
     return sum_up(c, "compare_order")
 
 
@@ -294,9 +206,8 @@ def count_compared(c: Connection, copy_id: CopyId, root_id: RootId, prefix: byte
     sql = f"""
         SELECT count(*) FROM {FILE_JOIN}
         JOIN copy_file ON copy_file.file_id = file.id AND copy_file.version = file.version
-        WHERE {part} AND copy_file.copy_id = ? AND copy_file.compared_at > ?
-    """  # noqa: S608 - ours
-    return int(c.value(sql, *values, copy_id, after))
+        WHERE {part} AND copy_file.copy_id = ? AND copy_file.compared_at > ?"""
+    return c.value(sql, *values, copy_id, after)
 
 
 def page_files(c: Connection, copy_id: CopyId, after_seq: int, limit: int) -> list[CompareRow]:
@@ -305,16 +216,11 @@ def page_files(c: Connection, copy_id: CopyId, after_seq: int, limit: int) -> li
     for seq, size, mtime, published, contradictory, read_at, stated, was_bad, *record in c.rows(
         f"""
         SELECT compare_order.seq, listed.size_bytes, listed.mtime_ns, listed.published, listed.is_contradictory,
-            {_READ_AT}, copy_file.stated, copy_file.read_at IS NOT NULL AND copy_file.vote != 'same',
-            {RECORD_COLUMNS}
-        FROM compare_order CROSS JOIN {FILE_JOIN}
-        LEFT JOIN listed ON listed.file_id = file.id
+            {_READ_AT}, copy_file.stated, copy_file.read_at IS NOT NULL AND copy_file.vote != 'same', {RECORD_COLUMNS}
+        FROM compare_order CROSS JOIN {FILE_JOIN} LEFT JOIN listed ON listed.file_id = file.id
         LEFT JOIN copy_file
             ON copy_file.copy_id = ? AND copy_file.file_id = file.id AND copy_file.version = file.version
-        WHERE file.id = compare_order.file_id AND compare_order.seq > ?
-        ORDER BY compare_order.seq
-        LIMIT ?
-        """,  # noqa: S608 - ours
+        WHERE file.id = compare_order.file_id AND compare_order.seq > ? ORDER BY compare_order.seq LIMIT ?""",
         *(copy_id, after_seq, limit),
     ):
         if published == "" and not contradictory:  # the most common case: files of a mounted copy

@@ -8,17 +8,25 @@ Every file that the catalog creates belongs to the owner of the catalog (or of i
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
 
 import apsw
 
 from integrity.catalog import own_files, sqlite_errors
-from integrity.catalog.db import Connection, make_empty
+from integrity.catalog.db import APPLICATION_ID, SCHEMA_REVISION, Connection, make_empty
 from integrity.errors import CatalogError, show_path
+from integrity.files.capability import get_capability
+from integrity.files.mounts import mount_of
 from integrity.files.open_beneath import make_folder_at
+from integrity.files.replace_file import may_exchange, rename_to_free
 
 _BYTES_AT_ONCE = 1 << 20
+# Programs up to 1.0 look here before they look at the version of the schema, and would advise to seal anew.
+_FOR_OLDER_PROGRAMS = {"seal_check": "ddd443c59b135b4d779d77cdea9b3a7c"}
 
 
 def make_folder(folder: bytes) -> None:
@@ -35,11 +43,7 @@ def make_folder(folder: bytes) -> None:
 
 
 def sync_file(path: bytes) -> None:
-    """
-    Sync a file or a folder to the disk.
-
-    Never call it for an open database: closing any descriptor of a file drops SQLite's locks on it, fcntl(2).
-    """
+    """Sync a file or a folder; never an open database: closing any descriptor of it drops SQLite's locks, fcntl(2)."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -53,15 +57,9 @@ def forget_cached(path: bytes) -> None:
 
     By the descriptor that SQLite has: closing one of our own would drop its locks, fcntl(2).
     """
-    wanted = os.stat(path)
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            seen = os.fstat(int(name))
-        except OSError:
-            continue  # the closed descriptor of listdir
-        if (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino):
-            os.posix_fadvise(int(name), 0, 0, os.POSIX_FADV_DONTNEED)
-            return
+    fd = own_files.find_descriptor(os.stat(path))
+    if fd is not None:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def copy_database(source: Connection, path: bytes, owner: os.stat_result) -> None:
@@ -74,9 +72,6 @@ def copy_database(source: Connection, path: bytes, owner: os.stat_result) -> Non
         source: a connection without a transaction.
         path: destination; replaced if it exists.
         owner: stat of the file or folder whose owner gets the copy.
-
-    Raises:
-        CatalogError: the copy could not be written, or failed the check.
     """
 
     def write(partial: bytes, fd: int) -> None:
@@ -91,18 +86,10 @@ def copy_database(source: Connection, path: bytes, owner: os.stat_result) -> Non
 
 def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: bool) -> None:
     """
-    Copy an unused database to be the catalog, with the same guarantees as ``copy_database``.
+    Copy an unused database to be the catalog, as ``copy_database`` does.
 
-    The group of its folder may read the copy, if only that group may enter the folder.
-
-    Args:
-        source: path of the database.
-        path: destination; replaced if it exists.
-        owner: stat of the file or folder whose owner gets the copy.
-        is_trusted: a user named the source. Otherwise it must belong to that owner, the caller, or root.
-
-    Raises:
-        CatalogError: the copy could not be written, failed the check, or the source belongs to another user.
+    The group of its folder may read the copy, if only that group may enter the folder. ``is_trusted``: a user named the
+    source; otherwise it must belong to the owner, the caller, or root.
     """
     import shutil  # here, for few commands make a copy
 
@@ -118,7 +105,7 @@ def copy_file(source: bytes, path: bytes, owner: os.stat_result, *, is_trusted: 
 
 def make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], None]) -> None:
     """Write a copy under a temporary name and rename it when complete; ``write`` gets that name and its open file."""
-    partial = own_files.partial_path(path)
+    partial = path + own_files.PARTIAL
     try:
         with own_files.claim(partial, owner) as fd:
             write(partial, fd)
@@ -133,3 +120,45 @@ def make_copy(path: bytes, owner: os.stat_result, write: Callable[[bytes, int], 
         raise CatalogError(f"{show_path(path)}: cannot write a copy of the catalog: {error.strerror}") from error
     except apsw.Error as error:
         raise CatalogError(f"{show_path(path)}: cannot copy the catalog there: {error}") from error
+
+
+@cache
+def read_schema() -> str:
+    """Return the statements that make an empty catalog."""
+    return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+
+
+def build(path: bytes, now: int) -> None:
+    """Create an empty catalog, or raise OSError or apsw.Error. If another program created one first, keep that one."""
+    draft = path + b".new-" + os.urandom(4).hex().encode()
+    make_folder(os.path.dirname(path))
+    has_flags = may_exchange(get_capability(mount_of(os.path.dirname(path)).fs_type))
+    with own_files.claim(draft, os.stat(os.path.dirname(path))) as fd:
+        own_files.share_new_with_group(fd, draft)  # before SQLite gives its files the same mode
+        with closing(make_empty(draft)) as c:
+            own_files.require_opened(draft, fd)
+            c.run("PRAGMA journal_mode = WAL")
+            write_schema(c)
+            values = {"uuid": str(uuid.uuid4()), "created_at": str(now), "next_file_id": "1", **_FOR_OLDER_PROGRAMS}
+            c.run_many("INSERT INTO meta (key, value) VALUES (?, ?)", values.items())
+        os.fsync(fd)
+        _publish(draft, path, has_flags=has_flags)
+
+
+def write_schema(c: Connection) -> None:
+    """Write an empty schema."""
+    c.driver.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    c.driver.execute(f"BEGIN IMMEDIATE; {read_schema()}; COMMIT")
+    c.run("INSERT INTO alembic_version (version_num) VALUES (?)", SCHEMA_REVISION)
+
+
+def _publish(draft: bytes, path: bytes, *, has_flags: bool) -> None:
+    """Rename a finished file to its final name; if the name is taken, leave the existing file."""
+    folder, name = os.path.split(path)
+    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(FileExistsError):
+            rename_to_free(folder_fd, os.path.basename(draft), name, has_flags=has_flags)
+        os.fsync(folder_fd)
+    finally:
+        os.close(folder_fd)

@@ -12,21 +12,19 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection
-from integrity.catalog.rows import NEVER_AT, select_last_check, unless_ahead
+from integrity.catalog.rows import DAY_S, NEVER_AT, quoted, select_last_check, unless_ahead
 from integrity.kinds import DOUBTS
 from integrity.model import ReadHow, RootId
 
-_DAY_S = 86400
 _DAYS = (0, 1, 7, 14, 30, 60, 90, 180, 365)
-_DOUBTS = ", ".join(sorted(f"'{kind.value}'" for kind in DOUBTS))
 _IS_UNCOVERED = f"""(
     file.is_frozen = 1
     OR file.id IN (
         SELECT finding.file_id FROM finding
-        WHERE finding.root_id = ? AND finding.state != 'resolved' AND finding.kind IN ({_DOUBTS})
+        WHERE finding.root_id = ? AND finding.state != 'resolved' AND finding.kind IN ({quoted(DOUBTS)})
             AND finding.file_id IS NOT NULL
     )
-)"""  # noqa: S608 - ours
+)"""
 
 
 class Age(StrEnum):
@@ -112,27 +110,18 @@ class DueDay(NamedTuple):
 
 def coverage(c: Connection, root_id: RootId, *, now: int, verify_every_s: int) -> Coverage:
     """Summarize a root in one pass over its files: 1 s for a million."""
-    begins = " ".join(f"WHEN last > {now - day * _DAY_S} THEN {number}" for number, day in enumerate(_DAYS[1:]))
+    begins = " ".join(f"WHEN last > {now - day * DAY_S} THEN {number}" for number, day in enumerate(_DAYS[1:]))
     # LIMIT keeps SQLite from flattening the subquery, which would compute these columns at each use.
-    groups = c.all(
-        _Group,
-        f"""
+    query = f"""
         SELECT CASE {begins} ELSE {len(_DAYS) - 1} END AS bucket, is_uncovered, is_never,
-            last < {now - verify_every_s} AS is_overdue, read_how,
-            count(*), sum(size_bytes), sum(is_suspect), min(last)
+            last < {now - verify_every_s} AS is_overdue, read_how, count(*), sum(size_bytes), sum(is_suspect), min(last)
         FROM (
             SELECT file.size_bytes, file.is_suspect, file.read_how,
                 {select_last_check("file.verified_at", "file.recorded_at", now)} AS last,
-                {unless_ahead("file.verified_at", now)} IS NULL AS is_never,
-                {_IS_UNCOVERED} AS is_uncovered
-            FROM file JOIN folder ON folder.id = file.folder_id
-            WHERE folder.root_id = ?
-            LIMIT -1
-        )
-        GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how
-        """,  # noqa: S608 - ours
-        *(root_id, root_id),
-    )
+                {unless_ahead("file.verified_at", now)} IS NULL AS is_never, {_IS_UNCOVERED} AS is_uncovered
+            FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? LIMIT -1
+        ) GROUP BY bucket, is_uncovered, is_never, is_overdue, read_how"""
+    groups = c.all(_Group, query, root_id, root_id)
 
     in_time = [group for group in groups if group.age in (Age.DAY, Age.WEEK, Age.KEPT)]
     return Coverage(
@@ -159,14 +148,7 @@ def _count(groups: Sequence[_Group]) -> tuple[int, int]:
 def find_due_days(c: Connection, root_id: RootId, *, now: int) -> list[DueDay]:
     """Group a root's files by the day of their last verification or recording, oldest first; skip uncovered files."""
     last = select_last_check("file.verified_at", "file.recorded_at", now)
-    return c.all(
-        DueDay,
-        f"""
-        SELECT min({last}), count(*), sum(file.size_bytes)
-        FROM file JOIN folder ON folder.id = file.folder_id
-        WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED}
-        GROUP BY {last} / {_DAY_S}
-        ORDER BY {last} / {_DAY_S}
-        """,  # noqa: S608 - ours
-        *(root_id, root_id),
-    )
+    query = f"""
+        SELECT min({last}), count(*), sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id
+        WHERE folder.root_id = ? AND NOT {_IS_UNCOVERED} GROUP BY {last} / {DAY_S} ORDER BY {last} / {DAY_S}"""
+    return c.all(DueDay, query, root_id, root_id)

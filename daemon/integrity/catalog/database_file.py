@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import apsw
@@ -29,8 +31,7 @@ from integrity.catalog.lockless import LocklessFile
 from integrity.catalog.log import DAMAGED_LOG, check_log
 from integrity.errors import CatalogCorrupt, CatalogError, CatalogLocked, CatalogMissing, SchemaMismatch, show_path
 
-_FIRST_CHECKED = 12
-"""Since this revision pages have checksums."""
+_FIRST_CHECKED = 12  # since this revision pages have checksums
 
 _PRAGMAS = ("foreign_keys = ON", "trusted_schema = OFF", "temp_store = FILE")
 _WRITER_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "cache_size = -24576")
@@ -76,7 +77,10 @@ def open_database(path: bytes, *, writes: bool, busy_timeout_s: float) -> Catalo
             return opened
     if os.path.lexists(os.path.realpath(path) + own_files.LOG_INDEX):
         raise refused
-    raise sqlite_errors.describe_unindexed(path)
+    raise CatalogError(
+        f"{show_path(path)}: was not closed properly, and only a program that may write to its folder can read its log;"
+        " start the service (systemctl start integrity), or run this as the catalog's owner"
+    )
 
 
 def _open_shared(path: bytes, *, writes: bool, busy_timeout_s: float) -> CatalogFile:
@@ -84,19 +88,14 @@ def _open_shared(path: bytes, *, writes: bool, busy_timeout_s: float) -> Catalog
     for is_last in (False, True):
         c = Connection(path, "mode=rw" if writes else "mode=ro", busy_timeout_s=busy_timeout_s)
         try:
-            return CatalogFile(c, _set_up(path, c, writes=writes))
+            return _set_up(path, c, last=_WRITER_PRAGMAS if writes else ())
         except apsw.Error as error:
-            c.close()
             if writes or not sqlite_errors.is_without_room(path, error):
                 raise
             return _open_alone(path, busy_timeout_s=busy_timeout_s)
         except CatalogCorrupt:
-            c.close()
             if is_last:
                 raise
-        except BaseException:  # close the file on any exception
-            c.close()
-            raise
     raise AssertionError("the second attempt returns or raises")
 
 
@@ -105,16 +104,12 @@ def _open_lockless(path: bytes) -> CatalogFile | None:
     state = LocklessFile(path)
     if state.is_changed():
         return None
-    c = Connection(path, lockless.OPTIONS)
     try:
-        revision = _set_up(path, c, writes=False)
-        state.require_unchanged()
-    except BaseException as error:  # close the file on any exception
-        c.close()
-        if isinstance(error, CatalogError | apsw.Error) and state.is_changed():
+        return _set_up(path, Connection(path, lockless.OPTIONS), state=state)
+    except (CatalogError, apsw.Error):
+        if state.is_changed():
             return None
         raise
-    return CatalogFile(c, revision, state)
 
 
 def _open_alone(path: bytes, *, busy_timeout_s: float) -> CatalogFile:
@@ -125,13 +120,7 @@ def _open_alone(path: bytes, *, busy_timeout_s: float) -> CatalogFile:
     program has it open, the index file exists already and this function is not needed.
     """
     c = Connection(path, "mode=rw", busy_timeout_s=busy_timeout_s)
-    try:
-        c.run("PRAGMA locking_mode = EXCLUSIVE")
-        c.run("PRAGMA query_only = ON")
-        return CatalogFile(c, _set_up(path, c, writes=False))
-    except BaseException:  # close the file on any exception
-        c.close()
-        raise
+    return _set_up(path, c, first=("locking_mode = EXCLUSIVE", "query_only = ON"))
 
 
 def require_file(path: bytes) -> None:
@@ -169,55 +158,55 @@ def require_file(path: bytes) -> None:
         raise sqlite_errors.describe_damage(path, "the file is empty")
 
 
-def _set_up(path: bytes, c: Connection, *, writes: bool) -> str:
-    try:
-        for pragma in _PRAGMAS:
-            c.run(f"PRAGMA {pragma}")
-        if c.value("PRAGMA application_id") != APPLICATION_ID:
-            raise sqlite_errors.describe_damage(path, "it is no catalog of integrity, or its first page is lost")
-        revision = str(c.value("SELECT version_num FROM alembic_version"))
-        for pragma in _WRITER_PRAGMAS if writes else ():
-            c.run(f"PRAGMA {pragma}")
-    except (apsw.Error, UnicodeDecodeError) as error:
-        if not sqlite_errors.is_damage(error) and sqlite_errors.primary_code(error) != _MISSING_TABLE:
-            raise
-        raise sqlite_errors.describe_damage(path, sqlite_errors.describe_complaint(error)) from error
-    if not revision.isdigit():
-        raise sqlite_errors.describe_damage(path, "its schema has no version")
-    if int(revision) >= _FIRST_CHECKED:
-        _require_checks(path, c)
-    return revision
-
-
-def _require_checks(path: bytes, c: Connection) -> None:
-    """Require that pages are checked, and that the log has what was written to it."""
-    if c.value("PRAGMA checksum_verification") != "1":
-        raise sqlite_errors.describe_damage(path, "its header says that its pages have no checksums")
-    if check_log(c, os.path.realpath(path)) is None:
-        raise sqlite_errors.describe_damage(path, DAMAGED_LOG)
+def _set_up(
+    path: bytes,
+    c: Connection,
+    *,
+    first: Sequence[str] = (),
+    last: Sequence[str] = (),
+    state: LocklessFile | None = None,
+) -> CatalogFile:
+    """Configure a connection, by further pragmas first, and last when it is known as a catalog's; close it else."""
+    with ExitStack() as opened:
+        opened.callback(c.close)
+        try:
+            for pragma in (*first, *_PRAGMAS):
+                c.run(f"PRAGMA {pragma}")
+            if c.value("PRAGMA application_id") != APPLICATION_ID:
+                raise sqlite_errors.describe_damage(path, "it is no catalog of integrity, or its first page is lost")
+            revision = str(c.value("SELECT version_num FROM alembic_version"))
+            for pragma in last:
+                c.run(f"PRAGMA {pragma}")
+        except (apsw.Error, UnicodeDecodeError) as error:
+            if not sqlite_errors.is_damage(error) and sqlite_errors.primary_code(error) != _MISSING_TABLE:
+                raise
+            raise sqlite_errors.describe_damage(path, sqlite_errors.describe_complaint(error)) from error
+        if not revision.isdigit():
+            raise sqlite_errors.describe_damage(path, "its schema has no version")
+        if int(revision) >= _FIRST_CHECKED:
+            if c.value("PRAGMA checksum_verification") != "1":
+                raise sqlite_errors.describe_damage(path, "its header says that its pages have no checksums")
+            if check_log(c, os.path.realpath(path)) is None:
+                raise sqlite_errors.describe_damage(path, DAMAGED_LOG)
+        if state is not None:
+            state.require_unchanged()
+        opened.pop_all()
+    return CatalogFile(c, revision, state)
 
 
 def require_usable(path: bytes, revision: str, *, writes: bool) -> bool:
     """
-    Compare the revision of a catalog's schema with this program's.
-
-    Returns:
-        Whether the catalog must be upgraded first.
+    Return whether a catalog of this revision must be upgraded first.
 
     Raises:
         SchemaMismatch: the schema is newer, or older and ``writes`` is False.
         CatalogLocked: the same, and the catalog is being upgraded.
     """
     if int(revision) > int(SCHEMA_REVISION):
-        copy = own_files.find_before(path, SCHEMA_REVISION)
-        back = (
-            ""
-            if copy is None
-            else (
-                ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
-                f" {program.command('catalog restore', copy)}"
-            )
-        )
+        back = ""
+        if copy := own_files.find_before(path, SCHEMA_REVISION):
+            back = ", or go back to the catalog as it was before the upgrade, without what was recorded since:"
+            back += f" {program.command('catalog restore', copy)}"
         raise SchemaMismatch(
             f"{show_path(path)}: was written by a newer integrity (schema {revision}; this program knows "
             f"{SCHEMA_REVISION}); upgrade the program{back}"

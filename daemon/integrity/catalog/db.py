@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import apsw
 
@@ -32,9 +31,7 @@ Value = int | float | str | bytes | None
 SCHEMA_REVISION = "0012"
 """The version of ``schema.sql``, where programs up to 1.0 look for it: they say that a newer one was here."""
 
-APPLICATION_ID = 0x696E7467
-"""``intg``, in the header of the SQLite file: distinguishes a catalog from other databases."""
-
+APPLICATION_ID = 0x696E7467  # ``intg``, in the header of the SQLite file: distinguishes a catalog from other databases
 _RESERVED_BYTES = 8  # at the end of each page, for its checksum
 
 _STATEMENTS = 300
@@ -118,11 +115,6 @@ class Connection:
         """Return the first column of all rows."""
         return [row[0] for row in self.driver.execute(sql, values)]
 
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return self.driver.in_transaction
-
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read one consistent state in the block, whatever other connections commit."""
@@ -134,6 +126,11 @@ class Connection:
             yield
         finally:
             self.driver.execute("ROLLBACK")
+
+
+def quote(path: bytes) -> str:
+    """Write a path for SQLite's URI: each byte as a number, since ``urllib.parse`` takes 2 ms to import."""
+    return f"%{path.hex('%')}"
 
 
 def make_empty(path: bytes) -> Connection:

@@ -7,10 +7,10 @@ Temporary tables are kept in temporary files, so that millions of rows take no m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from integrity.catalog.baselines import require_record
 from integrity.catalog.blocks import load_blocks, load_run
@@ -26,17 +26,13 @@ from integrity.catalog.rows import (
     load_records,
     split_path,
 )
-from integrity.model import Blocks, FileId, FolderId, RootId, Stamps
+from integrity.model import Blocks, FileId, RootId, Stamps
 
 _SMALL_SUBTREE = 50_000
 
 
 class KnownFile(NamedTuple):
-    """
-    The fields of a recorded file that a walk compares. Flags are 0 or 1.
-
-    ``seen_inode`` and ``seen_ctime_ns`` are set for a suspect: the unread file that was last seen under its name.
-    """
+    """The fields of a recorded file that a walk compares. Flags are 0 or 1."""
 
     id: FileId
     size_bytes: int
@@ -46,7 +42,7 @@ class KnownFile(NamedTuple):
     is_racy: int
     is_suspect: int
     is_frozen: int
-    seen_inode: int | None
+    seen_inode: int | None  # of a suspect: of the unread file that was last seen under its name
     seen_ctime_ns: int | None
 
     @property
@@ -67,49 +63,41 @@ _KNOWN = """
     SELECT
         file.id, file.size_bytes, file.mtime_ns, file.ctime_ns, file.inode, file.is_racy, file.is_suspect,
         file.is_frozen, file.seen_inode, file.seen_ctime_ns, file.name
-    FROM file"""
+    FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ?"""
 _PLAIN = """
     SELECT
         folder.path, file.name, CASE WHEN file.is_racy + file.is_frozen = 0 THEN file.size_bytes END,
         file.mtime_ns, file.ctime_ns, file.inode, file.id
-    FROM folder JOIN file ON file.folder_id = folder.id
-    WHERE folder.root_id = ?"""
+    FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ?"""
 _HAS_INODE = "(file.seen_inode = ?1 OR (file.inode = ?1 AND file.seen_inode IS NULL))"
 
 
-def find_known(c: Connection, root_id: RootId, folder_path: bytes) -> dict[bytes, KnownFile]:
-    """Return the recorded files of a folder by name."""
-    query = f"{_KNOWN} JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? AND folder.path = ?"
-    return _by_name(c.rows(query, root_id, folder_path))
+def find_known(
+    c: Connection, root_id: RootId, folder_path: bytes, some: Sequence[bytes] | None = None
+) -> dict[bytes, KnownFile]:
+    """Return the recorded files of a folder, or those that have one of these names, by name. All loops run in C."""
+    is_wanted, values = _among(some)
+    rows = list(c.rows(f"{_KNOWN} AND folder.path = ? AND {is_wanted}", root_id, folder_path, *values))
+    return dict(zip(map(_name_of, rows), map(_make_known, map(_fields_of, rows)), strict=True))
 
 
-def find_known_names(c: Connection, folder_id: FolderId, some: Sequence[bytes]) -> dict[bytes, KnownFile]:
-    """Return the recorded files of a folder that have one of these names."""
-    query = f"{_KNOWN} WHERE file.folder_id = ? AND file.name IN (SELECT unhex(value) FROM json_each(?))"  # noqa: S608 - ours
-    return _by_name(c.rows(query, folder_id, names(some)))
-
-
-def find_plain(c: Connection, root_id: RootId, folder_paths: Sequence[bytes]) -> list[PlainRow]:
+def find_plain(
+    c: Connection, root_id: RootId, folder_paths: Sequence[bytes], some: Sequence[bytes] | None = None
+) -> list[PlainRow]:
     """
-    Return what a walk compares of the recorded files of folders, in the order of folder and name.
+    Return what a walk compares of the recorded files of folders, or of these names, in the order of folder and name.
 
     The size of a racy or frozen file is None: it equals no size, so the file never counts as unchanged. Few columns are
     fetched, because the driver's cost is per column and a scan runs this for every file.
     """
-    query = f"{_PLAIN} AND folder.path IN (SELECT unhex(value) FROM json_each(?)) ORDER BY folder.path, file.name"  # noqa: S608 - ours
-    return list(c.rows(query, root_id, names(folder_paths)))
+    is_wanted, values = _among(some)
+    query = f"""{_PLAIN}
+        AND folder.path IN (SELECT unhex(value) FROM json_each(?)) AND {is_wanted} ORDER BY folder.path, file.name"""
+    return list(c.rows(query, root_id, names(folder_paths), *values))
 
 
-def find_plain_names(c: Connection, root_id: RootId, folder_path: bytes, some: Sequence[bytes]) -> list[PlainRow]:
-    """Return the same rows for the files of one folder that have one of these names, in the order of the names."""
-    query = f"{_PLAIN} AND folder.path = ? AND file.name IN (SELECT unhex(value) FROM json_each(?)) ORDER BY file.name"  # noqa: S608 - ours
-    return list(c.rows(query, root_id, folder_path, names(some)))
-
-
-def _by_name(found: Iterator[Any]) -> dict[bytes, KnownFile]:
-    """Turn rows of _KNOWN into records. All loops run in C, because a scan runs this for every file."""
-    rows = list(found)
-    return dict(zip(map(_name_of, rows), map(_make_known, map(_fields_of, rows)), strict=True))
+def _among(some: Sequence[bytes] | None) -> tuple[str, tuple[Value, ...]]:
+    return ("1", ()) if some is None else ("file.name IN (SELECT unhex(value) FROM json_each(?))", (names(some),))
 
 
 _name_of = itemgetter(-1)
@@ -122,10 +110,7 @@ get_file = require_record
 
 def find_file(c: Connection, root_id: RootId, path: bytes) -> FileRecord | None:
     """Return the file of a path; None if it is not recorded."""
-    query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-        WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?
-        """  # noqa: S608 - ours
+    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?"
     return c.one(FileRecord.make, query, root_id, *split_path(path))
 
 
@@ -134,31 +119,20 @@ def find_files(c: Connection, ids: Iterable[FileId]) -> list[FileRecord]:
     return list(load_records(c, ids))
 
 
-def find_by_inode(c: Connection, root_id: RootId, inode: int) -> list[FileRecord]:
-    """Return the files of a root that had this inode when last seen."""
+def find_by_inode(c: Connection, place: RootId | str, inode: int) -> list[FileRecord]:
+    """Return the files of a root, or of all roots on a file system, that had this inode when last seen."""
+    is_there = "root.fs_id = ?2" if isinstance(place, str) else "root.id = ?2"
     query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-        WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.id
-        """  # noqa: S608 - ours
-    return c.all(FileRecord.make, query, inode, root_id)
+        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} JOIN root ON root.id = folder.root_id
+        WHERE {_HAS_INODE} AND {is_there} ORDER BY file.id"""
+    return c.all(FileRecord.make, query, inode, place)
 
 
 def find_ids_of_inode(c: Connection, root_id: RootId, inode: int) -> list[FileId]:
     """Return the ids of these files, oldest baseline first. For an inode with very many names."""
     query = f"""
-        SELECT file.id FROM {FILE_JOIN}
-        WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.recorded_at, file.id
-        """  # noqa: S608 - ours
+        SELECT file.id FROM {FILE_JOIN} WHERE {_HAS_INODE} AND folder.root_id = ?2 ORDER BY file.recorded_at, file.id"""
     return c.column(query, inode, root_id)
-
-
-def find_by_inode_of_file_system(c: Connection, fs_id: str, inode: int) -> list[FileRecord]:
-    """Return the files in all roots of a file system that had this inode when last seen."""
-    query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} JOIN root ON root.id = folder.root_id
-        WHERE {_HAS_INODE} AND root.fs_id = ?2 ORDER BY file.id
-        """  # noqa: S608 - ours
-    return c.all(FileRecord.make, query, inode, fs_id)
 
 
 def find_by_content(c: Connection, root_id: RootId | None, contents: Sequence[FileContent]) -> list[list[FileRecord]]:
@@ -182,11 +156,8 @@ def find_by_content(c: Connection, root_id: RootId | None, contents: Sequence[Fi
             file.size_bytes IN (SELECT value FROM json_each(?1)) AND (
                 file.xxh3_128 IN (SELECT unhex(value) FROM json_each(?2))
                 OR file.md5 IN (SELECT unhex(value) FROM json_each(?2))
-            )
-            OR file.size_bytes IN (SELECT value FROM json_each(?3)) AND file.block_size_bytes IS NOT NULL
-        ) AND {in_root}
-        ORDER BY file.id
-        """  # noqa: S608 - ours
+            ) OR file.size_bytes IN (SELECT value FROM json_each(?3)) AND file.block_size_bytes IS NOT NULL
+        ) AND {in_root} ORDER BY file.id"""
     digests = names({digest for _, digest in by_digest})
     sizes = numbers({size for size, _ in by_digest}), digests, numbers(by_blocks)
     for record in c.all(FileRecord.make, query, *sizes, *values):
@@ -214,34 +185,32 @@ def page_files(
     c: Connection, root_id: RootId, *, prefix: bytes = b"", after: int = 0, limit: int = 2000
 ) -> list[tuple[FileId, bytes, int]]:
     """
-    Return one page of files (id, path, size) in the order of their ids.
+    Return one page of files (id, path, size) in the order of their ids; an empty page is the end.
 
     Args:
         prefix: only files below this folder, or this one file; empty: all.
         after: the last id of the previous page.
-        limit: size of the page; an empty page is the end.
     """
     # "+" hides a column from SQLite's planner: a small part of a large root is found by folder, anything else is read
     # in the order of the table.
     part, values = inside(root_id, prefix)
-    some = f"SELECT file.id FROM {FILE_JOIN} WHERE {part} LIMIT {_SMALL_SUBTREE}"  # noqa: S608 - ours
-    if prefix and c.value(f"SELECT count(*) FROM ({some})", *values) < _SMALL_SUBTREE:  # noqa: S608 - ours
+    some = f"SELECT file.id FROM {FILE_JOIN} WHERE {part} LIMIT {_SMALL_SUBTREE}"
+    if prefix and c.value(f"SELECT count(*) FROM ({some})", *values) < _SMALL_SUBTREE:
         is_in = f"{part} AND +file.id > ?"
     else:
         part, values = inside(root_id, prefix, is_hidden=True)
         is_in = f"{part} AND file.id > ?"
     query = f"""
         SELECT file.id, folder.path, file.name, file.size_bytes FROM {FILE_JOIN}
-        WHERE {is_in} ORDER BY file.id LIMIT ?
-        """  # noqa: S608 - ours
+        WHERE {is_in} ORDER BY file.id LIMIT ?"""
     return [(row[0], join_path(row[1], row[2]), row[3]) for row in c.rows(query, *values, after, limit)]
 
 
 def count_files_below(c: Connection, root_id: RootId, folder_path: bytes, *, is_deep: bool) -> int:
     """Count the files of a folder; ``is_deep``: with those of all folders below it."""
     is_in, values = below("folder.path", folder_path) if is_deep else ("folder.path = ?", (folder_path,))
-    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}"  # noqa: S608 - ours
-    return int(c.value(query, root_id, *values))
+    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND {is_in}"
+    return c.value(query, root_id, *values)
 
 
 Position = tuple[bytes, bytes]
@@ -249,24 +218,15 @@ Position = tuple[bytes, bytes]
 
 
 def page_in_order(
-    c: Connection,
-    root_id: RootId,
-    *,
-    prefix: bytes = b"",
-    after: Position | None = None,
-    limit: int = 2000,
+    c: Connection, root_id: RootId, *, prefix: bytes = b"", after: Position | None = None, limit: int = 2000
 ) -> tuple[list[FileRecord], Position | None]:
     """
-    Return one page of files in the order of folder path and name, both bytewise, which the indexes provide.
+    Return one page of files in the order of folder path and name, both bytewise, and its end; None: it is empty.
 
     Args:
         c: a connection; hold a snapshot to read all pages from the same state.
         prefix: only files below this folder, or this one file; empty: all.
         after: end of the previous page, as returned.
-        limit: size of the page.
-
-    Returns:
-        The page, and its end; None if the page is empty.
     """
     within, bounds = below("folder.path", prefix)
     if prefix:  # a range of the index, without siblings that share the prefix
@@ -276,8 +236,7 @@ def page_in_order(
     def add(condition: str, *values: Value) -> None:
         query = f"""
             SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
-            WHERE folder.root_id = ? AND {condition} ORDER BY folder.path, file.name LIMIT ?
-            """  # noqa: S608 - ours
+            WHERE folder.root_id = ? AND {condition} ORDER BY folder.path, file.name LIMIT ?"""
         page.extend(c.all(FileRecord.make, query, root_id, *values, limit - len(page)))
 
     if after is None:
@@ -297,17 +256,11 @@ ORDER_COLUMNS = "seq INTEGER PRIMARY KEY, file_id INTEGER NOT NULL, size_bytes I
 
 
 def make_anew(c: Connection, name: str, columns: str) -> None:
-    """
-    Create a temporary table, dropping the connection's last one of that name.
-
-    It lives with the connection in a temporary file, outside the catalog.
-    """
+    """Create a temporary table in a temporary file of the connection, in place of the last one of that name."""
     c.run(f"DROP TABLE IF EXISTS temp.{name}")
     c.run(f"CREATE TEMPORARY TABLE {name} ({columns})")
 
 
 def sum_up(c: Connection, order: str) -> tuple[int, int]:
     """Return the number of files in a temporary table with ``ORDER_COLUMNS``, and their total size in bytes."""
-    row = c.row(f"SELECT count(*), coalesce(sum(size_bytes), 0) FROM temp.{order}")  # noqa: S608 - ours
-    assert row is not None
-    return row[0], row[1]
+    return next(c.rows(f"SELECT count(*), coalesce(sum(size_bytes), 0) FROM temp.{order}"))

@@ -22,16 +22,14 @@ from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
 from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
 from integrity.paths import absolute, shell_path
 
-INCIDENT = "coalesce(finding.incident, finding.id)"
-"""Id of the incident that a finding belongs to."""
+INCIDENT = "coalesce(finding.incident, finding.id)"  # id of the incident that a finding belongs to
 
 IS_FIRST = """
 (finding.incident IS NULL OR NOT EXISTS (
     SELECT 1 FROM finding AS earlier
     WHERE earlier.id = finding.incident AND earlier.id < finding.id AND earlier.state != 'resolved'
     UNION ALL SELECT 1 FROM finding AS earlier
-    WHERE earlier.incident = finding.incident AND earlier.id < finding.id AND earlier.state != 'resolved'))
-"""
+    WHERE earlier.incident = finding.incident AND earlier.id < finding.id AND earlier.state != 'resolved'))"""
 """Whether an unresolved finding is the first of its incident."""
 
 _PLACE = "\x1a"
@@ -42,20 +40,17 @@ _COLUMNS = """
     finding.id, finding.kind, finding.state, root.path, finding.path, finding.message, finding.opened_at,
     finding.updated_at, finding.certainty, finding.blocks, finding.block_size_bytes, finding.ranges,
     finding.confirmed_reads, finding.resolved_at, finding.resolution, finding.muted_until, finding.copy, finding.step,
-    finding.command, finding.opened_by, finding.incident
-"""  # in the order of Finding's fields
+    finding.command, finding.opened_by, finding.incident"""  # in the order of Finding's fields
 _FROM = "FROM finding JOIN root ON root.id = finding.root_id"
 _HOLDS = f"""
 EXISTS (
     SELECT 1 FROM finding
-    WHERE finding.file_id = file.id AND finding.kind IN ({quoted(CONTENT_FINDINGS)}) AND finding.state != 'resolved')
-"""  # noqa: S608 - ours
+    WHERE finding.file_id = file.id AND finding.kind IN ({quoted(CONTENT_FINDINGS)}) AND finding.state != 'resolved')"""
 # With an OR in place of these UNIONs, SQLite would scan all findings: it does not use the partial index there.
 _OF_INCIDENTS = """
 id IN (
-    SELECT value FROM json_each(?1)
-    UNION SELECT finding.id FROM json_each(?1) JOIN finding ON finding.incident = value AND finding.state != 'resolved')
-"""
+    SELECT value FROM json_each(?1) UNION
+    SELECT finding.id FROM json_each(?1) JOIN finding ON finding.incident = value AND finding.state != 'resolved')"""
 
 
 def as_incidents(c: Connection, found: Iterable[Finding]) -> list[Finding]:
@@ -65,7 +60,7 @@ def as_incidents(c: Connection, found: Iterable[Finding]) -> list[Finding]:
         first.setdefault(one.incident_id, one)
     names: dict[FindingId, list[bytes]] = {}
     for number, path in c.rows(
-        f"SELECT {INCIDENT}, path FROM finding WHERE {_OF_INCIDENTS} AND state != 'resolved' ORDER BY id",  # noqa: S608 - ours
+        f"SELECT {INCIDENT}, path FROM finding WHERE {_OF_INCIDENTS} AND state != 'resolved' ORDER BY id",
         numbers(first),
     ):
         if path != (first[number].path or b""):
@@ -93,12 +88,9 @@ class NewFinding(NamedTuple):
 
 def open_finding(c: Connection, new: NewFinding, *, now: int, run_id: RunId | None) -> tuple[Finding, bool]:
     """
-    Open a finding, or update the unresolved one with the same key.
+    Open a finding, or update the unresolved one with the same key; return it, and whether it is new.
 
     If the damage or its certainty changed, an acknowledged or muted finding becomes open again.
-
-    Returns:
-        The stored finding, and whether it is new.
     """
     key = new.root_id, new.kind, new.path or b"", new.copy or ""
     damage = new.certainty, json.dumps(new.blocks), json.dumps(new.ranges)
@@ -106,13 +98,10 @@ def open_finding(c: Connection, new: NewFinding, *, now: int, run_id: RunId | No
     if command is not None:
         command = _store_command(command, c.value("SELECT path FROM root WHERE id = ?", new.root_id), new.path)
     shared: Sequence[Value] = None, FindingState.OPEN, None  # incident, state, muted_until
-    old = c.row(
-        """
+    query = """
         SELECT id, step, command, certainty, blocks, ranges, incident, state, muted_until FROM finding
-        WHERE root_id = ? AND kind = ? AND path = ? AND copy = ? AND state != 'resolved'
-        """,
-        *key,
-    )
+        WHERE root_id = ? AND kind = ? AND path = ? AND copy = ? AND state != 'resolved'"""
+    old = c.row(query, *key)
     if old is not None:
         if new.step is None:  # keep the step that another job stored
             step, command = old[1:3]
@@ -127,33 +116,23 @@ def open_finding(c: Connection, new: NewFinding, *, now: int, run_id: RunId | No
         *(step, command, now, run_id),
     )
     if old is None:
-        finding_id = c.insert(
-            """
+        query = """
             INSERT INTO finding (root_id, kind, path, copy, incident, state, muted_until, certainty, blocks, ranges,
                 file_id, block_size_bytes, confirmed_reads, message, step, command, updated_at, run_id, opened_at,
                 opened_by)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            *key,
-            *values,
-            now,
-            run_id,
-        )
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        finding_id = c.insert(query, *key, *values, now, run_id)
     else:
         finding_id = old[0]
         if old[3:6] != damage:
             c.run("UPDATE finding SET incident = NULL WHERE incident = ? AND state != 'resolved'", finding_id)
-        c.run(
-            """
+        query = """
             UPDATE finding
             SET incident = ?, state = ?, muted_until = ?, certainty = ?, blocks = ?, ranges = ?, file_id = ?,
                 block_size_bytes = ?, confirmed_reads = ?, message = ?, step = ?, command = ?, updated_at = ?,
                 run_id = ?
-            WHERE id = ?
-            """,
-            *values,
-            finding_id,
-        )
+            WHERE id = ?"""
+        c.run(query, *values, finding_id)
     if new.file_id is not None and new.kind in CONTENT_FINDINGS:
         c.run("UPDATE file SET is_frozen = 1 WHERE id = ?", new.file_id)
     return get_finding(c, FindingId(finding_id)), old is None
@@ -165,31 +144,22 @@ def _find_of_inode(
     """Return what findings share that say the same of another name of the inode: incident, state, and muted_until."""
     # Without a condition on the root: with one, SQLite would scan all findings of the root.
     # In the order of the index on inodes: the search ends at the first match.
-    return c.row(
-        f"""
-        SELECT {INCIDENT}, finding.state, finding.muted_until
-        FROM file AS mine
+    query = f"""
+        SELECT {INCIDENT}, finding.state, finding.muted_until FROM file AS mine
         JOIN file AS other ON other.inode = mine.inode AND other.size_bytes = mine.size_bytes
             AND other.mtime_ns = mine.mtime_ns AND other.ctime_ns = mine.ctime_ns
         JOIN finding ON finding.file_id = other.id
         WHERE mine.id = ? AND other.id != mine.id AND finding.state != 'resolved' AND finding.copy = ''
             AND finding.kind = ? AND finding.certainty IS ? AND finding.blocks = ? AND finding.ranges = ?
-        ORDER BY other.id LIMIT 1
-        """,  # noqa: S608 - ours
-        *(file_id, kind, *damage),
-    )
+        ORDER BY other.id LIMIT 1"""
+    return c.row(query, file_id, kind, *damage)
 
 
 _LARGEST_ID = (1 << 63) - 1  # what SQLite can store; a person may type more
 
 
 def get_finding(c: Connection, finding_id: FindingId) -> Finding:
-    """
-    Return one finding.
-
-    Raises:
-        ConfigError: there is no finding with this id, which a person typed.
-    """
+    """Return one finding, or raise ConfigError if there is none with this id, which a person typed."""
     found = _find(c, "finding.id = ?", finding_id) if finding_id <= _LARGEST_ID else []
     if not found:
         raise ConfigError(f"finding {finding_id}: there is none; `{program.command('findings --all')}` lists them")
@@ -214,8 +184,6 @@ def find_findings(
     Return findings in the order of their ids.
 
     Args:
-        c: a connection.
-        root_id: only findings of this root.
         prefix: only findings at or below this path.
         include_resolved: also return resolved ones.
         since: only findings that a job opened, repeated, or resolved at or after this time.
@@ -240,14 +208,7 @@ def page_incidents(
     """
     Return the first finding of each incident, the newest first, with the other names of its file.
 
-    Args:
-        c: a connection.
-        before: only findings with a smaller id: where the page before ended; None: from the newest on.
-        limit: at most this many.
-        root_id: only findings of this root.
-        kind: only findings of this kind.
-        copy: only findings about the copy of this name; empty: only findings about no copy; None: both.
-        include_resolved: also return resolved ones.
+    ``before``: the id where the page before ended; None: from the newest on. The rest is as in ``find_findings``.
     """
     is_first = "finding.incident IS NULL" if include_resolved else f"finding.state != 'resolved' AND {IS_FIRST}"
     rest, values = given(
@@ -260,13 +221,10 @@ def page_incidents(
 def count_incidents(c: Connection, root_id: RootId | None = None) -> dict[tuple[RootId, FindingKind, str], int]:
     """Return the number of open incidents, of one root or of all, by root, kind, and copy (empty: about no copy)."""
     is_of_root, values = given({"root_id = ?": root_id})
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT root_id, kind, copy, count(*) FROM finding WHERE state != 'resolved' AND {IS_FIRST} AND {is_of_root}
-        GROUP BY root_id, kind, copy ORDER BY root_id, kind, copy
-        """,  # noqa: S608 - ours
-        *values,
-    )
+        GROUP BY root_id, kind, copy ORDER BY root_id, kind, copy"""
+    rows = c.rows(query, *values)
     return {(root_id, read_word(FindingKind, kind), copy): number for root_id, kind, copy, number in rows}
 
 
@@ -282,14 +240,11 @@ class IncidentSpan(NamedTuple):
 def find_incident_spans(c: Connection, since: int, root_id: RootId | None = None) -> list[IncidentSpan]:
     """Return the incidents that were open at any time since a time, by kind and times, in the order of opening."""
     is_of_root, values = given({"root_id = ?": root_id})
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT kind, opened_at, resolved_at, count(*) FROM finding
         WHERE incident IS NULL AND (state != 'resolved' OR resolved_at >= ?) AND {is_of_root}
-        GROUP BY kind, opened_at, resolved_at ORDER BY opened_at, kind
-        """,  # noqa: S608 - ours
-        *(since, *values),
-    )
+        GROUP BY kind, opened_at, resolved_at ORDER BY opened_at, kind"""
+    rows = c.rows(query, since, *values)
     return [IncidentSpan(read_word(FindingKind, kind), *rest) for kind, *rest in rows]
 
 
@@ -316,13 +271,10 @@ def find_file_findings(c: Connection, file_id: FileId) -> list[Finding]:
 def find_open_of_files(c: Connection, ids: Iterable[FileId]) -> dict[FileId, list[Finding]]:
     """Return the unresolved findings of each file and of its copies; files without one are left out."""
     found: dict[FileId, list[Finding]] = {}
-    for file_id, *columns in c.rows(
-        f"""
+    query = f"""
         SELECT finding.file_id, {_COLUMNS} {_FROM}
-        WHERE finding.file_id IN (SELECT value FROM json_each(?)) AND finding.state != 'resolved' ORDER BY finding.id
-        """,  # noqa: S608 - ours
-        numbers(ids),
-    ):
+        WHERE finding.file_id IN (SELECT value FROM json_each(?)) AND finding.state != 'resolved' ORDER BY finding.id"""
+    for file_id, *columns in c.rows(query, numbers(ids)):
         found.setdefault(FileId(file_id), []).append(_to_finding(*columns))
     return found
 
@@ -336,35 +288,25 @@ def find_with_findings(c: Connection, ids: Iterable[FileId]) -> list[FileId]:
 
 def find_files_with(c: Connection, root_id: RootId, kind: FindingKind) -> set[FileId]:
     """Return the files of a root with an unresolved finding of a kind, not counting findings about copies."""
-    return set(
-        c.column(
-            """
-            SELECT file_id FROM finding
-            WHERE root_id = ? AND kind = ? AND copy = '' AND state != 'resolved' AND file_id IS NOT NULL
-            """,
-            *(root_id, kind),
-        )
-    )
+    query = """
+        SELECT file_id FROM finding
+        WHERE root_id = ? AND kind = ? AND copy = '' AND state != 'resolved' AND file_id IS NOT NULL"""
+    return set(c.column(query, root_id, kind))
 
 
 def count_open(c: Connection, root_id: RootId | None = None) -> int:
     """Count unresolved incidents, including acknowledged and muted ones, whose problem still exists."""
     is_of_root, values = given({"root_id = ?": root_id})
-    query = f"SELECT count(DISTINCT {INCIDENT}) FROM finding WHERE state != 'resolved' AND {is_of_root}"  # noqa: S608 - ours
-    return int(c.value(query, *values))
+    query = f"SELECT count(DISTINCT {INCIDENT}) FROM finding WHERE state != 'resolved' AND {is_of_root}"
+    return c.value(query, *values)
 
 
 def count_files(c: Connection, file_ids: Collection[FileId], kinds: Collection[FindingKind]) -> int:
     """Count those of the files that have an unresolved finding of these kinds."""
-    return int(
-        c.value(
-            f"""
-            SELECT count(DISTINCT file_id) FROM finding
-            WHERE file_id IN (SELECT value FROM json_each(?)) AND kind IN ({quoted(kinds)}) AND state != 'resolved'
-            """,  # noqa: S608 - ours
-            numbers(file_ids),
-        )
-    )
+    query = f"""
+        SELECT count(DISTINCT file_id) FROM finding
+        WHERE file_id IN (SELECT value FROM json_each(?)) AND kind IN ({quoted(kinds)}) AND state != 'resolved'"""
+    return c.value(query, numbers(file_ids))
 
 
 def has_open(c: Connection, root_id: RootId, kind: FindingKind) -> bool:
@@ -384,19 +326,9 @@ def resolve_findings(
     now: int,
 ) -> list[Finding]:
     """
-    Resolve findings. A file's baseline is unfrozen with the last finding on its content (R6).
+    Resolve findings and return them. A file's baseline is unfrozen with the last finding on its content (R6).
 
-    Args:
-        c: in a transaction.
-        file_id: only findings of this file.
-        root_id: only findings of this root.
-        kinds: only these; None: all.
-        copy: as in ``find_findings``.
-        resolution: the reason, as text for people.
-        now: seconds UTC.
-
-    Returns:
-        The findings that it resolved.
+    ``kinds``: only these; None: all. ``copy``: as in ``find_findings``. ``resolution``: the reason, for people.
     """
     if file_id is None and root_id is None:
         raise ValueError("name a file or a root whose findings are to be resolved")
@@ -409,10 +341,7 @@ def find_unresolved(
 ) -> list[FindingId]:
     """Return the ids that ``resolve_findings`` would resolve in a root, for callers that resolve in pages."""
     matching, values = given({"root_id = ?": root_id, "copy = ?": copy})
-    return c.column(
-        f"SELECT id FROM finding WHERE state != 'resolved' AND {matching} AND {_of_kinds(kinds)}",  # noqa: S608 - ours
-        *values,
-    )
+    return c.column(f"SELECT id FROM finding WHERE state != 'resolved' AND {matching} AND {_of_kinds(kinds)}", *values)
 
 
 def _of_kinds(kinds: Collection[FindingKind] | None) -> str:
@@ -447,8 +376,7 @@ def move_findings(c: Connection, file_id: FileId, to_root_id: RootId, to_path: b
     """Move a file's findings to its new path; resolve unresolved findings about the file that was there before."""
     in_the_way = """
         root_id = ? AND path = ? AND file_id IS NOT ?
-            AND kind IN (SELECT kind FROM finding WHERE file_id = ? AND state != 'resolved')
-        """
+            AND kind IN (SELECT kind FROM finding WHERE file_id = ? AND state != 'resolved')"""
     _resolve(c, "another file was moved to this path", now, in_the_way, to_root_id, to_path, file_id, file_id)
     put_findings_aside(c, file_id, to_path)
 
@@ -456,16 +384,13 @@ def move_findings(c: Connection, file_id: FileId, to_root_id: RootId, to_path: b
 def rename_copy(c: Connection, ids: Iterable[FindingId], to_name: str, now: int) -> None:
     """Move unresolved findings about a copy to its new name; resolve those that are already open under that name."""
     ids = list(ids)
-    c.run(
-        """
+    query = """
         UPDATE finding SET copy = ?1
         WHERE id IN (SELECT value FROM json_each(?2)) AND copy != ?1 AND state != 'resolved' AND NOT EXISTS (
             SELECT 1 FROM finding AS other
             WHERE other.root_id = finding.root_id AND other.kind = finding.kind AND other.path = finding.path
-                AND other.copy = ?1 AND other.state != 'resolved')
-        """,
-        *(to_name, numbers(ids)),
-    )
+                AND other.copy = ?1 AND other.state != 'resolved')"""
+    c.run(query, to_name, numbers(ids))
     left = "id IN (SELECT value FROM json_each(?)) AND copy != ?"
     _resolve(c, f"continued as the finding about its name {to_name}", now, left, numbers(ids), to_name)
 
@@ -484,42 +409,33 @@ def set_step(c: Connection, ids: Iterable[FindingId], step: str | None, command:
 
 def find_misfrozen(c: Connection) -> Iterator[FileId]:
     """Yield the files whose ``is_frozen`` does not match their findings (R6)."""
-    return (FileId(file_id) for (file_id,) in c.rows(f"SELECT id FROM file WHERE is_frozen != {_HOLDS}"))  # noqa: S608 - ours
+    return (FileId(file_id) for (file_id,) in c.rows(f"SELECT id FROM file WHERE is_frozen != {_HOLDS}"))
 
 
 def refreeze(c: Connection) -> None:
     """Let ``is_frozen`` of all files match their findings, some of which were lost."""
-    c.run(f"UPDATE file SET is_frozen = NOT is_frozen WHERE is_frozen != {_HOLDS}")  # noqa: S608 - ours
+    c.run(f"UPDATE file SET is_frozen = NOT is_frozen WHERE is_frozen != {_HOLDS}")
 
 
 def _set_state(c: Connection, ids: Iterable[FindingId], state: FindingState, muted_until: int | None) -> None:
     """Set the state of unresolved findings and of all others of their incidents."""
     incidents = c.column(
-        f"SELECT DISTINCT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 - ours
-        numbers(ids),
+        f"SELECT DISTINCT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))", numbers(ids)
     )
     c.run(
-        f"UPDATE finding SET state = ?2, muted_until = ?3 WHERE {_OF_INCIDENTS} AND state != 'resolved'",  # noqa: S608 - ours
+        f"UPDATE finding SET state = ?2, muted_until = ?3 WHERE {_OF_INCIDENTS} AND state != 'resolved'",
         *(numbers(incidents), state, muted_until),
     )
 
 
 def _resolve(c: Connection, resolution: str, now: int, condition: str, *values: Value) -> list[Finding]:
     """Resolve the unresolved findings that match a condition, and return them."""
-    rows = list(
-        c.rows(
-            f"""
-            UPDATE finding SET state = 'resolved', resolution = ?, resolved_at = ?, updated_at = ?, muted_until = NULL
-            WHERE state != 'resolved' AND {condition} RETURNING id, file_id, kind
-            """,  # noqa: S608 - ours
-            *(resolution, now, now, *values),
-        )
-    )
+    query = f"""
+        UPDATE finding SET state = 'resolved', resolution = ?, resolved_at = ?, updated_at = ?, muted_until = NULL
+        WHERE state != 'resolved' AND {condition} RETURNING id, file_id, kind"""
+    rows = list(c.rows(query, resolution, now, now, *values))
     held = {file_id for _, file_id, kind in rows if file_id is not None and kind in CONTENT_FINDINGS}
-    c.run(
-        f"UPDATE file SET is_frozen = 0 WHERE id IN (SELECT value FROM json_each(?)) AND NOT {_HOLDS}",  # noqa: S608 - ours
-        numbers(held),
-    )
+    c.run(f"UPDATE file SET is_frozen = 0 WHERE id IN (SELECT value FROM json_each(?)) AND NOT {_HOLDS}", numbers(held))
     return get_findings(c, [finding_id for finding_id, _, _ in rows])
 
 

@@ -24,32 +24,21 @@ PRAGMA cache_size = -512;
 CREATE TABLE sums (
     parent BLOB, name BLOB, files INTEGER, bytes INTEGER, oldest_at INTEGER, problems INTEGER,
     PRIMARY KEY (parent, name)
-) WITHOUT ROWID, STRICT;
-"""
+) WITHOUT ROWID, STRICT;"""
 _ADD = """
 INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     files = files + excluded.files, bytes = bytes + excluded.bytes, problems = problems + excluded.problems,
-    oldest_at = coalesce(min(oldest_at, excluded.oldest_at), oldest_at, excluded.oldest_at)
-"""
+    oldest_at = coalesce(min(oldest_at, excluded.oldest_at), oldest_at, excluded.oldest_at)"""
 
 
 class FolderSum(NamedTuple):
-    """
-    A folder, with everything below it.
+    """A folder, with everything below it."""
 
-    Attributes:
-        path: relative to the root.
-        files: number of its files.
-        bytes: their sizes, added up.
-        oldest_at: when the file was verified (or recorded) that waits longest, seconds UTC; None: no file.
-        problems: number of open findings about damaged or missing files.
-    """
-
-    path: bytes
+    path: bytes  # relative to the root
     files: int
     bytes: int
-    oldest_at: int | None
-    problems: int
+    oldest_at: int | None  # when the file was verified (or recorded) that waits longest; None: no file
+    problems: int  # open findings about damaged or missing files
 
 
 class FolderFile(NamedTuple):
@@ -101,7 +90,7 @@ class FolderSums:
         return self._ask("parent = ? AND name != x'' ORDER BY bytes DESC, name LIMIT ?", path, limit)
 
     def _ask(self, condition: str, *values: bytes | int) -> list[FolderSum]:
-        query = f"SELECT name, files, bytes, oldest_at, problems FROM sums WHERE {condition}"  # noqa: S608 - ours
+        query = f"SELECT name, files, bytes, oldest_at, problems FROM sums WHERE {condition}"
         with self._lock:
             return self._db.all(FolderSum, query, *values)
 
@@ -125,8 +114,7 @@ def _list_files(now: int) -> str:
         SELECT file.id, file.name, file.size_bytes, file.mtime_ns,
             {select_last_check("file.verified_at", "file.recorded_at", now)},
             file.verified_at IS NOT NULL, file.is_frozen
-        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? AND folder.path = ?
-        """  # noqa: S608 - ours
+        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ? AND folder.path = ?"""
 
 
 def _to_listed(*columns: Any) -> FolderFile:
@@ -137,25 +125,18 @@ def _to_listed(*columns: Any) -> FolderFile:
 def _find_direct(c: Connection, root_id: RootId, now: int) -> Iterator[FolderSum]:
     """Yield the sum of the files that lie directly in each folder."""
     last = select_last_check("file.verified_at", "file.recorded_at", now)
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT folder.path, count(*), sum(file.size_bytes), min({last}), 0
-        FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ? GROUP BY folder.id
-        """,  # noqa: S608 - ours
-        root_id,
-    )
-    return map(FolderSum._make, rows)
+        FROM folder JOIN file ON file.folder_id = folder.id WHERE folder.root_id = ? GROUP BY folder.id"""
+    return map(FolderSum._make, c.rows(query, root_id))
 
 
 def _find_problems(c: Connection, root_id: RootId) -> Iterator[FolderSum]:
-    for (path,) in c.rows(
-        f"""
+    query = f"""
         SELECT path FROM finding
         WHERE state != 'resolved' AND root_id = ? AND copy = '' AND path != x''
-            AND kind IN ({quoted(INTEGRITY_PROBLEMS)})
-        """,  # noqa: S608 - ours
-        root_id,
-    ):
+            AND kind IN ({quoted(INTEGRITY_PROBLEMS)})"""
+    for (path,) in c.rows(query, root_id):
         yield FolderSum(os.path.dirname(path), 0, 0, None, 1)
 
 

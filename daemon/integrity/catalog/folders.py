@@ -10,10 +10,10 @@ I1  A folder has a fingerprint only if a walk would compute the same one when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from integrity.catalog.db import Connection, names
+from integrity.catalog.db import Connection, names, numbers
 from integrity.model import FileId, FolderId, RootId
 
 
@@ -27,8 +27,7 @@ class Fingerprint(NamedTuple):
 
 def get_folder_id(c: Connection, root_id: RootId, path: bytes) -> FolderId | None:
     """Return the id of a folder; None if no file in it was ever recorded."""
-    found: FolderId | None = c.value("SELECT id FROM folder WHERE root_id = ? AND path = ?", root_id, path)
-    return found
+    return c.value("SELECT id FROM folder WHERE root_id = ? AND path = ?", root_id, path)
 
 
 def ensure_folder(c: Connection, root_id: RootId, path: bytes) -> FolderId:
@@ -41,8 +40,7 @@ def ensure_folders(c: Connection, root_id: RootId, paths: Iterable[bytes]) -> di
     # RETURNING yields an existing row only if it is updated.
     query = """
         INSERT INTO folder (root_id, path) SELECT ?, unhex(value) FROM json_each(?) WHERE 1
-        ON CONFLICT (root_id, path) DO UPDATE SET path = excluded.path RETURNING path, id
-        """
+        ON CONFLICT (root_id, path) DO UPDATE SET path = excluded.path RETURNING path, id"""
     return dict(c.rows(query, root_id, names(paths)))
 
 
@@ -50,8 +48,7 @@ def find_fingerprints(c: Connection, root_id: RootId, folder_paths: Sequence[byt
     """Return the fingerprints of those folders that have a row."""
     query = """
         SELECT path, id, fingerprint FROM folder
-        WHERE root_id = ? AND path IN (SELECT unhex(value) FROM json_each(?))
-        """
+        WHERE root_id = ? AND path IN (SELECT unhex(value) FROM json_each(?))"""
     return c.all(Fingerprint, query, root_id, names(folder_paths))
 
 
@@ -65,7 +62,6 @@ def find_paths(c: Connection, root_id: RootId) -> list[bytes]:
     return c.column("SELECT path FROM folder WHERE root_id = ?", root_id)
 
 
-def find_ids(c: Connection, folder_ids: Iterable[FolderId]) -> Iterator[FileId]:
-    """Yield the ids of all files that are recorded in these folders."""
-    for folder_id in folder_ids:
-        yield from c.column("SELECT id FROM file WHERE folder_id = ?", folder_id)
+def find_ids(c: Connection, folder_ids: Iterable[FolderId]) -> list[FileId]:
+    """Return the ids of all files that are recorded in these folders."""
+    return c.column("SELECT id FROM file WHERE folder_id IN (SELECT value FROM json_each(?))", numbers(folder_ids))

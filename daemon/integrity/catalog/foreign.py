@@ -15,7 +15,7 @@ from functools import cache
 import apsw
 
 from integrity.catalog import lockless
-from integrity.catalog.creation import read_schema
+from integrity.catalog.copying import read_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection
 from integrity.errors import CatalogError, show_path
 
@@ -32,12 +32,7 @@ _OLDER = frozenset(
 
 
 def require_own_definitions(path: bytes) -> None:
-    """
-    Require that a file defines what a catalog defines, and nothing else.
-
-    Raises:
-        CatalogError: it does not, or is no database; nothing of it was run.
-    """
+    """Require, before any of it is run, that a file defines what a catalog defines, and nothing else."""
     try:
         with closing(Connection(path, lockless.OPTIONS)) as c:
             c.run("PRAGMA trusted_schema = OFF")

@@ -1,9 +1,7 @@
 """
 The gate before backups: when it last passed a folder, and what happened to the files below it since.
 
-"Since" is decided by ids, not by the clock, which may have been wrong: those of former versions rise, and file ids are
-never reused. The last ids of versions are used again only if the newest are deleted; ``follow_former`` then adjusts the
-gates.
+"Since" is decided by ids, not by the clock, which may have been wrong: those of versions and files are never reused.
 """
 
 from __future__ import annotations
@@ -14,11 +12,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from integrity.catalog.db import Connection
-from integrity.catalog.rows import below, inside, join_path
+from integrity.catalog.rows import FILE_JOIN, below, inside, join_path
 from integrity.model import BaselineReason, RootId
 
-ABOVE_ALL = (1 << 63) - 1
-"""Larger than any file id in use."""
+ABOVE_ALL = (1 << 63) - 1  # larger than any file id in use
 
 _BY_USER = (BaselineReason.ACCEPTED.value, BaselineReason.REPAIRED.value)
 
@@ -90,19 +87,10 @@ def get_past(c: Connection, root_id: RootId, at: int) -> Passed:
 
 def set_passed(c: Connection, root_id: RootId, prefix: bytes, passed: Passed) -> None:
     """Record that the gate passed a part of a root, or that its present state was accepted as seen."""
-    c.run(
-        """
+    query = """
         INSERT OR REPLACE INTO gate (root_id, prefix, passed_at, last_version_id, last_file_id)
-        VALUES (?, ?, ?, ?, ?)
-        """,
-        *(root_id, prefix, *passed),
-    )
-
-
-def follow_former(c: Connection) -> None:
-    """Move gates back to the newest former version. Call it after former versions were deleted."""
-    last = c.value("SELECT max(id) FROM version WHERE state = 'former'") or 0
-    c.run("UPDATE gate SET last_version_id = ?1 WHERE last_version_id > ?1", last)
+        VALUES (?, ?, ?, ?, ?)"""
+    c.run(query, root_id, prefix, *passed)
 
 
 def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:
@@ -113,23 +101,15 @@ def has_been_there(c: Connection, root_id: RootId, prefix: bytes) -> bool:
     """
     for place, column in (("gate WHERE", "prefix"), ("version WHERE state = 'former' AND", "path")):
         part, values = below(column, prefix)
-        if c.row(f"SELECT 1 FROM {place} root_id = ? AND {part} LIMIT 1", root_id, *values):  # noqa: S608 - ours
+        if c.row(f"SELECT 1 FROM {place} root_id = ? AND {part} LIMIT 1", root_id, *values):
             return True
     return False
 
 
-def count_files(c: Connection, root_id: RootId, prefix: bytes) -> int:
-    """Count the recorded files below a path, or the file at it."""
-    part, values = inside(root_id, prefix)
-    sql = f"SELECT count(*) FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}"  # noqa: S608 - ours
-    return int(c.value(sql, *values))
-
-
 def find_paths(c: Connection, root_id: RootId) -> Iterator[bytes]:
     """Yield the paths of all recorded files of a root, in no particular order."""
-    sql = "SELECT folder.path, file.name FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?"
-    for folder_path, name in c.rows(sql, root_id):
-        yield join_path(folder_path, name)
+    for row in c.rows(f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id):
+        yield join_path(*row)
 
 
 def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[Rewritten]:
@@ -140,20 +120,14 @@ def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed)
     rotated files are left out: all of their recorded content was proven to be still there.
     """
     part, values = below("version.path", prefix)
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT version.file_id, version.replaced_because, folder.path, file.name,
             version.size_bytes, version.md5, version.xxh3_128, file.size_bytes, file.md5, file.xxh3_128
-        FROM version
-        JOIN file ON file.id = version.file_id
-        JOIN folder ON folder.id = file.folder_id
+        FROM version JOIN file ON file.id = version.file_id JOIN folder ON folder.id = file.folder_id
         WHERE version.state = 'former' AND version.root_id = ? AND version.id > ? AND version.file_id <= ? AND {part}
             AND version.replaced_because IN ('edited', 'rolled_back', 'rewritten_in_place', 'accepted', 'repaired')
-        ORDER BY version.file_id, version.id
-        """,  # noqa: S608 - ours
-        *(root_id, since.last_version_id, since.last_file_id),
-        *values,
-    )
+        ORDER BY version.file_id, version.id"""
+    rows = c.rows(query, root_id, since.last_version_id, since.last_file_id, *values)
     for _, steps in groupby(rows, itemgetter(0)):
         first: Rewritten | None = None
         for _, because, folder_path, name, *contents in steps:
@@ -169,17 +143,12 @@ def find_rewritten(c: Connection, root_id: RootId, prefix: bytes, since: Passed)
 def find_removed(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -> Iterator[RecordedChange]:
     """Yield the files that were recorded before ``since`` and deleted after it, without a user decision."""
     part, values = below("version.path", prefix)
-    rows = c.rows(
-        f"""
-        SELECT version.path, version.size_bytes, version.md5, version.xxh3_128
-        FROM version
+    query = f"""
+        SELECT version.path, version.size_bytes, version.md5, version.xxh3_128 FROM version
         WHERE version.state = 'former' AND version.root_id = ? AND version.id > ? AND version.file_id <= ?
             AND {part} AND version.replaced_because = 'deleted'
-            AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
-        """,  # noqa: S608 - ours
-        *(root_id, since.last_version_id, since.last_file_id),
-        *values,
-    )
+            AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)"""
+    rows = c.rows(query, root_id, since.last_version_id, since.last_file_id, *values)
     for path, *content in rows:
         yield RecordedChange(path, PassedContent(*content))
 
@@ -187,16 +156,10 @@ def find_removed(c: Connection, root_id: RootId, prefix: bytes, since: Passed) -
 def find_new(c: Connection, root_id: RootId, prefix: bytes, since: Passed | None) -> Iterator[RecordedChange]:
     """Yield the files that were first recorded after ``since``, newest first; None: all files."""
     part, values = inside(root_id, prefix, is_hidden=True)
-    rows = c.rows(
-        f"""
-        SELECT folder.path, file.name, file.size_bytes, file.md5, file.xxh3_128
-        FROM file JOIN folder ON folder.id = file.folder_id
-        WHERE file.id > ? AND {part}
-        ORDER BY file.id DESC
-        """,  # noqa: S608 - ours
-        0 if since is None else since.last_file_id,
-        *values,
-    )
+    query = f"""
+        SELECT folder.path, file.name, file.size_bytes, file.md5, file.xxh3_128 FROM {FILE_JOIN}
+        WHERE file.id > ? AND {part} ORDER BY file.id DESC"""
+    rows = c.rows(query, 0 if since is None else since.last_file_id, *values)
     for folder_path, name, *content in rows:
         yield RecordedChange(join_path(folder_path, name), PassedContent(*content))
 
@@ -204,12 +167,7 @@ def find_new(c: Connection, root_id: RootId, prefix: bytes, since: Passed | None
 def find_touched(c: Connection, root_id: RootId, prefix: bytes) -> Iterator[bytes]:
     """Yield the files whose ctime or inode changed alone and that no scrub has read since."""
     part, values = inside(root_id, prefix, is_hidden=True)
-    rows = c.rows(
-        f"""
-        SELECT folder.path, file.name FROM file JOIN folder ON folder.id = file.folder_id
-        WHERE file.is_suspect = 1 AND {part}
-        """,  # noqa: S608 - ours
-        *values,
-    )
+    query = f"SELECT folder.path, file.name FROM {FILE_JOIN} WHERE file.is_suspect = 1 AND {part}"
+    rows = c.rows(query, *values)
     for folder_path, name in rows:
         yield join_path(folder_path, name)

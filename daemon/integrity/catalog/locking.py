@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from integrity.catalog import own_files
-from integrity.catalog.own_files import lock_path
 from integrity.errors import CatalogError, CatalogLocked, show_path
 
 _TRIES = 20
@@ -28,9 +27,7 @@ def hold_shared(catalog: bytes) -> int:
     """
     Take the shared lock and return its descriptor; closing the descriptor releases the lock.
 
-    Raises:
-        CatalogLocked: the catalog is being replaced.
-        CatalogError: the lock file cannot be used.
+    Raises CatalogLocked if the catalog is being replaced, CatalogError if the lock file cannot be used.
     """
     fd = _open(catalog)
     if _take(fd, fcntl.LOCK_SH):
@@ -56,9 +53,7 @@ def exclusive_lock(catalog: bytes) -> Iterator[None]:
     """
     Hold the exclusive lock in the block, to replace the catalog's file.
 
-    Raises:
-        CatalogLocked: another program has it open; the message names the process.
-        CatalogError: the lock file cannot be used.
+    Raises CatalogLocked, naming the process, if another program has it open.
     """
     fd = _open(catalog)
     try:
@@ -70,12 +65,7 @@ def exclusive_lock(catalog: bytes) -> Iterator[None]:
 
 @contextmanager
 def held_alone(catalog: bytes, fd: int) -> Iterator[None]:
-    """
-    Upgrade the shared lock of a descriptor to exclusive for the block.
-
-    Raises:
-        CatalogLocked: another program has the catalog open; the message names the process.
-    """
+    """Upgrade the shared lock of a descriptor to exclusive for the block. Raises like ``exclusive_lock``."""
     try:
         _take_exclusive(catalog, fd)
         yield
@@ -89,11 +79,8 @@ def upgrade_mark(catalog: bytes) -> Iterator[None]:
     Let readers know, in the block, that the catalog is being upgraded.
 
     It excludes nobody, and whoever may read the catalog may hold it: the database's own lock protects the upgrade.
-
-    Raises:
-        CatalogError: the file can't be made.
     """
-    path, owner = own_files.upgrading_path(catalog), own_files.find_owner(catalog)
+    path, owner = os.path.realpath(catalog) + own_files.UPGRADING, own_files.find_owner(catalog)
     try:
         fd = own_files.open_own(path, os.O_RDWR | os.O_CREAT, owner)
         os.fchmod(fd, stat.S_IMODE(owner.st_mode) & 0o444 | 0o600)
@@ -115,7 +102,8 @@ def upgrade_mark(catalog: bytes) -> Iterator[None]:
 def is_being_upgraded(catalog: bytes) -> bool:
     """Return whether a program upgrades the catalog at this moment; one that was killed leaves no lock behind."""
     try:
-        fd = own_files.open_own(own_files.upgrading_path(catalog), os.O_RDONLY, own_files.find_owner(catalog))
+        path = os.path.realpath(catalog) + own_files.UPGRADING
+        fd = own_files.open_own(path, os.O_RDONLY, own_files.find_owner(catalog))
     except (OSError, CatalogError):
         return False
     try:
@@ -136,7 +124,7 @@ def _take_exclusive(catalog: bytes, fd: int) -> None:
 
 
 def _open(catalog: bytes) -> int:
-    path = lock_path(catalog)
+    path = os.path.realpath(catalog) + own_files.LOCK
     try:
         return own_files.open_own(path, os.O_RDWR | os.O_CREAT, own_files.find_owner(catalog))
     except OSError as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple
 
 from integrity.catalog.own_files import LOG
 from integrity.errors import CatalogLocked, show_path
@@ -22,29 +21,14 @@ OPTIONS = "mode=ro&immutable=1"
 _GRANULE_NS = 20_000_000  # two writes within one tick of the kernel's clock can leave the same times (R1)
 
 
-class _FileState(NamedTuple):
-    """What changes when the log is written back into the file."""
-
-    device: int
-    inode: int
-    size_bytes: int
-    mtime_ns: int
-    ctime_ns: int
-
-
 class LocklessFile:
-    """
-    The state of a catalog file when it was opened without locks.
-
-    Args:
-        path: the catalog, which may be a symbolic link. Create this object before SQLite opens the file.
-    """
+    """The state of a catalog file, which may be a link, taken before SQLite opens it without locks."""
 
     def __init__(self, path: bytes) -> None:
         self._path = os.path.realpath(path)
         self._seen = self._look()
-        age_ns = time.time_ns() - max(self._seen.mtime_ns, self._seen.ctime_ns)
-        self._is_racy = abs(age_ns) < _GRANULE_NS
+        *_, mtime_ns, ctime_ns = self._seen
+        self._is_racy = abs(time.time_ns() - max(mtime_ns, ctime_ns)) < _GRANULE_NS
 
     def is_changed(self) -> bool:
         """Return whether a program may have written to the file. A file that was written just now counts as changed."""
@@ -52,20 +36,16 @@ class LocklessFile:
         return self._is_racy or os.path.lexists(self._path + LOG) or self._look() != self._seen
 
     def require_unchanged(self) -> None:
-        """
-        Require that no program has written to the file.
-
-        Raises:
-            CatalogLocked: one may have; what was read may be wrong.
-        """
+        """Raise CatalogLocked if a program may have written to the file: what was read may be wrong."""
         if self.is_changed():
             raise CatalogLocked(
                 f"{show_path(self._path)}: another program began to write to the catalog while it was read; try again"
             )
 
-    def _look(self) -> _FileState:
+    def _look(self) -> tuple[int, ...]:
+        """Return what changes when the log is written back into the file."""
         try:
             seen = os.stat(self._path)
         except FileNotFoundError:  # a restore moves it away
-            return _FileState(0, 0, 0, 0, 0)
-        return _FileState(seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+            return 0, 0, 0, 0, 0
+        return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns

@@ -19,8 +19,7 @@ from integrity.catalog.db import Connection
 from integrity.catalog.own_files import LOG
 
 LIMIT_BYTES = 8 << 20
-LIMIT_S = 60.0
-"""A log that is longer, or older, is carried over: at most that much is lost with it."""
+LIMIT_S = 60.0  # a log that is longer, or older, is carried over: at most that much is lost with it
 
 DAMAGED_LOG = "its log (-wal) is not as it was written"
 
@@ -35,11 +34,7 @@ class LogFrames(NamedTuple):
 
 
 def check_log(c: Connection, path: bytes) -> LogFrames | None:
-    """
-    Check the log of an open catalog; None if a frame of it that is in use is damaged.
-
-    ``path``: of the catalog, without symbolic links.
-    """
+    """Check the log of an open catalog at its real path; None if a frame of it that is in use is damaged."""
     c.row("SELECT 1 FROM sqlite_master")  # else a new connection has not opened the log, and counts nothing
     for _ in range(_TRIES):
         before, found, after = _count_in_use(c), _read_log(path), _count_in_use(c)

@@ -1,19 +1,24 @@
-"""Check the whole catalog, and report its size."""
+"""
+Check the whole catalog, and report its size.
+
+Triggers keep the number of rows of each table that people are told from, and a sum over these. A page that a disk never
+wrote is an old page: its checksum is right, and only the sum knows.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 
 from integrity.catalog import sqlite_errors
-from integrity.catalog.backup import find_last_backup
 from integrity.catalog.blocks import LACKS_BLOCKS
 from integrity.catalog.connection import Catalog, Connection
 from integrity.catalog.findings import find_misfrozen
 from integrity.catalog.own_files import LOG
-from integrity.catalog.tallies import find_stale
 from integrity.model import FileId
 
+LAST_BACKUP = "last_backup_at"  # key in ``meta``
 _SHOWN = 100
 
 
@@ -70,11 +75,7 @@ class Stats:
 
 
 def check(catalog: Catalog, deep: bool = True) -> CheckReport:
-    """
-    Check the whole catalog: each page by its checksum, and the structure.
-
-    ``deep``: compare all indexes with their tables, and all counts, too.
-    """
+    """Check each page by its checksum, and the structure; ``deep``: compare all indexes and counts, too."""
     with catalog.read() as c, c.snapshot():
         complaint = sqlite_errors.find_complaint(c, "integrity_check(1)" if deep else "quick_check(1)")
         if complaint is not None:
@@ -93,49 +94,44 @@ def check(catalog: Catalog, deep: bool = True) -> CheckReport:
             " WHERE folder.root_id = root.id) FROM root ORDER BY path",
         )
         misfrozen = tuple(file_id for file_id, _ in zip(find_misfrozen(c), range(_SHOWN), strict=False))
-        return CheckReport((), tuple(counts), _find_incomplete(c), misfrozen, _count_orphans(c))
+        incomplete = tuple(c.column(f"SELECT id FROM file WHERE {LACKS_BLOCKS} LIMIT ?", _SHOWN))
+        return CheckReport((), tuple(counts), incomplete, misfrozen, _count_orphans(c))
 
 
-def _find_incomplete(c: Connection) -> tuple[FileId, ...]:
-    """Return files whose stored block digests do not cover their size."""
-    return tuple(
-        c.column(f"SELECT id FROM file WHERE {LACKS_BLOCKS} LIMIT ?", _SHOWN)  # noqa: S608 - ours
-    )
+def find_stale(c: Connection) -> list[str]:
+    """Return complaints about tables that are not what was last written to them: a disk has lost a write."""
+    # An expression of a trigger, with the names of a row instead of NEW.
+    told = c.rows("SELECT tbl_name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB '*_tallied'")
+    sums = {table: re.search(r"sum = sum \+ (.*) WHERE", sql) for table, sql in told}
+    complaints: list[str] = []
+    for table, found in sums.items():
+        assert found is not None
+        kept = c.row("SELECT rows, sum FROM tally WHERE name = ?", table)
+        number = found[1].replace("NEW.", "")
+        if kept != c.row(f"SELECT count(*), coalesce(sum({number}), 0) FROM {table}"):
+            complaints.append(f"the table {table} is not as it was last written: the disk has lost a write")
+    return complaints
 
 
 def _count_orphans(c: Connection) -> int:
-    return int(
-        c.value(
-            """
-            SELECT count(*) FROM block_run
-            WHERE NOT EXISTS (SELECT 1 FROM file WHERE id = file_id AND version = block_run.version)
-              AND NOT EXISTS (SELECT 1 FROM version AS candidate WHERE candidate.file_id = block_run.file_id
-                              AND number = block_run.version AND state <> 'former')
-              AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
-                              AND number = block_run.version AND state = 'former')
-            """
-        )
-    )
+    query = """
+        SELECT count(*) FROM block_run
+        WHERE NOT EXISTS (SELECT 1 FROM file WHERE id = file_id AND version = block_run.version)
+          AND NOT EXISTS (SELECT 1 FROM version AS candidate WHERE candidate.file_id = block_run.file_id
+                          AND number = block_run.version AND state <> 'former')
+          AND NOT EXISTS (SELECT 1 FROM version AS former WHERE former.file_id = block_run.file_id
+                          AND number = block_run.version AND state = 'former')"""
+    return c.value(query)
 
 
 def stats(catalog: Catalog) -> Stats:
     """Return the size of the catalog and of each of its tables."""
     with catalog.read() as c, c.snapshot():
         values = dict(c.rows("SELECT key, value FROM meta"))
-        sizes: dict[str, int] = dict(
-            c.rows(
-                "SELECT tbl_name, sum(pgsize) FROM sqlite_master JOIN dbstat ON dbstat.name = sqlite_master.name"
-                " GROUP BY tbl_name"
-            )
-        )
-        names = c.column(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
-        )
-        # An identifier can't be a parameter; these are the names of our own tables.
-        tables = tuple(
-            TableStats(name, c.value(f"SELECT count(*) FROM {name}"), sizes.get(name, 0))  # noqa: S608 - ours
-            for name in names
-        )
+        query = "SELECT tbl_name, sum(pgsize) FROM sqlite_master JOIN dbstat USING (name) GROUP BY tbl_name"
+        sizes = dict(c.rows(query))
+        names = c.column("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB 'sqlite*' ORDER BY 1")
+        tables = tuple(TableStats(name, c.value(f"SELECT count(*) FROM {name}"), sizes.get(name, 0)) for name in names)
         rows = {one.name: one.rows for one in tables}
         return Stats(
             uuid=values.get("uuid", ""),
@@ -144,16 +140,9 @@ def stats(catalog: Catalog) -> Stats:
             roots=rows["root"],
             files=rows["file"],
             data_bytes=c.value("SELECT coalesce(sum(size_bytes), 0) FROM file"),
-            last_backup_at=find_last_backup(values),
+            last_backup_at=int(values[LAST_BACKUP]) if values.get(LAST_BACKUP, "").isdigit() else None,
             file_bytes=os.path.getsize(catalog.path),
-            log_bytes=_get_size(catalog.path + LOG),
+            log_bytes=os.path.getsize(log) if os.path.exists(log := catalog.path + LOG) else 0,
             free_bytes=c.value("PRAGMA page_size") * c.value("PRAGMA freelist_count"),
             tables=tables,
         )
-
-
-def _get_size(path: bytes) -> int:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        return 0

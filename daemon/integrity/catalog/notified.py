@@ -22,8 +22,7 @@ _JOINED = f"finding LEFT JOIN told ON told.finding_id = {INCIDENT}"
 _IS_WANTED = "(finding.state = 'open' OR finding.state = 'muted' AND finding.muted_until <= ?1)"
 _IS_REMINDABLE = f"""
 told.finding_id IS NOT NULL AND finding.state != 'resolved' AND {_IS_WANTED} AND {IS_FIRST} AND NOT EXISTS (
-    SELECT 1 FROM finding AS device WHERE device.id = told.swallowed_by AND device.state != 'resolved')
-"""  # noqa: S608 - ours
+    SELECT 1 FROM finding AS device WHERE device.id = told.swallowed_by AND device.state != 'resolved')"""
 _PENDING = f"""
 SELECT finding.id, finding.root_id, finding.kind, finding.opened_at, finding.updated_at,
     told.finding_id IS NOT NULL AS is_change,
@@ -35,9 +34,8 @@ FROM {_JOINED}
 WHERE finding.state != 'resolved' AND {_IS_WANTED} AND {IS_FIRST}
     AND finding.kind IN ({quoted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS)})
     AND (told.finding_id IS NULL OR told.blocks != finding.blocks OR told.ranges != finding.ranges
-        OR told.certainty IS NOT finding.certainty)
-"""  # noqa: S608 - ours
-_STILL = f"(SELECT {INCIDENT} FROM finding WHERE state != 'resolved')"  # noqa: S608 - ours
+        OR told.certainty IS NOT finding.certainty)"""
+_STILL = f"(SELECT {INCIDENT} FROM finding WHERE state != 'resolved')"
 
 
 class PendingIncident(NamedTuple):
@@ -61,27 +59,22 @@ def pending_since(c: Connection, now: int) -> int | None:
     """Return when the first finding that needs a notification was opened or changed; None: there is none."""
     # For a changed finding, the time of its last update, which is never earlier than the change.
     noticed_at = "min(CASE WHEN is_change THEN updated_at ELSE opened_at END)"
-    since: int | None = c.value(f"SELECT {noticed_at} FROM ({_PENDING}) WHERE covered_by IS NULL", now)  # noqa: S608 - ours
-    return since
+    return c.value(f"SELECT {noticed_at} FROM ({_PENDING}) WHERE covered_by IS NULL", now)
 
 
 def urgent_pending_since(c: Connection, now: int, since: int) -> int | None:
     """Return the same for new grave findings, if nothing of their kind and root was first notified after ``since``."""
-    opened_at: int | None = c.value(
-        f"""
+    query = f"""
         SELECT min(opened_at) FROM ({_PENDING})
         WHERE covered_by IS NULL AND NOT is_change AND kind IN ({quoted(URGENT_FINDINGS)}) AND (root_id, kind) NOT IN (
             SELECT finding.root_id, finding.kind FROM told JOIN finding ON finding.id = told.finding_id
-            WHERE told.first_told_at > ?2)
-        """,  # noqa: S608 - ours
-        *(now, since),
-    )
-    return opened_at
+            WHERE told.first_told_at > ?2)"""
+    return c.value(query, now, since)
 
 
 def find_pending_incidents(c: Connection, now: int) -> list[PendingIncident]:
     """Return the findings that need a notification, in the order of their ids."""
-    query = f"SELECT id, is_change FROM ({_PENDING}) WHERE covered_by IS NULL"  # noqa: S608 - ours
+    query = f"SELECT id, is_change FROM ({_PENDING}) WHERE covered_by IS NULL"
     is_change = {number: bool(flag) for number, flag in c.rows(query, now)}
     found = as_incidents(c, get_findings(c, is_change))
     return [PendingIncident(one, is_change[one.id], _count_coalesced(c, one)) for one in found]
@@ -89,18 +82,18 @@ def find_pending_incidents(c: Connection, now: int) -> list[PendingIncident]:
 
 def count_pending(c: Connection, now: int) -> int:
     """Count the findings that need a notification."""
-    return int(c.value(f"SELECT count(*) FROM ({_PENDING}) WHERE covered_by IS NULL", now))  # noqa: S608 - ours
+    return c.value(f"SELECT count(*) FROM ({_PENDING}) WHERE covered_by IS NULL", now)
 
 
 def has_coalescible(c: Connection, now: int) -> bool:
     """Return whether there are unreadable files that the notification of a failing device covers."""
-    return c.row(f"SELECT id FROM ({_PENDING}) WHERE covered_by IS NOT NULL LIMIT 1", now) is not None  # noqa: S608 - ours
+    return c.row(f"SELECT id FROM ({_PENDING}) WHERE covered_by IS NOT NULL LIMIT 1", now) is not None
 
 
 def coalesce(c: Connection, now: int) -> None:
     """Mark unreadable files as notified by the failing device of the same root and run: one message, not thousands."""
     files: dict[int, list[FindingId]] = {}
-    for number, by in c.rows(f"SELECT id, covered_by FROM ({_PENDING}) WHERE covered_by IS NOT NULL", now):  # noqa: S608 - ours
+    for number, by in c.rows(f"SELECT id, covered_by FROM ({_PENDING}) WHERE covered_by IS NOT NULL", now):
         files.setdefault(by, []).append(number)
     for device_id, ids in files.items():
         _mark(c, ids, now, swallowed_by=device_id)
@@ -124,19 +117,19 @@ def unmark_notified(c: Connection, ids: Collection[int], since: int) -> None:
     Those that an earlier message told of need a notification again, as changed ones; others as new ones.
     """
     incidents = numbers(
-        c.column(f"SELECT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))  # noqa: S608 - ours
+        c.column(f"SELECT {INCIDENT} FROM finding WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
     )
     mine = "finding_id IN (SELECT value FROM json_each(?))"
-    c.run(f"DELETE FROM told WHERE {mine} AND first_told_at >= ?", incidents, since)  # noqa: S608 - ours
-    c.run(f"UPDATE told SET certainty = '' WHERE {mine}", incidents)  # noqa: S608 - ours
+    c.run(f"DELETE FROM told WHERE {mine} AND first_told_at >= ?", incidents, since)
+    c.run(f"UPDATE told SET certainty = '' WHERE {mine}", incidents)
 
 
 def summarize(c: Connection, now: int) -> NotifiedSummary:
     """Summarize the notified incidents."""
     # One query for all would join each row of told with all findings.
-    open_ones = f"SELECT count(*), min(told.first_told_at) FROM {_JOINED} WHERE {_IS_REMINDABLE}"  # noqa: S608 - ours
+    open_ones = f"SELECT count(*), min(told.first_told_at) FROM {_JOINED} WHERE {_IS_REMINDABLE}"
     remindable, open_since = next(c.rows(open_ones, now))
-    over = f"SELECT count(*), min(first_told_at) FROM told WHERE finding_id NOT IN {_STILL}"  # noqa: S608 - ours
+    over = f"SELECT count(*), min(first_told_at) FROM told WHERE finding_id NOT IN {_STILL}"
     resolved, over_since = next(c.rows(over))
     unresolved = c.value("SELECT count(*) FROM told") - resolved
     since = min((at for at in (open_since, over_since) if at is not None), default=None)
@@ -145,42 +138,36 @@ def summarize(c: Connection, now: int) -> NotifiedSummary:
 
 def find_remindable(c: Connection, now: int) -> list[Finding]:
     """Return the notified findings that are still open, without acknowledged and muted ones."""
-    ids = c.column(f"SELECT finding.id FROM {_JOINED} WHERE {_IS_REMINDABLE}", now)  # noqa: S608 - ours
+    ids = c.column(f"SELECT finding.id FROM {_JOINED} WHERE {_IS_REMINDABLE}", now)
     return as_incidents(c, get_findings(c, ids))
 
 
 def find_over(c: Connection) -> list[Finding]:
     """Return the notified findings that are resolved now; findings of removed roots no longer exist."""
-    return get_findings(c, c.column(f"SELECT finding_id FROM told WHERE finding_id NOT IN {_STILL}"))  # noqa: S608 - ours
+    return get_findings(c, c.column(f"SELECT finding_id FROM told WHERE finding_id NOT IN {_STILL}"))
 
 
 def drop_over(c: Connection) -> None:
     """Record that the user was notified of the end of all resolved incidents."""
-    c.run(f"DELETE FROM told WHERE finding_id NOT IN {_STILL}")  # noqa: S608 - ours
+    c.run(f"DELETE FROM told WHERE finding_id NOT IN {_STILL}")
 
 
 def count_verified_since(c: Connection, since: int) -> tuple[int, int]:
     """Return how many files were verified since a time, and their bytes. Scans all files."""
-    files, size_bytes = next(
-        c.rows("SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE verified_at >= ?", since)
-    )
-    return files, size_bytes
+    return next(c.rows("SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE verified_at >= ?", since))
 
 
 def _count_coalesced(c: Connection, one: Finding) -> int:
     if one.kind is not FindingKind.DEVICE_FAILING:
         return 0
-    return int(c.value("SELECT count(*) FROM told WHERE swallowed_by = ?", one.id))
+    return c.value("SELECT count(*) FROM told WHERE swallowed_by = ?", one.id)
 
 
 def _mark(c: Connection, ids: Collection[FindingId], now: int, *, swallowed_by: int | None) -> None:
-    c.run(
-        f"""
+    query = f"""
         INSERT INTO told (finding_id, certainty, blocks, ranges, first_told_at, swallowed_by)
         SELECT {INCIDENT}, certainty, blocks, ranges, ?, ? FROM finding WHERE id IN (SELECT value FROM json_each(?))
         ON CONFLICT (finding_id) DO UPDATE SET
             certainty = excluded.certainty, blocks = excluded.blocks, ranges = excluded.ranges,
-            swallowed_by = excluded.swallowed_by
-        """,  # noqa: S608 - ours
-        *(now, swallowed_by, numbers(ids)),
-    )
+            swallowed_by = excluded.swallowed_by"""
+    c.run(query, now, swallowed_by, numbers(ids))

@@ -15,16 +15,13 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from integrity.catalog.days_run import is_outdated
-from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import quoted, read_word
+from integrity.catalog.db import Connection
+from integrity.catalog.rows import is_outdated, quoted, read_word
 
 LONGEST_WAIT_S = 3600
 """Longest wait for a retry. A retry that lies further ahead was scheduled before the clock was set back, and is due."""
 
-LASTING_FAILURE_S = 3600
-"""A channel that fails for longer is reported."""
-
+LASTING_FAILURE_S = 3600  # a channel that fails for longer is reported
 _KEPT_DAYS = 90
 
 
@@ -48,23 +45,15 @@ ABOUT_OPEN_FINDINGS = frozenset({AlertKind.INCIDENT, AlertKind.REMINDER})
 
 
 class Message(NamedTuple):
-    """
-    A message in all its forms; written once and sent unchanged.
-
-    Attributes:
-        message_id: including the angle brackets.
-        html: the same as an HTML page.
-        facts: the same as a JSON object on one line.
-        incidents: ids of the findings that it is about.
-    """
+    """A message in all its forms; written once and sent unchanged."""
 
     kind: AlertKind
-    message_id: str
+    message_id: str  # including the angle brackets
     subject: str
     body: str
-    html: str
-    facts: str
-    incidents: tuple[int, ...]
+    html: str  # the same as an HTML page
+    facts: str  # the same as a JSON object on one line
+    incidents: tuple[int, ...]  # ids of the findings that it is about
     created_at: int
 
 
@@ -93,63 +82,50 @@ _IS_DUE = f"(next_try_at <= ?1 OR next_try_at > ?1 + {LONGEST_WAIT_S})"  # ?1: t
 _STATES = """
 SELECT name, (SELECT count(*) FROM delivery WHERE channel = channel.name AND sent_at IS NULL), good_at, failing_since,
     failed_at, is_permanent, last_error
-FROM channel
-"""
+FROM channel"""
 
 
 def queue(c: Connection, message: Message, channels: Collection[str]) -> int:
     """Store a message and its deliveries and return its id; a replaceable message replaces unsent ones of its kind."""
     if message.kind in REPLACEABLE:
-        c.run(
-            "DELETE FROM delivery WHERE alert_id IN (SELECT id FROM alert WHERE kind = ?) AND sent_at IS NULL",
-            message.kind,
-        )
+        unsent = "alert_id IN (SELECT id FROM alert WHERE kind = ?) AND sent_at IS NULL"
+        c.run(f"DELETE FROM delivery WHERE {unsent}", message.kind)
     alert_id = c.insert(
-        f"INSERT INTO alert ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
+        f"INSERT INTO alert ({_MESSAGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         *(message.kind, message.message_id, message.subject, message.body, message.html, message.facts),
         *(" ".join(map(str, message.incidents)), message.created_at),
     )
-    _add_deliveries(c, alert_id, channels, message.created_at)
+    query = "INSERT INTO delivery (alert_id, channel, attempts, next_try_at) VALUES (?, ?, 0, ?)"
+    c.run_many(query, [(alert_id, name, message.created_at) for name in channels])
     return alert_id
 
 
 def find_due(c: Connection, name: str, now: int) -> list[DueDelivery]:
     """Return the deliveries of a channel that are due, the longest waiting first."""
-    return [
-        DueDelivery(alert_id, attempts, _to_message(*columns))
-        for alert_id, attempts, *columns in c.rows(
-            f"""
-            SELECT id, attempts, {_MESSAGE} FROM alert JOIN delivery ON alert_id = id
-            WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id
-            """,  # noqa: S608 - ours
-            *(now, name),
-        )
-    ]
+    query = f"""
+        SELECT id, attempts, {_MESSAGE} FROM alert JOIN delivery ON alert_id = id
+        WHERE channel = ?2 AND sent_at IS NULL AND {_IS_DUE} ORDER BY next_try_at, id"""
+    rows = c.rows(query, now, name)
+    return [DueDelivery(alert_id, attempts, _to_message(*columns)) for alert_id, attempts, *columns in rows]
 
 
 def next_try_at(c: Connection, channels: Collection[str], now: int) -> int | None:
     """Return when the next delivery through one of these channels is due; None: none is pending."""
-    when: int | None = c.value(
-        f"""
+    query = f"""
         SELECT min(CASE WHEN {_IS_DUE} THEN ?1 ELSE next_try_at END) FROM delivery
-        WHERE sent_at IS NULL AND channel IN (SELECT value FROM json_each(?2))
-        """,  # noqa: S608 - ours
-        *(now, json.dumps(list(channels))),
-    )
-    return when
+        WHERE sent_at IS NULL AND channel IN (SELECT value FROM json_each(?2))"""
+    return c.value(query, now, json.dumps(list(channels)))
 
 
 def last_sent_at(c: Connection) -> int | None:
     """Return when a channel last accepted a message; None: never."""
-    at: int | None = c.value("SELECT max(sent_at) FROM delivery")
-    return at
+    return c.value("SELECT max(sent_at) FROM delivery")
 
 
 def count_unsent(c: Connection) -> tuple[int, int | None]:
     """Return the number of messages with a pending delivery, and when the first of them was written."""
-    is_unsent = "id IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)"
-    number, since = next(c.rows(f"SELECT count(*), min(created_at) FROM alert WHERE {is_unsent}"))  # noqa: S608 - ours
-    return number, since
+    unsent = "SELECT alert_id FROM delivery WHERE sent_at IS NULL"
+    return next(c.rows(f"SELECT count(*), min(created_at) FROM alert WHERE id IN ({unsent})"))
 
 
 class ListedMessage(NamedTuple):
@@ -165,14 +141,10 @@ class ListedMessage(NamedTuple):
 
 def find_sent(c: Connection, limit: int) -> list[ListedMessage]:
     """Return the last messages, the newest first, once for each channel."""
-    return c.all(
-        ListedMessage,
-        """
+    query = """
         SELECT created_at, subject, channel, sent_at, attempts, last_error FROM alert JOIN delivery ON alert_id = id
-        ORDER BY id DESC, channel LIMIT ?
-        """,
-        limit,
-    )
+        ORDER BY id DESC, channel LIMIT ?"""
+    return c.all(ListedMessage, query, limit)
 
 
 def has_been_sent(c: Connection, alert_id: int) -> bool:
@@ -196,81 +168,54 @@ def mark_failed(
     c: Connection, alert_id: int, name: str, *, error: str, is_permanent: bool, next_try_at: int, now: int
 ) -> None:
     """Record that a channel did not accept a message, and when to retry."""
-    c.run(
-        """
-        UPDATE delivery SET attempts = attempts + 1, next_try_at = ?, last_error = ? WHERE alert_id = ? AND channel = ?
-        """,
-        *(next_try_at, error, alert_id, name),
-    )
+    query = """
+        UPDATE delivery SET attempts = attempts + 1, next_try_at = ?, last_error = ?
+        WHERE alert_id = ? AND channel = ?"""
+    c.run(query, next_try_at, error, alert_id, name)
     note_failure(c, name, error, is_permanent=is_permanent, now=now)
 
 
 def set_channels(c: Connection, channels: Sequence[str], others: Collection[str], now: int) -> None:
-    """
-    Bring the outbox in line with the configuration (I3).
-
-    Args:
-        c: in a transaction.
-        channels: names of the channels that messages are sent through.
-        others: names that are monitored but send no messages: the heartbeat.
-        now: seconds UTC.
-    """
-    for name in channels:
-        _ensure_channel(c, name, now)
+    """Bring the outbox in line with the configuration (I3). ``others``: names without messages: the heartbeat."""
+    query = "INSERT OR IGNORE INTO channel (name, first_seen_at, is_permanent) VALUES (?, ?, 0)"
+    c.run_many(query, [(name, now) for name in channels])
     known = json.dumps([*channels, *others])
     c.run("DELETE FROM channel WHERE name NOT IN (SELECT value FROM json_each(?))", known)
     if not channels:
         return  # pending messages wait until a channel is configured
-    orphaned = "sent_at IS NULL AND channel NOT IN (SELECT value FROM json_each(?))"
+    orphaned = "sent_at IS NULL AND channel NOT IN (SELECT value FROM json_each(?1))"
     configured = json.dumps(channels)
-    ids = c.column(
-        f"""
-        SELECT DISTINCT alert_id FROM delivery WHERE {orphaned} AND NOT EXISTS (
-            SELECT 1 FROM delivery AS other WHERE other.alert_id = delivery.alert_id AND other.sent_at IS NOT NULL)
-        """,  # noqa: S608 - ours
-        configured,
-    )
-    c.run(f"DELETE FROM delivery WHERE {orphaned}", configured)  # noqa: S608 - ours
-    for alert_id in ids:
-        _add_deliveries(c, alert_id, channels, now)
+    query = f"""
+        INSERT OR IGNORE INTO delivery (alert_id, channel, attempts, next_try_at)
+        SELECT alert_id, configured.value, 0, ?2 FROM delivery JOIN json_each(?1) AS configured
+        WHERE {orphaned} AND alert_id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NOT NULL)"""
+    c.run(query, configured, now)
+    c.run(f"DELETE FROM delivery WHERE {orphaned}", configured)
 
 
 def note_success(c: Connection, name: str, now: int) -> None:
     """Record that a channel works."""
-    _ensure_channel(c, name, now)
-    c.run(
-        """
-        UPDATE channel SET good_at = ?, failing_since = NULL, failed_at = NULL, is_permanent = 0, last_error = NULL,
-            told_at = NULL
-        WHERE name = ?
-        """,
-        *(now, name),
-    )
+    query = """
+        INSERT INTO channel (name, first_seen_at, good_at, is_permanent) VALUES (?1, ?2, ?2, 0)
+        ON CONFLICT (name) DO UPDATE SET
+            good_at = ?2, failing_since = NULL, failed_at = NULL, is_permanent = 0, last_error = NULL, told_at = NULL"""
+    c.run(query, name, now)
 
 
 def note_failure(c: Connection, name: str, error: str, *, is_permanent: bool, now: int) -> None:
     """Record that a channel failed."""
-    _ensure_channel(c, name, now)
-    c.run(
-        """
-        UPDATE channel
-        SET failing_since = coalesce(failing_since, ?1), failed_at = ?1, is_permanent = ?2, last_error = ?3
-        WHERE name = ?4
-        """,
-        *(now, is_permanent, error, name),
-    )
+    query = """
+        INSERT INTO channel (name, first_seen_at, failing_since, failed_at, is_permanent, last_error)
+        VALUES (?1, ?2, ?2, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET
+            failing_since = coalesce(failing_since, ?2), failed_at = ?2, is_permanent = ?3, last_error = ?4"""
+    c.run(query, name, now, is_permanent, error)
 
 
 def note_tests(c: Connection, results: Iterable[tuple[str, str | None]], now: int) -> None:
     """
-    Record which of the service's channels took a test message.
+    Record which of the service's channels took a test message: the name of each with its error, or None.
 
     Others are skipped: a test can be made with another configuration, and nothing would remove what it left.
-
-    Args:
-        c: in a transaction.
-        results: the name of each channel with its error, or None.
-        now: seconds UTC.
     """
     known = set(c.column("SELECT name FROM channel"))
     for name, error in results:
@@ -289,14 +234,10 @@ def channel_states(c: Connection) -> list[ChannelState]:
 
 def find_unreported_failures(c: Connection, longer_than_s: int) -> list[ChannelState]:
     """Return the channels that fail permanently, or for at least this long, and were not reported yet."""
-    return c.all(
-        _to_state,
-        f"""
+    query = f"""
         {_STATES} WHERE failing_since IS NOT NULL AND told_at IS NULL
-            AND (failed_at - failing_since >= ? OR is_permanent = 1) ORDER BY name
-        """,
-        longer_than_s,
-    )
+            AND (failed_at - failing_since >= ? OR is_permanent = 1) ORDER BY name"""
+    return c.all(_to_state, query, longer_than_s)
 
 
 def mark_failure_reported(c: Connection, name: str, now: int) -> None:
@@ -306,47 +247,21 @@ def mark_failure_reported(c: Connection, name: str, now: int) -> None:
 
 def first_seen_at(c: Connection) -> int | None:
     """Return since when any channel is configured; None: none is."""
-    at: int | None = c.value("SELECT min(first_seen_at) FROM channel")
-    return at
+    return c.value("SELECT min(first_seen_at) FROM channel")
 
 
 def created_times(c: Connection, kinds: Collection[AlertKind], limit: int) -> list[int]:
     """Return when the newest messages of some kinds were written, newest first."""
-    query = f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?"  # noqa: S608 - ours
+    query = f"SELECT created_at FROM alert WHERE kind IN ({quoted(kinds)}) ORDER BY id DESC LIMIT ?"
     return c.column(query, limit)
 
 
 def prune(c: Connection, now: int) -> None:
     """Delete messages older than 90 days, except pending ones and the newest of each kind, which dates the kind."""
-    ids = numbers(
-        c.column(
-            f"""
-            SELECT id FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
-                AND id NOT IN (SELECT max(id) FROM alert GROUP BY kind)
-                AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)
-            """  # noqa: S608 - ours
-        )
-    )
-    c.run("DELETE FROM delivery WHERE alert_id IN (SELECT value FROM json_each(?))", ids)
-    c.run("DELETE FROM alert WHERE id IN (SELECT value FROM json_each(?))", ids)
-
-
-def _add_deliveries(c: Connection, alert_id: int, channels: Collection[str], now: int) -> None:
-    """Add the deliveries of a message that it does not have yet."""
-    c.run_many(
-        """
-        INSERT INTO delivery (alert_id, channel, attempts, next_try_at) VALUES (?, ?, 0, ?)
-        ON CONFLICT (alert_id, channel) DO NOTHING
-        """,
-        [(alert_id, name, now) for name in channels],
-    )
-
-
-def _ensure_channel(c: Connection, name: str, now: int) -> None:
-    c.run(
-        "INSERT INTO channel (name, first_seen_at, is_permanent) VALUES (?, ?, 0) ON CONFLICT (name) DO NOTHING",
-        *(name, now),
-    )
+    c.run(f"""
+        DELETE FROM alert WHERE {is_outdated(c, "created_at", _KEPT_DAYS, now)}
+            AND id NOT IN (SELECT max(id) FROM alert GROUP BY kind)
+            AND id NOT IN (SELECT alert_id FROM delivery WHERE sent_at IS NULL)""")
 
 
 def _to_state(*columns: Any) -> ChannelState:

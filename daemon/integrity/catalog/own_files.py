@@ -5,7 +5,7 @@ Names of the files beside a catalog, and opening them safely.
     CATALOG.lock                        held while the catalog is open (locking.py)
     CATALOG.root-N.lock                 held while a job works on root N (jobs/lock.py)
     CATALOG.control                     link to the service's socket (service/control/socket.py)
-    CATALOG.new-XXXXXXXX                a new catalog until it is complete (creation.py)
+    CATALOG.new-XXXXXXXX                a new catalog until it is complete (copying.py)
     CATALOG.upgrading                   held while the catalog is being upgraded (locking.py)
     CATALOG.restoring                   the backup that a restore puts in place (restore.py)
     CATALOG.replaced-TIME               the catalog before a restore
@@ -41,13 +41,9 @@ from integrity.model import RootId
 
 LOG, LOG_INDEX, JOURNAL = b"-wal", b"-shm", b"-journal"
 SQLITE_SUFFIXES = (LOG, LOG_INDEX, JOURNAL)
+LOCK, UPGRADING, CONTROL, RESTORING, PARTIAL = b".lock", b".upgrading", b".control", b".restoring", b".partial"
 
 _TIME = rb"\d{8}T\d{6}Z"
-
-
-def lock_path(catalog: bytes) -> bytes:
-    """Return the path of a catalog's lock."""
-    return os.path.realpath(catalog) + b".lock"
 
 
 def root_lock_path(catalog: bytes, root_id: RootId) -> bytes:
@@ -55,39 +51,14 @@ def root_lock_path(catalog: bytes, root_id: RootId) -> bytes:
     return os.path.realpath(catalog) + b".root-%d.lock" % root_id
 
 
-def upgrading_path(catalog: bytes) -> bytes:
-    """Return the path of the file that is held while the catalog is being upgraded."""
-    return os.path.realpath(catalog) + b".upgrading"
-
-
-def control_path(catalog: bytes) -> bytes:
-    """Return the path of the link to the service's socket."""
-    return catalog + b".control"
-
-
-def draft_path(catalog: bytes) -> bytes:
-    """Return a random path for a new catalog."""
-    return catalog + b".new-" + os.urandom(4).hex().encode()
-
-
-def restoring_path(catalog: bytes) -> bytes:
-    """Return the path of the backup that a restore puts in place."""
-    return catalog + b".restoring"
-
-
 def is_being_restored(catalog: bytes) -> bool:
     """Return whether a restore was started and not finished. The next program that opens the catalog finishes it."""
-    return os.path.lexists(restoring_path(os.path.realpath(catalog)))
+    return os.path.lexists(os.path.realpath(catalog) + RESTORING)
 
 
-def replaced_path(catalog: bytes, at: int) -> bytes:
-    """Return the path of a catalog that a restore replaced at a time (seconds UTC)."""
-    return catalog + b".replaced-" + _write_time(at)
-
-
-def before_path(catalog: bytes, revision: str, at: int) -> bytes:
-    """Return the path of the copy made before an upgrade to a revision of the schema."""
-    return catalog + b".before-" + revision.encode() + b"-" + _write_time(at)
+def former_path(catalog: bytes, revision: str | None, at: int) -> bytes:
+    """Return the path of a catalog that was replaced at a time: before an upgrade to a revision, or by a restore."""
+    return catalog + (b".replaced-" if revision is None else b".before-%s-" % revision.encode()) + _write_time(at)
 
 
 def find_before(catalog: bytes, revision: str) -> bytes | None:
@@ -98,11 +69,6 @@ def find_before(catalog: bytes, revision: str) -> bytes | None:
     newer = [(number, copy) for number, copy in found if number > revision.encode()]
     wanted = min(newer, default=(b"", b""))[0]
     return max((os.path.join(folder, copy) for number, copy in newer if number == wanted), default=None)
-
-
-def partial_path(copy: bytes) -> bytes:
-    """Return the path of a copy that is being written."""
-    return copy + b".partial"
 
 
 def backup_name(catalog: bytes, at: int) -> bytes:
@@ -141,9 +107,7 @@ def _write_time(at: int) -> bytes:
 
 _log = logging.getLogger(__name__)
 
-_NO_OWNERS = frozenset(
-    {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
-)  # errors of vfat, exFAT, and some FUSE file systems
+_NO_OWNERS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})  # of vfat, exFAT, and some FUSE file systems
 
 
 def find_owner(catalog: bytes) -> os.stat_result:
@@ -156,14 +120,11 @@ def find_owner(catalog: bytes) -> os.stat_result:
 
 def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
     """
-    Open a file beside the catalog.
+    Open a file beside the catalog and return its descriptor.
 
     Args:
         flags: for open(2). With O_CREAT a missing file is created, mode 0600, for ``owner``.
         owner: stat of a file of the catalog's owner.
-
-    Returns:
-        The descriptor.
 
     Raises:
         CatalogError: the name belongs to a file that is not the catalog's.
@@ -193,12 +154,7 @@ def open_own(path: bytes, flags: int, owner: os.stat_result) -> int:
 
 
 def make_own(path: bytes, owner: os.stat_result) -> int:
-    """
-    Create a file, mode 0600; as root, for ``owner``.
-
-    Raises:
-        FileExistsError: the name is taken.
-    """
+    """Create a file, mode 0600; as root, for ``owner``. Raises FileExistsError if the name is taken."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if os.geteuid() == 0 and (owner.st_uid, owner.st_gid) != (0, 0):
@@ -223,11 +179,7 @@ def share_new_with_group(fd: int, path: bytes) -> None:
 
 
 def share_with_group(path: bytes) -> None:
-    """
-    Let the group of a catalog's folder read an older catalog, which was made for its owner only.
-
-    SQLite gives its own files the mode of the catalog.
-    """
+    """Let the group of a catalog's folder read an older catalog, whose mode SQLite gives to its own files, too."""
     if not _is_for_group(os.stat(os.path.dirname(path))):
         return
     for place in (path, *(path + suffix for suffix in SQLITE_SUFFIXES)):
@@ -246,9 +198,7 @@ def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
     """
     Create and lock a file, and remove it after the block unless it was renamed. Removes such files of killed programs.
 
-    Raises:
-        CopyBeingMade: another program is creating the same file.
-        CatalogError: the name belongs to a file that is not the catalog's.
+    Raises CopyBeingMade if another program is creating the same file.
     """
     _remove_abandoned(path, owner)
     fd = _make_locked(path, owner)
@@ -263,29 +213,24 @@ def claim(path: bytes, owner: os.stat_result) -> Iterator[int]:
 def is_same_file(path: bytes, fd: int) -> bool:
     """Return whether a path names an open file."""
     try:
-        seen = os.lstat(path)
+        return os.path.samestat(os.lstat(path), os.fstat(fd))
     except FileNotFoundError:
         return False
-    own = os.fstat(fd)
-    return (seen.st_dev, seen.st_ino) == (own.st_dev, own.st_ino)
 
 
 def require_opened(path: bytes, fd: int) -> None:
-    """
-    Require that another descriptor of this process has the same file open: an open by name got this file.
+    """Require that this process has the same file open once more: that an open by name got this file."""
+    if find_descriptor(os.fstat(fd), other_than=fd) is None:
+        raise _refuse(path, "was exchanged while it was opened")
 
-    Raises:
-        CatalogError: the open by name got another file.
-    """
-    own = os.fstat(fd)
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            seen = os.fstat(int(name))
-        except OSError:
-            continue  # the closed descriptor of listdir
-        if int(name) != fd and (seen.st_dev, seen.st_ino) == (own.st_dev, own.st_ino):
-            return
-    raise _refuse(path, "was exchanged while it was opened")
+
+def find_descriptor(wanted: os.stat_result, *, other_than: int = -1) -> int | None:
+    """Return another descriptor by which this process has a file open; None if it has none."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # the closed descriptor of listdir
+            if fd != other_than and os.path.samestat(os.fstat(fd), wanted):
+                return fd
+    return None
 
 
 def require_own(catalog: bytes) -> None:
@@ -294,10 +239,6 @@ def require_own(catalog: bytes) -> None:
 
     The catalog itself may be a symbolic link, if the kernel would follow it in a sticky folder (fs.protected_symlinks):
     one of the caller, of root, or of the owner of its target.
-
-    Raises:
-        CatalogError: one of the names belongs to a file that is not the catalog's.
-        OSError: a file cannot be examined.
     """
     owner, link = os.stat(catalog), os.lstat(catalog)
     if not stat.S_ISREG(owner.st_mode):

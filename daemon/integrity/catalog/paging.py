@@ -17,9 +17,7 @@ from typing import TypeVar
 
 from integrity.catalog.db import Connection
 
-_HOLD_S = 0.3
-"""A page ends after this time; its last rows and the commit come on top."""
-
+_HOLD_S = 0.3  # a page ends after this time; its last rows and the commit come on top
 _LONG_S = 0.02
 _HELD_MOST_S = 0.25
 """
@@ -33,8 +31,7 @@ _GAP_S = 0.12
 
 T = TypeVar("T")
 
-_ROWS = 100
-"""Rows between two checks of the clock: less than a second even at some milliseconds for each row."""
+_ROWS = 100  # rows between two checks of the clock: less than a second even at some milliseconds for each row
 
 
 def write_in_pages(
@@ -45,16 +42,7 @@ def write_in_pages(
     rows: int = _ROWS,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """
-    Write all items in as many transactions as needed.
-
-    Args:
-        transaction: opens a transaction.
-        items: written in this order.
-        write: writes some of the items.
-        rows: items for each call of ``write``.
-        monotonic: clock in seconds.
-    """
+    """Write all items, in this order, ``rows`` with each call of ``write``, in as many transactions as needed."""
     queue = deque(items)
     while queue:
         with transaction() as connection:

@@ -1,11 +1,11 @@
-"""Remove files from the catalog, and move files to other paths."""
+"""Remove files from the catalog, move files to other paths, and accept what is known of their next content."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from integrity.catalog.baselines import require_record
+from integrity.catalog.baselines import USER_DECISIONS, put_baseline, require_record
 from integrity.catalog.blocks import drop_runs
 from integrity.catalog.checkpoints import Purpose, drop_checkpoint
 from integrity.catalog.db import Connection
@@ -13,7 +13,7 @@ from integrity.catalog.findings import find_with_findings, move_findings, put_fi
 from integrity.catalog.folders import ensure_folder
 from integrity.catalog.roots import RootRecord, adjust_file_count
 from integrity.catalog.rows import FileRecord, load_records, require_current, split_path
-from integrity.catalog.versions import discard, has_whole_digests, keep
+from integrity.catalog.versions import FileVersion, VersionState, discard, has_whole_digests, keep
 from integrity.model import BaselineReason, FileId, FolderId, Witness
 
 _RESOLUTIONS = {
@@ -45,6 +45,34 @@ def remove_files(c: Connection, root: RootRecord, ids: Sequence[FileId], *, beca
     adjust_file_count(c, root.id, -len(records))
 
 
+def promote(
+    c: Connection,
+    root: RootRecord,
+    candidate: FileVersion,
+    because: BaselineReason,
+    now: int,
+    boot_id: int | None,
+    note: str | None = None,
+) -> bool:
+    """Accept a candidate, loaded in this transaction; return False if an open finding keeps it frozen (R6)."""
+    if candidate.is_gone:
+        remove_files(c, root, [candidate.file_id], because=because, now=now)
+        return True
+    old = require_record(c, candidate.file_id)
+    if old.is_frozen and because not in USER_DECISIONS:
+        c.run("UPDATE version SET state = ? WHERE id = ?", VersionState.FROZEN, candidate.id)
+        return False
+    put_baseline(
+        *(c, root, old, candidate.witness, candidate.digests, candidate.block_size_bytes, candidate.read_how),
+        because=because,
+        now=now,
+        boot_id=boot_id,
+        note=note,
+    )
+    c.run("DELETE FROM version WHERE id = ?", candidate.id)
+    return True
+
+
 class MovedFile(NamedTuple):
     """A file and its new path."""
 
@@ -58,9 +86,6 @@ def move_files(c: Connection, root: RootRecord, moved: Sequence[MovedFile], *, n
     Record new paths of files; their ids, baselines, histories, and findings stay with them.
 
     No other file may be recorded under the new paths. The files may swap paths with each other.
-
-    Raises:
-        CatalogError: a file is no longer recorded.
     """
     found = {record.id: record for record in load_records(c, [one.file_id for one in moved])}
     records = [found.get(one.file_id) or require_record(c, one.file_id) for one in moved]
@@ -82,10 +107,6 @@ def merge_moved(c: Connection, root: RootRecord, old: FileRecord, new: FileRecor
 
     The old row gets the new row's folder, path, and witness; the new row is deleted. The verification state is that of
     the new row, and the file is a suspect until it was verified there.
-
-    Raises:
-        ValueError: their contents differ.
-        RecordSuperseded: the record of one of them was replaced or removed since.
     """
     require_current(c, old)
     require_current(c, new)
@@ -104,13 +125,7 @@ def move_to_copy(c: Connection, root: RootRecord, file_id: FileId, path: bytes, 
     """
     Record that a file with an open finding is now where its damaged content was copied to; the old path is gone.
 
-    Its id, baseline, history, and findings go with it.
-
-    Args:
-        c: in a transaction.
-        root: root of both paths.
-        path: path of the copy; must not be recorded.
-        witness: witness of the copy.
+    Its id, baseline, history, and findings go with it. ``path``, which is not recorded, and ``witness`` are the copy's.
     """
     old = require_record(c, file_id)
     as_recorded = witness._replace(size_bytes=old.witness.size_bytes)
@@ -134,8 +149,7 @@ def _place(c: Connection, root: RootRecord, places: Sequence[_Place], now: int) 
             folder_id = ?, name = ?, size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ?,
             recorded_at = ?, verified_at = ?, read_how = ?, boot_id = ?, is_suspect = ?,
             seen_inode = ?, seen_ctime_ns = ?
-        WHERE id = ?
-        """
+        WHERE id = ?"""
     rows = (
         (
             *(folder_id, split_path(path)[1], *found.witness),
@@ -146,12 +160,11 @@ def _place(c: Connection, root: RootRecord, places: Sequence[_Place], now: int) 
     )
     c.run_many(query, rows)
     for state in ("= 'former'", "<> 'former'"):  # as the indexes of files say
-        query = f"UPDATE version SET path = ? WHERE file_id = ? AND state {state}"  # noqa: S608 - ours
+        query = f"UPDATE version SET path = ? WHERE file_id = ? AND state {state}"
         c.run_many(query, ((path, old.id) for old, _, path, _ in places))
     keep_name_in_copies = """
         UPDATE copy_file SET found_as = ?
-        WHERE copy_id IN (SELECT id FROM copy) AND file_id = ? AND found_at IS NOT NULL AND found_as IS NULL
-        """
+        WHERE copy_id IN (SELECT id FROM copy) AND file_id = ? AND found_at IS NOT NULL AND found_as IS NULL"""
     c.run_many(keep_name_in_copies, ((old.path, old.id) for old, *_ in places))
     paths = {old.id: path for old, _, path, _ in places}
     for file_id in find_with_findings(c, paths):

@@ -56,51 +56,34 @@ class QueuedMessage(NamedTuple):
 
 def load_state(c: Connection) -> ReportState | None:
     """Return how far the hub was told; None if the box reports to none."""
-    return c.one(
-        ReportState,
-        """
-        SELECT url, stream, started_at, confirmed, chain, complete_at, failing_since, last_error FROM report_state
-        """,
-    )
+    query = "SELECT url, stream, started_at, confirmed, chain, complete_at, failing_since, last_error FROM report_state"
+    return c.one(ReportState, query)
 
 
 def start_stream(c: Connection, url: str, stream: bytes, now: int) -> None:
-    """
-    Begin a stream of messages, in place of the former one if there is one (I4).
-
-    Its first message is ``state``; all unresolved findings follow, then the rest.
-    """
-    rest = list(
-        c.rows(
-            """
-            SELECT kind, item_id FROM report_message WHERE kind IN ('run', 'action')
-            UNION SELECT kind, item_id FROM report_change WHERE kind IN ('run', 'action') ORDER BY kind, item_id
-            """
-        )
-    )
+    """Begin a stream of messages (I4): ``state``, then all unresolved findings, then the rest."""
+    query = """
+        SELECT kind, item_id FROM report_message WHERE kind IN ('run', 'action')
+        UNION SELECT kind, item_id FROM report_change WHERE kind IN ('run', 'action') ORDER BY kind, item_id"""
+    rest = list(c.rows(query))
     c.run("DELETE FROM report_message")
     c.run("DELETE FROM report_change")
     c.run("INSERT INTO report_change (kind, item_id) VALUES (?, 0)", STATE)
-    c.run(
-        """
+    query = """
         INSERT INTO report_change (kind, item_id)
-        SELECT 'finding', id FROM finding WHERE state != 'resolved' ORDER BY id
-        """
-    )
+        SELECT 'finding', id FROM finding WHERE state != 'resolved' ORDER BY id"""
+    c.run(query)
     c.run_many("INSERT INTO report_change (kind, item_id) VALUES (?, ?)", rest)
-    c.run(
-        """
+    query = """
         INSERT OR REPLACE INTO report_state (id, url, stream, started_at, confirmed, chain, complete_at)
-        VALUES (1, ?1, ?2, ?3, 0, ?4, (SELECT complete_at FROM report_state WHERE url = ?1))
-        """,
-        *(url, stream, now, _NO_CHAIN),
-    )
+        VALUES (1, ?1, ?2, ?3, 0, ?4, (SELECT complete_at FROM report_state WHERE url = ?1))"""
+    c.run(query, url, stream, now, _NO_CHAIN)
 
 
 def stop_reporting(c: Connection) -> None:
     """Remove all that belongs to reports: the box reports to no hub any more."""
     for table in ("report_change", "report_message", "report_folder", "report_state"):
-        c.run(f"DELETE FROM {table}")  # noqa: S608 - ours
+        c.run(f"DELETE FROM {table}")
     c.run("DELETE FROM meta WHERE key > 'report/' AND key < 'report0'")
 
 
@@ -123,12 +106,12 @@ def get_newest(c: Connection) -> int:
 
 def count_queued(c: Connection, kind: str) -> int:
     """Count the references of a kind; each becomes a message, unless it is of a run or an action that is gone."""
-    return int(c.value("SELECT count(*) FROM report_change WHERE kind = ?", kind))
+    return c.value("SELECT count(*) FROM report_change WHERE kind = ?", kind)
 
 
 def count_waiting(c: Connection) -> int:
     """Count the messages that are not confirmed, and the references that are to become messages."""
-    return int(c.value("SELECT (SELECT count(*) FROM report_change) + (SELECT count(*) FROM report_message)"))
+    return c.value("SELECT (SELECT count(*) FROM report_change) + (SELECT count(*) FROM report_message)")
 
 
 def add_messages(c: Connection, messages: Sequence[QueuedMessage], changes: Iterable[QueuedChange]) -> None:

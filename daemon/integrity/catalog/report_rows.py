@@ -25,8 +25,7 @@ PRAGMA synchronous = OFF;
 PRAGMA cache_size = -2048;
 CREATE TABLE tree (
     path BLOB PRIMARY KEY, parent BLOB, own BLOB, content BLOB, subtree BLOB, mark INTEGER NOT NULL DEFAULT 0
-) WITHOUT ROWID, STRICT;
-"""
+) WITHOUT ROWID, STRICT;"""
 
 
 class FolderDigestRow(NamedTuple):
@@ -47,16 +46,12 @@ class FolderKey(NamedTuple):
 
 def find_undigested(c: Connection, root_id: RootId, after: int, limit: int) -> list[FolderKey]:
     """Return folders of a root whose digests are not known, in the order of their numbers, behind a number."""
-    return c.all(
-        FolderKey,
-        """
+    query = """
         SELECT id, path FROM folder
         WHERE root_id = ? AND id > ?
             AND NOT EXISTS (SELECT 1 FROM report_folder WHERE folder_id = folder.id AND own IS NOT NULL)
-        ORDER BY id LIMIT ?
-        """,
-        *(root_id, after, limit),
-    )
+        ORDER BY id LIMIT ?"""
+    return c.all(FolderKey, query, root_id, after, limit)
 
 
 def has_rules(c: Connection, root_id: RootId, rules: str) -> bool:
@@ -88,23 +83,19 @@ def drop_digests(c: Connection, ids: Sequence[FolderId]) -> None:
 def find_digested(c: Connection, root_id: RootId) -> Iterator[FolderDigestRow]:
     """Yield the folders of a root whose digests are known, each before those in it, siblings in the order of names."""
     # Components are compared one by one: a folder comes before what lies in it, and that before "folder-b".
-    rows = c.rows(
-        """
+    query = """
         SELECT folder.id, folder.path, report_folder.own, report_folder.content
         FROM report_folder JOIN folder ON folder.id = report_folder.folder_id
         WHERE folder.root_id = ? AND report_folder.own IS NOT NULL
-        ORDER BY replace(CAST(folder.path AS TEXT), '/', char(0))
-        """,
-        root_id,
-    )
-    return map(FolderDigestRow._make, rows)
+        ORDER BY replace(CAST(folder.path AS TEXT), '/', char(0))"""
+    return map(FolderDigestRow._make, c.rows(query, root_id))
 
 
 def find_files(c: Connection, folder_id: FolderId) -> Iterator[FileRecord]:
     """Yield the files that lie directly in a folder, in the order of their names, page by page."""
     query = f"""
-        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.folder_id = ? AND file.name > ? ORDER BY file.name LIMIT ?
-        """  # noqa: S608 - ours
+        SELECT {RECORD_COLUMNS} FROM {FILE_JOIN}
+        WHERE file.folder_id = ? AND file.name > ? ORDER BY file.name LIMIT ?"""
     after = b""
     while page := c.all(FileRecord.make, query, folder_id, after, _PAGE):
         yield from page
@@ -154,11 +145,11 @@ class StoredTree:
 
     def get(self, path: bytes) -> TreeFolder:
         """Return a folder that is there."""
-        return TreeFolder(*next(self._db.rows(f"SELECT {_COLUMNS} FROM tree WHERE path = ?", path)))  # noqa: S608 - ours
+        return TreeFolder(*next(self._db.rows(f"SELECT {_COLUMNS} FROM tree WHERE path = ?", path)))
 
     def find_below(self, path: bytes) -> Iterator[TreeFolder]:
         """Yield the folders that lie directly in a folder, in the order of their names."""
-        rows = self._db.rows(f"SELECT {_COLUMNS} FROM tree WHERE parent = ? ORDER BY path", path)  # noqa: S608 - ours
+        rows = self._db.rows(f"SELECT {_COLUMNS} FROM tree WHERE parent = ? ORDER BY path", path)
         return map(TreeFolder._make, rows)
 
     def mark(self, paths: Iterable[bytes], mark: Mark) -> None:
@@ -172,6 +163,6 @@ class StoredTree:
     def find_marked(self) -> Iterator[tuple[TreeFolder, Mark]]:
         """Yield the marked folders, each after those in it."""
         # A path is longer than that of each folder above it.
-        query = f"SELECT {_COLUMNS}, mark FROM tree WHERE mark != 0 ORDER BY length(path) DESC, path"  # noqa: S608 - ours
+        query = f"SELECT {_COLUMNS}, mark FROM tree WHERE mark != 0 ORDER BY length(path) DESC, path"
         for *columns, mark in self._db.rows(query):
             yield TreeFolder(*columns), Mark(mark)

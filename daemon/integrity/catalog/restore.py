@@ -26,35 +26,27 @@ def restore(path: bytes | str, source: bytes) -> tuple[bytes, bytes | None]:
     """
     Replace a damaged or missing catalog by a backup.
 
+    Returns the backup that was used, and the new path of the former catalog; None if there was none.
+
     Args:
         source: a backup, or a folder, whose newest valid backup is used. Empty: the catalog's folder.
-
-    Returns:
-        The backup that was used, and the new path of the former catalog; None if there was none.
 
     Raises:
         CatalogLocked: another program has the catalog open.
         CatalogMissing: no backup was found.
         CatalogCorrupt: no backup is valid.
-        CatalogError: the backup cannot be copied or put in place.
     """
     path = os.path.realpath(os.fsencode(path))
     with exclusive_lock(path):
         chosen, is_named = _choose(path, source)
-        copying.copy_file(chosen, own_files.restoring_path(path), own_files.find_owner(path), is_trusted=is_named)
+        copying.copy_file(chosen, path + own_files.RESTORING, own_files.find_owner(path), is_trusted=is_named)
         return chosen, exchange(path)
 
 
 def finish_restore(path: bytes) -> None:
-    """
-    Finish a restore that was killed after its copy was complete.
-
-    Raises:
-        CatalogLocked: the restore is still running.
-        CatalogError: the copy is damaged, belongs to another user, or cannot be put in place.
-    """
+    """Finish a restore that was killed after its copy was complete. Raises CatalogLocked while it is still running."""
     path = os.path.realpath(path)
-    ready = own_files.restoring_path(path)
+    ready = path + own_files.RESTORING
     with exclusive_lock(path):
         if not os.path.lexists(ready):
             return  # another program finished it
@@ -75,14 +67,13 @@ def exchange(path: bytes) -> bytes | None:
     Its name says when it was replaced. A program of its own schema finds an older one by its name, to go back to it.
     ``path``: without symbolic links, locked.
     """
-    ready = own_files.restoring_path(path)
+    ready = path + own_files.RESTORING
     try:
         at = int(os.stat(ready).st_mtime)  # not now: a program that finishes a killed exchange must find the same name
-        is_older = _is_older(path)
-        aside = own_files.before_path(path, SCHEMA_REVISION, at) if is_older else own_files.replaced_path(path, at)
+        aside = own_files.former_path(path, SCHEMA_REVISION if _is_older(path) else None, at)
         former = _put_aside(path, aside)
         with suppress(FileNotFoundError):  # of an upgrade that was killed
-            os.unlink(own_files.upgrading_path(path))
+            os.unlink(path + own_files.UPGRADING)
         os.rename(ready, path)
         copying.sync_file(os.path.dirname(path))
     except OSError as error:

@@ -1,4 +1,10 @@
-"""Rows of ``meta`` that belong to a root: JSON objects with the key ``NAME/ROOT_ID/ID``."""
+"""
+Rows of ``meta`` that belong to a root: JSON objects with the key ``NAME/ROOT_ID/ID``, and the sources of its imports.
+
+Each import that recorded files has one row, instead of a column for each file: key ``import/ROOT_ID/FIRST_FILE_ID``,
+value the manifest's name. File ids rise and are never reused (I2 of ``schema.sql``), and one job at a time works on a
+root. So an imported file belongs to the last import of its root that began at or before its id.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +14,11 @@ from typing import Any
 
 from integrity.catalog.db import Connection
 from integrity.catalog.roots import RootRecord
-from integrity.model import RootId
+from integrity.model import FileId, RootId
 
 
 class RootMeta:
-    """
-    The objects of one kind.
-
-    Args:
-        name: of the kind, the first part of the keys.
-    """
+    """The objects of one kind, whose name is the first part of their keys."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,3 +37,16 @@ class RootMeta:
     def drop(self, c: Connection, root_id: RootId, row_id: str) -> None:
         """Delete an object."""
         c.run("DELETE FROM meta WHERE key = ?", f"{self._name}/{root_id}/{row_id}")
+
+
+def keep_import(c: Connection, root_id: RootId, first_id: FileId, manifest: str) -> None:
+    """Record the name of an imported manifest, in the transaction that records its first file, ``first_id``."""
+    c.run("INSERT INTO meta (key, value) VALUES (?, ?)", f"import/{root_id}/{first_id}", manifest)
+
+
+def find_import(c: Connection, root_id: RootId, file_id: FileId) -> str | None:
+    """Return the manifest that an imported file came from; None if unknown. Call it for imported files only."""
+    query = """
+        SELECT value FROM meta WHERE key > ?1 AND key < ?2 AND CAST(substr(key, length(?1) + 1) AS INTEGER) <= ?3
+        ORDER BY CAST(substr(key, length(?1) + 1) AS INTEGER) DESC LIMIT 1"""
+    return c.value(query, f"import/{root_id}/", f"import/{root_id}0", file_id)  # "0" follows "/"

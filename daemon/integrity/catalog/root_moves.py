@@ -56,15 +56,12 @@ def find_move(c: Connection, root: RootRecord) -> RootMove | None:
 
 def _find_last_scan(c: Connection, root: RootRecord, now: int) -> int:
     """Return the start of the last run that counted each file of a root; 0: there is none, or it is long ago."""
-    rows = c.rows(
-        f"""
+    query = f"""
         SELECT started_at, coalesce(last_file_id, 0), {" + ".join(Tally)} - skipped FROM run
         WHERE root_id = ? AND job IN ('scan', 'scrub') AND outcome IS NOT NULL
             AND started_at <= ? -- not one under a clock that was ahead
-        ORDER BY id DESC LIMIT {_RUNS_LOOKED_AT}
-        """,  # noqa: S608 - ours
-        *(root.id, now),
-    )
+        ORDER BY id DESC LIMIT {_RUNS_LOOKED_AT}"""
+    rows = c.rows(query, root.id, now)
     for started_at, last_file_id, count in rows:
         if count and count >= count_files_until(c, root.id, last_file_id):
             return int(started_at)

@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from integrity import program
-from integrity.catalog.db import Connection, Value, numbers
-from integrity.catalog.gate_passes import follow_former
-from integrity.catalog.rows import FILE_JOIN, join_path, read_word
+from integrity.catalog.db import Connection, numbers
+from integrity.catalog.rows import FILE_JOIN, inside, join_path, read_word
 from integrity.errors import CatalogError
 from integrity.model import FileId, RootId, RootIdentity, RootState
 
@@ -27,8 +26,7 @@ _ROOTS = """
 SELECT id, path, fs_id, folder_inode, fs_type, state, state_reason, created_at, file_count, (
     SELECT count(file_id) FROM finding
     WHERE finding.root_id = root.id AND finding.kind = 'missing' AND finding.state != 'resolved')
-FROM root
-"""
+FROM root"""
 
 
 class RootRecord(NamedTuple):
@@ -66,28 +64,20 @@ def drop_nested(c: Connection, root_id: RootId, path: bytes) -> None:
 
 def count_all_files(c: Connection) -> int:
     """Return the number of recorded files of all roots."""
-    return int(c.value("SELECT coalesce(sum(file_count), 0) FROM root"))
+    return c.value("SELECT coalesce(sum(file_count), 0) FROM root")
 
 
 def add_root(c: Connection, path: bytes, identity: RootIdentity, now: int) -> RootRecord:
     """Add a root with an absolute, real path."""
-    root_id = c.insert(
-        """
+    query = """
         INSERT INTO root (path, fs_id, folder_inode, fs_type, state, created_at, file_count)
-        VALUES (?, ?, ?, ?, 'active', ?, 0)
-        """,
-        *(path, identity.fs_id, identity.folder_inode, identity.fs_type, now),
-    )
+        VALUES (?, ?, ?, ?, 'active', ?, 0)"""
+    root_id = c.insert(query, path, identity.fs_id, identity.folder_inode, identity.fs_type, now)
     return get_root(c, RootId(root_id))
 
 
 def get_root(c: Connection, root_id: RootId) -> RootRecord:
-    """
-    Return one root.
-
-    Raises:
-        CatalogError: there is no root with this id.
-    """
+    """Return one root, or raise CatalogError if there is none with this id."""
     found = c.one(_to_record, f"{_ROOTS} WHERE id = ?", root_id)
     if found is None:
         raise CatalogError(
@@ -100,15 +90,11 @@ def find_some_files(c: Connection, root_id: RootId) -> list[bytes]:
     """Return the paths of some files of a root: of its first and of its last folders, in the order of their paths."""
     found: list[bytes] = []
     for order in ("path", "path DESC"):
-        found += c.all(
-            join_path,
-            f"""
+        query = f"""
             SELECT some.path, file.name
             FROM (SELECT id, path FROM folder WHERE root_id = ? ORDER BY {order} LIMIT ?) AS some
-            JOIN file ON file.folder_id = some.id LIMIT ?
-            """,  # noqa: S608 - ours
-            *(root_id, _SAMPLED_FOLDERS, _SAMPLED_FILES),
-        )
+            JOIN file ON file.folder_id = some.id LIMIT ?"""
+        found += c.all(join_path, query, root_id, _SAMPLED_FOLDERS, _SAMPLED_FILES)
     return found
 
 
@@ -142,10 +128,8 @@ def set_root_state(c: Connection, root_id: RootId, state: RootState, reason: str
 
 def set_root_identity(c: Connection, root_id: RootId, identity: RootIdentity) -> None:
     """Store the new identity of a root."""
-    c.run(
-        "UPDATE root SET fs_id = ?, folder_inode = ?, fs_type = ? WHERE id = ?",
-        *(identity.fs_id, identity.folder_inode, identity.fs_type, root_id),
-    )
+    query = "UPDATE root SET fs_id = ?, folder_inode = ?, fs_type = ? WHERE id = ?"
+    c.run(query, identity.fs_id, identity.folder_inode, identity.fs_type, root_id)
 
 
 def rename_disk(c: Connection, old: str, new: str) -> None:
@@ -168,7 +152,7 @@ def remove_unseen(c: Connection, configured: Collection[bytes]) -> None:
 
 def find_spans(c: Connection, root_id: RootId) -> list[tuple[FileId, FileId]]:
     """Split the files of a root into ranges of ids (first, last) of some thousand files each."""
-    ids = sorted(c.column(f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))  # noqa: S608 - ours
+    ids = sorted(c.column(f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))
     return [(ids[at], ids[min(at + _SPAN, len(ids)) - 1]) for at in range(0, len(ids), _SPAN)]
 
 
@@ -179,83 +163,53 @@ def find_former_ids(c: Connection, root_id: RootId) -> list[int]:
 
 def drop_files(c: Connection, root_id: RootId, span: tuple[FileId, FileId]) -> None:
     """Delete the files of an id range without their former versions, as part of removing their root."""
-    _drop(c, root_id, "file.id BETWEEN ? AND ?", *span)
+    # "+" keeps SQLite from reading by folder: it would read all files of the root for each span.
+    query = f"SELECT file.id FROM {FILE_JOIN} WHERE file.id BETWEEN ? AND ? AND +folder.root_id = ?"
+    drop_files_of(c, root_id, c.column(query, *span, root_id))
 
 
 def drop_files_of(c: Connection, root_id: RootId, ids: Sequence[FileId]) -> None:
-    """Delete some files without their former versions: another catalog has their records."""
-    _drop(c, root_id, "file.id IN (SELECT value FROM json_each(?))", numbers(ids))
-
-
-def _drop(c: Connection, root_id: RootId, condition: str, *values: Value) -> None:
-    # "+" keeps SQLite from reading by folder: it would read all files of the root for each span.
-    query = f"SELECT file.id FROM {FILE_JOIN} WHERE {condition} AND +folder.root_id = ?"  # noqa: S608 - ours
-    ids = c.column(query, *values, root_id)
-    for table in ("copy_file", "copy_reading"):
-        c.run(
-            f"""
-            DELETE FROM {table} WHERE copy_id IN (SELECT id FROM copy WHERE root_id = ?)
-                AND file_id IN (SELECT value FROM json_each(?))
-            """,  # noqa: S608 - ours
-            *(root_id, numbers(ids)),
-        )
-    for table in ("block_run", "finding"):
-        c.run(f"DELETE FROM {table} WHERE file_id IN (SELECT value FROM json_each(?))", numbers(ids))  # noqa: S608 - ours
-    c.run("DELETE FROM version WHERE state <> 'former' AND file_id IN (SELECT value FROM json_each(?))", numbers(ids))
-    c.run("DELETE FROM file WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
+    """Delete some files of a root without their former versions."""
+    some, of_copies = numbers(ids), f"copy_id IN (SELECT id FROM copy WHERE root_id = {root_id}) AND file_id"
+    for place in (
+        *(f"copy_file WHERE {of_copies}", f"copy_reading WHERE {of_copies}", "block_run WHERE file_id"),
+        *("finding WHERE file_id", "version WHERE state <> 'former' AND file_id", "file WHERE id"),
+    ):
+        c.run(f"DELETE FROM {place} IN (SELECT value FROM json_each(?))", some)
     adjust_file_count(c, root_id, -len(ids))
 
 
 def drop_former(c: Connection, ids: Iterable[int]) -> None:
     """Delete former versions and their blocks, as part of removing their root."""
     listed = numbers(ids)
-    c.run(
-        """
+    query = """
         DELETE FROM block_run
-        WHERE file_id IN (SELECT file_id FROM version WHERE id IN (SELECT value FROM json_each(?)))
-        """,
-        listed,
-    )
+        WHERE file_id IN (SELECT file_id FROM version WHERE id IN (SELECT value FROM json_each(?)))"""
+    c.run(query, listed)
     c.run("DELETE FROM version WHERE id IN (SELECT value FROM json_each(?))", listed)
-    follow_former(c)
 
 
 def remove_root(c: Connection, root_id: RootId) -> None:
     """Delete a root and all its rows. For large roots, call ``drop_files`` and ``drop_former`` in pages before."""
-    files = f"SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?1"  # noqa: S608 - ours
-    folders = "SELECT id FROM folder WHERE root_id = ?1"
-    copies = "SELECT id FROM copy WHERE root_id = ?1"
     for place in (
-        "checkpoint_run WHERE checkpoint_id IN (SELECT id FROM checkpoint WHERE root_id = ?1)",
-        f"copy_file WHERE copy_id IN ({copies})",
-        f"copy_reading WHERE copy_id IN ({copies})",
-        f"block_run WHERE file_id IN ({files})",
+        f"block_run WHERE file_id IN (SELECT file.id FROM {FILE_JOIN} WHERE folder.root_id = ?1)",
         "block_run WHERE file_id IN (SELECT file_id FROM version WHERE root_id = ?1)",
-        f"file WHERE folder_id IN ({folders})",
-        f"report_folder WHERE folder_id IN ({folders})",
-        *(
-            f"{table} WHERE root_id = ?1"
-            for table in (
-                *("checkpoint", "finding", "version", "run", "nested_mount", "configured_root", "copy", "gate"),
-                "folder",
-            )
-        ),
         "meta WHERE substr(key, instr(key, '/')) || '/' GLOB '/' || ?1 || '/*'",  # KIND/ROOT_ID or KIND/ROOT_ID/...
-        "root WHERE id = ?1",
+        "root WHERE id = ?1",  # and what refers to it
     ):
-        c.run(f"DELETE FROM {place}", root_id)  # noqa: S608 - ours
-    follow_former(c)
+        c.run(f"DELETE FROM {place}", root_id)
 
 
-def count_files(c: Connection, root_id: RootId) -> int:
-    """Count the file rows of a root, from an index."""
-    return int(c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ?", root_id))  # noqa: S608 - ours
+def count_files(c: Connection, root_id: RootId, prefix: bytes = b"") -> int:
+    """Count the recorded files at or below a path, from an index."""
+    part, values = inside(root_id, prefix)
+    return c.value(f"SELECT count(*) FROM {FILE_JOIN} WHERE {part}", *values)
 
 
 def count_files_until(c: Connection, root_id: RootId, last_file_id: int) -> int:
     """Count the files of a root with ids up to this one. Scans all of its rows."""
-    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"  # noqa: S608 - ours
-    return int(c.value(query, root_id, last_file_id))
+    query = f"SELECT count(*) FROM {FILE_JOIN} WHERE folder.root_id = ? AND file.id <= ?"
+    return c.value(query, root_id, last_file_id)
 
 
 def adjust_file_count(c: Connection, root_id: RootId, count: int) -> None:

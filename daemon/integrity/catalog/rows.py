@@ -3,6 +3,12 @@ Rows of ``file`` as records, and pieces of SQL that several modules share.
 
 A time ahead of the clock is ignored, because the clock was wrong when it was written. Otherwise a file that was
 verified while the clock was a year ahead would not be due for a year.
+
+Records age by the days on which the program ran, so that none is deleted because of a clock: an empty battery starts a
+machine in 1970. The days that the clock showed are kept (``days_run`` in ``meta``), each once, as they were last seen.
+
+I1  A record is outdated only after the program ran on as many different days since the last time that the clock showed
+    the day of the record.
 """
 
 from __future__ import annotations
@@ -19,11 +25,11 @@ from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, R
 
 Word = TypeVar("Word", bound=StrEnum)
 
-TOLERANCE_S = 15 * 60
-"""Clock corrections up to this size do not make files due."""
+TOLERANCE_S = 15 * 60  # clock corrections up to this size do not make files due
+NEVER_AT = 0  # time of the last verification when it is unknown
+DAY_S = 86_400
 
-NEVER_AT = 0
-"""Time of the last verification when it is unknown."""
+MOST_DAYS = 400  # how many days are kept, and so the longest that a record can be kept by them
 
 
 class Sighting(NamedTuple):
@@ -80,11 +86,7 @@ class FileRecord(NamedTuple):
         return self.witness.inode if self.seen is None else self.seen.inode
 
     def is_same_baseline(self, other: FileRecord) -> bool:
-        """
-        Return whether all that decides a verdict is the same, as stored.
-
-        Detects an accept, forget, or repair by a user, which takes no root lock.
-        """
+        """Return whether all that decides a verdict is the same: no user accepted, forgot, or repaired it."""
         one, another = self.stored or self, other.stored or other
         return (one.path, one.witness, one.digests, one.block_size_bytes, one.version) == (
             *(another.path, another.witness, another.digests, another.block_size_bytes, another.version),
@@ -127,11 +129,7 @@ def split_path(path: bytes) -> tuple[bytes, bytes]:
 
 
 def below(column: str, prefix: bytes) -> tuple[str, tuple[bytes, ...]]:
-    """
-    Return the condition, and its values, for ``prefix`` itself and all paths below it; empty: all paths.
-
-    Can use an index on the path.
-    """
+    """Return the condition, and its values, for ``prefix`` and all paths below it, by an index; empty: all."""
     if not prefix:
         return "1", ()
     # "0" follows "/"
@@ -142,9 +140,7 @@ def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> tuple[
     """
     Return the condition, and its values, for the files of a root below ``prefix``, or the file at this path.
 
-    Args:
-        prefix: empty for all files.
-        is_hidden: keep SQLite from starting at the folders, for statements that scan the table of files.
+    ``is_hidden``: keep SQLite from starting at the folders, for statements that scan the table of files.
     """
     plus = "+" if is_hidden else ""
     if not prefix:
@@ -157,7 +153,7 @@ def inside(root_id: RootId, prefix: bytes, *, is_hidden: bool = False) -> tuple[
             SELECT file.id FROM file JOIN folder ON folder.id = file.folder_id
             WHERE folder.root_id = ? AND folder.path = ? AND file.name = ?
         )
-    )"""  # noqa: S608 - ours
+    )"""
     return condition, (root_id, *bounds, root_id, *split_path(prefix))
 
 
@@ -174,13 +170,13 @@ def quoted(words: Iterable[str]) -> str:
 
 def load_record(c: Connection, file_id: FileId) -> FileRecord | None:
     """Load one record; None if the file is not recorded."""
-    return c.one(FileRecord.make, f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id = ?", file_id)  # noqa: S608 - ours
+    return c.one(FileRecord.make, f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id = ?", file_id)
 
 
 def load_records(c: Connection, ids: Iterable[FileId]) -> Iterator[FileRecord]:
     """Load records in the order of ``ids``, leaving out those that are gone."""
     ids = list(ids)
-    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    query = f"SELECT {RECORD_COLUMNS} FROM {FILE_JOIN} WHERE file.id IN (SELECT value FROM json_each(?))"
     found = {one.id: one for one in c.all(FileRecord.make, query, numbers(ids))}
     return (found[file_id] for file_id in ids if file_id in found)
 
@@ -198,12 +194,7 @@ def find_current(c: Connection, records: Sequence[FileRecord]) -> set[FileId]:
 
 
 def require_current(c: Connection, record: FileRecord) -> None:
-    """
-    Require that a file's record is still the one that it was judged against.
-
-    Raises:
-        RecordSuperseded: the record changed; judge the file again.
-    """
+    """Raise RecordSuperseded if a file's record is not the one any more that it was judged against."""
     if not is_current(c, record):
         raise RecordSuperseded(f"{show_path(record.path)}: its record was replaced or forgotten meanwhile")
 
@@ -248,3 +239,28 @@ def read_numbers(stored: str) -> tuple[int, ...]:
 def read_ranges(stored: str) -> tuple[tuple[int, int], ...]:
     """Parse a stored list of (offset, length)."""
     return tuple((offset, length) for offset, length in json.loads(stored))
+
+
+def note_day(c: Connection, now: int) -> list[int]:
+    """Record that the program runs today; return all days, the last one seen at the end. Call it in a transaction."""
+    text = c.value("SELECT value FROM meta WHERE key = 'days_run'") or ""
+    days, today = [int(day) for day in text.split() if day.lstrip("-").isdigit()], now // DAY_S
+    if days[-1:] != [today]:
+        days = [*(day for day in days if day != today), today][-MOST_DAYS:]
+        c.run("INSERT OR REPLACE INTO meta (key, value) VALUES ('days_run', ?)", " ".join(map(str, days)))
+    return days
+
+
+def is_outdated(c: Connection, written_at: str, keep_days: int, now: int) -> str:
+    """
+    Return, as SQL, the condition that a record is older than this many days on which the program ran.
+
+    Args:
+        c: in a transaction, since today is noted.
+        written_at: the column with the time of the record, by the clock of that moment.
+        keep_days: at most ``MOST_DAYS``.
+    """
+    days = note_day(c, now)[-keep_days:]
+    if len(days) < keep_days:
+        return "0"
+    return f"({written_at} < {min(days) * DAY_S} OR {written_at} >= {(max(days) + 1) * DAY_S})"

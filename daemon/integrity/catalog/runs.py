@@ -19,9 +19,8 @@ from dataclasses import astuple, fields
 from itertools import pairwise
 from typing import Any, NamedTuple, NewType
 
-from integrity.catalog.days_run import is_outdated
 from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import given, read_optional_word, read_word
+from integrity.catalog.rows import given, is_outdated, read_optional_word, read_word
 from integrity.model import Job, Outcome, RootId, RunCounts, RunId
 
 
@@ -50,7 +49,7 @@ class _Boot(NamedTuple):
     stopped_cleanly_at: int | None
 
 
-_BOOTS = f"SELECT {', '.join(_Boot._fields)} FROM boot"  # noqa: S608 - ours
+_BOOTS = f"SELECT {', '.join(_Boot._fields)} FROM boot"
 
 
 def ensure_boot(c: Connection, uuid: str, now: int) -> int:
@@ -68,19 +67,11 @@ def ensure_boot(c: Connection, uuid: str, now: int) -> int:
 
 
 def ensure_mounts(c: Connection, uuid: str, mounts: Iterable[MountSeen], now: int) -> int:
-    """
-    Record the mounts that a run works on; return the id of the newest boot row.
-
-    Args:
-        c: in a transaction.
-        uuid: of the running boot.
-        mounts: of the run's root and of the mounts inside it.
-        now: seconds UTC.
-    """
+    """Record the mounts that a run in this boot works on; return the id of the newest boot row."""
     ensure_boot(c, uuid, now)
     for seen in mounts:
         _ensure_mount(c, uuid, seen, now)
-    return int(c.value("SELECT max(id) FROM boot"))
+    return c.value("SELECT max(id) FROM boot")
 
 
 def find_last_mounts(c: Connection, uuid: str) -> dict[int, str]:
@@ -90,18 +81,11 @@ def find_last_mounts(c: Connection, uuid: str) -> dict[int, str]:
 
 
 def mark_clean_stop(c: Connection, uuid: str, now: int, mounts: Collection[int] = ()) -> None:
-    """
-    Record that the boot ends cleanly: all file data has reached the disk.
-
-    ``mounts``: ids of the mounts that still exist; they end with the boot.
-    """
-    c.run(
-        """
+    """Record that the boot ends, and its ``mounts`` with it: all file data has reached the disk."""
+    query = """
         UPDATE boot SET stopped_cleanly_at = ?
-        WHERE (uuid = ? AND fs_id = '') OR id IN (SELECT value FROM json_each(?))
-        """,
-        *(now, uuid, numbers(mounts)),
-    )
+        WHERE (uuid = ? AND fs_id = '') OR id IN (SELECT value FROM json_each(?))"""
+    c.run(query, now, uuid, numbers(mounts))
 
 
 def rename_file_system(c: Connection, old: str, new: str) -> None:
@@ -113,10 +97,7 @@ def find_interruption(c: Connection, boot_id: int | None, fs_id: str) -> Interru
     """
     Return a possible crash of a file system since a file on it was last intact; None if there was none.
 
-    Args:
-        c: a connection; the running boot and the present mount must be recorded.
-        boot_id: the row that the file refers to; None: unknown, so a crash is possible.
-        fs_id: name of the file system.
+    ``boot_id``: the row that the file refers to; None: unknown, so a crash is possible.
     """
     if boot_id is None:
         return Interruption(is_of_machine=True, seen_at=None)
@@ -137,16 +118,11 @@ def _ensure_mount(c: Connection, uuid: str, seen: MountSeen, now: int) -> None:
             if seen.mount_count not in (None, one.mount_count):
                 c.run("UPDATE boot SET mount_count = ? WHERE id = ?", seen.mount_count, one.id)
             return
-    if known and _was_mounted_between(known[0].mount_count, seen.mount_count):
+    before, count = known[0].mount_count if known else None, seen.mount_count
+    # Unchanged: mounted read-only. Another system mounted it, or a full fsck, which has a cause, reset its count.
+    if before is not None and count is not None and count not in (before, before + 1):
         c.run("UPDATE boot SET stopped_cleanly_at = NULL WHERE id = ?", known[0].id)
     _insert(c, uuid, seen, now)
-
-
-def _was_mounted_between(before: int | None, count: int | None) -> bool:
-    """Return whether another system mounted a file system, or a full fsck, which has a cause, reset its mount count."""
-    return (
-        before is not None and count is not None and count not in (before, before + 1)
-    )  # unchanged: mounted read-only
 
 
 def _insert(c: Connection, uuid: str, seen: MountSeen, now: int) -> int:
@@ -174,23 +150,17 @@ class RunRecord(NamedTuple):
 _COUNTS = tuple(field.name for field in fields(RunCounts))
 _RUNS = f"""
 SELECT id, root_id, job, started_at, finished_at, outcome, boot_id, pid, duration_s, error, {", ".join(_COUNTS)}
-FROM run
-"""  # noqa: S608 - ours
+FROM run"""
 
 
 def start_run(
     c: Connection, root_id: RootId, job: Job, *, now: int, boot_id: int, pid: int, copy: str | None = None
 ) -> RunId:
     """Record the start of a run; ``copy``: name of the copy that it compares."""
-    return RunId(
-        c.insert(
-            f"""
-            INSERT INTO run (root_id, job, started_at, boot_id, pid, copy, {", ".join(_COUNTS)})
-            VALUES (?, ?, ?, ?, ?, ?{", 0" * len(_COUNTS)})
-            """,  # noqa: S608 - ours
-            *(root_id, job, now, boot_id, pid, copy),
-        )
-    )
+    query = f"""
+        INSERT INTO run (root_id, job, started_at, boot_id, pid, copy, {", ".join(_COUNTS)})
+        VALUES (?, ?, ?, ?, ?, ?{", 0" * len(_COUNTS)})"""
+    return RunId(c.insert(query, root_id, job, now, boot_id, pid, copy))
 
 
 def finish_run(
@@ -204,34 +174,17 @@ def finish_run(
     error: str | None = None,
 ) -> None:
     """Record the result of a run, and the highest file id at its end: files with higher ids came later."""
-    c.run(
-        f"""
+    query = f"""
         UPDATE run SET {", ".join(f"{name} = ?" for name in _COUNTS)}, finished_at = ?, outcome = ?, duration_s = ?,
             error = ?, last_file_id = (SELECT coalesce(max(id), 0) FROM file)
-        WHERE id = ?
-        """,  # noqa: S608 - ours
-        *(*astuple(counts), now, outcome, duration_s, error, run_id),
-    )
+        WHERE id = ?"""
+    c.run(query, *astuple(counts), now, outcome, duration_s, error, run_id)
 
 
-def find_runs(c: Connection, root_id: RootId | None, limit: int) -> list[RunRecord]:
-    """Return the last runs of a root (None: of all roots), newest first."""
-    return page_runs(c, before=None, limit=limit, root_id=root_id)
-
-
-def page_runs(
-    c: Connection, *, before: RunId | None, limit: int, root_id: RootId | None = None, job: Job | None = None
+def find_runs(
+    c: Connection, root_id: RootId | None, limit: int, *, before: RunId | None = None, job: Job | None = None
 ) -> list[RunRecord]:
-    """
-    Return runs, the newest first.
-
-    Args:
-        c: a connection.
-        before: only runs with a smaller id: where the page before ended; None: from the newest on.
-        limit: at most this many.
-        root_id: only runs on this root.
-        job: only runs of this job.
-    """
+    """Return runs, the newest first; ``before``: the id where the page before ended; None: from the newest on."""
     matching, values = given({"id < ?": before, "root_id = ?": root_id, "job = ?": job})
     return c.all(_to_record, f"{_RUNS} WHERE {matching} ORDER BY id DESC LIMIT ?", *values, limit)
 
@@ -251,7 +204,7 @@ class ReadAt(NamedTuple):
 def find_reads(c: Connection, job: Job, since: int, root_id: RootId | None = None) -> list[ReadAt]:
     """Return what the finished runs of a job read since a time, oldest first."""
     matching, values = given({"job = ?": job, "finished_at >= ?": since, "root_id = ?": root_id})
-    query = f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at"  # noqa: S608 - ours
+    query = f"SELECT finished_at, bytes_read FROM run WHERE {matching} ORDER BY finished_at"
     return c.all(ReadAt, query, *values)
 
 
@@ -266,24 +219,21 @@ class LastRun(NamedTuple):
 
 def find_last_runs(c: Connection) -> list[LastRun]:
     """Return the last run of each root, job, and outcome."""
-    return c.all(
-        LastRun,
-        """
+    query = """
         SELECT root_id, job, outcome, max(finished_at) FROM run WHERE outcome IS NOT NULL
-        GROUP BY root_id, job, outcome ORDER BY root_id, job, outcome
-        """,
-    )
+        GROUP BY root_id, job, outcome ORDER BY root_id, job, outcome"""
+    return c.all(LastRun, query)
 
 
 def sum_read(c: Connection) -> dict[tuple[RootId, str], int]:
     """Return the bytes that all runs of a job read, by root and job."""
     rows = c.rows("SELECT root_id, job, sum(bytes_read) FROM run GROUP BY root_id, job")
-    return {(root_id, job): bytes_read for root_id, job, bytes_read in rows}
+    return {(root_id, job): size for root_id, job, size in rows}
 
 
 def get_start(c: Connection, run_id: RunId) -> int:
     """Return when a run started."""
-    return int(c.value("SELECT started_at FROM run WHERE id = ?", run_id))
+    return c.value("SELECT started_at FROM run WHERE id = ?", run_id)
 
 
 def get_last_file_before(c: Connection, root_id: RootId, run_id: RunId) -> int:
@@ -298,13 +248,10 @@ def close_dead_runs(c: Connection, root_id: RootId, now: int) -> list[RunId]:
     The caller holds the root's lock and has not started its own run yet, so the processes of these runs are gone.
     Looking up their pids is less reliable: pids are reused, and those of another container mean nothing here.
     """
-    closed = c.column(
-        """
-        UPDATE run SET finished_at = ?, outcome = 'interrupted' WHERE root_id = ? AND finished_at IS NULL RETURNING id
-        """,
-        *(now, root_id),
-    )
-    return sorted(closed)
+    query = """
+        UPDATE run SET finished_at = ?, outcome = 'interrupted'
+        WHERE root_id = ? AND finished_at IS NULL RETURNING id"""
+    return sorted(c.column(query, now, root_id))
 
 
 def _to_record(*columns: Any) -> RunRecord:
@@ -330,18 +277,9 @@ class Unfinished(NamedTuple):
 def note_started(
     c: Connection, schedule: str, root_id: RootId | None, *, due_at: int | None, now: int
 ) -> ScheduleRunId:
-    """
-    Record the start of a scheduled run, and delete entries of this schedule and root older than 400 days.
-
-    Args:
-        c: in a transaction.
-        schedule: its name in the configuration: scan, scrub, compare.
-        root_id: the root; None: all roots.
-        due_at: when it should have started; None: started on request.
-        now: seconds UTC.
-    """
+    """Record the start of a scheduled run; delete entries of this schedule and root older than 400 days."""
     is_old = is_outdated(c, "started_at", _KEPT_DAYS, now)
-    c.run(f"DELETE FROM schedule_run WHERE schedule = ? AND root_id IS ? AND {is_old}", schedule, root_id)  # noqa: S608 - ours
+    c.run(f"DELETE FROM schedule_run WHERE schedule = ? AND root_id IS ? AND {is_old}", schedule, root_id)
     query = "INSERT INTO schedule_run (schedule, root_id, due_at, started_at) VALUES (?, ?, ?, ?)"
     return ScheduleRunId(c.insert(query, schedule, root_id, due_at, now))
 
@@ -353,19 +291,13 @@ def note_finished(c: Connection, run_id: ScheduleRunId, outcome: str, *, now: in
 
 def last_started(c: Connection, schedule: str, root_id: RootId | None = None) -> int | None:
     """Return when a schedule last started for a root (None: for all roots); None: never."""
-    at: int | None = c.value(
-        "SELECT max(started_at) FROM schedule_run WHERE schedule = ? AND root_id IS ?", schedule, root_id
-    )
-    return at
+    return c.value("SELECT max(started_at) FROM schedule_run WHERE schedule = ? AND root_id IS ?", schedule, root_id)
 
 
 def find_unfinished(c: Connection, schedule: str, root_id: RootId | None = None) -> Unfinished | None:
     """Return the newest run of a schedule, if its end is not recorded."""
-    row = c.row(
-        """
+    query = """
         SELECT id, started_at, finished_at FROM schedule_run WHERE schedule = ? AND root_id IS ?
-        ORDER BY started_at DESC, id DESC LIMIT 1
-        """,
-        *(schedule, root_id),
-    )
+        ORDER BY started_at DESC, id DESC LIMIT 1"""
+    row = c.row(query, schedule, root_id)
     return None if row is None or row[2] is not None else Unfinished(ScheduleRunId(row[0]), row[1])

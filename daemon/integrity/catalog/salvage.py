@@ -21,7 +21,7 @@ from integrity import program
 from integrity.catalog import copying, maintenance, own_files, sqlite_errors
 from integrity.catalog.blocks import LACKS_BLOCKS
 from integrity.catalog.connection import Catalog
-from integrity.catalog.creation import write_schema
+from integrity.catalog.copying import write_schema
 from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, numbers
 from integrity.catalog.findings import refreeze
 from integrity.catalog.locking import exclusive_lock
@@ -34,37 +34,22 @@ _Row = tuple[Any, ...]
 
 
 class Salvaged(NamedTuple):
-    """
-    What became of a damaged catalog.
+    """What became of a damaged catalog."""
 
-    Attributes:
-        former: its new path.
-        kept: rows that were taken over.
-        lost: rows that were left behind, by table; None: how many cannot be known.
-        files: the files whose records were, as far as their names can be read: root and path in it.
-    """
-
-    former: bytes
-    kept: int
-    lost: dict[str, int | None]
-    files: tuple[tuple[bytes, bytes], ...]
+    former: bytes  # its new path
+    kept: int  # rows that were taken over
+    lost: dict[str, int | None]  # rows that were left behind, by table; None: how many cannot be known
+    files: tuple[tuple[bytes, bytes], ...]  # whose records were, as far as their names can be read: root and path in it
 
 
 def salvage(path: bytes | str) -> Salvaged:
-    """
-    Replace a damaged catalog by what can be read of it.
-
-    Raises:
-        CatalogLocked: another program has the catalog open.
-        CatalogError: it is missing, not damaged, or not of this version, nothing of it can be read, or the new one
-            cannot be written.
-    """
+    """Replace a damaged catalog by what can be read of it. Raises CatalogLocked if another program has it open."""
     path = os.path.realpath(os.fsencode(path))
     if _is_right(path):
         raise CatalogError(f"{show_path(path)}: is not damaged: nothing was done")
     with exclusive_lock(path):
         rescue = _Rescue(path)
-        copying.make_copy(own_files.restoring_path(path), own_files.find_owner(path), rescue.write)
+        copying.make_copy(path + own_files.RESTORING, own_files.find_owner(path), rescue.write)
         former = exchange(path)
     assert former is not None
     return Salvaged(former, rescue.kept, rescue.lost, tuple(rescue.files))
@@ -131,27 +116,21 @@ class _Rescue:
     def _note_stale(self, new: Connection, old: Connection) -> None:
         """Note the tables that could be read, but are not as they were last written: a disk has lost a write."""
         query = "SELECT name, rows, sum FROM tally"
-        try:
-            stale = set(old.rows(query)) - set(new.rows(query))
-        except (apsw.Error, UnicodeDecodeError) as error:
-            if not sqlite_errors.is_damage(error):
-                raise
-            return
-        for table, _, _ in stale:
-            self.lost.setdefault(table, None)
+        with _passing_damage():
+            for table, _, _ in set(old.rows(query)) - set(new.rows(query)):
+                self.lost.setdefault(table, None)
 
     def _take_over(self, new: Connection, old: Connection, unchecked: Connection, table: str) -> None:
         columns = new.column("SELECT name FROM pragma_table_info(?)", table)
         key = new.column("SELECT name FROM pragma_table_info(?) WHERE pk ORDER BY pk", table) or ["rowid"]
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        # Names of tables and columns can't be parameters; all of these are ours.
-        insert = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608
+        insert = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"
         kept, lost = 0, -1
         for rows in _read_around(old, table, key, names):
             new.run_many(insert, (row[len(key) :] for row in rows))
             kept += len(rows)
         with _passing_damage():
-            lost = unchecked.value(f"SELECT count(*) FROM {table} NOT INDEXED") - kept  # noqa: S608
+            lost = unchecked.value(f"SELECT count(*) FROM {table} NOT INDEXED") - kept
         if lost:
             self.lost[table] = lost if lost > 0 else None
         self.kept += kept
@@ -160,7 +139,7 @@ class _Rescue:
         """Name the files that are not in the new catalog, whatever of them was lost."""
         lost: dict[int, None] = {}
         for direction in ("ASC", "DESC"):  # if a page can't be read, what is behind it
-            for page in _page(unchecked, f"SELECT id FROM file NOT INDEXED ORDER BY id {direction}", ()):  # noqa: S608 - ours
+            for page in _page(unchecked, f"SELECT id FROM file NOT INDEXED ORDER BY id {direction}", ()):
                 ids = [file_id for (file_id,) in page]
                 kept = new.column("SELECT id FROM file WHERE id IN (SELECT value FROM json_each(?))", numbers(ids))
                 lost |= dict.fromkeys(set(ids) - set(kept))
@@ -170,7 +149,7 @@ class _Rescue:
 def _read_around(c: Connection, table: str, key: Sequence[str], names: str) -> Iterator[list[_Row]]:
     """Yield the rows of a table, each behind its key, many at once, without those on damaged pages."""
     order, back = ", ".join(key), ", ".join(f"{name} DESC" for name in key)
-    query = f"SELECT {order}, {names} FROM {table} NOT INDEXED WHERE"  # noqa: S608 - ours
+    query = f"SELECT {order}, {names} FROM {table} NOT INDEXED WHERE"
     begin, since = "1", _Row()
     while (last := (yield from _page(c, f"{query} {begin} ORDER BY {order}", since))) is not None:
         if last:
@@ -225,7 +204,7 @@ def name_files(c: Connection, ids: Iterable[int], schema: str = "main") -> list[
     """Return root and path of files, as far as they can be read; of a damaged page, what stands there."""
     query = f"""
         SELECT root.path, folder.path, file.name FROM {schema}.file JOIN {schema}.folder ON folder.id = folder_id
-        JOIN {schema}.root ON root.id = root_id WHERE file.id = ?"""  # noqa: S608 - ours
+        JOIN {schema}.root ON root.id = root_id WHERE file.id = ?"""
     files: list[tuple[bytes, bytes]] = []
     for file_id in ids:
         with _passing_damage():
@@ -238,7 +217,7 @@ def name_files(c: Connection, ids: Iterable[int], schema: str = "main") -> list[
 def tidy(c: Connection) -> None:
     """Remove what refers to rows that were left behind, and count anew."""
     # Without all of its blocks a file could never be verified: the next scan records it anew.
-    c.run(f"DELETE FROM file WHERE {LACKS_BLOCKS}")  # noqa: S608 - ours
+    c.run(f"DELETE FROM file WHERE {LACKS_BLOCKS}")
     query = """
         SELECT DISTINCT broken."table", parent, "from", "notnull" OR pk FROM pragma_foreign_key_check AS broken
         JOIN pragma_foreign_key_list(broken."table") AS key ON key.id = fkid
@@ -246,24 +225,19 @@ def tidy(c: Connection) -> None:
         """
     while found := list(c.rows(query)):
         for table, parent, column, is_needed in found:
-            # Names of tables and columns can't be parameters; all of these are ours.
-            change = f"DELETE FROM {table}" if is_needed else f"UPDATE {table} SET {column} = NULL"  # noqa: S608
-            c.run(f"{change} WHERE {column} NOT NULL AND {column} NOT IN (SELECT id FROM {parent})")  # noqa: S608
+            change = f"DELETE FROM {table}" if is_needed else f"UPDATE {table} SET {column} = NULL"
+            c.run(f"{change} WHERE {column} NOT NULL AND {column} NOT IN (SELECT id FROM {parent})")
     c.run("DELETE FROM version WHERE state <> 'former' AND file_id NOT IN (SELECT id FROM file)")
     refreeze(c)
     c.run("UPDATE folder SET fingerprint = NULL")  # of files that may be gone
-    c.run(
-        """
+    query = """
         UPDATE root SET file_count = (
-            SELECT count(*) FROM folder JOIN file ON folder_id = folder.id WHERE root_id = root.id)
-        """
-    )
-    c.run(
-        """
+            SELECT count(*) FROM folder JOIN file ON folder_id = folder.id WHERE root_id = root.id)"""
+    c.run(query)
+    query = """
         INSERT OR REPLACE INTO meta (key, value)
         SELECT 'next_file_id', max(
             coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next_file_id'), 1),
             (SELECT coalesce(max(id), 0) + 1 FROM file), (SELECT coalesce(max(file_id), 0) + 1 FROM version),
-            (SELECT coalesce(max(file_id), 0) + 1 FROM finding))
-        """
-    )
+            (SELECT coalesce(max(file_id), 0) + 1 FROM finding))"""
+    c.run(query)

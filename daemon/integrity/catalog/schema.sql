@@ -132,7 +132,7 @@ CREATE TABLE told (
 
 CREATE TABLE checkpoint (
     id INTEGER PRIMARY KEY,                        -- number of the checkpoint
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     path BLOB NOT NULL,                            -- the file that was being read
     purpose TEXT NOT NULL,                         -- record or verify
     size_bytes INTEGER NOT NULL,                   -- size when the digests were taken
@@ -149,12 +149,12 @@ CREATE TABLE checkpoint (
 ) STRICT;
 
 CREATE TABLE configured_root (
-    root_id INTEGER PRIMARY KEY REFERENCES root (id)  -- a root that the service has seen in its configuration: taken out of there it is paused
+    root_id INTEGER PRIMARY KEY REFERENCES root (id) ON DELETE CASCADE -- a root that the service has seen in its configuration: taken out of there it is paused
 ) STRICT;
 
 CREATE TABLE copy (
     id INTEGER PRIMARY KEY,                        -- number of the copy
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root of which it holds files
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root of which it holds files
     prefix BLOB NOT NULL,                          -- the folder in the root that its top stands for; empty for the root's own
     name TEXT NOT NULL,                            -- its name in the configuration, or its URL without secrets
     url TEXT NOT NULL,                             -- where it is, without secrets
@@ -167,7 +167,7 @@ CREATE TABLE copy (
 ) STRICT;
 
 CREATE TABLE delivery (
-    alert_id INTEGER NOT NULL REFERENCES alert (id), -- the message
+    alert_id INTEGER NOT NULL REFERENCES alert (id) ON DELETE CASCADE, -- the message
     channel TEXT NOT NULL,                           -- name of the channel that it shall go through
     attempts INTEGER NOT NULL,                       -- how often sending it failed
     next_try_at INTEGER NOT NULL,                    -- not to be tried before
@@ -178,14 +178,14 @@ CREATE TABLE delivery (
 
 CREATE TABLE folder (
     id INTEGER PRIMARY KEY,                        -- number of the folder
-    root_id INTEGER NOT NULL REFERENCES root (id), -- its root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- its root
     path BLOB NOT NULL,                            -- relative to the root; empty for the root's own
     fingerprint BLOB,                              -- Listing.fingerprint of its recorded files; null: not taken since one changed
     UNIQUE (root_id, path)
 ) STRICT;
 
 CREATE TABLE gate (
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     prefix BLOB NOT NULL,                          -- the part of the root that was asked for; empty for all of it
     passed_at INTEGER NOT NULL,                    -- when it was last let through, or its state taken as seen
     last_version_id INTEGER NOT NULL,              -- the last former version then: what came after it is looked at
@@ -194,7 +194,7 @@ CREATE TABLE gate (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE nested_mount (
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root, which crosses mounts
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root, which crosses mounts
     path BLOB NOT NULL,                            -- where something is mounted, relative to the root
     identity TEXT NOT NULL,                        -- identity (R5): that of its file system, and inode number of the folder that it shows
     PRIMARY KEY (root_id, path)
@@ -202,7 +202,7 @@ CREATE TABLE nested_mount (
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,                        -- number of the run
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root that it worked on
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root that it worked on
     job TEXT NOT NULL,                             -- Job
     started_at INTEGER NOT NULL,                   -- when it began
     finished_at INTEGER,                           -- when it ended; null: it works, or died
@@ -230,7 +230,7 @@ CREATE TABLE run (
 CREATE INDEX run_root ON run (root_id);
 
 CREATE TABLE checkpoint_run (
-    checkpoint_id INTEGER NOT NULL REFERENCES checkpoint (id), -- the checkpoint
+    checkpoint_id INTEGER NOT NULL REFERENCES checkpoint (id) ON DELETE CASCADE, -- the checkpoint
     run INTEGER NOT NULL,                                      -- as in block_run
     block_count INTEGER NOT NULL,                              -- as in block_run
     md5 BLOB NOT NULL,                                         -- as in block_run
@@ -240,7 +240,7 @@ CREATE TABLE checkpoint_run (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE copy_file (
-    copy_id INTEGER NOT NULL REFERENCES copy (id),       -- the copy
+    copy_id INTEGER NOT NULL REFERENCES copy (id) ON DELETE CASCADE, -- the copy
     file_id INTEGER NOT NULL,                            -- the file; it may be gone
     version INTEGER NOT NULL,                            -- version of the baseline that the copy was held against
     vote TEXT NOT NULL,                                  -- CopyVote: what the copy said
@@ -259,7 +259,7 @@ CREATE TABLE copy_file (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE copy_reading (
-    copy_id INTEGER NOT NULL REFERENCES copy (id), -- the copy
+    copy_id INTEGER NOT NULL REFERENCES copy (id) ON DELETE CASCADE, -- the copy
     file_id INTEGER NOT NULL,                      -- the file whose copy was being read; it may be gone
     version INTEGER NOT NULL,                      -- version of the baseline that it was held against
     size_bytes INTEGER NOT NULL,                   -- size when the digests were taken
@@ -274,7 +274,7 @@ CREATE TABLE copy_reading (
 
 CREATE TABLE file (
     id INTEGER PRIMARY KEY,                            -- number of the file, never given twice (I2)
-    folder_id INTEGER NOT NULL REFERENCES folder (id), -- the folder that it lies in
+    folder_id INTEGER NOT NULL REFERENCES folder (id) ON DELETE CASCADE, -- the folder that it lies in
     name BLOB NOT NULL,                                -- its name in the folder
     size_bytes INTEGER NOT NULL,                       -- size when the digests were taken
     mtime_ns INTEGER NOT NULL,                         -- mtime when the digests were taken
@@ -303,7 +303,7 @@ CREATE INDEX file_seen_inode ON file (seen_inode) WHERE seen_inode IS NOT NULL;
 
 CREATE TABLE finding (
     id INTEGER PRIMARY KEY AUTOINCREMENT,          -- number of the finding, never given twice: people write it down
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     file_id INTEGER,                               -- the file; it may be gone
     path BLOB NOT NULL,                            -- relative to the root; empty when it is about the root
     kind TEXT NOT NULL,                            -- FindingKind
@@ -331,15 +331,15 @@ CREATE INDEX finding_incident ON finding (incident) WHERE state != 'resolved';
 CREATE UNIQUE INDEX finding_unresolved ON finding (root_id, kind, path, copy) WHERE state != 'resolved';
 
 CREATE TABLE report_folder (
-    folder_id INTEGER PRIMARY KEY REFERENCES folder (id), -- the folder
+    folder_id INTEGER PRIMARY KEY REFERENCES folder (id) ON DELETE CASCADE, -- the folder
     own BLOB CHECK (length(own) = 16),                    -- digest of its files (reporting/digest_tree.py); null: being computed
     content BLOB CHECK (length(content) = 16)             -- the same of their contents; null: being computed
 ) STRICT;
 
 -- What is not the baseline of a file (I4): a former one, or its candidate, which waits for a decision.
 CREATE TABLE version (
-    id INTEGER PRIMARY KEY,                        -- number of the entry; those of former versions rise
-    root_id INTEGER NOT NULL REFERENCES root (id), -- the root
+    id INTEGER PRIMARY KEY AUTOINCREMENT,          -- number of the entry, never given twice: gates say how far they looked
+    root_id INTEGER NOT NULL REFERENCES root (id) ON DELETE CASCADE, -- the root
     file_id INTEGER NOT NULL,                      -- the file; it may be gone
     path BLOB NOT NULL,                            -- its path; follows the file when it is moved
     number INTEGER NOT NULL,                       -- of the version; of a candidate: one more than that of the baseline
@@ -395,39 +395,15 @@ CREATE TABLE tally (
     sum INTEGER NOT NULL            -- of the numbers of all rows
 ) STRICT, WITHOUT ROWID;
 INSERT INTO tally (name, rows, sum) VALUES ('file', 0, 0), ('version', 0, 0), ('finding', 0, 0), ('copy_file', 0, 0);
-CREATE TRIGGER file_tallied AFTER INSERT ON file BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file';
-END;
-CREATE TRIGGER file_untallied AFTER DELETE ON file BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 WHERE name = 'file';
-END;
-CREATE TRIGGER file_retallied AFTER UPDATE OF folder_id, id, is_frozen, is_suspect, mtime_ns, recorded_at, size_bytes, verified_at, version ON file BEGIN
-    UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file';
-END;
-CREATE TRIGGER version_tallied AFTER INSERT ON version BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version';
-END;
-CREATE TRIGGER version_untallied AFTER DELETE ON version BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 WHERE name = 'version';
-END;
-CREATE TRIGGER version_retallied AFTER UPDATE OF file_id, id, number, recorded_at, replaced_at, size_bytes, state ON version BEGIN
-    UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version';
-END;
-CREATE TRIGGER finding_tallied AFTER INSERT ON finding BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding';
-END;
-CREATE TRIGGER finding_untallied AFTER DELETE ON finding BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 WHERE name = 'finding';
-END;
-CREATE TRIGGER finding_retallied AFTER UPDATE OF confirmed_reads, file_id, id, state, updated_at ON finding BEGIN
-    UPDATE tally SET sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding';
-END;
-CREATE TRIGGER copy_file_tallied AFTER INSERT ON copy_file BEGIN
-    UPDATE tally SET rows = rows + 1, sum = sum + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file';
-END;
-CREATE TRIGGER copy_file_untallied AFTER DELETE ON copy_file BEGIN
-    UPDATE tally SET rows = rows - 1, sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 WHERE name = 'copy_file';
-END;
-CREATE TRIGGER copy_file_retallied AFTER UPDATE OF compared_at, copy_id, file_id, read_at, version, vote ON copy_file BEGIN
-    UPDATE tally SET sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file';
-END;
+CREATE TRIGGER file_tallied AFTER INSERT ON file BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file'; END;
+CREATE TRIGGER file_untallied AFTER DELETE ON file BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 WHERE name = 'file'; END;
+CREATE TRIGGER file_retallied AFTER UPDATE OF folder_id, id, is_frozen, is_suspect, mtime_ns, recorded_at, size_bytes, verified_at, version ON file BEGIN UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.folder_id + 5 * OLD.size_bytes + 7 * (OLD.mtime_ns % 1000003) + 11 * OLD.version + 13 * OLD.recorded_at + 17 * coalesce(OLD.verified_at, 0) + 19 * OLD.is_suspect + 23 * OLD.is_frozen) % 1000003 + (NEW.id + 3 * NEW.folder_id + 5 * NEW.size_bytes + 7 * (NEW.mtime_ns % 1000003) + 11 * NEW.version + 13 * NEW.recorded_at + 17 * coalesce(NEW.verified_at, 0) + 19 * NEW.is_suspect + 23 * NEW.is_frozen) % 1000003 WHERE name = 'file'; END;
+CREATE TRIGGER version_tallied AFTER INSERT ON version BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version'; END;
+CREATE TRIGGER version_untallied AFTER DELETE ON version BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 WHERE name = 'version'; END;
+CREATE TRIGGER version_retallied AFTER UPDATE OF file_id, id, number, recorded_at, replaced_at, size_bytes, state ON version BEGIN UPDATE tally SET sum = sum - (OLD.id + 3 * OLD.file_id + 5 * coalesce(OLD.size_bytes, 0) + 7 * OLD.number + 11 * length(OLD.state) + 13 * coalesce(OLD.replaced_at, 0) + 17 * OLD.recorded_at) % 1000003 + (NEW.id + 3 * NEW.file_id + 5 * coalesce(NEW.size_bytes, 0) + 7 * NEW.number + 11 * length(NEW.state) + 13 * coalesce(NEW.replaced_at, 0) + 17 * NEW.recorded_at) % 1000003 WHERE name = 'version'; END;
+CREATE TRIGGER finding_tallied AFTER INSERT ON finding BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding'; END;
+CREATE TRIGGER finding_untallied AFTER DELETE ON finding BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 WHERE name = 'finding'; END;
+CREATE TRIGGER finding_retallied AFTER UPDATE OF confirmed_reads, file_id, id, state, updated_at ON finding BEGIN UPDATE tally SET sum = sum - (OLD.id + 3 * coalesce(OLD.file_id, 0) + 5 * OLD.updated_at + 7 * length(OLD.state) + 11 * OLD.confirmed_reads) % 1000003 + (NEW.id + 3 * coalesce(NEW.file_id, 0) + 5 * NEW.updated_at + 7 * length(NEW.state) + 11 * NEW.confirmed_reads) % 1000003 WHERE name = 'finding'; END;
+CREATE TRIGGER copy_file_tallied AFTER INSERT ON copy_file BEGIN UPDATE tally SET rows = rows + 1, sum = sum + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file'; END;
+CREATE TRIGGER copy_file_untallied AFTER DELETE ON copy_file BEGIN UPDATE tally SET rows = rows - 1, sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 WHERE name = 'copy_file'; END;
+CREATE TRIGGER copy_file_retallied AFTER UPDATE OF compared_at, copy_id, file_id, read_at, version, vote ON copy_file BEGIN UPDATE tally SET sum = sum - (OLD.copy_id + 3 * OLD.file_id + 5 * OLD.version + 7 * OLD.compared_at + 11 * coalesce(OLD.read_at, 0) + 13 * length(OLD.vote)) % 1000003 + (NEW.copy_id + 3 * NEW.file_id + 5 * NEW.version + 7 * NEW.compared_at + 11 * coalesce(NEW.read_at, 0) + 13 * length(NEW.vote)) % 1000003 WHERE name = 'copy_file'; END;

@@ -101,14 +101,6 @@ def may_write_beside(path: bytes) -> bool:
     return os.access(_folder(os.path.realpath(path)), os.W_OK)
 
 
-def describe_unindexed(path: bytes) -> CatalogError:
-    """Return the error for a log without its index, for a reader who may not make one."""
-    return CatalogError(
-        f"{show_path(path)}: was not closed properly, and only a program that may write to its folder can read its log;"
-        " start the service (systemctl start integrity), or run this as the catalog's owner"
-    )
-
-
 def describe_damage(path: bytes, complaint: str) -> CatalogError:
     """Return the error for a damaged catalog, with the remedies; or for a failed disk, if that is the complaint."""
     if complaint.startswith(_DISK_FAILED):
@@ -123,17 +115,13 @@ def describe_damage(path: bytes, complaint: str) -> CatalogError:
 
 def check_whole(path: bytes, *, is_alone: bool = False) -> str | None:
     """
-    Read all pages of a file through a new connection, with their checksums and SQLite's checks.
+    Read all pages of a file through a new connection; return the first complaint, None if the file is intact.
 
-    Args:
-        path: the database.
-        is_alone: no other program uses the file, such as a backup; no side files are created then.
-
-    Returns:
-        None if the file is intact, else the first complaint.
+    ``is_alone``: no other program uses the file, such as a backup; no side files are created then.
     """
     try:
-        with closing(Connection(path, lockless.OPTIONS if is_alone else find_reading_options(path))) as c:
+        is_shared = os.path.lexists(os.path.realpath(path) + own_files.LOG) or may_write_beside(path)
+        with closing(Connection(path, "mode=ro" if is_shared and not is_alone else lockless.OPTIONS)) as c:
             return find_complaint(c)
     except (apsw.Error, UnicodeDecodeError) as error:
         return describe_complaint(error)
@@ -162,12 +150,6 @@ def describe_complaint(error: apsw.Error | UnicodeDecodeError) -> str:
     if primary_code(error) == apsw.SQLITE_IOERR:
         return f"{_DISK_FAILED} ({error})"
     return "its schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
-
-
-def find_reading_options(path: bytes) -> str:
-    """Return the options for a short look at a catalog, also for a reader who may not write beside it."""
-    has_log = os.path.lexists(os.path.realpath(path) + own_files.LOG)
-    return "mode=ro" if has_log or may_write_beside(path) else lockless.OPTIONS
 
 
 def _is_full(path: bytes) -> bool:

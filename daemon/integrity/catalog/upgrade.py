@@ -12,12 +12,12 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from urllib.parse import quote
+from contextlib import closing
 
 from integrity import program
 from integrity.catalog import copying, own_files, sqlite_errors
-from integrity.catalog.creation import write_schema
-from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty
+from integrity.catalog.copying import write_schema
+from integrity.catalog.db import SCHEMA_REVISION, Connection, make_empty, quote
 from integrity.catalog.locking import held_alone, upgrade_mark
 from integrity.catalog.restore import exchange
 from integrity.catalog.salvage import name_files, tidy
@@ -35,9 +35,7 @@ def upgrade(path: bytes, lock_fd: int) -> bytes:
     """
     Upgrade a catalog that this program has closed, and on which it holds a lock; return the new path of the former one.
 
-    Raises:
-        CatalogLocked: another program has it open.
-        CatalogError: there is no room, or a step failed; the catalog is unchanged.
+    Raises CatalogLocked if another program has it open. If there is no room, or a step failed, it is unchanged.
     """
     path = os.path.realpath(path)
     owner = os.stat(path)
@@ -46,7 +44,7 @@ def upgrade(path: bytes, lock_fd: int) -> bytes:
             _require_room(path, owner.st_size)
             _end_log(path)
             try:
-                damaged, lost = _make(path, own_files.restoring_path(path), owner)
+                damaged, lost = _make(path, path + own_files.RESTORING, owner)
             except CatalogError as error:
                 raise CatalogError(
                     f"{show_path(path)}: the upgrade to schema {SCHEMA_REVISION} failed: {error}; the catalog is as it"
@@ -89,15 +87,13 @@ def _make(path: bytes, ready: bytes, owner: os.stat_result) -> tuple[Counter[str
 
     def write(partial: bytes, fd: int) -> None:
         nonlocal damaged, lost
-        c = make_empty(partial)
-        try:
+        with closing(make_empty(partial)) as c:
             own_files.require_opened(partial, fd)
             write_schema(c)
             c.run("PRAGMA foreign_keys = OFF")
             c.run("ATTACH ? AS old", f"file:{quote(path)}?mode=ro&vfs=unix")
             c.run("BEGIN IMMEDIATE")
-            revision = int(c.value("SELECT version_num FROM old.alembic_version"))
-            damaged = v0012_page_checksums.fill(c, revision)
+            damaged = v0012_page_checksums.fill(c, int(c.value("SELECT version_num FROM old.alembic_version")))
             if damaged["root"]:  # all records of the folder would be left behind with it
                 raise CatalogError(
                     "the row of a watched folder in it is damaged; bring back a backup:"
@@ -108,14 +104,9 @@ def _make(path: bytes, ready: bytes, owner: os.stat_result) -> tuple[Counter[str
             lost = name_files(c, gone, "old")
             c.run("COMMIT")
             c.run("DETACH old")
-            broken = c.row("PRAGMA foreign_key_check")
-            if broken is not None:
-                raise CatalogError(
-                    f"{show_path(path)}: a row of {broken[0]} points to one of {broken[2]} that is not there"
-                )
+            for table, _, parent, _ in c.rows("PRAGMA foreign_key_check"):
+                raise CatalogError(f"{show_path(path)}: a row of {table} points to one of {parent} that is not there")
             c.run("PRAGMA journal_mode = WAL")
-        finally:
-            c.close()
         os.fchmod(fd, owner.st_mode & 0o666)
 
     copying.make_copy(ready, owner, write)

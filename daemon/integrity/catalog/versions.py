@@ -23,13 +23,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from integrity.catalog.blocks import load_blocks, save_runs
-from integrity.catalog.days_run import is_outdated
 from integrity.catalog.db import Connection, Value, numbers
-from integrity.catalog.gate_passes import follow_former
 from integrity.catalog.rows import (
     FileContent,
     FileRecord,
     below,
+    is_outdated,
     read_optional_word,
     read_word,
     require_current,
@@ -40,15 +39,12 @@ from integrity.model import BaselineReason, Digests, FileId, ReadHow, Reading, R
 from integrity.same_time import GRAINS_NS, is_same_time
 from integrity.verdict import Verdict
 
-KEEP_DELETED_DAYS = 90
-"""How long deleted files are kept, to detect moves and restores (R2)."""
+KEEP_DELETED_DAYS = 90  # how long deleted files are kept, to detect moves and restores (R2)
 
 IS_CANDIDATE = "version.state <> 'former'"
 """Spelled as in the indexes, which SQLite uses for a statement that says the same."""
 
-SAME_CONTENT = "intact"
-"""Verdict on a candidate that has the recorded content under another time."""
-
+SAME_CONTENT = "intact"  # verdict on a candidate that has the recorded content under another time
 _GONE = "gone"
 _DAMAGE = (Verdict.ROT.value, Verdict.SILENT_REWRITE.value)
 _DISCARDED = (BaselineReason.ACCEPTED, BaselineReason.FORGOTTEN)
@@ -59,11 +55,11 @@ _VERSIONS = """
         version.size_bytes, version.mtime_ns, version.ctime_ns, version.inode, version.is_racy,
         version.md5, version.xxh3_128, version.blake3, version.crc64nvme,
         version.block_size_bytes, version.recorded_at, version.reason, version.read_how,
-        version.verdict, version.run_id, run.boot_id,
-        version.replaced_at, version.replaced_because, version.note
+        version.verdict, version.run_id, run.boot_id, version.replaced_at, version.replaced_because, version.note
     FROM version LEFT JOIN run ON run.id = version.run_id"""
 _FORMER = f"{_VERSIONS} WHERE version.state = 'former'"
 _CANDIDATES = f"{_VERSIONS} WHERE {IS_CANDIDATE} AND version.verdict <> '{SAME_CONTENT}'"
+_IS_NEAR = f"version.mtime_ns BETWEEN ?3 - {GRAINS_NS[0]} AND ?3 + {GRAINS_NS[0]}"  # may be the same time as ?3
 
 
 class VersionState(StrEnum):
@@ -154,51 +150,32 @@ def stage_change(
     Store a reading as the candidate of a file, replacing an older candidate.
 
     Args:
-        c: in a transaction.
-        record: the record that the reading was compared with.
-        reading: the file's present content.
-        verdict: result of the comparison.
-        state: what the candidate waits for.
+        record: the record that the reading was compared with; RecordSuperseded if it was replaced since.
         reason: with which it may become the baseline, if the verdict gave one.
-
-    Raises:
-        RecordSuperseded: the file's record was replaced or removed since.
     """
-    require_current(c, record)
-    discard(c, [record.id])
-    blocks = reading.blocks
-    query = """
-        INSERT INTO version (
-            root_id, file_id, path, number, state, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
-            md5, xxh3_128, blake3, crc64nvme, block_size_bytes, verdict, reason, read_how, run_id, recorded_at
-        )
-        SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, started_at FROM run WHERE id = ?
-        """
-    number = (record.stored or record).version + 1
-    block_size = None if blocks is None else blocks.block_size_bytes
-    content = *reading.witness, *reading.digests, block_size
-    c.run(
-        *(query, record.root_id, record.id, record.path, number, state),
-        *(*content, verdict, reason, reading.how, run_id),
-    )
-    if blocks is not None:
-        save_runs(c, record.id, number, blocks)
+    content = *reading.witness, *reading.digests, reading.block_size_bytes
+    number = _stage(c, record, content, verdict, reason, reading.how, run_id, state)
+    if reading.blocks is not None:
+        save_runs(c, record.id, number, reading.blocks)
 
 
 def stage_removal(c: Connection, record: FileRecord, run_id: RunId) -> None:
-    """
-    Stage the removal of a file, replacing an older candidate; its run decides at its end.
+    """Stage the removal of a file in place of a candidate, or raise RecordSuperseded; its run decides at its end."""
+    _stage(c, record, (None,) * 10, _GONE, None, None, run_id, VersionState.STAGED)
 
-    Raises:
-        RecordSuperseded: the file's record was replaced or removed since.
-    """
+
+def _stage(c: Connection, record: FileRecord, content: Sequence[Value], *values: Value) -> int:
+    """Store a candidate, and return its number."""
     require_current(c, record)
     discard(c, [record.id])
-    query = f"""
-        INSERT INTO version (root_id, file_id, path, number, state, verdict, run_id, recorded_at)
-        SELECT ?, ?, ?, ?, 'staged', '{_GONE}', id, started_at FROM run WHERE id = ?
-        """  # noqa: S608 - ours
-    c.run(query, record.root_id, record.id, record.path, (record.stored or record).version + 1, run_id)
+    number = (record.stored or record).version + 1
+    query = """
+        INSERT INTO version (
+            root_id, file_id, path, number, size_bytes, mtime_ns, ctime_ns, inode, is_racy,
+            md5, xxh3_128, blake3, crc64nvme, block_size_bytes, verdict, reason, read_how, run_id, state, recorded_at
+        ) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, id, ?19, started_at FROM run WHERE id = ?18"""
+    c.run(query, record.root_id, record.id, record.path, number, *content, *values)
+    return number
 
 
 def get_candidate(c: Connection, file_id: FileId) -> FileVersion | None:
@@ -208,7 +185,7 @@ def get_candidate(c: Connection, file_id: FileId) -> FileVersion | None:
 
 def get_candidates(c: Connection, ids: Iterable[FileId]) -> dict[FileId, FileVersion]:
     """Return the candidates of files by file id; files without one are left out."""
-    query = f"{_CANDIDATES} AND version.file_id IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    query = f"{_CANDIDATES} AND version.file_id IN (SELECT value FROM json_each(?))"
     return {one.file_id: one for one in c.all(FileVersion.make, query, numbers(ids))}
 
 
@@ -216,25 +193,20 @@ def find_candidates(
     c: Connection, root_id: RootId, state: VersionState | None = None, *, after: int = 0, limit: int = 2000
 ) -> list[FileVersion]:
     """
-    Return one page of a root's candidates in the order of their file ids.
+    Return one page of a root's candidates in the order of their file ids; an empty page is the end.
 
-    Args:
-        state: only candidates in this state; None: all.
-        after: the last file id of the previous page.
-        limit: size of the page; an empty page is the end.
+    ``state``: only candidates in this state; None: all. ``after``: the last file id of the previous page.
     """
     query = f"""{_CANDIDATES}
         AND +version.root_id = ?1 AND version.file_id > ?2 AND (?3 IS NULL OR version.state = ?3)
-        ORDER BY version.file_id LIMIT ?4
-        """
+        ORDER BY version.file_id LIMIT ?4"""
     return c.all(FileVersion.make, query, root_id, after, state, limit)
 
 
 def find_in_question(c: Connection) -> list[FileVersion]:
     """Return the changed contents in all roots that an open finding freezes."""
     query = f"""{_CANDIDATES} AND version.state = 'frozen' AND version.verdict <> '{_GONE}'
-        AND EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id AND file.is_frozen = 1) ORDER BY version.file_id
-        """  # noqa: S608 - ours
+        AND EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id AND is_frozen = 1) ORDER BY version.file_id"""
     return c.all(FileVersion.make, query)
 
 
@@ -242,8 +214,7 @@ def find_candidate_ids(c: Connection, root_id: RootId, condition: str, *values: 
     """Return the files of a root whose candidate fits a condition on ``version`` and ``file``, with values from ?2."""
     query = f"""
         SELECT version.file_id FROM version JOIN file ON file.id = version.file_id
-        WHERE {IS_CANDIDATE} AND +version.root_id = ?1 AND {condition} ORDER BY version.file_id
-        """  # noqa: S608 - ours
+        WHERE {IS_CANDIDATE} AND +version.root_id = ?1 AND {condition} ORDER BY version.file_id"""
     return c.column(query, root_id, *values)
 
 
@@ -270,14 +241,14 @@ def find_staged(c: Connection, root_id: RootId, last_file_id: int | None = None)
 
 def find_held_paths(c: Connection, root_id: RootId) -> list[bytes]:
     """Return the paths of a root whose change or removal waits for a user."""
-    query = f"SELECT path FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ?"  # noqa: S608 - ours
+    query = f"SELECT path FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ?"
     return c.column(query, root_id)
 
 
 def has_held(c: Connection, root_id: RootId, prefix: bytes = b"") -> bool:
     """Return whether a candidate at or below a path waits for a user."""
     part, values = below("path", prefix)
-    query = f"SELECT 1 FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ? AND {part} LIMIT 1"  # noqa: S608 - ours
+    query = f"SELECT 1 FROM version WHERE {IS_CANDIDATE} AND state = 'held' AND +root_id = ? AND {part} LIMIT 1"
     return c.row(query, root_id, *values) is not None
 
 
@@ -296,8 +267,7 @@ def count_candidates(c: Connection, root_id: RootId, state: VersionState) -> Wai
             count(*) FILTER (WHERE verdict NOT IN ('{_GONE}', '{SAME_CONTENT}') AND reason IS NOT 'moved'),
             count(*) FILTER (WHERE verdict = '{_GONE}'),
             count(*) FILTER (WHERE verdict NOT IN ('{_GONE}', '{SAME_CONTENT}') AND reason IS 'moved')
-        FROM version WHERE {IS_CANDIDATE} AND state = ? AND +root_id = ?
-        """  # noqa: S608 - ours
+        FROM version WHERE {IS_CANDIDATE} AND state = ? AND +root_id = ?"""
     return c.all(Waiting, query, state, root_id)[0]
 
 
@@ -305,10 +275,8 @@ def measure_removals(c: Connection, root_id: RootId) -> tuple[int, int]:
     """Return the number and the recorded size in bytes of the files whose removal is staged or held."""
     query = f"""
         SELECT count(*), coalesce(sum(file.size_bytes), 0) FROM version JOIN file ON file.id = version.file_id
-        WHERE {IS_CANDIDATE} AND state IN ('staged', 'held') AND verdict = '{_GONE}' AND +root_id = ?
-        """  # noqa: S608 - ours
-    [(count, size_bytes)] = c.rows(query, root_id)
-    return count, size_bytes
+        WHERE {IS_CANDIDATE} AND state IN ('staged', 'held') AND verdict = '{_GONE}' AND +root_id = ?"""
+    return next(c.rows(query, root_id))
 
 
 def set_witness(c: Connection, known: FileVersion, witness: Witness) -> None:
@@ -316,28 +284,24 @@ def set_witness(c: Connection, known: FileVersion, witness: Witness) -> None:
     query = """
         UPDATE version SET size_bytes = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, is_racy = ?
         WHERE id = ? AND file_id = ? AND run_id = ?
-        AND size_bytes = ? AND mtime_ns = ? AND ctime_ns = ? AND inode = ? AND is_racy = ?
-        """
+        AND size_bytes = ? AND mtime_ns = ? AND ctime_ns = ? AND inode = ? AND is_racy = ?"""
     c.run(query, *witness, known.id, known.file_id, known.run_id, *known.witness)
 
 
 def hold(c: Connection, ids: Iterable[FileId]) -> None:
     """Hold the staged candidates of files until a user decides (mass change)."""
     query = f"""
-        UPDATE version SET state = 'held'
-        WHERE {IS_CANDIDATE} AND state = 'staged' AND verdict <> '{SAME_CONTENT}'
-        AND file_id IN (SELECT value FROM json_each(?))
-        """  # noqa: S608 - ours
+        UPDATE version SET state = 'held' WHERE {IS_CANDIDATE} AND state = 'staged' AND verdict <> '{SAME_CONTENT}'
+        AND file_id IN (SELECT value FROM json_each(?))"""
     c.run(query, numbers(ids))
 
 
 def discard(c: Connection, ids: Iterable[FileId]) -> None:
     """Delete the candidates of files, with their blocks."""
     these = numbers(ids)
-    # Names of tables can't be parameters; all of this is ours.
-    candidates = f"FROM version WHERE {IS_CANDIDATE} AND file_id IN (SELECT value FROM json_each(?))"  # noqa: S608
+    candidates = f"FROM version WHERE {IS_CANDIDATE} AND file_id IN (SELECT value FROM json_each(?))"
     with_blocks = f"SELECT file_id, number {candidates} AND block_size_bytes NOT NULL"
-    c.run(f"DELETE FROM block_run WHERE (file_id, version) IN ({with_blocks})", these)  # noqa: S608
+    c.run(f"DELETE FROM block_run WHERE (file_id, version) IN ({with_blocks})", these)
     c.run(f"DELETE {candidates}", these)
 
 
@@ -345,8 +309,7 @@ def discard_staged(c: Connection, ids: Iterable[FileId]) -> list[FileId]:
     """Delete the staged candidates of files; return the files that had one."""
     query = f"""
         SELECT file_id FROM version
-        WHERE {IS_CANDIDATE} AND state = 'staged' AND file_id IN (SELECT value FROM json_each(?))
-        """  # noqa: S608 - ours
+        WHERE {IS_CANDIDATE} AND state = 'staged' AND file_id IN (SELECT value FROM json_each(?))"""
     found: list[FileId] = c.column(query, numbers(ids))
     discard(c, found)
     return found
@@ -363,8 +326,7 @@ def keep(
         INSERT INTO version (
             state, root_id, file_id, path, size_bytes, mtime_ns, ctime_ns, inode, is_racy, md5, xxh3_128, blake3,
             crc64nvme, block_size_bytes, number, recorded_at, reason, replaced_at, replaced_because, note
-        ) VALUES ('former', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """
+        ) VALUES ('former', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
     end = now, because, note
     rows = (
         (
@@ -390,30 +352,22 @@ def find_deleted(c: Connection, root_id: RootId, seen: Witness, *, md5: bytes | 
 
     ``md5``: those with this content; None: those with the witness's time.
     """
-    time_ns = seen.mtime_ns
-    is_like, values = ("version.md5 = ?", (md5,)) if md5 else ("version.mtime_ns BETWEEN ? AND ?", _around(time_ns))
+    is_like = "version.md5 = ?3" if md5 else _IS_NEAR
     # Sorted by "+replaced_at", so that SQLite takes the index of deleted files, not the one that sorts all of a root.
     query = f"""{_FORMER}
-        AND version.root_id = ? AND version.size_bytes = ? AND version.replaced_because = 'deleted' AND {is_like}
+        AND version.root_id = ?1 AND version.size_bytes = ?2 AND version.replaced_because = 'deleted' AND {is_like}
         AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
-        ORDER BY +version.replaced_at DESC, version.id DESC
-        """  # noqa: S608 - ours
-    found = c.all(FileVersion.make, query, root_id, seen.size_bytes, *values)
-    return [one for one in found if md5 or is_same_time(one.witness.mtime_ns, time_ns)]
-
-
-def _around(mtime_ns: int) -> tuple[int, int]:
-    """Return the first and the last time that may be the same as this one."""
-    return mtime_ns - GRAINS_NS[0], mtime_ns + GRAINS_NS[0]
+        ORDER BY +version.replaced_at DESC, version.id DESC"""
+    found = c.all(FileVersion.make, query, root_id, seen.size_bytes, md5 or seen.mtime_ns)
+    return [one for one in found if md5 or is_same_time(one.witness.mtime_ns, seen.mtime_ns)]
 
 
 def find_former_of_inode(c: Connection, root_id: RootId, seen: Witness) -> FileVersion | None:
     """Return the newest former version with a witness's inode, size, and time; None if a user discarded it."""
     query = f"""{_FORMER}
-        AND version.root_id = ? AND version.inode = ? AND version.size_bytes = ? AND version.mtime_ns BETWEEN ? AND ?
-        ORDER BY version.id DESC
-        """
-    found = c.all(FileVersion.make, query, root_id, seen.inode, seen.size_bytes, *_around(seen.mtime_ns))
+        AND version.root_id = ?1 AND version.size_bytes = ?2 AND version.inode = ?4 AND {_IS_NEAR}
+        ORDER BY version.id DESC"""
+    found = c.all(FileVersion.make, query, root_id, seen.size_bytes, seen.mtime_ns, seen.inode)
     last = next((one for one in found if is_same_time(one.witness.mtime_ns, seen.mtime_ns)), None)
     return None if last is None or last.replaced_because in _DISCARDED else last
 
@@ -425,7 +379,7 @@ def find_by_former_content(c: Connection, root_id: RootId, contents: Sequence[Fi
     The blocks of most former versions are not kept: content without whole-file digests is matched by size alone, so a
     version returned for it may have had different content.
     """
-    query = f"{_FORMER} AND version.root_id = ? AND version.size_bytes IN (SELECT value FROM json_each(?))"  # noqa: S608 - ours
+    query = f"{_FORMER} AND version.root_id = ? AND version.size_bytes IN (SELECT value FROM json_each(?))"
     by_content: dict[object, list[FileVersion]] = {}
     for one in c.all(FileVersion.make, query, root_id, numbers({content.size_bytes for content in contents})):
         size_bytes = one.witness.size_bytes
@@ -458,8 +412,7 @@ def drop_former_runs(c: Connection, record: FileRecord) -> None:
         DELETE FROM block_run WHERE file_id = ?1 AND version < ?2 AND version IN (
             SELECT number FROM version
             WHERE state = 'former' AND file_id = ?1 AND (md5 IS NOT NULL OR xxh3_128 IS NOT NULL)
-        )
-        """
+        )"""
     c.run(query, record.id, record.version)
 
 
@@ -477,26 +430,19 @@ def count_replaced(c: Connection, root_id: RootId, since: int, until: int) -> tu
             WHERE state = 'former' AND root_id = ? AND replaced_at BETWEEN ? AND ? AND replaced_because IN (
                 'edited', 'rolled_back', 'grown', 'rotated', 'rewritten_in_place', 'deleted'
             ) AND NOT EXISTS (
-                SELECT 1 FROM version
-                WHERE version.file_id = former.file_id AND {IS_CANDIDATE}
+                SELECT 1 FROM version WHERE version.file_id = former.file_id AND {IS_CANDIDATE}
                 AND version.verdict <> '{SAME_CONTENT}' AND version.state IN ('staged', 'held')
-            )
-            GROUP BY file_id
-        )
-        """  # noqa: S608 - ours
-    row = c.row(query, root_id, since, until)
-    assert row is not None
-    return row[0], row[1]
+            ) GROUP BY file_id
+        )"""
+    return next(c.rows(query, root_id, since, until))
 
 
 def find_outdated(c: Connection, now: int) -> list[FileId]:
     """Return the files that were deleted longer ago than ``KEEP_DELETED_DAYS``. Call it in a transaction."""
     query = f"""
-        SELECT file_id FROM version
-        WHERE state = 'former' AND replaced_because = 'deleted'
+        SELECT file_id FROM version WHERE state = 'former' AND replaced_because = 'deleted'
         AND NOT EXISTS (SELECT 1 FROM file WHERE file.id = version.file_id)
-        AND {is_outdated(c, "replaced_at", KEEP_DELETED_DAYS, now)}
-        """  # noqa: S608 - ours
+        AND {is_outdated(c, "replaced_at", KEEP_DELETED_DAYS, now)}"""
     return c.column(query)
 
 
@@ -505,7 +451,6 @@ def forget_deleted(c: Connection, ids: Iterable[FileId]) -> None:
     these = numbers(ids)
     c.run("DELETE FROM block_run WHERE file_id IN (SELECT value FROM json_each(?))", these)
     c.run("DELETE FROM version WHERE state = 'former' AND file_id IN (SELECT value FROM json_each(?))", these)
-    follow_former(c)
 
 
 def load_version(c: Connection, source: FileRecord | FileVersion, witness: Witness) -> Reading | None:

@@ -15,14 +15,21 @@ from dataclasses import dataclass
 
 from integrity.catalog.db import Connection
 from integrity.catalog.files import ORDER_COLUMNS, make_anew, sum_up
-from integrity.catalog.rows import FILE_JOIN, RECORD_COLUMNS, FileRecord, inside, select_last_check, unless_ahead
+from integrity.catalog.rows import (
+    DAY_S,
+    FILE_JOIN,
+    RECORD_COLUMNS,
+    FileRecord,
+    inside,
+    quoted,
+    select_last_check,
+    unless_ahead,
+)
 from integrity.kinds import STOPPED_READING
 from integrity.model import RootId
 
-_DAY_S = 86400
 _WAVE_PERCENT = 5
 _ANY_SIZE = (1 << 63) - 1
-_STOPPED_KINDS = ", ".join(sorted(f"'{kind.value}'" for kind in STOPPED_READING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +55,7 @@ class WorkSummary:
 
 
 def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
-    """
-    Create the list of files to verify, replacing the connection's last one.
-
-    The list is a temporary table in a temporary file, not part of the catalog.
-    """
+    """Create the list of files to verify, a temporary table in a temporary file, in place of the last one."""
     make_anew(c, "worklist", f"{ORDER_COLUMNS}, is_due INTEGER NOT NULL")
     last_check = select_last_check("file.verified_at", "file.recorded_at", order.now)
     part, values = inside(order.root_id, order.prefix)
@@ -61,8 +64,7 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
         conditions.append(f"last_check < {order.older_than_at}")
     left_alone_at = _find_left_alone_at(c, order.root_id)
     # is_frozen is true for each unreadable file: it avoids a search for findings of the others.
-    c.run(
-        f"""
+    query = f"""
         INSERT INTO worklist (file_id, size_bytes, is_due)
         WITH checked AS (
             SELECT file.id, file.size_bytes, file.inode, file.is_suspect, {last_check} AS last_check,
@@ -73,19 +75,13 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
                     SELECT 1 FROM finding
                     WHERE finding.file_id = file.id AND finding.kind = 'unreadable' AND finding.state != 'resolved'
                 ) AS is_unreadable
-            FROM file JOIN folder ON folder.id = file.folder_id
-            WHERE {part}
-        )
-        SELECT id, size_bytes, is_due
-        FROM checked
-        WHERE {" AND ".join(conditions) or "1"}
+            FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}
+        ) SELECT id, size_bytes, is_due FROM checked WHERE {" AND ".join(conditions) or "1"}
         ORDER BY is_unreadable, is_left_alone DESC, is_due DESC,
-            {_INTERLEAVED if _has_priority(c, order) else ""} {_BY_DISK}
-        """,  # noqa: S608 - ours
-        *values,
-    )
+            {_INTERLEAVED if _has_priority(c, order) else ""} {_BY_DISK}"""
+    c.run(query, *values)
     if order.percent is not None:
-        sql = f"SELECT sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}"  # noqa: S608
+        sql = f"SELECT sum(file.size_bytes) FROM file JOIN folder ON folder.id = file.folder_id WHERE {part}"
         _cut(c, (c.value(sql, *values) or 0) * order.percent / 100)
     if order.at_least_bytes is not None:
         # One file larger than a window would displace all others.
@@ -94,13 +90,11 @@ def create_worklist(c: Connection, order: WorkOrder) -> WorkSummary:
     return WorkSummary(*sum_up(c, "worklist"))
 
 
-_BY_DISK = f"coalesce(verified_at / {_DAY_S}, -1), inode, id"
+_BY_DISK = f"coalesce(verified_at / {DAY_S}, -1), inode, id"
 _INTERLEAVED = f"""
     sum(size_bytes) OVER (
         PARTITION BY is_unreadable, is_left_alone, is_due, is_suspect ORDER BY {_BY_DISK}
-    ) - size_bytes,
-    is_suspect DESC,
-"""
+    ) - size_bytes, is_suspect DESC,"""
 """Running total of bytes within each kind: sorting by it interleaves suspects with others, suspects first."""
 
 
@@ -108,64 +102,42 @@ def _has_priority(c: Connection, order: WorkOrder) -> bool:
     """Return whether suspects exist and are few enough to get priority."""
     sql = """
         SELECT coalesce(sum(file.is_suspect), 0), count(*)
-        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?
-    """
+        FROM file JOIN folder ON folder.id = file.folder_id WHERE folder.root_id = ?"""
     [(suspects, files)] = c.rows(sql, order.root_id)
     return bool(0 < suspects <= files * _WAVE_PERCENT / 100)
 
 
 def _find_left_alone_at(c: Connection, root_id: RootId) -> int | None:
     """Return when the last run started that stopped because of a failing device; None: no such finding is open."""
-    at: int | None = c.value(
-        f"""
+    query = f"""
         SELECT max(run.started_at) FROM run JOIN finding ON finding.run_id = run.id
-        WHERE finding.root_id = ? AND finding.kind IN ({_STOPPED_KINDS}) AND finding.state != 'resolved'
-        """,  # noqa: S608 - ours
-        root_id,
-    )
-    return at
+        WHERE finding.root_id = ? AND finding.kind IN ({quoted(STOPPED_READING)}) AND finding.state != 'resolved'"""
+    return c.value(query, root_id)
 
 
 def _cut(c: Connection, wanted_bytes: float, *, size: str = "size_bytes", keeps_due: bool = False) -> None:
     """Shorten the list to the first files that reach ``wanted_bytes`` in total, and those that are due if asked to."""
-    sums = f"SELECT seq, sum({size}) OVER (ORDER BY seq) AS total FROM worklist"  # noqa: S608 - ours
-    last = c.value(f"SELECT min(seq) FROM ({sums}) WHERE total >= ?", wanted_bytes)  # noqa: S608 - ours
+    sums = f"SELECT seq, sum({size}) OVER (ORDER BY seq) AS total FROM worklist"
+    last = c.value(f"SELECT min(seq) FROM ({sums}) WHERE total >= ?", wanted_bytes)
     if last is not None:
         is_cut = "seq > ? AND NOT is_due" if keeps_due else "seq > ?"
-        c.run(f"DELETE FROM worklist WHERE {is_cut}", last if wanted_bytes else 0)  # noqa: S608 - ours
+        c.run(f"DELETE FROM worklist WHERE {is_cut}", last if wanted_bytes else 0)
 
 
 def count_larger(c: Connection, size_bytes: int) -> int:
     """Count the files in the list that are larger than a size."""
-    return int(c.value("SELECT count(*) FROM worklist WHERE size_bytes > ?", size_bytes))
+    return c.value("SELECT count(*) FROM worklist WHERE size_bytes > ?", size_bytes)
 
 
 def page_worklist(
-    c: Connection,
-    after_seq: int,
-    limit: int = 1000,
-    *,
-    larger_than: int | None = None,
-    up_to: int | None = None,
+    c: Connection, after_seq: int, limit: int = 1000, *, larger_than: int | None = None, up_to: int | None = None
 ) -> list[tuple[int, FileRecord]]:
-    """
-    Return the next files (position, record) after a position; files that were removed meanwhile are left out.
-
-    Args:
-        c: the connection that created the list.
-        after_seq: the position.
-        limit: size of the page.
-        larger_than: only files larger than this many bytes.
-        up_to: only files of at most this many bytes.
-    """
+    """Return the next files (position, record) after a position, without those that were removed meanwhile."""
     rows = c.rows(
         f"""
-        SELECT worklist.seq, {RECORD_COLUMNS}
-        FROM worklist CROSS JOIN {FILE_JOIN}
+        SELECT worklist.seq, {RECORD_COLUMNS} FROM worklist CROSS JOIN {FILE_JOIN}
         WHERE worklist.file_id = file.id AND worklist.seq > ? AND worklist.size_bytes > ? AND worklist.size_bytes <= ?
-        ORDER BY worklist.seq
-        LIMIT ?
-        """,  # noqa: S608 - ours
+        ORDER BY worklist.seq LIMIT ?""",
         *(after_seq, -1 if larger_than is None else larger_than, _ANY_SIZE if up_to is None else up_to, limit),
     )
     return [(seq, FileRecord.make(*row)) for seq, *row in rows]

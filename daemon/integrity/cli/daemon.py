@@ -93,7 +93,7 @@ def set_up_logging(verbosity: int) -> None:
     is_plain = not is_journal()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s") if is_plain else JournalFormatter())
     logging.basicConfig(level=logging.DEBUG if verbosity else logging.INFO, handlers=[handler], force=True)
-    for library in ("alembic", "apscheduler", "uvicorn"):
+    for library in ("alembic", "uvicorn"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
 

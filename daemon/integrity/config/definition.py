@@ -8,7 +8,7 @@ name carries the unit; ``key`` is its name in the file where that differs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from integrity.config import parsers
 from integrity.config.copy_urls import hide_secrets
 from integrity.config.parsers import Parsed
 from integrity.config.places import default_catalog_path
+from integrity.config.table import SettingsTable, table
 from integrity.config.units import spell_duration, spell_size
 from integrity.model import Policy
 
@@ -72,8 +73,8 @@ def about(
     return {"description": comment, "is_secret": is_secret, "hide": hide} | ({"alias": key} if key else {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MassChange:
+@table
+class MassChange(SettingsTable):
     """
     The limits beyond which changes and removals wait for confirmation (R5); both must be exceeded.
 
@@ -86,8 +87,8 @@ class MassChange:
     percent: Percent = field(default=20, metadata=about("and more than this share of what was looked at"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RootSettings:
+@table
+class RootSettings(SettingsTable):
     """Settings of one root."""
 
     digests: Annotated[tuple[str, ...], Parsed(parsers.parse_digests)] = field(
@@ -142,7 +143,7 @@ class RootSettings:
         return self.mass_change.percent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@table
 class ConfiguredRoot(RootSettings):
     """A ``[[root]]``: a folder and its overrides of ``[defaults]``."""
 
@@ -161,8 +162,8 @@ class ConfiguredRoot(RootSettings):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogBackup:
+@table
+class CatalogBackup(SettingsTable):
     """``[catalog_backup]``: backups of the catalog itself."""
 
     folder: Place = field(default=b"", metadata=about("where; empty: beside the catalog; another disk is better"))
@@ -170,8 +171,8 @@ class CatalogBackup:
     keep: Count = field(default=7, metadata=about("number of backups to keep"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredCopy:
+@table
+class ConfiguredCopy(SettingsTable):
     """A ``[[copy]]``: a backup copy of a root."""
 
     name: Annotated[str, Parsed(parsers.parse_name)] = field(metadata=about("its name in commands and messages"))
@@ -198,8 +199,8 @@ class ConfiguredCopy:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+@table
+class Schedule(SettingsTable):
     """``[schedule]``: when the daemon runs each job."""
 
     scan: Annotated[str, Parsed(parsers.parse_schedule)] = field(
@@ -212,8 +213,8 @@ class Schedule:
     compare: Annotated[str, Parsed(parsers.parse_schedule)] = field(default="sun 03:00", metadata=about("as for scan"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaceConfig:
+@table
+class PaceConfig(SettingsTable):
     """``[pace]``: how the daemon throttles its reads."""
 
     rate_bytes_per_s: Size = field(
@@ -236,8 +237,8 @@ class PaceConfig:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disks:
+@table
+class Disks(SettingsTable):
     """``[disks]``: what disks report of themselves."""
 
     smart: Flag = field(
@@ -246,8 +247,8 @@ class Disks:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mail:
+@table
+class Mail(SettingsTable):
     """``[mail]``: sender, recipients, and the mail server."""
 
     to: Texts = field(default=(), metadata=about("recipients; no mail is sent while this is empty"))
@@ -271,8 +272,8 @@ MAILS_PER_HOUR = 5
 """Limit for mails about new findings, not configurable: a scrub of a dying disk finds damage for hours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alerts:
+@table
+class Alerts(SettingsTable):
     """``[alerts]``: which alerts are sent, where, and how often."""
 
     group_s: Pause = field(
@@ -304,8 +305,8 @@ class Alerts:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Web:
+@table
+class Web(SettingsTable):
     """``[web]``: the page of `integrity web`."""
 
     listen: Annotated[str, Parsed(parsers.parse_listen)] = field(
@@ -343,8 +344,8 @@ class Web:
         return self.public_url.rstrip("/") or f"{'https' if self.has_tls else 'http'}://{self.listen}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hub:
+@table
+class Hub(SettingsTable):
     """``[hub]``: the hub that this box reports to."""
 
     url: Annotated[str, Parsed(parsers.parse_hub_url)] = field(
@@ -359,8 +360,8 @@ class Hub:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HubServer:
+@table
+class HubServer(SettingsTable):
     """``[hub_server]``: the hub, `integrity hub run`."""
 
     listen: Annotated[str, Parsed(parsers.parse_listen)] = field(
@@ -405,8 +406,8 @@ class HubServer:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+@table
+class Config(SettingsTable):
     """The whole configuration. Without a file, every key has the default defined here."""
 
     catalog: Annotated[bytes, Parsed(parsers.parse_file)] = field(

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from integrity.catalog import copies, files, findings, folders, imports, versions
+from integrity.catalog import copies, files, findings, folders, root_meta, versions
 from integrity.catalog.copies import CopyRecord, CopyState
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.versions import FileVersion
@@ -96,7 +96,7 @@ def explain(catalog: Catalog, config: Config, path: bytes) -> FileStory:
             former += versions.former_of(connection, target.root.id, record.id)
         manifest = None
         if record is not None and record.reason is BaselineReason.IMPORTED:
-            manifest = imports.find_import(connection, target.root.id, record.id)
+            manifest = root_meta.find_import(connection, target.root.id, record.id)
         return FileStory(
             root=target.root.path,
             root_id=target.root.id,

@@ -15,6 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from integrity import __version__
 from integrity.catalog import report_queue
@@ -24,7 +25,6 @@ from integrity.catalog.report_rows import StoredTree
 from integrity.errors import HubError, printable
 from integrity.files.excludes import Excludes
 from integrity.model import RootId
-from integrity.reporting.client import HubClient
 from integrity.reporting.machine import read_machine
 from integrity.reporting.messages import MESSAGES_AT_ONCE, ReportWords, to_message, write_messages
 from integrity.reporting.protocol import (
@@ -39,6 +39,9 @@ from integrity.reporting.protocol import (
 )
 from integrity.reporting.tree import ReportedRoot
 from integrity.reporting.tree_sync import TreeSync
+
+if TYPE_CHECKING:
+    from integrity.reporting.client import HubClient
 
 _log = logging.getLogger(__name__)
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from integrity.catalog.report_rows import Mark, StoredTree, TreeFolder
-from integrity.reporting.client import HubClient
 from integrity.reporting.digest_tree import FilesDigest, ReportedFile, file_values
 from integrity.reporting.protocol import VERSION, JsonObject, cut, encode, encode_lines, read_indexes
 from integrity.reporting.tree import NO_FILES, ReportedRoot
+
+if TYPE_CHECKING:
+    from integrity.reporting.client import HubClient
 
 _COMPARED_AT_ONCE = 2000
 _MOST_PART_BYTES = 128 << 10

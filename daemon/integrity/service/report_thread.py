@@ -21,7 +21,6 @@ from integrity.config import Config, Hub
 from integrity.errors import AppError, HubError, ReadInterrupted
 from integrity.files.excludes import BUILTIN, Excludes
 from integrity.jobs.status import RootStatus, Status, find_status
-from integrity.reporting.client import HubClient
 from integrity.reporting.messages import ReportWords
 from integrity.reporting.protocol import STREAM_BYTES
 from integrity.reporting.reporter import BoxFacts, Reporter, RootFacts
@@ -30,6 +29,7 @@ from integrity.threads import RoundThread
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
+    from integrity.reporting.client import HubClient
     from integrity.service.dispatch import ServiceContext
     from integrity.service.states import DaemonState
 
@@ -174,8 +174,8 @@ class ReportThread(RoundThread):
             self._next_at = time.monotonic()
             return 0.0
         if str(error) != self._noted:
+            self._note(error, hub)  # first: who reads the log may ask status
             _log.warning("report_failed: %s", error)
-            self._note(error, hub)
         if not isinstance(error, HubError) or error.status == 401:
             self._finish()  # another catalog, or another token, may be there
         base = min(_SHORTEST_RETRY_S, hub.report_every_s) * 2.0 ** min(self._failures, 10)
@@ -203,6 +203,8 @@ class ReportThread(RoundThread):
         if config is not self._used:
             self._drop_reporter()
         if self._reporter is None:
+            from integrity.reporting.client import HubClient  # here, for TLS and HTTP take 2 MiB
+
             if self._catalog is None:
                 self._catalog = self._service.open_catalog()
                 self._seen = -1

@@ -24,7 +24,7 @@ from integrity.alerts.channels import describe_no_channels, make_channels
 from integrity.alerts.delivery import AlertDelivery
 from integrity.alerts.heartbeat import HEARTBEAT, ping
 from integrity.catalog import files, outbox
-from integrity.catalog.baselines import NewWitness, set_witnesses
+from integrity.catalog.baselines import set_witnesses
 from integrity.catalog.connection import Catalog
 from integrity.catalog.outbox import AlertKind
 from integrity.catalog.roots import find_roots
@@ -254,7 +254,7 @@ class _SelfTest:
         record = self._find(CANARY)
         assert record is not None  # the step before found it
         with self._catalog.transaction() as connection:
-            set_witnesses(connection, [NewWitness(record, look(self._root))])
+            set_witnesses(connection, [(record, look(self._root))])
         record = self._find(CANARY)
         if record is None or record.witness != look(self._root):
             return SelfTestStep(

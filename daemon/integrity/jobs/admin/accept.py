@@ -26,8 +26,7 @@ from integrity.catalog import files, findings, versions
 from integrity.catalog.actions import Action, record_action
 from integrity.catalog.baselines import replace_baseline
 from integrity.catalog.paging import write_in_pages
-from integrity.catalog.promotion import promote
-from integrity.catalog.removal import remove_files
+from integrity.catalog.removal import promote, remove_files
 from integrity.catalog.roots import RootRecord
 from integrity.catalog.rows import FileRecord
 from integrity.catalog.runs import ensure_mounts

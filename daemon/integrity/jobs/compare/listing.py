@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from integrity.catalog.copy_listing import (
     StatedFile,
     StoredListing,
-    count_below,
     count_listed,
     find_names,
     find_spelling,
@@ -30,6 +29,7 @@ from integrity.catalog.copy_listing import (
     store_spelling,
 )
 from integrity.catalog.files import page_files
+from integrity.catalog.roots import count_files
 from integrity.copies.protocol import Copy, CopyEntry, Kind, Published, Trouble
 from integrity.errors import CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
@@ -168,7 +168,7 @@ class CopyListing:
         run = self._run
         with run.catalog.read() as connection:
             listed = count_listed(connection)
-            files = count_below(connection, run.root.id, run.prefix if self.part else self._base[:-1])
+            files = count_files(connection, run.root.id, run.prefix if self.part else self._base[:-1])
         if self._is_other and listed * 2 < files and listed * 2 < (files := self._count_expected()):
             raise CopyUnreachable(f"{self._copy.shown}: {messages.strange_and_short(listed, files)}")
         if files and not listed:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import gate_passes, versions
+from integrity.catalog import gate_passes, roots, versions
 from integrity.catalog.gate_passes import Passed, RecordedChange
 from integrity.catalog.versions import VersionState
 from integrity.config import RootSettings
@@ -120,7 +120,7 @@ def _find(
     found.removed = list(gone)
     found.removed_count += len(gone)
     if since is not None:
-        recorded = gate_passes.count_files(connection, root_id, prefix)
+        recorded = roots.count_files(connection, root_id, prefix)
         still_recorded = sum(waiting.values())
         found.known_before = max(recorded - found.new_count + found.removed_count - still_recorded, 0)
     return found

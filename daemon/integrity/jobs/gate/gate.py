@@ -169,7 +169,7 @@ def _has_vanished(connection: Connection, known: Sequence[RootRecord], path: byt
         return False
     target = find_target(connection, path)
     root_id, prefix = target.root.id, target.prefix
-    if not _is_gone(target) or gate_passes.count_files(connection, root_id, prefix):
+    if not _is_gone(target) or roots.count_files(connection, root_id, prefix):
         return False
     return gate_passes.has_been_there(connection, root_id, prefix)
 

@@ -118,7 +118,7 @@ def as_former(record: FileRecord, former: FileVersion, content: Reading) -> File
         path=former.path,
         witness=content.witness,
         digests=content.digests,
-        block_size_bytes=None if content.blocks is None else content.blocks.block_size_bytes,
+        block_size_bytes=content.block_size_bytes,
         version=former.number,
         recorded_at=former.recorded_at,
         reason=former.reason or record.reason,

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import files, staged_times, time_habits
+from integrity.catalog import files, staged_times
 from integrity.files.open_beneath import stat_beneath
 from integrity.files.stamps import witness_of
 from integrity.model import FileId
@@ -131,7 +131,7 @@ class MovedTimes:
         if not moved:
             return []
         with self._run.writing() as connection:
-            return time_habits.count_moved(connection, self._run.root, moved, self._run.now())
+            return staged_times.count_moved(connection, self._run.root, moved, self._run.now())
 
     def _gather(self, connection: Connection) -> _Company:
         same: defaultdict[bytes, _Moves] = defaultdict(_Moves)
@@ -205,7 +205,7 @@ class _Company:
         self._unread = unread
         self._move = move
         self._folders = sorted(same.keys() | changed.keys())
-        self._timeless = time_habits.find_timeless(connection, run.root)
+        self._timeless = staged_times.find_timeless(connection, run.root)
         self._levels: dict[_Level, Beside] = {}
 
     def has(self, one: MovedTime) -> bool:

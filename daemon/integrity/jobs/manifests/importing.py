@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from integrity.catalog import baselines, imports
+from integrity.catalog import baselines, root_meta
 from integrity.catalog.baselines import NewFile
 from integrity.errors import (
     ConfigError,
@@ -133,7 +133,7 @@ class Baselines:
             because=BaselineReason.IMPORTED,
         )
         if not self._is_named:
-            imports.keep_import(connection, run.root.id, ids[0], self._manifest)
+            root_meta.keep_import(connection, run.root.id, ids[0], self._manifest)
 
 
 _AGAIN_AT_ONCE = 10_000

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import files
 from integrity.catalog.actions import Action, record_action
-from integrity.catalog.kept_files import KeptFile, drop_kept, find_kept
+from integrity.catalog.repair_journal import KeptFile, drop_kept, find_kept
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.errors import ConfigError, ReadError, ReadInterrupted, RootSuspended, show_path
 from integrity.files.open_beneath import open_beneath, stat_beneath

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import files, findings, roots, runs, staged_times, versions
 from integrity.catalog.paging import make_timer
-from integrity.catalog.promotion import promote
+from integrity.catalog.removal import promote
 from integrity.catalog.root_moves import find_move
 from integrity.catalog.versions import VersionState
 from integrity.jobs import messages

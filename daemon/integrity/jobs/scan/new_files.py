@@ -235,9 +235,7 @@ class NewFiles:
         return bool(gone or links)
 
     def _find_by_inode(self, connection: Connection, inode: int) -> list[FileRecord]:
-        if self._fs_id is None:
-            return files.find_by_inode(connection, self._run.root.id, inode)
-        return files.find_by_inode_of_file_system(connection, self._fs_id, inode)
+        return files.find_by_inode(connection, self._fs_id or self._run.root.id, inode)
 
     def _has_its_file(self, record: FileRecord) -> bool:
         """Return whether the name of a record still leads to its inode; True if that can't be read."""

@@ -134,7 +134,7 @@ def split_unchanged(connection: Connection, root_id: RootId, listings: Sequence[
         if listing.is_whole:
             recorded = known.get(listing.folder, [])
         else:
-            recorded = files.find_plain_names(connection, root_id, listing.folder, [one.name for one in listing.files])
+            recorded = files.find_plain(connection, root_id, [listing.folder], [one.name for one in listing.files])
         if _is_same([listing], recorded):
             split.unchanged.extend(map(_id_of, recorded))
             split.same.append(listing)
@@ -311,10 +311,8 @@ class TreeDiff:
     def _find_recorded(self, connection: Connection, split: Split) -> list[dict[bytes, KnownFile]]:
         """Return the recorded files of each folder that is compared file by file, by name."""
         return [
-            files.find_known(connection, self._run.root.id, listing.folder)
-            if listing.is_whole
-            else self._find_names(connection, listing.folder, [seen.name for seen in listing.files])
-            for listing in split.other
+            self._find_names(connection, one.folder, None if one.is_whole else [seen.name for seen in one.files])
+            for one in split.other
         ]
 
     def _find_respelled(
@@ -441,9 +439,8 @@ class TreeDiff:
                 unrecorded += [place for place in some if place.name not in known]
         return unrecorded
 
-    def _find_names(self, connection: Connection, folder: bytes, names: list[bytes]) -> dict[bytes, KnownFile]:
-        folder_id = folders.get_folder_id(connection, self._run.root.id, folder)
-        return {} if folder_id is None else files.find_known_names(connection, folder_id, names)
+    def _find_names(self, connection: Connection, folder: bytes, names: list[bytes] | None) -> dict[bytes, KnownFile]:
+        return files.find_known(connection, self._run.root.id, folder, names)
 
     def recheck(self, places: Iterable[TreePlace]) -> Iterator[Work]:
         """Compare names again with their current records; return tasks for those that must be read."""

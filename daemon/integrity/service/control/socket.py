@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog.own_files import control_path
+from integrity.catalog.own_files import CONTROL
 from integrity.config.places import default_runtime_folder
 from integrity.errors import CatalogLocked, ConfigError, show_path
 
@@ -50,7 +50,7 @@ def default_socket_path() -> bytes:
 def find_linked_socket(catalog: bytes) -> bytes | None:
     """Return the target of the link beside a catalog; None if there is none, or no permission."""
     try:
-        return os.readlink(control_path(catalog))
+        return os.readlink(catalog + CONTROL)
     except OSError:
         return None  # no link, folder or permission: opening the catalog itself will report the problem
 
@@ -112,17 +112,17 @@ def listen(path: bytes, catalog: bytes) -> socket.socket:
     except OSError as error:
         raise _explain(path, error) from error
     try:
-        _lay_link(control_path(catalog), path)
+        _lay_link(catalog + CONTROL, path)
     except OSError as error:
         listener.close()
-        raise _explain(control_path(catalog), error) from error
+        raise _explain(catalog + CONTROL, error) from error
     return listener
 
 
 def leave(path: bytes, catalog: bytes) -> None:
     """Remove the link if it leads to this socket, and the socket."""
     if find_linked_socket(catalog) == path:
-        os.unlink(control_path(catalog))
+        os.unlink(catalog + CONTROL)
     if os.path.lexists(path):
         os.unlink(path)
 

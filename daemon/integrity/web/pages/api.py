@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from integrity.catalog.findings import get_findings, page_incidents
-from integrity.catalog.runs import page_runs
+from integrity.catalog.runs import find_runs
 from integrity.jobs.explain import explain
 from integrity.model import FindingId, FindingKind, Job, RootId, RunId
 from integrity.views.alerts import alerts_object, channel_object
@@ -150,7 +150,7 @@ class Api:
         before, root = read_number(request, "before"), read_number(request, "root")
         limit = read_limit(request, usual=USUAL_ENTRIES, most=MOST_ENTRIES)
         with self._site.open_catalog() as catalog, catalog.read() as connection:
-            found = page_runs(
+            found = find_runs(
                 connection,
                 before=None if before is None else RunId(before),
                 limit=limit,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from integrity.catalog.roots import find_roots
-from integrity.catalog.runs import RunRecord, get_run, page_runs
+from integrity.catalog.runs import RunRecord, find_runs, get_run
 from integrity.model import Job, RootId, RunId
 from integrity.web.drawings import layout_bars, layout_timeline
 from integrity.web.query import read_at, read_number, read_word
@@ -47,7 +47,7 @@ class RunPages:
         job, root, before = read_word(request, "job", Job), read_number(request, "root"), read_number(request, "before")
         root_id = None if root is None else RootId(root)
         with self._site.open_catalog() as catalog, catalog.read() as connection:
-            found = page_runs(
+            found = find_runs(
                 connection,
                 before=None if before is None else RunId(before),
                 limit=_PAGE + 1,
@@ -55,7 +55,7 @@ class RunPages:
                 job=job,
             )
             days = read_timeline(connection, int(time.time()), root_id)
-            scrubs = page_runs(connection, before=None, limit=_RATES, root_id=root_id, job=Job.SCRUB)
+            scrubs = find_runs(connection, root_id, _RATES, job=Job.SCRUB)
             roots = find_roots(connection)
         rates = [(one.started_at, rate) for one in reversed(scrubs) if (rate := find_rate(one))]
         shown, asked = found[:_PAGE], {key: text for key, text in request.query_params.items() if key != "before"}
