@@ -23,8 +23,8 @@ from support.shapes import damage
 from support.stored import query
 
 GOOD = blocks(2)
-each_step = pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.long)])
-"""Kill a repair before one in 31 of its steps; before each of them in the long run."""
+each_step = pytest.mark.parametrize("stride", [61, pytest.param(1, marks=pytest.mark.long)])
+"""Kill a repair before one in 61 of its steps; before each of them in the long run."""
 
 STEPS_WITHOUT = [call for call in STEPS if call != "renameat2"]
 
