@@ -78,7 +78,7 @@ def find_problems(browser: Browser, url: str, places: Mapping[str, str], *, view
     return problems + [f"console: {text}" for text in complaints]
 
 
-def look(tab: Page, name: str, views: _Views = _VIEWS) -> list[str]:
+def look(tab: Page, name: str, views: _Views = _VIEWS[1:]) -> list[str]:
     """
     Look at a page, narrow and light, wide and dark; write screenshots to the folder that INTEGRITY_SCREENSHOTS names.
 
