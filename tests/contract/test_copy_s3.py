@@ -274,22 +274,6 @@ def test_empty_objects_that_stand_for_folders_are_left_out(s3_server: S3Box) -> 
         assert [b"folder/file"] == [entry.path for entry in copy.list()]
 
 
-def test_names_that_s3_can_not_carry_are_told(s3_server: S3Box) -> None:
-    """A file of such a name is not missing over there: it can't be there."""
-    bucket = s3_server.make_bucket()
-    s3_server.put(bucket, "p/x")
-    with open_prefix(s3_server, bucket, "p") as copy:
-        assert copy.find_name_fault(b"fine \xc3\xbc") is None
-        assert "UTF-8" in str(copy.find_name_fault(b"bad\xff"))
-        assert "longer" in str(copy.find_name_fault(b"x" * 1023))
-        assert copy.find_name_fault(b"x" * 1022) is None
-        for path in (b"bad\xff", b"x" * 1023):
-            assert list(copy.list(path)) == []
-            assert isinstance(copy.look_closer(path), Trouble)
-            with pytest.raises(Vanished):
-                copy.open(path)
-
-
 def test_key_that_a_listing_can_not_show_is_trouble(versitygw: S3Box) -> None:
     """What lists keys as they are shows those that XML can't hold as others: never taken for a file's name."""
     bucket = versitygw.make_bucket()
@@ -334,25 +318,6 @@ def test_object_that_is_replaced_while_it_is_read_is_unstable(s3_server: S3Box) 
         with pytest.raises(Vanished, match="no such object"):
             file.read(3, 3)
         file.close()
-
-
-def test_bit_that_flips_in_the_store_shows_in_the_bytes_only(versitygw: S3Box) -> None:
-    """What a store publishes is what was uploaded: it says nothing of what it holds now."""
-    bucket = versitygw.make_bucket()
-    data = make_bytes(1000)
-    versitygw.put(bucket, "x", data)
-    with (versitygw.objects / bucket / "x").open("r+b") as stored:
-        stored.seek(500)
-        stored.write(bytes([data[500] ^ 1]))
-    with open_prefix(versitygw, bucket) as copy:
-        (listed,) = copy.list()
-        file = copy.open(b"x")
-        read = file.read(0, 1000)
-        file.close()
-    assert isinstance(listed, CopyEntry)
-
-    assert Published(Kind.MD5, hashlib.md5(data).digest()) == find(listed, Kind.MD5)
-    assert [500] == [at for at in range(1000) if read[at] != data[at]]
 
 
 @pytest.mark.parametrize(
