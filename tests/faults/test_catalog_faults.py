@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,28 +18,6 @@ from support.killpoints import sleep_into_next_second
 from support.planted import plant
 from support.proc import signal_at
 
-_TESTS = str(Path(__file__).parents[1])
-
-# Records batches of 20 files, says after each commit how many are safe, and dies in the middle of the next one.
-_WRITER = f"""
-import os, sys
-sys.path.insert(0, {_TESTS!r})
-from support.catalogs import CatalogBox, make_reading
-
-path, batches = os.fsencode(sys.argv[1]), int(sys.argv[2])
-box = CatalogBox(path)
-print("made", flush=True)
-for batch in range(batches):
-    box.record_all({{b"d%d/%d" % (batch, n): make_reading((batch, n)) for n in range(20)}})
-    print("committed", flush=True)
-if len(sys.argv) > 3:
-    with box.catalog.transaction() as c:
-        c.run("DELETE FROM file")
-        print("in the middle", flush=True)
-        sys.stdin.read()
-box.catalog.close()
-"""
-
 
 def count_rows(path: bytes) -> int:
     """Open the catalog, look all of it through, and count the files."""
@@ -48,20 +25,6 @@ def count_rows(path: bytes) -> int:
         report = maintenance.check(catalog)
         assert report.is_right, report
         return sum(count.actual for count in report.counts)
-
-
-def test_killed_in_a_transaction_loses_that_transaction_only(tmp_path: Path) -> None:
-    """Kill -9 while rows are being deleted: all that was committed before is there, and right."""
-    path = tmp_path / "catalog.db"
-    with subprocess.Popen(
-        [sys.executable, "-c", _WRITER, path, "3", "stay"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as writer:
-        assert writer.stdout is not None
-        while writer.stdout.readline() != b"in the middle\n":
-            assert writer.poll() is None
-        writer.kill()
-
-    assert count_rows(bytes(path)) == 60
 
 
 @pytest.mark.root
