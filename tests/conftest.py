@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the machine's owner out of the run, and no mounts behind, however it ends."""
     isolate()
+    gc.disable()  # until all is collected: there is no garbage in it
     # The installed command is on PATH, so messages call it by its plain name.
     os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else runs here
@@ -59,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         own = marked[number::workers]
         ordered += [*own, *islice(others, max(0, size - len(own)))]
     items[:] = [*ordered, *others]
+
+
+def pytest_collection_finish() -> None:
+    """Have what was collected, which stays to the end, not looked through for garbage again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

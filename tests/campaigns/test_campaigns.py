@@ -21,7 +21,8 @@ pytestmark = [
 @pytest.mark.parametrize(
     "campaign",
     [
-        "kills --count 15 --only first_scan --only scan --only scrub --only catalog_restore --only catalog_salvage",
+        "kills --count 18 --only first_scan --only scan --only scrub --only repair --only catalog_restore"
+        " --only catalog_salvage",
         "badwrites --count 4 --only catalog_backup",
         pytest.param("kills --count 200", marks=[pytest.mark.long, pytest.mark.timeout(0)]),
         pytest.param("badwrites --count 50", marks=[pytest.mark.long, pytest.mark.timeout(0)]),

@@ -76,16 +76,6 @@ def test_unreadable_files_are_told_and_exit_1(integrity: Box, tree: Path) -> Non
     assert err == b"integrity sum: gone: No such file or directory\nintegrity sum: sub: Is a directory\n"
 
 
-def test_recursive_is_sorted_and_named_as_given(integrity: Box, tree: Path) -> None:
-    """As ``find | sort`` would list them; without a name the working folder is meant."""
-    names = ["a", "empty", "new\\nline", "sub/b"]
-    _, out, _ = run(integrity, tree, "-r", ".")
-
-    assert ["./" + name for name in names] == [text.split("  ")[1] for text in out.decode().splitlines()]
-    assert (0, out, b"") == run(integrity, tree, "-r")
-    assert (0, out, b"") == run(integrity, tree, "-r", "--jobs", "1", "./")
-
-
 def test_several_algorithms_are_written_with_their_names(integrity: Box, tree: Path) -> None:
     """Once each, in one order, whatever the order of the options is."""
     expected = f"MD5 (a) = {ABC}\nSHA1 (a) = {hashlib.sha1(b'abc').hexdigest()}\n".encode()

@@ -180,16 +180,6 @@ def test_blocks_of_another_witness_are_dropped(box: CatalogBox) -> None:
         assert len(checkpoints.load_checkpoint_blocks(c, found)) == 0
 
 
-@pytest.mark.parametrize("run", [0, 1])
-def test_checkpoint_that_lacks_blocks_is_as_good_as_none(box: CatalogBox, run: int) -> None:
-    """Reading from the start costs time; going on without them would make a wrong baseline."""
-    with box.catalog.transaction() as c:
-        checkpoints.append_runs(c, _save(box, c, 1500 * MIB), make_blocks("a", 1500))
-    box.damage("DELETE FROM checkpoint_run WHERE run = ?", run)
-    with box.catalog.read() as c:
-        assert checkpoints.load_checkpoint(c, box.root.id, b"big", Purpose.RECORD) is None
-
-
 def test_dropped_checkpoint_leaves_nothing(box: CatalogBox) -> None:
     """A file that was read to its end has no checkpoint."""
     with box.catalog.transaction() as c:

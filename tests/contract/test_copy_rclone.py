@@ -304,25 +304,6 @@ def line(path: str, **more: object) -> str:
     return json.dumps({"Path": path, "Name": "any", "Size": 5, "ModTime": "", "IsDir": False, **more})
 
 
-def test_digests_that_a_store_keeps_are_published(tmp_path):
-    """What is at hand comes with the listing; digests of unknown kinds or lengths are left."""
-    digest = hashlib.md5(b"hello").hexdigest()
-    lines = [
-        line("a", Hashes={"md5": digest, "other": "00"}),
-        line("b", Hashes={"md5": ""}),
-        line("c", Hashes={"md5": "zz" * 16}),
-        line("d", Size=-1),
-    ]
-    program = pretend(tmp_path, "printf '[\\n'; echo '" + ",\n".join(lines) + "'; echo ']'")
-    with RcloneCopy("rclone:x:", program=program) as copy:
-        found = list_entries(copy)
-        assert frozenset() == copy.remote_kinds
-    assert [(Kind.MD5, hashlib.md5(b"hello").digest())] == [(one.kind, one.value) for one in found[b"a"].published]
-    assert () == found[b"b"].published == found[b"c"].published
-    assert found[b"d"].size_bytes is None
-    assert found[b"a"].mtime_ns is None
-
-
 def test_hostile_listing_is_trouble(tmp_path):
     """C2: names that lead out are told and never asked for."""
     names = ["../up", "a/../../b", "/etc/passwd", "..", "a//b", "", "nul\0"]

@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from integrity.catalog import baselines, maintenance
-from integrity.catalog.backup import back_up
 from integrity.catalog.connection import Catalog
-from integrity.catalog.own_files import find_backups
-from integrity.errors import CatalogCorrupt, CatalogError
-from support.catalogs import NOW, CatalogBox, make_reading
+from integrity.errors import CatalogCorrupt
+from support.catalogs import CatalogBox, make_reading
 from support.cli import Box, make_command
 from support.crashdisk import CrashDisk
-from support.flakydisk import FlakyDisk
 from support.killpoints import sleep_into_next_second
-from support.mounts import filled, small_tmpfs
 from support.planted import plant
 from support.proc import signal_at
-
-_TESTS = str(Path(__file__).parents[1])
-
-# Records batches of 20 files, says after each commit how many are safe, and dies in the middle of the next one.
-_WRITER = f"""
-import os, sys
-sys.path.insert(0, {_TESTS!r})
-from support.catalogs import CatalogBox, make_reading
-
-path, batches = os.fsencode(sys.argv[1]), int(sys.argv[2])
-box = CatalogBox(path)
-print("made", flush=True)
-for batch in range(batches):
-    box.record_all({{b"d%d/%d" % (batch, n): make_reading((batch, n)) for n in range(20)}})
-    print("committed", flush=True)
-if len(sys.argv) > 3:
-    with box.catalog.transaction() as c:
-        c.run("DELETE FROM file")
-        print("in the middle", flush=True)
-        sys.stdin.read()
-box.catalog.close()
-"""
 
 
 def count_rows(path: bytes) -> int:
@@ -52,20 +25,6 @@ def count_rows(path: bytes) -> int:
         report = maintenance.check(catalog)
         assert report.is_right, report
         return sum(count.actual for count in report.counts)
-
-
-def test_killed_in_a_transaction_loses_that_transaction_only(tmp_path: Path) -> None:
-    """Kill -9 while rows are being deleted: all that was committed before is there, and right."""
-    path = tmp_path / "catalog.db"
-    with subprocess.Popen(
-        [sys.executable, "-c", _WRITER, path, "3", "stay"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as writer:
-        assert writer.stdout is not None
-        while writer.stdout.readline() != b"in the middle\n":
-            assert writer.poll() is None
-        writer.kill()
-
-    assert count_rows(bytes(path)) == 60
 
 
 @pytest.mark.root
@@ -87,50 +46,6 @@ def test_power_cuts_lose_no_committed_row() -> None:
                     assert count_rows(path) >= 30 * cut.marks.count("committed")
                 elif os.path.exists(path):
                     assert count_rows(path) == 0
-
-
-@pytest.mark.root
-def test_full_disk_loses_nothing_and_is_told(tmp_path: Path) -> None:
-    """Nothing more can be recorded or removed, what was is there, and all is well when space is back (R9)."""
-    with small_tmpfs(tmp_path / "small", 4 << 20) as folder, CatalogBox(folder + b"/catalog.db") as box:
-        box.record_all({b"%d" % number: make_reading(number) for number in range(100)})
-        with filled(folder):
-            for _ in range(2):
-                with pytest.raises(CatalogError, match=r"disk full; free space on .*small"):
-                    box.record_all({b"new/%d" % number: make_reading(number) for number in range(5000)})
-            assert maintenance.check(box.catalog).is_right
-            assert box.find(b"7") is not None
-            with pytest.raises(CatalogError, match=r"cannot (write a copy|copy the catalog)"):
-                back_up(box.catalog, folder + b"/backups", keep=1, now=NOW)
-            assert find_backups(box.path, folder + b"/backups") == []
-        box.record_all({b"new/%d" % number: make_reading(number) for number in range(100)})
-        assert count_rows(box.path) == 200
-
-
-@pytest.mark.root
-def test_catalog_cannot_be_made_on_a_full_disk(tmp_path: Path) -> None:
-    """No half-made catalog is left behind."""
-    with small_tmpfs(tmp_path / "small", 1 << 20) as folder, filled(folder):
-        with pytest.raises(CatalogError):
-            Catalog.create(folder + b"/catalog.db")
-        assert [name for name in os.listdir(folder) if name.startswith(b"catalog")] == []
-
-
-@pytest.mark.root
-def test_failing_disk_is_told_from_a_damaged_catalog(flaky_ext4: FlakyDisk) -> None:
-    """EIO below the catalog is the disk's failure: when it is over the catalog is as it was."""
-    path = flaky_ext4.path("catalog.db")
-    with CatalogBox(path) as box:
-        box.record_all({b"%d" % number: make_reading(number) for number in range(3000)})
-    size = os.path.getsize(path)
-    flaky_ext4.bad_sector(path, size // 2, sectors=16)
-    with pytest.raises(CatalogError) as caught, Catalog.open(path, writes=False) as catalog, catalog.read() as c:
-        c.column("SELECT md5 FROM file")
-    assert not isinstance(caught.value, CatalogCorrupt)
-    assert "disk failed" in str(caught.value)
-    flaky_ext4.clear()
-
-    assert count_rows(path) == 3000
 
 
 def test_damage_in_a_transaction_is_told_as_damage(tmp_path: Path) -> None:

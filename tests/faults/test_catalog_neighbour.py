@@ -77,7 +77,7 @@ def _without_protection() -> Iterator[None]:
 def test_whatever_lies_under_the_names_of_the_catalogs_files(
     nobodys_box: Box, root: Path, secret: Path, lay: Callable[[Path, Path], None]
 ) -> None:
-    """Root's job is refused and says which file it is, or has no use for it; with it gone all is as before."""
+    """Root's job is refused and says which file it is, or has no use for it; with all of it gone all is as before."""
     for suffix in SIDE_FILES:
         place = Path(f"{nobodys_box.catalog}{suffix}")
         with as_nobody():
@@ -94,7 +94,7 @@ def test_whatever_lies_under_the_names_of_the_catalogs_files(
         assert os.path.lexists(place) or lay is lay_fifo or done.code == 0, place
         with as_nobody():
             shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
-        assert {"verified": 3} == tallies(run_as_nobody(nobodys_box, "--json", "scrub", root)), place
+    assert {"verified": 3} == tallies(run_as_nobody(nobodys_box, "--json", "scrub", root))
 
 
 def test_found_backup_that_is_a_link_is_not_brought_back(nobodys_box: Box, root: Path, secret: Path) -> None:

@@ -165,15 +165,3 @@ def test_newer_catalog_is_4(root: Path, integrity: Box) -> None:
         assert "newer" in result.stderr
         assert "upgrade" in result.stderr
     assert 28 == count_rows(integrity)
-
-
-def test_lost_catalog_is_not_begun_anew(root: Path, integrity: Box) -> None:
-    """While backups are there no empty catalog takes the lost one's place: it would believe whatever is there now."""
-    integrity.run("catalog", "backup", expect=0)
-    for name in ("catalog.db", "catalog.db-wal", "catalog.db-shm"):
-        (integrity.home / name).unlink(missing_ok=True)
-    for command in ("scan", "scrub"):
-        assert "integrity catalog restore" in integrity.run(command, root, expect=4).stderr
-    assert not integrity.catalog.exists()
-    integrity.run("catalog", "restore", "--yes", expect=0)
-    assert {"not_due": 28} == tallies(integrity.run("--json", "scan", root, expect=0))

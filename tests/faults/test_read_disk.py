@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from integrity.errors import Unreadable
 from integrity.files.buffers import Buffers
 from integrity.files.page_cache import (
     drop_clean_pages,
@@ -31,7 +30,6 @@ from support.reading import let_age, make_capability, read_all, reading
 pytestmark = pytest.mark.root
 
 BUFFER_BYTES = 256 << 10
-SIZES = pytest.mark.parametrize("size", [5000, 5 * BUFFER_BYTES + 777], ids=["small", "large"])
 MODES = pytest.mark.parametrize("mode", list(ReadMode))
 
 
@@ -109,56 +107,12 @@ def count_dirty(path: bytes) -> int:
 
 
 class TestScrub:
-    @SIZES
-    @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "dropped"])
-    @pytest.mark.parametrize("each_fs", ["ext4", "xfs"], indirect=True)
-    def test_rot_under_a_cached_file_is_seen(
-        self, buffers: Buffers, each_fs: LoopFS, size: int, has_direct_io: bool
-    ) -> None:
-        """A bit that flipped on the disk shows although the whole file is in memory, with and without O_DIRECT."""
-        content = write(each_fs, size)
-        flip_bit(each_fs.path("f"), 4321)
-        seen, how = read(each_fs, buffers, ReadMode.DISK, has_direct_io=has_direct_io)
-
-        assert flipped(content, 4321) == seen
-        assert (ReadHow.DIRECT if has_direct_io else ReadHow.DROPPED) == how
-
-    @SIZES
-    @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "dropped"])
-    def test_rot_on_btrfs_is_an_error_in_its_place(
-        self, btrfs: LoopFS, buffers: Buffers, size: int, has_direct_io: bool
-    ) -> None:
-        """Btrfs knows its own checksums: a flipped bit under a cached file is an unreadable block."""
-        write(btrfs, size)
-        flip_bit(btrfs.path("f"), 4321)
-        with pytest.raises(Unreadable) as caught:
-            read(btrfs, buffers, ReadMode.DISK, has_direct_io=has_direct_io)
-
-        assert ((4096, min(4096, size - 4096)),) == caught.value.ranges
-
-    @SIZES
-    def test_rot_on_btrfs_without_checksums_is_seen(self, buffers: Buffers, size: int) -> None:
-        """With nodatasum nothing guards the data, and O_DIRECT shows what the disk has."""
-        with LoopFS("btrfs", options="nodatasum") as fs:
-            content = write(fs, size)
-            flip_bit(fs.path("f"), 4321)
-
-            assert (flipped(content, 4321), ReadHow.DIRECT) == read(fs, buffers, ReadMode.DISK)
-
     def test_pages_are_dropped_first_where_o_direct_is_not_vouched_for(self, btrfs: LoopFS, buffers: Buffers) -> None:
         """As btrfs says nothing of its O_DIRECT, what is in memory goes before the disk is read."""
         content = write(btrfs, 5 * BUFFER_BYTES)
 
         assert (content, ReadHow.DIRECT) == read(btrfs, buffers, ReadMode.DISK)
         assert cached_bytes(btrfs.path("f")) == 0
-
-    @SIZES
-    def test_a_scan_of_a_cached_file_reads_memory(self, ext4: LoopFS, buffers: Buffers, size: int) -> None:
-        """A scan takes what is in memory and says so."""
-        content = write(ext4, size)
-        flip_bit(ext4.path("f"), 4321)
-
-        assert (content, ReadHow.CACHE_POSSIBLE) == read(ext4, buffers, ReadMode.RECORD)
 
     @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "dropped"])
     def test_all_of_a_cached_file_is_fetched_from_the_disk(
@@ -225,41 +179,6 @@ class TestScrub:
 
 
 class TestCache:
-    @SIZES
-    @MODES
-    @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "buffered"])
-    def test_what_was_not_cached_is_not_left_behind(
-        self, each_fs: LoopFS, buffers: Buffers, mode: ReadMode, size: int, has_direct_io: bool
-    ) -> None:
-        """A file that nobody had in memory is not in memory afterwards, in either mode."""
-        content = write(each_fs, size)
-        assert drop_cache(each_fs.path("f")) == 0
-
-        assert content == read(each_fs, buffers, mode, has_direct_io=has_direct_io)[0]
-        assert cached_bytes(each_fs.path("f")) == 0
-
-    @SIZES
-    @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "buffered"])
-    def test_what_was_cached_stays_after_a_scan(
-        self, each_fs: LoopFS, buffers: Buffers, size: int, has_direct_io: bool
-    ) -> None:
-        """A scan leaves others' pages where they are, and reads nothing from the disk for them."""
-        write(each_fs, size)
-        before = count_read_from_disks()
-        read(each_fs, buffers, ReadMode.RECORD, has_direct_io=has_direct_io)
-
-        assert page_bytes(size) <= cached_bytes(each_fs.path("f"))
-        assert count_read_from_disks() - before < page_bytes(size)
-
-    @SIZES
-    @pytest.mark.parametrize("each_fs", ["ext4", "xfs"], indirect=True)
-    def test_what_was_cached_stays_after_a_scrub(self, buffers: Buffers, each_fs: LoopFS, size: int) -> None:
-        """O_DIRECT reads the disk beside the cache, which keeps what others had there."""
-        write(each_fs, size)
-        read(each_fs, buffers, ReadMode.DISK)
-
-        assert page_bytes(size) <= cached_bytes(each_fs.path("f"))
-
     @pytest.mark.parametrize("has_direct_io", [True, False], ids=["direct", "buffered"])
     @pytest.mark.parametrize("size", [BUFFER_BYTES, 8 * BUFFER_BYTES], ids=["small", "large"])
     def test_a_file_that_was_cached_in_parts_keeps_its_parts(

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.root
 
 BUFFER_BYTES = 1 << 20
 SIZE_BYTES = 2 * BUFFER_BYTES + 5000
-WAYS = pytest.mark.parametrize(
-    ("mode", "has_direct_io"),
-    [(ReadMode.DISK, True), (ReadMode.DISK, False), (ReadMode.RECORD, True), (ReadMode.RECORD, False)],
-    ids=["disk-direct", "disk-dropped", "record-direct", "record-buffered"],
-)
 
 
 def write(path: bytes, size: int = SIZE_BYTES) -> bytes:
@@ -69,49 +64,6 @@ class StopAfter(Pace):
 
 
 class TestBadSectors:
-    @WAYS
-    def test_exactly_the_bad_sectors_are_lost(
-        self, flaky_ext4: FlakyDisk, buffers: Buffers, mode: ReadMode, has_direct_io: bool
-    ) -> None:
-        """Whatever way a file is read, the bad ranges are those of the disk, joined, and all else is read right."""
-        content = write(flaky_ext4.path("f"))
-        for block, count in ((0, 1), (3, 2), (255, 2), (300, 3), (513, 1)):
-            flaky_ext4.bad_sector(flaky_ext4.path("f"), block * 4096, sectors=count)
-        expected = [(0, 4096), (12288, 8192), (255 * 4096, 8192), (300 * 4096, 12288), (513 * 4096, 904)]
-        capability = make_capability(has_direct_io=has_direct_io)
-        with reading(flaky_ext4.mnt, mode, capability=capability) as reader, reader.open(b"f") as file:
-            assert torn(content, expected) == read_around(file, buffers, SIZE_BYTES)
-            assert expected == file.bad_ranges
-            assert SIZE_BYTES - sum(length for _, length in expected) == file.bytes_read
-            with pytest.raises(Unreadable) as caught:
-                file.finish()
-
-        assert tuple(expected) == caught.value.ranges
-        assert errno.EIO == caught.value.errno
-        assert f"{sum(length for _, length in expected)} bytes" in str(caught.value)
-
-    def test_a_file_of_nothing_but_bad_sectors_has_no_segments(self, flaky_ext4: FlakyDisk, buffers: Buffers) -> None:
-        """A file that is lost as a whole is one bad range."""
-        write(flaky_ext4.path("f"), 8192)
-        flaky_ext4.bad_sector(flaky_ext4.path("f"), sectors=2)
-        with reading(flaky_ext4.mnt, ReadMode.DISK) as reader, reader.open(b"f") as file:
-            assert [] == list(file.segments(buffers))
-            assert [(0, 8192)] == file.bad_ranges
-
-    def test_a_repaired_sector_reads_again(self, flaky_ext4: FlakyDisk, buffers: Buffers) -> None:
-        """Once the sector is remapped the same reader reads the file whole."""
-        content = write(flaky_ext4.path("f"))
-        rule = flaky_ext4.bad_sector(flaky_ext4.path("f"), 40960)
-        with reading(flaky_ext4.mnt, ReadMode.DISK) as reader:
-            with reader.open(b"f") as file:
-                read_all(file, buffers)
-                with pytest.raises(Unreadable):
-                    file.finish()
-            flaky_ext4.clear(rule)
-            with reader.open(b"f") as file:
-                assert content == read_all(file, buffers)
-                file.finish()
-
     def test_a_lost_sector_is_found_with_few_failing_reads(self, flaky_ext4: FlakyDisk, buffers: Buffers) -> None:
         """Each failing read wears a sick disk and takes seconds: a sector of 4 KiB costs a handful, not a dozen."""
         write(flaky_ext4.path("f"))

@@ -18,7 +18,7 @@ from support import AnyPath
 from support.cli import Box, make_command
 from support.planted import age
 from support.proc import count_calls, signal_at
-from support.repairs import BLOCK, CONFIG, STEPS, WRITES, blocks, context_of, leftovers, run_repair
+from support.repairs import BLOCK, CONFIG, STEPS, blocks, context_of, leftovers, run_repair
 from support.shapes import damage
 from support.stored import query
 
@@ -147,16 +147,6 @@ def check_end(scene: Scene) -> None:
 @pytest.mark.root("strace")
 @pytest.mark.timeout(900)
 @each_step
-def test_repair_that_is_killed_before_any_write(integrity: Box, tmp_path: Path, stride: int) -> None:
-    """Each system call that writes, renames, syncs: before it, and so between any two of them."""
-    scene = make_scene(integrity, tmp_path, 160 // stride + 30)
-    kill_at_steps(scene, WRITES, stride=stride)
-    assert scene.points > 60 // stride
-
-
-@pytest.mark.root("strace")
-@pytest.mark.timeout(900)
-@each_step
 def test_repair_without_exchange_that_is_killed_at_any_step(integrity: Box, tmp_path: Path, stride: int) -> None:
     """Where names can't be exchanged, the damaged file is out of the way for a moment; a scan does not miss it."""
     scene = make_scene(integrity, tmp_path, 90 // stride + 30)
@@ -191,7 +181,7 @@ def test_only_file_of_a_root_that_is_out_of_its_place(integrity: Box, tmp_path: 
 @pytest.mark.root("strace")
 @pytest.mark.timeout(900)
 @each_step
-@pytest.mark.parametrize("has_exchange", [True, False])
+@pytest.mark.parametrize("has_exchange", [pytest.param(True, marks=pytest.mark.long), False])
 def test_repair_of_a_file_with_names_that_is_killed_at_any_step(
     integrity: Box, tmp_path: Path, has_exchange: bool, stride: int
 ) -> None:

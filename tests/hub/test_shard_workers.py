@@ -122,6 +122,7 @@ def test_worker_that_hangs_loses_its_shard_and_stores_nothing(shards_url: str, t
     assert read_alone(tmp_path / "alone", tree) == recorded
 
 
+@pytest.mark.long  # the hub's part of it: ``test_shards``
 def test_shard_that_grew_is_cut_and_keeps_what_is_known(shards_url: str, tmp_path: Path, tree: Path) -> None:
     """Many new files get shards of their own; damage that is known of the old one stays known, and is not recorded."""
     with ShardRig(shards_url, tmp_path / "rig", tree) as rig:
@@ -196,7 +197,7 @@ def _find_open(rig: ShardRig) -> list[tuple[str, str | None]]:
     return [one for one in found if one[0].startswith("tree_") and one[0] != "tree_overdue"]
 
 
-@pytest.mark.parametrize("policy", ["archive", "mutable"])
+@pytest.mark.parametrize("policy", ["archive", pytest.param("mutable", marks=pytest.mark.long)])
 def test_worker_before_a_wrong_disk_reports_nothing_as_missing(
     shards_url: str, tmp_path: Path, tree: Path, policy: str
 ) -> None:

@@ -15,13 +15,13 @@ from support.votemodel import Replicas
 def test_votes_equal_model(hub_database: HubDatabase) -> None:
     """The same steps in each run; PostgreSQL has the same rules, and its own way to count with large numbers."""
     is_sqlite = hub_database.engine.dialect.name == "sqlite"
-    run_short(partial(Replicas, hub_database, 3), examples=30 if is_sqlite else 8, steps=60)
+    run_short(partial(Replicas, hub_database, 3), examples=30 if is_sqlite else 4, steps=60)
 
 
 @pytest.mark.parametrize("count", [MOST_MEMBERS - 1, MOST_MEMBERS])
 def test_votes_of_many_boxes_equal_model(hub_database: HubDatabase, count: int) -> None:
     """In the largest sets that are judged by patterns, and in those that are too large for them."""
-    run_short(partial(Replicas, hub_database, count), examples=2, steps=20)
+    run_short(partial(Replicas, hub_database, count), examples=1, steps=20)
 
 
 @pytest.mark.long

@@ -25,8 +25,7 @@ _SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, select, summ
 _Views = tuple[tuple[int, Literal["light", "dark"]], ...]
 """Widths of the window, and the colors that the reader prefers."""
 
-_FEW: _Views = (1440, "dark"), (360, "light")
-_ALL: _Views = (*_FEW, (1440, "light"))
+_VIEWS: _Views = (1440, "dark"), (360, "light")
 
 
 @contextmanager
@@ -39,13 +38,6 @@ def open_browser() -> Iterator[Browser]:
             yield started
         finally:
             started.close()
-
-
-def find_screenshots(usual: Path) -> Path:
-    """Return the folder for screenshots: the one that INTEGRITY_SCREENSHOTS names, or ``usual``."""
-    folder = Path(os.environ.get("INTEGRITY_SCREENSHOTS", usual))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def log_in(tab: Page, url: str) -> None:
@@ -70,43 +62,47 @@ def listen(tab: Page) -> list[str]:
     return complaints
 
 
-def find_problems(browser: Browser, url: str, places: Mapping[str, str], folder: Path) -> list[str]:
-    """Look at pages, by their names; return what is wrong with each (``shoot``), and what the browser complains of."""
+def find_problems(browser: Browser, url: str, places: Mapping[str, str], *, views: _Views = _VIEWS) -> list[str]:
+    """
+    Look at pages, by their names; return what is wrong with each, and what the browser complains of.
+
+    Colors and parts of pages are the same on many of them: axe looks at each page in one of the views.
+    """
     tab = browser.new_context().new_page()
     complaints, problems = listen(tab), []
     log_in(tab, url)
-    for name, place in places.items():
+    for number, (name, place) in enumerate(places.items()):
         tab.goto(url + place)
-        problems += shoot(tab, folder, name, _ALL)
+        problems += look(tab, name, views[number % 2 :][:1])
     tab.context.close()
     return problems + [f"console: {text}" for text in complaints]
 
 
-def shoot(tab: Page, folder: Path, name: str, views: _Views = _FEW) -> list[str]:
-    """Take screenshots of a page, narrow and light, wide and dark; return what sticks out, or is a barrier."""
+def look(tab: Page, name: str, views: _Views = _VIEWS[1:]) -> list[str]:
+    """
+    Look at a page, narrow and light, wide and dark; write screenshots to the folder that INTEGRITY_SCREENSHOTS names.
+
+    Returns:
+        what is wider than the window, what a finger misses on a phone, and what axe finds serious in some views.
+    """
     problems = []
-    for width, scheme in views:
+    for view in _VIEWS:
+        width, scheme = view
         tab.emulate_media(color_scheme=scheme)
         tab.set_viewport_size({"width": width, "height": 900})
-        tab.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
-        problems += find_barriers(tab, f"{name} at {width}")
+        if folder := os.environ.get("INTEGRITY_SCREENSHOTS"):
+            tab.screenshot(path=Path(folder, f"{name}-{width}-{scheme}.png"), full_page=True)
+        if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            problems.append(f"{name} at {width}: wider than the window")
+        if width < _NARROW:
+            problems += [f"{name}: too small to touch: {one}" for one in tab.evaluate(_SMALL_TARGETS)]
+        if view in views:
+            problems += [
+                f"{name} at {width}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
+                for one in Axe().run(tab).response["violations"]
+                if one["impact"] in ("serious", "critical")
+            ]
     return problems
-
-
-def find_barriers(tab: Page, name: str) -> list[str]:
-    """Say whether a page is wider than the window, what a finger misses on a phone, and what axe finds serious."""
-    is_narrow = tab.evaluate("innerWidth") < _NARROW
-    small = [f"{name}: too small to touch: {one}" for one in tab.evaluate(_SMALL_TARGETS)] if is_narrow else []
-    is_wide = tab.evaluate("document.documentElement.scrollWidth > innerWidth")
-    return (
-        small
-        + [f"{name}: wider than the window"] * is_wide
-        + [
-            f"{name}: {one['id']}: {[node['html'] for node in one['nodes'][:2]]}"
-            for one in Axe().run(tab).response["violations"]
-            if one["impact"] in ("serious", "critical")
-        ]
-    )
 
 
 def follow_with_keyboard(tab: Page, selector: str) -> None:

@@ -27,9 +27,6 @@ RENAMES = ("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlin
 STEPS = (*RENAMES, "fsync", "fdatasync", "ftruncate", "fchmod", "fchown", "utimensat", "fsetxattr", "fremovexattr")
 """What changes something on a disk, or brings it there, but for writing bytes."""
 
-WRITES = (*STEPS, "write", "pwrite64")
-"""All of it. Between two calls of these nothing changes, so a kill right before each is a kill at any moment."""
-
 
 def blocks(count: int, *, tail: int = 100, seed: int = 1) -> bytes:
     """Make content of so many blocks, and ``tail`` bytes more."""

@@ -7,7 +7,8 @@ for each step. Names are relative to the watched folder; a copy of it may stand 
 Directives
     on DISK; DISK       where it is tried (``truth.disks``, or ``here``: any folder). Else: on each disk that fits.
                         DISK cached: what is damaged there stays in memory as it was
-    with NAME in A, B   once with each value, which replaces {NAME} in the steps; several make all combinations.
+    with NAME in A, B   once with each value, which replaces {NAME} in the steps; several make all combinations
+                        (in the short run: so many that each value occurs)
                         with SIZE/BLOCK in 5M/4, 7M/6: values that belong together
 Files
     write NAME[=LABEL][:SIZE]...    equal labels are equal contents (else each name has its own), and a longer one goes
@@ -139,11 +140,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A title with the values of its parameters, the steps, and the disks on which it is tried."""
+    """
+    A title with the values of its parameters, the steps, and the disks on which it is tried.
+
+    Attributes:
+        is_usual: of the combinations of several parameters' values it is one of those that have each value once.
+    """
 
     title: str
     steps: tuple[Step, ...]
     disks: tuple[str, ...]
+    is_usual: bool
 
 
 def read_scenarios(path: Path) -> list[Scenario]:
@@ -172,13 +179,15 @@ def _make_scenarios(title: str, lines: Sequence[tuple[int, str]]) -> Iterator[Sc
             values[match[1]] = [value.strip() for value in match[2].split(",")]
         else:
             steps.append(Step(number, text.strip(), items))
+    turns = range(max(map(len, values.values()), default=1))
+    usual = {tuple(each[turn % len(each)] for each in values.values()) for turn in turns}
     for chosen in itertools.product(*values.values()):
         names = dict(itertools.chain.from_iterable(itertools.starmap(_split, zip(values, chosen, strict=True))))
         filled = tuple(
             Step(step.line, _fill(step.text, names), tuple(_fill(item, names) for item in step.expected))
             for step in steps
         )
-        yield Scenario(" ".join([title, *chosen]), filled, disks or _find_fitting(filled))
+        yield Scenario(" ".join([title, *chosen]), filled, disks or _find_fitting(filled), chosen in usual)
 
 
 def _split(names: str, values: str) -> Iterator[tuple[str, str]]:

@@ -19,14 +19,19 @@ def wait_until(is_so: Callable[[], bool], what: str, *, timeout_s: float = 120.0
         is_so: asked again and again; its exceptions end the waiting.
         what: what is waited for, for the message.
         timeout_s: how long at most.
-        every_s: the pause between two questions.
+        every_s: the pause between two questions, but at least twice what one takes: what is waited for needs the
+            processor more.
 
     Raises:
         TimedOutError: it was not true in time.
     """
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
-    while not is_so():
-        if time.monotonic() > deadline:
+    while True:
+        asked_at = time.monotonic()
+        if is_so():
+            return
+        now = time.monotonic()
+        if now > deadline:
             raise TimedOutError(f"{what}: not within {timeout_s} s")
-        pause.wait(every_s)
+        pause.wait(max(every_s, 2 * (now - asked_at)))

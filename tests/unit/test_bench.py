@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from integrity.errors import ConfigError
 from integrity.jobs.bench.measure import (
     Contender,
     Cost,
@@ -26,17 +25,13 @@ from integrity.jobs.bench.measure import (
     run_program,
 )
 from integrity.jobs.bench.programs import HASHLIB, OURS, measure_allocation
-from integrity.jobs.bench.workspace import Settings, describe_file, is_cacheable, open_workspace
+from integrity.jobs.bench.workspace import describe_file, is_cacheable
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass"
 
 
 def make_row(what: str, cost: Cost | None, group: str = "a") -> Row:
     return Row(table=Table.LARGE, group=group, what=what, size_bytes=1 << 29, cost=cost)
-
-
-def make_settings(folder: Path, **changes: int) -> Settings:
-    return Settings(**{"size_bytes": 5000, "runs": 1, "files": 2, **changes}, folder=os.fsencode(folder))
 
 
 def test_median_is_one_of_the_runs() -> None:
@@ -142,39 +137,6 @@ def test_file_is_hashed_whole(tmp_path: Path) -> None:
     assert [hashlib.sha256(content).digest()] == [each.digest() for each in made]
     assert turn.cost is not None
     assert turn.cost.wall_s > 0
-
-
-def test_files_are_made_when_needed_and_removed(tmp_path: Path) -> None:
-    """Nothing is made before it is asked for; sizes are as promised; nothing is left, after an error neither."""
-
-    def work() -> None:
-        with open_workspace(make_settings(tmp_path, files=250), list(Table)) as workspace:
-            (folder,) = tmp_path.iterdir()
-            assert [] == list(folder.iterdir())
-            assert (5000, 1250) == (os.path.getsize(workspace.large_file), os.path.getsize(workspace.quarter_file))
-            assert workspace.large_file == workspace.large_file
-            assert (250, 3) == (workspace.tree.files, len(os.listdir(workspace.tree.path)))
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        work()
-
-    assert [] == list(tmp_path.iterdir())
-
-
-def test_space_is_asked_for_what_is_made(tmp_path: Path) -> None:
-    """A size that does not fit is refused with figures, but only by tables that make the file."""
-    settings = make_settings(tmp_path, size_bytes=1 << 60)
-
-    for tables, words in (
-        ([Table.OBJECTS, Table.LARGE], "take 1,024 PiB, and"),
-        ([Table.ALGORITHMS], "take 256 PiB, "),
-    ):
-        with pytest.raises(ConfigError, match=words), open_workspace(settings, tables):
-            pass
-    with open_workspace(settings, [Table.OBJECTS, Table.PYTHON, Table.LANES]):
-        pass
-    assert [] == list(tmp_path.iterdir())
 
 
 def test_memory_decides_what_can_be_cached() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from integrity.copies.opening import open_copy
 from integrity.copies.protocol import Copy
-from integrity.errors import ReadInterrupted, Vanished
+from integrity.errors import ReadInterrupted
 from integrity.files.capability import find_capability
 from integrity.files.read import Reader
 from integrity.files.span import ReadMode
@@ -87,19 +87,6 @@ def test_known_to_differ_in_size_only(reader: Reader, backup: Path, copy: Copy) 
 
     assert (Shape.CUT_OFF, Side.COPY, True) == (difference.shape, difference.side, difference.is_complete)
     assert (len(GOOD), 7 * MIB) == (difference.file_bytes, difference.copy_bytes)
-
-
-def test_equal_files(reader: Reader, copy: Copy) -> None:
-    """Two equal files are equal."""
-    assert find_byte_difference(reader, b"film.mkv", copy, b"film.mkv", stop=Stop(), most_bytes=None).are_equal
-
-
-def test_side_that_is_gone(reader: Reader, backup: Path, copy: Copy) -> None:
-    """A file that is missing on one side can't be compared."""
-    with pytest.raises(Vanished):
-        find_byte_difference(reader, b"other.mkv", copy, b"film.mkv", stop=Stop())
-    with pytest.raises(Vanished):
-        find_byte_difference(reader, b"film.mkv", copy, b"other.mkv", stop=Stop())
 
 
 def test_stop(reader: Reader, copy: Copy) -> None:

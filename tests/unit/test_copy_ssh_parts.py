@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integrity.copies.protocol import CopyEntry, Kind, Trouble
+from integrity.copies.protocol import CopyEntry, Trouble
 from integrity.copies.ssh.connection import SshAddress, parse_address
 from integrity.copies.ssh.shell import (
     BEGIN,
@@ -15,11 +15,9 @@ from integrity.copies.ssh.shell import (
     make_digest,
     make_list,
     make_probe,
-    needs_each,
     parse_complaint,
     parse_digest,
     parse_entry,
-    parse_probe,
     split_complaints,
 )
 from integrity.errors import ConfigError
@@ -158,27 +156,6 @@ def test_prefix_that_is_not_there_is_no_trouble() -> None:
     assert parse_complaint(b"find: './a/b': Not a directory", b"a/b") is None
     assert [b"y"] == split_complaints(b"login says x\n" + BEGIN + b"\ny\n")
     assert [b"x", b"y"] == split_complaints(b"x\ny\n")
-
-
-def test_tools_are_believed_only_when_they_are_right() -> None:
-    """A wrong or missing digest of "abc", and a missing xargs, leave a kind out; the first that works is taken."""
-    right = [b"tool %d %s  -" % (index, tool.of_abc.encode()) for index, tool in enumerate(TOOLS, 2)]
-    assert {tool.kind for tool in TOOLS} == parse_probe([b"folder ok", b"xargs a,b", *right]).tools.keys()
-    assert MD5SUM_Z == parse_probe([b"xargs a,b", *right]).tools[Kind.MD5]
-    assert MD5SUM == parse_probe([b"xargs a,b", b"tool 2 ", *right[1:]]).tools[Kind.MD5]
-    assert {} == parse_probe([b"folder ok", *right]).tools
-    assert {} == parse_probe([b"xargs a,b", b"tool 2 " + b"0" * 32, b"tool 99 x", b"tool x", b"tool"]).tools
-    assert not parse_probe([b"find no gnu"]).can_list
-    assert parse_probe([b"find 4096 1700000000.1234567890 ."]).can_list
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"), [(b"a b", False), (b"\xc3\xa4", False), (b"\xff", True), (b"a\nb", True), (b"a\\b", True)]
-)
-def test_odd_names_are_not_trusted_to_lines(path: bytes, expected: bool) -> None:
-    """Tools escape or replace what their lines can't carry, each in its own way."""
-    assert expected == needs_each(path, MD5SUM)
-    assert not needs_each(path, MD5SUM_Z)
 
 
 def test_line_of_a_tool_is_a_digest_and_a_path() -> None:

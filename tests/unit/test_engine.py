@@ -145,18 +145,6 @@ class TestAnswers:
             assert [] == list(engine.run([]))
             assert [b"f0000"] == [result.task.tag for result in engine.run(make_tasks(files))]
 
-    @pytest.mark.parametrize("size", [3000, 3 * MIB])
-    def test_probe_is_answered(self, tmp_path: Path, size: int) -> None:
-        """The digest of a range is given besides, if the file reaches so far."""
-        content = os.urandom(size)
-        (tmp_path / "f").write_bytes(content)
-        for begin, length in ((0, 1000), (size - 1000, 1000), (size - 1000, 1001)):
-            with reading(tmp_path) as reader:
-                task = Task(b"f", size, WANT, MIB, probe=(begin, length))
-                done = one_done(Engine(reader, jobs=1).run([task]))
-            reached = begin + length <= size
-            assert (xxhash.xxh3_128_digest(content[begin : begin + length]) if reached else None) == done.probe
-
     def test_very_sparse_files_have_blocks_and_their_crc(self, tmp_path: Path) -> None:
         """Nobody wants to wait for the MD5 of zeros that were never stored; the CRC costs nothing."""
         put_sparse(tmp_path / "f", 5 << 30, [(0, b"x" * 8192)])

@@ -38,15 +38,6 @@ def of_parts(*sizes: int, parts: int) -> Published:
     return Published(Kind.MD5_OF_PARTS, bytes(16), sizes, parts)
 
 
-@pytest.mark.parametrize("spelling", ['"{}"', "{}", 'W/"{}"'])
-@pytest.mark.parametrize("digits", [DIGITS, DIGITS.upper()])
-def test_etag_is_read_in_every_spelling(spelling: str, digits: str) -> None:
-    """In capitals, weak, or without quotation marks, an ETag says the same."""
-    assert Published(Kind.MD5, bytes.fromhex(DIGITS)) == read_etag(spelling.format(digits), 5, "bucket")
-    in_parts = Published(Kind.MD5_OF_PARTS, bytes.fromhex(DIGITS), (), 3)
-    assert in_parts == read_etag(spelling.format(f"{digits}-3"), 500, "bucket")
-
-
 @given(sizes=st.lists(st.integers(0, 300), min_size=1, max_size=8), cuts=st.lists(st.integers(1, 400), min_size=1))
 def test_parts_of_any_size_are_hashed_from_pieces_of_any_size(sizes: list[int], cuts: list[int]) -> None:
     """Where pieces and parts end has nothing to do with each other."""

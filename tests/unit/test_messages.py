@@ -116,6 +116,9 @@ def write_all() -> Iterator[str]:
     yield "\nMails"
     for message in write_mails():
         yield f"\nSubject: {message.subject}\n\n{message.body}"
+    yield "\nHow a mail begins that is about each kind"
+    for message in write_mails_of_kinds():
+        yield "\n" + message.body.partition("integrity found a problem: ")[2].partition("\nFound: ")[0]
     yield "\nThe sample configuration\n"
     yield from (line for line in sample().splitlines() if not line.startswith("catalog ="))
     yield "\nOther messages"
@@ -163,18 +166,23 @@ def make_damaged(number: int) -> Finding:
     )
 
 
+MAILS = Composer("nas.example.org", page_url="https://nas.example.org:8431", make_token=lambda: "1")
+NOW = 1_700_000_060
+
+
+def tell(*findings: Finding) -> Message:
+    """Write the mail about findings."""
+    return MAILS.incident([PendingIncident(one, is_change=False, coalesced=0) for one in findings], NOW, files=22_582)
+
+
+def write_mails_of_kinds() -> Iterator[Message]:
+    """Write a mail about each kind of finding."""
+    for number, kind in enumerate(sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS), 6):
+        yield tell(make_finding(number, kind))
+
+
 def write_mails() -> Iterator[Message]:
-    """Write a mail of every kind, and one about each kind of finding."""
-    mails, now = (
-        Composer("nas.example.org", page_url="https://nas.example.org:8431", make_token=lambda: "1"),
-        1_700_000_060,
-    )
-
-    def tell(*findings: Finding) -> Message:
-        return mails.incident(
-            [PendingIncident(one, is_change=False, coalesced=0) for one in findings], now, files=22_582
-        )
-
+    """Write a mail of every kind of mail."""
     damaged = [make_damaged(1), make_damaged(2)]
     over = [make_finding(3, FindingKind.ROT, resolution=f"repaired from {COPY} (block 1)", state=FindingState.RESOLVED)]
     yield tell(*damaged)
@@ -186,18 +194,16 @@ def write_mails() -> Iterator[Message]:
     text = messages.describe_arbitration(arbitration, FileState.GOOD, STORY)
     command = "cp --backup=numbered -p /srv/photos/2019/img_0005.jpg /mnt/backup/photos/2019/img_0005.jpg"
     yield tell(make_finding(5, FindingKind.COPY_DIFFERS, message=text, step=arbitration.words, command=command))
-    for number, kind in enumerate(sorted(INTEGRITY_PROBLEMS | COVERAGE_PROBLEMS), 6):
-        yield tell(make_finding(number, kind))
-    yield mails.digest(damaged, over, now, files=22_582)
-    yield mails.digest(damaged, [], now, files=22_582)
-    yield mails.all_clear(over, 1, now)
+    yield MAILS.digest(damaged, over, NOW, files=22_582)
+    yield MAILS.digest(damaged, [], NOW, files=22_582)
+    yield MAILS.all_clear(over, 1, NOW)
     failing = ChannelState("mail:me@example.org", 2, None, 1_700_000_000, 1_700_000_000, False, "Connection refused")
-    yield mails.alive(Alive(1_697_408_000, 22_582, 84 << 30, 0, (failing,)), now)
-    yield mails.channel(failing, now)
-    yield mails.catalog_trouble("/var/lib/integrity/catalog.db: No space left on device", now)
-    yield mails.test(now)
+    yield MAILS.alive(Alive(1_697_408_000, 22_582, 84 << 30, 0, (failing,)), NOW)
+    yield MAILS.channel(failing, NOW)
+    yield MAILS.catalog_trouble("/var/lib/integrity/catalog.db: No space left on device", NOW)
+    yield MAILS.test(NOW)
     yield Composer("nas.example.org", is_drill=True, make_token=lambda: "1").incident(
-        [PendingIncident(damaged[0], is_change=False, coalesced=0)], now
+        [PendingIncident(damaged[0], is_change=False, coalesced=0)], NOW
     )
 
 

@@ -155,7 +155,7 @@ class TestLatency:
         box = Box(has_pressure=False, floor_bytes_per_s=4 * MIB)
         for step in range(60):
             box.slowness = 1 + step / 60
-            box.read(600)
+            box.read(150)
 
         assert box.read(60) > 0.9 * FULL / 2
 

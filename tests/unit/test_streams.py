@@ -122,7 +122,7 @@ def test_file_is_digested_by_any_kind_of_path(tmp_path: Path) -> None:
         md5_file(tmp_path / "gone")
 
 
-@pytest.mark.parametrize("least_bytes", [GIB // 4, pytest.param(4 * GIB, marks=pytest.mark.long)])
+@pytest.mark.parametrize("least_bytes", [GIB // 16, pytest.param(4 * GIB, marks=pytest.mark.long)])
 def test_much_goes_through_as_through_md5sum(tmp_path: Path, least_bytes: int) -> None:
     """Random data, through a reader, a writer and md5sum at the same time."""
     need_programs("md5sum")

@@ -88,7 +88,7 @@ def test_all_that_is_said_agrees(integrity: Box, ext4: LoopFS, tmp_path: Path) -
             owner, visitor = Owner(integrity, ext4, copy, root), page.visitor()
             for event, happen in owner.live():
                 happen()
-                wait_until(lambda: _find_contradiction(owner, visitor) == "", event, timeout_s=_SOON_S)
+                wait_until(lambda: _find_contradiction(owner, visitor) == "", event, timeout_s=_SOON_S, every_s=0.5)
             subjects = [str(each.mail["Subject"]) for each in sink.received]
             wait_until(lambda: "all clear" in str(sink.received[-1].mail["Subject"]), "an all-clear", timeout_s=_SOON_S)
             service.stop()

@@ -1,7 +1,7 @@
 """
 The page in a real browser.
 
-Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS names, or else to the test's own.
+Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS names.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from tests.web.conftest import Watched, lose_album
 
 from support.browsing import (
     find_problems,
-    find_screenshots,
     follow_with_keyboard,
     listen,
     log_in,
+    look,
     open_browser,
-    shoot,
 )
 from support.cli import Box
 from support.service import Service
@@ -52,9 +51,9 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-def test_pages_fit_and_have_no_barriers(browser: Browser, lasting_page: WebPage, tmp_path: Path) -> None:
+def test_pages_fit_and_have_no_barriers(browser: Browser, lasting_page: WebPage) -> None:
     """Nothing sticks out at any width, no script is refused or runs from a name, axe finds nothing serious."""
-    assert [] == find_problems(browser, lasting_page.url, PLACES, find_screenshots(tmp_path))
+    assert [] == find_problems(browser, lasting_page.url, PLACES)
 
 
 def test_reading_needs_no_script(browser: Browser, lasting_page: WebPage) -> None:
@@ -142,10 +141,10 @@ def test_log_out_ends_the_session(browser: Browser, lasting_page: WebPage) -> No
     expect(tab).to_have_url(f"{lasting_page.url}/login")
 
 
-def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path: Path) -> None:
+def test_decisions_are_a_click_away(browser: Browser, watched: Watched) -> None:
     """The forms have no barriers, and the page says what came of it and leads back."""
     with WebPage(watched.box, watched.toml, web="actions = true") as page, Service(watched.box):
-        tab, folder = browser.new_page(), find_screenshots(tmp_path)
+        tab = browser.new_page()
         complaints, problems = listen(tab), []
         log_in(tab, page.url)
         for name, place in {
@@ -155,54 +154,54 @@ def test_decisions_are_a_click_away(browser: Browser, watched: Watched, tmp_path
             "test": "/alerts",
         }.items():
             tab.goto(page.url + place)
-            problems += shoot(tab, folder, name)
+            problems += look(tab, name)
         tab.goto(f"{page.url}/findings/1")
         tab.click("text=Acknowledge")
         expect(tab.locator("h1")).to_have_text("Done")
         tab.click("text=Back")
         expect(tab.locator("dl.facts")).to_contain_text("acknowledged")
         tab.click("text=Accept the file as it is now")
-        problems += shoot(tab, folder, "accept")
+        problems += look(tab, "accept")
         tab.click("text=Plan a repair")
         expect(tab.locator("h1")).to_have_text("Plan of the repair")
-        problems += shoot(tab, folder, "plan")
+        problems += look(tab, "plan")
         tab.fill("#password", PASSWORD)
         tab.click("main form button")
         expect(tab.locator("h1")).to_have_text("Done", timeout=60_000)
-        problems += shoot(tab, folder, "repaired")
+        problems += look(tab, "repaired")
         for name, place in {"decided": "/history", "resolved": "/findings/1", "all": "/findings?state=all"}.items():
             tab.goto(page.url + place)
-            problems += shoot(tab, folder, name)
+            problems += look(tab, name)
         assert [] == complaints + problems
 
 
 def test_first_visit_and_errors_have_no_barriers(browser: Browser, watched: Watched, tmp_path: Path) -> None:
     """The link that sets the password, a wrong password, a page that does not exist, a catalog that is gone."""
-    folder, problems = find_screenshots(tmp_path), []
+    problems = []
     with WebPage(watched.box, watched.toml, has_password=False) as page:
         tab = browser.new_page()
         tab.goto(f"{page.url}/login")
-        problems += shoot(tab, folder, "no-password")
+        problems += look(tab, "no-password")
         tab.goto(page.url + page.link)
-        problems += shoot(tab, folder, "welcome")
+        problems += look(tab, "welcome")
         tab.fill("#password", PASSWORD)
         tab.fill("#again", "something else")
         tab.click("main button")
-        problems += shoot(tab, folder, "welcome-again")
+        problems += look(tab, "welcome-again")
         tab.fill("#password", PASSWORD)
         tab.fill("#again", PASSWORD)
         tab.click("main button")
         expect(tab.locator("h1")).to_contain_text("2 damaged files")
         tab.goto(f"{page.url}/no/such/page")
-        problems += shoot(tab, folder, "no-such-page")
+        problems += look(tab, "no-such-page")
         watched.box.catalog.rename(tmp_path / "away")
         tab.goto(f"{page.url}/findings")
-        problems += shoot(tab, folder, "no-catalog")
+        problems += look(tab, "no-catalog")
         tab.click("details.menu summary")
         tab.click("details.menu button")
         tab.fill("#password", "a guess")
         tab.click("main button")
-        problems += shoot(tab, folder, "wrong-password")
+        problems += look(tab, "wrong-password")
     assert [] == problems
 
 
@@ -217,4 +216,4 @@ def test_many_files_of_one_folder_fit(browser: Browser, integrity: Box, tmp_path
         tab.goto(f"{page.url}/findings")
         tab.click("text=One by one")
         expect(tab.locator("td.path li a:visible")).to_have_count(9)
-        assert [] == shoot(tab, find_screenshots(tmp_path), "many")
+        assert [] == look(tab, "many")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.browsing import find_screenshots, listen, log_in, open_browser, shoot
+from support.browsing import listen, log_in, look, open_browser
 from support.cli import Box
 from support.service import Service
 from support.webpage import WebPage
@@ -209,7 +209,7 @@ def test_browser_shows_both(album: Album, page: WebPage, tmp_path: Path) -> None
             tab.wait_for_load_state("networkidle")
             sizes = tab.evaluate("[...document.querySelectorAll('.sides img')].map(one => one.naturalWidth)")
             assert [WIDTH, WIDTH] == sizes
-            assert [] == shoot(tab, find_screenshots(tmp_path), f"pictures-{name}")
+            assert [] == look(tab, f"pictures-{name}")
         assert [] == complaints
         tab.goto(f"{page.url}/findings/{album.find_number('sky.bmp')}/pictures/copy")
         assert "image/bmp" == tab.evaluate("document.contentType")

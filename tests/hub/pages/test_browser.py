@@ -1,7 +1,7 @@
 """
 The pages of a hub in a real browser, with boxes that are well, silent, damaged and hostile.
 
-Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS names, or else to the test's own.
+Screenshots of all pages are written to the folder that INTEGRITY_SCREENSHOTS names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.hub.pages.conftest import EVIL_SET, fill, fill_hostile
 
 from integrity.hub.database import HubDatabase
 from integrity.hub.migrate import migrate
-from support.browsing import find_problems, find_screenshots, follow_with_keyboard, listen, log_in, open_browser
+from support.browsing import find_problems, follow_with_keyboard, listen, log_in, open_browser
 from support.hub_pages import HubPages
 from support.webpage import PASSWORD
 
@@ -75,18 +75,16 @@ def shown(database: HubDatabase, tmp_path: Path) -> Iterator[HubPages]:
         yield served
 
 
-def test_pages_of_a_hub_fit_and_have_no_barriers(browser: Browser, shown: HubPages, tmp_path: Path) -> None:
+def test_pages_of_a_hub_fit_and_have_no_barriers(browser: Browser, shown: HubPages) -> None:
     """Nothing sticks out at any width, and axe finds nothing serious."""
-    assert [] == find_problems(browser, shown.url, PLACES, find_screenshots(tmp_path))
+    assert [] == find_problems(browser, shown.url, PLACES)
 
 
-def test_stolen_box_runs_nothing_in_the_browser(
-    browser: Browser, shown: HubPages, database: HubDatabase, tmp_path: Path
-) -> None:
+def test_stolen_box_runs_nothing_in_the_browser(browser: Browser, shown: HubPages, database: HubDatabase) -> None:
     """Whatever a box reports, no script runs, nothing is loaded, and nothing sticks out of the window."""
     fill_hostile(database)
 
-    assert [] == find_problems(browser, shown.url, HOSTILE, find_screenshots(tmp_path))
+    assert [] == find_problems(browser, shown.url, HOSTILE, views=())
 
 
 def test_pages_of_a_hub_need_no_script(browser: Browser, shown: HubPages) -> None:
