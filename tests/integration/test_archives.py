@@ -12,6 +12,7 @@ import pytest
 
 from support.archives import ARCHIVES, PASSWORD, Archive, Restic
 from support.cli import Box, Completed
+from support.loopfs import LoopFS
 from support.machine import need_programs
 from support.planted import plant, plant_path
 from support.results import kinds_by_name, tallies
@@ -332,3 +333,27 @@ def test_copy_without_versions_is_refused(integrity: Box, tmp_path: Path) -> Non
     integrity.run("scan", root, expect=0)
     for command in (["versions", plant_path(root, 1)], ["history", tmp_path / "copy", root]):
         assert "restic:, borg: and snapshots:" in integrity.run(*command, expect=2).stderr
+
+
+def run_btrfs(*words: str | Path) -> None:
+    """Run a command about subvolumes."""
+    subprocess.run(["btrfs", "-q", "subvolume", *words], check=True)
+
+
+@pytest.mark.root("btrfs")
+def test_snapshots_of_a_file_system_are_versions(integrity: Box, btrfs: LoopFS) -> None:
+    """What snapper and btrbk make: a file that was rewritten in place has its inode in both, and two contents."""
+    root, snapshots = (Path(os.fsdecode(btrfs.path(name))) for name in ("data", "snapshots"))
+    snapshots.mkdir()
+    run_btrfs("create", root)
+    plant(root, 5, size_bytes=3000)
+    run_btrfs("snapshot", "-r", root, snapshots / "1")
+    damage(plant_path(root, 3))
+    run_btrfs("snapshot", "-r", root, snapshots / "2")
+    integrity.run("scan", root, expect=0)
+    copy = f"snapshots:{snapshots}/*"
+
+    done = integrity.run("--json", "versions", plant_path(root, 3), "--with", copy)
+    assert [("differs", True), ("same", False)] == contents(done)[::-1]
+    history = integrity.run("--json", "history", copy, root, expect=1)
+    assert [str(plant_path(root, 3))] == [one["path"] for one in history.of_type("silent_change")]

@@ -365,12 +365,19 @@ class _Readable:
 
     def __init__(self, running: Running) -> None:
         self._running = running
+        self._piece, self._at = b"", 0
 
     def read(self, length: int) -> bytes:
         """Read exactly this much, or up to the end."""
         parts = []
-        while length and (part := self._running.read(length)):
+        while length:
+            if self._at == len(self._piece):
+                self._piece, self._at = self._running.read(_PIECE_BYTES), 0
+                if not self._piece:
+                    break
+            part = self._piece[self._at : self._at + length]
             parts.append(part)
+            self._at += len(part)
             length -= len(part)
         return b"".join(parts)
 

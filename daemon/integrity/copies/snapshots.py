@@ -21,7 +21,6 @@ from integrity.copies.versions import CopyVersion, sort_versions
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
-from integrity.files.walk import walk
 
 _PREFIX = "snapshots:"
 _DATE = re.compile(r"(?<!\d)(\d{4})[-._]?(\d\d)[-._]?(\d\d)(?:[-._ T@]*(\d\d)[-._:]?(\d\d)(?:[-._:]?(\d\d))?)?(?!\d)")
@@ -82,16 +81,13 @@ class SnapshotsCopy(TreeCopy):
         self.choose(newer)
         with SnapshotsCopy(self.url, excludes=self._excludes) as before:
             before.choose(older)
-            for listing in walk(self._root_fd, prefix, excludes=self._excludes, cross_mounts=True):
-                above = listing.folder + b"/" if listing.folder else b""
-                for seen in listing.files:
-                    path = above + seen.name
-                    try:
-                        was, now = (stat_beneath(fd, path) for fd in (before.root_fd, self._root_fd))
-                    except (OSError, ReadError):
-                        continue  # only one of them has it
-                    if _may_differ(was, now):
-                        yield path
+            for path in (one.path for one in self.list(prefix) if isinstance(one, CopyEntry)):
+                try:
+                    was, now = (stat_beneath(fd, path) for fd in (before.root_fd, self._root_fd))
+                except (OSError, ReadError):
+                    continue  # only one of them has it
+                if _may_differ(was, now):
+                    yield path
 
     def _find_folders(self) -> Iterator[str]:
         for folder in glob.glob(self._pattern, include_hidden=True):
