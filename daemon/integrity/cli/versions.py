@@ -12,7 +12,6 @@ from integrity.cli.help import examples
 from integrity.cli.params import PATH
 from integrity.cli.running import own_path
 from integrity.cli.session import Session
-from integrity.cli.signals import stop_on_signals
 from integrity.errors import ReadInterrupted, show_path
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ def versions(session: Session, file: bytes, copy: bytes | None) -> int:
     Exits with 0 if a version has the recorded content; 1 if none has it, or if one that was made before the file was
     recorded has another content of the same size and time; 3 if a copy can't be read.
     """
+    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.versions.of_file import find_histories
     from integrity.views.versions import describe_history, version_objects
 
@@ -80,6 +80,7 @@ def history(session: Session, copy: bytes, path: bytes | None) -> int:
 
     Exits with 0 if nothing was found, 1 if something was, 3 if something could not be read.
     """
+    from integrity.cli.signals import stop_on_signals
     from integrity.jobs.versions.history import SilentChange, find_silent_changes
     from integrity.views.text import count, local_time
     from integrity.views.versions import describe_silent_change, silent_change_object
