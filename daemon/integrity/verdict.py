@@ -418,8 +418,8 @@ class CopyCircumstances(NamedTuple):
         rewrites_in_place: the path matches a pattern of programs that rewrite without touching the mtime.
         is_beginning: its content is how the file begins, and then it ends.
         has_former_time: history knows a version with the copy's size and time, and other content.
-        was_here: an earlier reading of the file's own place, under its present time, had what the copy has, and no
-            write or decision explains the change.
+        was_here: an earlier reading of the file's own place, by us or by the program that made the backup, had what the
+            copy has under the file's present time, and no write or decision explains the change.
         contradicts_store: the checksum that its store computed is the recorded one, its data is not.
         failing: the side that fails the checksum inside the file.
         had_recorded: an earlier comparison found the copy with a recorded content.
@@ -522,6 +522,7 @@ def arbitrate(
     has_good_blocks: bool = False,
     was_read: bool = True,
     has_bytes: bool = True,
+    keeps_versions: bool = False,
 ) -> Arbitration:
     """
     Decide between catalog, file and copy.
@@ -536,6 +537,7 @@ def arbitrate(
             are no witness: where the record was taken of damage, the copy's other blocks are the good ones.
         was_read: the judgement rests on a reading of now, and not only on what is recorded.
         has_bytes: the copy is more than a list of checksums.
+        keeps_versions: the copy has older versions, too.
     """
     stand = find_stand(judgement)
     if judgement.verdict is Verdict.SILENT_REWRITE:  # perhaps by a program whose work a backup run copied
@@ -546,7 +548,14 @@ def arbitrate(
         are_equal=are_equal,
         is_backed_up=is_backed_up,
     )
-    words, command = find_step(outcome, stand, was_read=was_read, has_bytes=has_bytes, has_good_blocks=has_good_blocks)
+    words, command = find_step(
+        outcome,
+        stand,
+        was_read=was_read,
+        has_bytes=has_bytes,
+        has_good_blocks=has_good_blocks,
+        keeps_versions=keeps_versions,
+    )
     certainty = None
     if outcome is ArbitrationOutcome.COPY_DIFFERS:
         is_sure = circumstances.has_ctime or witness is not CopyWitness.EARLIER_READING
@@ -622,6 +631,8 @@ def _judge_copy(circumstances: CopyCircumstances, *, may_be_rewritten: bool) -> 
         return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.OWN_CHECKSUM
     if circumstances.failing is FailingSide.FILE:
         return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.OWN_CHECKSUM
+    if circumstances.was_here:
+        return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.FILE_HISTORY
     if time is CopyTime.NEWER:
         return ArbitrationOutcome.COPY_NEWER, CopyWitness.TIME
     if time is CopyTime.OLDER and not circumstances.has_former_time:
@@ -747,6 +758,16 @@ _MEND_BY_BLOCKS = (
     REPAIR_FROM_COPY,
 )
 
+_FROM_OLDER = (
+    "do not back the file up; restore it from an older version of this backup, and keep these from being removed",
+    REPAIR_FROM_COPY,
+)
+_BACK_UP_ANEW = (
+    "run the backup again so that it reads this file (restic --force, borg --files-cache=disabled, rsync --checksum),"
+    " keep its older versions, then compare",
+    COMPARE,
+)
+
 READ_FIRST = ("check that the file here is intact, then run the backup again", "integrity scrub {path}")
 """The next step for a file that may be the only copy, and was not read."""
 
@@ -758,6 +779,7 @@ def find_step(
     was_read: bool = True,
     has_bytes: bool = True,
     has_good_blocks: bool = False,
+    keeps_versions: bool = False,
 ) -> tuple[str, str | None]:
     """Return what to do next in words, and the command that does it; see ``Arbitration``."""
     if outcome is ArbitrationOutcome.COPY_MISSING and stand is FileState.GOOD and not was_read:
@@ -774,4 +796,8 @@ def find_step(
         step: tuple[str, str | None] = _STEPS_WITHOUT_GOOD_FILE[outcome]
     else:
         step = _STEPS[outcome]
+    if keeps_versions and step[1] == _FROM_OTHER:
+        return _FROM_OLDER
+    if keeps_versions and step in (_STEPS[ArbitrationOutcome.COPY_DIFFERS], (_BACK_UP, COMPARE)):
+        return _BACK_UP_ANEW
     return step if has_bytes or step[1] not in _NEEDS_BYTES else _OF_LIST

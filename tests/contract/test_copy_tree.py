@@ -22,6 +22,8 @@ from support.privileges import as_nobody, let_in
 
 
 class TestTree(CopySuite):
+    is_folder = True
+
     @pytest.fixture
     def make(self) -> MakeCopy:
         return lambda folder: open_copy(os.fsdecode(bytes(folder)))

@@ -51,6 +51,9 @@ SECTIONS = {
         "compare": CommandEntry(
             "compare", "compare", "Compare your files with a backup and report which side is damaged."
         ),
+        "history": CommandEntry(
+            "versions", "history", "Find what rotted before integrity was installed, in the versions of a backup."
+        ),
         "gate": CommandEntry("gate", "gate", "Check whether it is safe to make a backup now (for backup hooks)."),
     },
     "See what was found": {
@@ -61,6 +64,7 @@ SECTIONS = {
         "explain": CommandEntry(
             "explain", "explain", "Show everything known about a file: when it was verified, its findings, its copies."
         ),
+        "versions": CommandEntry("versions", "versions", "Show which versions of your backups have a file whole."),
     },
     "Act on it": {
         "repair": CommandEntry("repair", "repair", "Repair damaged files from a backup."),

@@ -20,11 +20,14 @@ class Scheme(StrEnum):
     SSH = "ssh"
     S3 = "s3"
     RCLONE = "rclone"
+    RESTIC = "restic"
+    BORG = "borg"
+    SNAPSHOTS = "snapshots"
 
     @property
     def prefix(self) -> str:
-        """Return what every URL of the scheme begins with; rclone writes one colon only, as in its own commands."""
-        return f"{self}:" if self is Scheme.RCLONE else f"{self}://"
+        """Return what every URL of the scheme begins with: one colon only, where a program's own address follows."""
+        return f"{self}://" if self in (Scheme.SSH, Scheme.S3) else f"{self}:"
 
 
 SCHEME_PREFIXES: Final = tuple(scheme.prefix for scheme in Scheme)
@@ -34,6 +37,11 @@ def find_scheme(url: str) -> Scheme | None:
     """Return the scheme by the word before the first colon; None for a path or an unknown scheme."""
     word, colon, _ = url.partition(":")
     return next((scheme for scheme in Scheme if colon and scheme == word), None)
+
+
+def keeps_versions(url: str) -> bool:
+    """Return whether a copy of this URL has several versions, as backups of different times are."""
+    return find_scheme(url) in (Scheme.RESTIC, Scheme.BORG, Scheme.SNAPSHOTS)
 
 
 def is_url(text: str) -> bool:
@@ -52,19 +60,24 @@ def find_password(url: str) -> str | None:
     before, at, _ = re.split(r"[/?]", rest, maxsplit=1)[0].rpartition("@")
     if scheme == Scheme.S3 and at:
         return "must have nothing before an @: credentials belong where AWS programs look for them (~/.aws/credentials)"
-    if ":" in before and not scheme.startswith(Scheme.RCLONE.prefix):
+    if ":" in before and not scheme.startswith((Scheme.RCLONE.prefix, Scheme.RESTIC.prefix, Scheme.BORG.prefix)):
         return "must have no password in it, where others can read it: log in with a key (ssh-keygen, ssh-copy-id)"
     return None
 
 
 def has_backend_options(url: str) -> bool:
     """Return whether a URL describes or changes a remote of rclone: such options can name commands to run."""
-    return re.match(r"rclone:(:|[^:/]*,)", url) is not None
+    return re.match(r"(restic:)?rclone:(:|[^:/]*,)", url) is not None
 
 
 def hide_secrets(url: str) -> str:
-    """Replace the options of an rclone remote that the URL describes by ``...``: they may contain passwords."""
-    return re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL)
+    """Replace passwords by ``...``, and the options of an rclone remote that the URL describes, which may be some."""
+    return hide_passwords(re.sub(r"^(rclone::?[^,:/]*),.*:", r"\1,...:", url, count=1, flags=re.DOTALL))
+
+
+def hide_passwords(text: str) -> str:
+    """Replace the passwords in the URLs of a text by ``...``."""
+    return re.sub(r"//([^/\s:@]*):[^/\s@]*@", r"//\1:...@", text)
 
 
 def find_service(url: str) -> str | None:

@@ -178,7 +178,10 @@ class ConfiguredCopy(SettingsTable):
     name: Annotated[str, Parsed(parsers.parse_name)] = field(metadata=about("its name in commands and messages"))
     of: Folder = field(metadata=about("the [[root]], or a folder in it, that this is a copy of"))
     url: Annotated[str, Parsed(parsers.parse_copy_url)] = field(
-        metadata=about("path, ssh://, s3://, rclone:, or the path of a checksum list", hide=hide_secrets)
+        metadata=about(
+            "path, checksum list, ssh://, s3://, rclone:, restic:REPOSITORY, borg:REPOSITORY, snapshots:/b/daily.*",
+            hide=hide_secrets,
+        )
     )
     verify_every_s: Duration = field(
         default=90 * 86400, metadata=about("compare all of it at least this often", key="verify_every")
@@ -197,6 +200,15 @@ class ConfiguredCopy(SettingsTable):
         default=0,
         metadata=about("share of the data that each comparison reads back; 0 = all of a folder, none of a remote copy"),
     )
+    path: Place = field(
+        default=b"", metadata=about("restic, borg: where the folder is in the backups; empty: its own path, or its end")
+    )
+    host: Text = field(
+        default="", metadata=about("restic, borg: the machine that makes the backups; empty: this one, or the only one")
+    )
+    tags: Texts = field(default=(), metadata=about("restic: only backups that have all of these tags"))
+    password_file: Place = field(default=b"", metadata=about("restic, borg: file with the repository's password"))
+    password_command: Text = field(default="", metadata=about("restic, borg: command that prints the password"))
 
 
 @table

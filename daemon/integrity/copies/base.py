@@ -10,6 +10,7 @@ from integrity.errors import show_path
 
 if TYPE_CHECKING:
     from integrity.copies.protocol import CopyEntry, Kind, LocalFolder, Trouble
+    from integrity.copies.versions import CopyVersion
     from integrity.hashing.manifests.entries import Digests
     from integrity.hashing.manifests.unnamed import ListAlgorithms
     from integrity.model import RootIdentity
@@ -30,6 +31,7 @@ class BaseCopy:
     has_bytes = True
     has_details = False
     keeps_times = False
+    reads_all_at_once = False
 
     def __init__(self, url: str, shown: str) -> None:
         self.url = url
@@ -73,6 +75,26 @@ class BaseCopy:
     def find_name_fault(self, path: bytes, /) -> str | None:  # noqa: ARG002 - for those that override it
         """Return None: every name can be there."""
         return None
+
+    def read_all(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
+        """Refuse: its files are read one by one."""
+        raise ValueError(f"{self.shown}: its files are read one by one, also below {show_path(prefix)}")
+
+    def versions(self) -> Sequence[CopyVersion]:
+        """Return nothing: it has one state only."""
+        return ()
+
+    def choose(self, version: CopyVersion) -> None:
+        """Refuse: it has one state only."""
+        raise ValueError(f"{self.shown}: has no version {version.name}")
+
+    def look_at(self, path: bytes) -> CopyEntry | None:
+        """Refuse: it has one state only."""
+        raise ValueError(f"{self.shown}: has no versions of {show_path(path)}")
+
+    def find_changes(self, older: CopyVersion, newer: CopyVersion, prefix: bytes = b"") -> Iterator[bytes]:
+        """Refuse: it has one state only."""
+        raise ValueError(f"{self.shown}: has no versions {older.name} and {newer.name} of {show_path(prefix)}")
 
     def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:
         """Refuse: the listing states everything."""

@@ -19,6 +19,7 @@ from integrity.extras import how_to_install
 from integrity.hashing.manifests.text import find_payload
 
 if TYPE_CHECKING:
+    from integrity.copies.repository import ArchiveOptions
     from integrity.files.excludes import Excludes
     from integrity.hashing.stored_digests import Algorithm
 
@@ -36,6 +37,9 @@ _SCHEMES = {
     Scheme.SSH: _Kind("integrity.copies.ssh.copy", "SshCopy", "asyncssh", "sftp"),
     Scheme.S3: _Kind("integrity.copies.s3.copy", "S3Copy", "boto3", "s3"),
     Scheme.RCLONE: _Kind("integrity.copies.rclone.copy", "RcloneCopy"),
+    Scheme.RESTIC: _Kind("integrity.copies.restic", "ResticCopy"),
+    Scheme.BORG: _Kind("integrity.copies.borg", "BorgCopy"),
+    Scheme.SNAPSHOTS: _Kind("integrity.copies.snapshots", "SnapshotsCopy"),
 }
 _TREE = _Kind("integrity.copies.folder", "TreeCopy")
 _MANIFEST = _Kind("integrity.copies.manifest", "ManifestCopy")
@@ -48,16 +52,19 @@ def open_copy(
     root: bytes = b"",
     excludes: Excludes | None = None,
     algorithms: Sequence[Algorithm] = (),
+    archive: ArchiveOptions | None = None,
 ) -> Copy:
     """
     Make the copy that a URL names; entering it connects.
 
     Args:
-        url: ``ssh://``, ``s3://``, ``rclone:``; or the path of a folder or manifest file, decoded by os.fsdecode.
+        url: ``ssh://``, ``s3://``, ``rclone:``, ``restic:``, ``borg:``, ``snapshots:``; or the path of a folder or
+            manifest file, decoded by os.fsdecode.
         endpoint: the address of an S3 server other than Amazon's.
-        root: the absolute path of the original, with which absolute names of a manifest may begin.
+        root: the absolute path of the original, with which names in a manifest or in an archive may begin.
         excludes: of the root; matching folders of a mounted copy are not walked.
         algorithms: the only ones to read from a manifest; empty for all.
+        archive: what is configured of a repository of restic or borg.
 
     Raises:
         ConfigError: the scheme is unknown, an extra is missing, or the URL is malformed.
@@ -69,6 +76,10 @@ def open_copy(
         raise ConfigError("an endpoint is for copies at s3:// only: leave --endpoint out, or give an s3:// URL")
     if scheme is not None:
         make = _load(_SCHEMES[scheme])
+        if scheme in (Scheme.RESTIC, Scheme.BORG):
+            return make(url, root=root, options=archive)
+        if scheme is Scheme.SNAPSHOTS:
+            return make(url) if excludes is None else make(url, excludes=excludes)
         return make(url) if endpoint is None else make(url, endpoint=endpoint)
     if is_url(url):
         raise ConfigError(

@@ -31,6 +31,7 @@ from integrity.hashing.stored_digests import CRC64NVME, XXH128, Algorithm
 if TYPE_CHECKING:
     import os
 
+    from integrity.copies.versions import CopyVersion
     from integrity.files.read import Reader
     from integrity.files.read_errors import ErrorBudget
     from integrity.hashing.manifests.entries import Digests
@@ -242,6 +243,7 @@ class Copy(Protocol):
         algorithms: those of a list that may not name its algorithms; None for all other copies.
         folder: the folder on this machine that the copy is, to be read past the page cache; None for all other copies;
             known after entering.
+        reads_all_at_once: ``read_all`` reads all files in one stream, which is much faster than one by one.
     """
 
     @property
@@ -279,6 +281,10 @@ class Copy(Protocol):
     @property
     def folder(self) -> LocalFolder | None:
         """Return the open folder of a copy that is mounted here."""
+
+    @property
+    def reads_all_at_once(self) -> bool:
+        """Return whether ``read_all`` is there to be used."""
 
     def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """
@@ -343,6 +349,37 @@ class Copy(Protocol):
 
         Raises:
             CopyUnreachable: before or during the listing.
+        """
+
+    def read_all(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
+        """
+        List as ``list`` does, with digests of all files, computed from their bytes.
+
+        Raises:
+            CopyUnreachable: before or during the listing.
+            ValueError: the copy is not read in one stream (``reads_all_at_once``).
+        """
+
+    def versions(self) -> Sequence[CopyVersion]:
+        """Return its versions, the oldest first; none for a copy that has one state only. Known after entering."""
+
+    def choose(self, version: CopyVersion) -> None:
+        """
+        Be this one of ``versions`` from now on; after entering, a copy is the newest.
+
+        Raises:
+            CopyUnreachable: it can't be read.
+        """
+
+    def look_at(self, path: bytes) -> CopyEntry | None:
+        """Return the entry of one file of the chosen version; None if it has no such file."""
+
+    def find_changes(self, older: CopyVersion, newer: CopyVersion, prefix: bytes = b"") -> Iterator[bytes]:
+        """
+        Yield the files at and below a path that both versions have, and whose content may differ.
+
+        Raises:
+            CopyUnreachable: one of them can't be read.
         """
 
     def look_closer(self, path: bytes, *, every_part: bool = False) -> CopyEntry | Trouble:

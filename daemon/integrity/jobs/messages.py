@@ -400,6 +400,7 @@ class CopyStory(NamedTuple):
     has_ctime: bool
     found_at: int | None
     had_recorded: bool = True
+    read_at: int | None = None
     beside: tuple[tuple[str, CopyVote, int], ...] = ()
 
 
@@ -457,8 +458,9 @@ def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
     if arbitration.witness is CopyWitness.OWN_CHECKSUM:
         return "The checksum inside the file shows which side is damaged."
     if arbitration.witness is CopyWitness.FILE_HISTORY:
+        when = "" if story.read_at is None else f", for the backup of {utc_time(story.read_at)},"
         return (
-            "An earlier reading of the file had that content under the same modification time: since then it was"
+            f"An earlier reading of the file{when} had that content under the same modification time: since then it was"
             " damaged, or a program rewrote it and restored the old time."
         )
     if arbitration.witness is CopyWitness.EARLIER_READING and arbitration.outcome is ArbitrationOutcome.COPY_DIFFERS:

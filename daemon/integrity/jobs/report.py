@@ -73,6 +73,7 @@ class Compared:
         published: files compared with the digests that the copy states.
         read: files compared by reading the copy back.
         cached: files compared by reading the copy, possibly from memory.
+        listed: files of which only size and time were looked at, as the copy lists them.
         read_here: files that were read here as well.
         known_by_record: files of which only the record was compared with the copy.
         oldest_record_at: when the first of these was last read here; None: there is none.
@@ -98,6 +99,7 @@ class Compared:
     published: int = 0
     read: int = 0
     cached: int = 0
+    listed: int = 0
     read_here: int = 0
     known_by_record: int = 0
     oldest_record_at: int | None = None

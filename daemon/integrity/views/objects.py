@@ -105,6 +105,7 @@ def _compared_fields(compared: Compared) -> JsonObject:
         "files_published": compared.published,
         "files_read": compared.read,
         "files_cached": compared.cached,
+        "files_listed": compared.listed,
         "files_read_here": compared.read_here,
         "files_known_by_record": compared.known_by_record,
         "oldest_record_at": None if compared.oldest_record_at is None else iso_time(compared.oldest_record_at),

@@ -15,7 +15,6 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import NamedTuple, NoReturn, Self
 
@@ -23,7 +22,8 @@ from integrity.config.copy_urls import Scheme
 from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, require_harmless
 from integrity.copies.protocol import DIGEST_BYTES, CopyEntry, Kind, Published, Trouble
-from integrity.copies.rclone.program import NOT_FOUND, Remote, Running
+from integrity.copies.rclone.program import NOT_FOUND, RcloneRun, Remote
+from integrity.copies.timestamps import parse_time
 from integrity.errors import ConfigError, Unreadable, Unstable, Vanished, show_path
 
 _PICTURES = {code: chr(0x2400 + code) for code in range(1, 0x20)} | {0x7F: "\u2421"}
@@ -90,7 +90,7 @@ class RcloneFile:
         self.stat: os.stat_result | None = None
         self._remote = remote
         self._path = path
-        self._running: Running | None = None
+        self._running: RcloneRun | None = None
         self._position = 0
         self._is_counted = False
 
@@ -119,7 +119,7 @@ class RcloneFile:
         """End the program; may be called twice."""
         self._stop()
 
-    def _begin(self, offset: int, wanted: int) -> Running:
+    def _begin(self, offset: int, wanted: int) -> RcloneRun:
         """Start rclone at an offset: for this piece only at first and after a jump, else to the end of the file."""
         self._stop()
         self._is_counted = offset == 0 or offset != self._position
@@ -127,7 +127,7 @@ class RcloneFile:
         self._running = self._remote.start("cat", *flags, names=[to_rclone(self._path)])
         return self._running
 
-    def _fail(self, running: Running) -> NoReturn:
+    def _fail(self, running: RcloneRun) -> NoReturn:
         """Raise for a file that ended before its size, with what rclone says of it."""
         code = running.wait()
         reason = self._remote.hide(running.reason())
@@ -303,7 +303,7 @@ class RcloneCopy(BaseCopy):
                 reason = fault or why.get(name) or _find_absence(path) or "there is no such file in the copy"
                 yield path, Trouble(path, reason)
 
-    def _items(self, running: Running) -> Iterator[_Item]:
+    def _items(self, running: RcloneRun) -> Iterator[_Item]:
         """Parse the output of lsjson: one object a line, between brackets."""
         is_whole = False
         for line in running.lines():
@@ -318,7 +318,7 @@ class RcloneCopy(BaseCopy):
         if not is_whole and running.wait() == 0:
             raise self._remote.failed("rclone's listing ends in the middle")
 
-    def _end_listing(self, running: Running) -> Iterator[Trouble]:
+    def _end_listing(self, running: RcloneRun) -> Iterator[Trouble]:
         """
         Yield what a listing has omitted.
 
@@ -353,23 +353,7 @@ def _read_item(text: bytes) -> _Item | None:
     is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 0
     if not isinstance(digests, dict) or not all(isinstance(value, str) for value in digests.values()):
         return None
-    return _Item(fields["Path"], size if is_size else None, _read_time(fields.get("ModTime")), digests)
-
-
-def _read_time(text: object) -> int | None:
-    """Parse a time of RFC 3339 to the nanosecond, which datetime can't represent."""
-    if not isinstance(text, str) or not text:
-        return None
-    whole, point, rest = text.partition(".")
-    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    zone = rest[len(digits) :]
-    try:
-        seconds = datetime.fromisoformat(whole + zone if point else whole)
-    except ValueError:
-        return None
-    if seconds.tzinfo is None:
-        return None
-    return int(seconds.timestamp()) * 1_000_000_000 + int(digits.ljust(9, "0")[:9] or "0")
+    return _Item(fields["Path"], size if is_size else None, parse_time(fields.get("ModTime")), digests)
 
 
 def _translate(item: _Item) -> CopyEntry | Trouble:

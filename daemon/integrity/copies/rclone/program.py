@@ -1,29 +1,22 @@
 """
-Run the program rclone: without a shell and without prompts, with a deadline, and without secrets in its messages.
+Run the program rclone: without secrets on its command line and in its messages.
 
 A remote is written ``NAME:PATH``, with options ``NAME,KEY=VALUE,...:PATH``, or ``:BACKEND,KEY=VALUE:PATH``. Options may
 be passwords: every user of the machine could read them on a command line, but only rclone's user in its environment,
-where rclone takes them from, too (RCLONE_CONFIG_NAME_KEY). Lists of names are passed in files. rclone logs JSON into a
-file of its own, so that neither of its output streams can block the other.
+where rclone takes them from, too (RCLONE_CONFIG_NAME_KEY). Lists of names are passed in files.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import select
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from tempfile import TemporaryFile
-from types import TracebackType
-from typing import IO, Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from integrity.config.copy_urls import Scheme
-from integrity.errors import ConfigError, CopyUnreachable, ReadInterrupted
+from integrity.copies.program import Running
+from integrity.errors import CopyUnreachable
 
 _NAME_OF_UNNAMED: Final = "integritycopy"  # the name of a remote that only the URL describes
 
@@ -72,9 +65,6 @@ def _unquote(value: str) -> str:
 
 NOT_FOUND: Final = 3  # its exit code for a folder that does not exist
 
-_CHUNK_BYTES = 1 << 16
-_LONGEST_LINE = 1 << 22  # bytes; fits the longest path, escaped, and its digests
-_LOOK_S = 0.2
 _MOST_TOLD = 300  # characters of a message
 
 
@@ -103,6 +93,7 @@ class Remote:
         self._invocation = hide_options(spec)
         self.idle_s = idle_s
         self.must_stop: Callable[[], bool] = lambda: False
+        self.name = "rclone"
         self._program = program
         self._timeout_s = timeout_s
         options, is_hiding = _find_options(spec)
@@ -110,7 +101,7 @@ class Remote:
         self._shown_spec = re.sub(r",.*:", ",...:", spec, count=1, flags=re.DOTALL) if is_hiding else spec
         self.shown = Scheme.RCLONE.prefix + self._shown_spec
 
-    def start(self, verb: str, *flags: str, names: Iterable[str] | None = None) -> Running:
+    def start(self, verb: str, *flags: str, names: Iterable[str] | None = None) -> RcloneRun:
         """
         Start rclone on the remote.
 
@@ -129,7 +120,10 @@ class Remote:
         with TemporaryFile() as given:
             given.writelines(name.encode("utf-8", "surrogatepass") + b"\n" for name in names or ())
             given.seek(0)
-            return Running(self, [*words, "--", self._invocation.spec], given, self._invocation.environment)
+            environment = self._invocation.environment
+            return RcloneRun(
+                self, [*words, "--", self._invocation.spec], package="rclone", given=given, environment=environment
+            )
 
     def failed(self, reason: str) -> CopyUnreachable:
         """Return the error that the remote can't be reached, with the reason."""
@@ -152,106 +146,19 @@ def _find_options(spec: str) -> tuple[set[str], bool]:
     return {found[1], spec, *(value for value in values if len(value) > 2)}, True
 
 
-class Running:
-    """One run of rclone; leaving the context kills it."""
-
-    def __init__(self, remote: Remote, words: list[str], given: IO[bytes], environment: Mapping[str, str]) -> None:
-        self._remote = remote
-        self._log = TemporaryFile()  # noqa: SIM115 - closed with the run
-        try:
-            self._process = subprocess.Popen(
-                words,
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                start_new_session=True,
-                env={**os.environ, **environment},
-            )
-        except OSError as error:
-            self._log.close()
-            raise ConfigError(
-                f"{remote.shown}: can't run {words[0]}: {error.strerror}; install it: apt install rclone"
-            ) from error
-        except BaseException:
-            self._log.close()
-            raise
-        assert self._process.stdout is not None
-        self._fd = self._process.stdout.fileno()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill it and its children; may be called twice."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):  # it has just ended
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._log.close()
-
-    def read(self, length: int) -> bytes:
-        """
-        Read its output.
-
-        Returns:
-            Up to ``length`` bytes, as soon as there are some; none at the end.
-
-        Raises:
-            CopyUnreachable: it printed nothing for too long.
-            ReadInterrupted: ``must_stop`` returned true.
-        """
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        until = time.monotonic() + self._remote.idle_s
-        while not poll.poll(max(0.0, min(_LOOK_S, until - time.monotonic())) * 1000):
-            if self._remote.must_stop():
-                raise ReadInterrupted("waiting for rclone was interrupted")
-            if time.monotonic() >= until:
-                raise self._remote.failed(f"rclone has said nothing for {self._remote.idle_s:g} s, and was ended")
-        return os.read(self._fd, length)
-
-    def lines(self) -> Iterator[bytes]:
-        """
-        Read the lines of its output, without their ends.
-
-        Raises:
-            CopyUnreachable: it printed nothing for too long, or a line is too long.
-        """
-        rest = b""
-        while chunk := self.read(_CHUNK_BYTES):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-            if len(rest) > _LONGEST_LINE:
-                raise self._remote.failed("rclone prints a line without an end")
-        if rest:
-            yield rest
-
-    def wait(self) -> int:
-        """Wait for its end after the end of its output, and return its exit code."""
-        try:
-            return self._process.wait(self._remote.idle_s)
-        except subprocess.TimeoutExpired as error:
-            raise self._remote.failed(f"rclone did not end within {self._remote.idle_s:g} s, and was ended") from error
+class RcloneRun(Running):
+    """One run of rclone, which logs JSON."""
 
     def complaints(self) -> Iterator[RcloneProblem]:
         """Read its log; after its end."""
-        self._log.seek(0)
-        for line in self._log:
-            yield _read_complaint(line)
+        return map(_read_complaint, self.log_lines())
 
     def reason(self) -> str:
         """Return the last message of its log as the reason of a failure."""
         last = ""
         for complaint in self.complaints():
             last = complaint.message or last
-        return last or f"rclone failed with exit code {self._process.returncode}"
+        return last or super().reason()
 
 
 def _read_complaint(line: bytes) -> RcloneProblem:

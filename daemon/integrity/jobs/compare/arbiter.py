@@ -121,6 +121,7 @@ class Disagreement(NamedTuple):
         is_equal: the file has the copy's content, and that is not what was recorded.
         is_beginning: the copy is how the file begins.
         seen: what the bytes of both show beside each other, for people.
+        read_at: when the program that made a backup read it from the file; None if that is not known.
     """
 
     record: FileRecord
@@ -131,6 +132,7 @@ class Disagreement(NamedTuple):
     is_equal: bool = False
     is_beginning: bool = False
     seen: str = ""
+    read_at: int | None = None
 
 
 class CopyArbiter:
@@ -139,12 +141,14 @@ class CopyArbiter:
 
     Args:
         has_bytes: whether a file can be repaired from the copy.
+        keeps_versions: whether the copy has older versions, too.
         behind_s: how far the backup may lag behind the files.
         check: reads files here.
         evidence: counts what each decision rests on.
         habit: how the copy keeps times.
         has_ctime: whether the copy's ctimes show writes.
         show_bytes: returns what the bytes of a file and its copy show beside each other, for people; may be empty.
+        find_reading: returns when the program that made a backup read what it has of a file, if it can be found out.
     """
 
     def __init__(
@@ -157,18 +161,21 @@ class CopyArbiter:
         habit: CopyHabit,
         *,
         has_bytes: bool,
+        keeps_versions: bool,
         has_ctime: bool = False,
         show_bytes: Callable[[FileRecord, CopyAnswer], str],
+        find_reading: Callable[[FileRecord, CopyAnswer], int | None],
         behind_s: int = 0,
     ) -> None:
         self._run = run
         self._check = check
         self._evidence = evidence
         self._habit, self._has_ctime, self._show_bytes = habit, has_ctime, show_bytes
+        self._find_reading = find_reading
         self._missing_files_left, self._missing_bytes_left = FINDINGS_AT_MOST, _MISSING_BYTES_READ
         self._beginning_bytes_left = _BEGINNING_BYTES_READ
         self._behind_at = run.started_at - behind_s if behind_s else None
-        self._has_bytes = has_bytes
+        self._has_bytes, self._keeps_versions = has_bytes, keeps_versions
         self._copy_id = copy_id
         self._compared = compared
         self._opened: Counter[FindingKind] = Counter()
@@ -216,6 +223,11 @@ class CopyArbiter:
                 for one in some
                 if one.answer.vote is CopyVote.DIFFERS
             }
+            read_at = {
+                one.record.id: self._find_reading(one.record, one.answer)
+                for one in some
+                if one.answer.vote is CopyVote.DIFFERS
+            }
             if self._run.context.stop.is_set():
                 return
             with self._run.writing() as connection:
@@ -230,6 +242,7 @@ class CopyArbiter:
                         is_equal=file_id in equal,
                         is_beginning=file_id in beginnings,
                         seen=seen.get(file_id, ""),
+                        read_at=read_at.get(file_id),
                     )
                     decided += self._decide(connection, known, rechecks[file_id], others)
                 copies.save_states(connection, self._copy_id, decided)
@@ -273,6 +286,7 @@ class CopyArbiter:
             has_ctime=self._has_ctime,
             rewrites_in_place=run.rewrites.covers(record.path),
             is_beginning=disagreement.is_beginning,
+            read_at=disagreement.read_at,
         )
         arbitration = arbitrate(
             judgement,
@@ -282,6 +296,7 @@ class CopyArbiter:
             has_good_blocks=_has_good_blocks(recheck, disagreement),
             was_read=record.id in self._evidence.read_here,
             has_bytes=self._has_bytes,
+            keeps_versions=self._keeps_versions,
         )
         if (
             arbitration.outcome in _BEHIND
@@ -524,6 +539,7 @@ class CopyArbiter:
             has_ctime=self._has_ctime,
             found_at=None if disagreement.found is None else disagreement.found.found_at,
             had_recorded=disagreement.found is not None and disagreement.found.version is not None,
+            read_at=disagreement.read_at,
             beside=tuple(
                 (name, state.vote, state.compared_at) for name, state in beside if state.version == record.version
             ),

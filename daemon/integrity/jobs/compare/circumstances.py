@@ -67,6 +67,7 @@ def find_circumstances(
     has_ctime: bool,
     rewrites_in_place: bool,
     is_beginning: bool,
+    read_at: int | None,
 ) -> CopyCircumstances:
     """
     Collect what is known.
@@ -75,6 +76,7 @@ def find_circumstances(
         found: what the copy had when the file that it is now was first read.
         former: former versions of the file's path.
         has_ctime: of the copy's file system.
+        read_at: when the program that made a backup read what it has, in seconds; None if that is not known.
     """
     record, time = written.record, habit.find_time(written.mtime_ns, times.mtime_ns)
     copy_ns = None if times.mtime_ns is None or time is CopyTime.NONE else habit.take_off_shift(times.mtime_ns)
@@ -96,7 +98,8 @@ def find_circumstances(
         was_here=any(
             one.replaced_because in _UNEXPLAINED and is_same_time(one.witness.mtime_ns, record.witness.mtime_ns)
             for one in same
-        ),
+        )
+        or (time is CopyTime.SAME and read_at is not None and read_at < record.recorded_at),
         contradicts_store=answer.is_store_contradicted,
         had_recorded=found is not None and _is_recorded(record, found, former),
         had_this=found is not None and found.digest is not None and found.digest == find_digest(answer),

@@ -26,6 +26,7 @@ from integrity.catalog.copies import CopyFound, CopyRecord, CopyState, new_found
 from integrity.catalog.copy_listing import CompareRow, digest_stated
 from integrity.catalog.rows import FileRecord
 from integrity.copies.protocol import Copy, LocalFolder
+from integrity.copies.spans import find_spans
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted
 from integrity.files.excludes import make_left_out
 from integrity.files.open_beneath import stat_beneath
@@ -35,7 +36,7 @@ from integrity.jobs.batching import Commits, iterate_files
 from integrity.jobs.byte_pattern import describe_difference
 from integrity.jobs.compare.arbiter import CopyArbiter, Disagreement
 from integrity.jobs.compare.byte_difference import MOST_COMPARED_BYTES, find_byte_difference
-from integrity.jobs.compare.circumstances import CopyTimes
+from integrity.jobs.compare.circumstances import CopyTimes, find_digest
 from integrity.jobs.compare.copy_answer import CopyAnswer
 from integrity.jobs.compare.copy_habit import CopyHabit
 from integrity.jobs.compare.evidence import CopyEvidence
@@ -43,6 +44,7 @@ from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.list_algorithms import find_algorithms
 from integrity.jobs.compare.listing import CopyListing, FolderExcludes
 from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
+from integrity.jobs.compare.read_back import read_from_copy
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
 from integrity.jobs.compare.shared_extents import find_shared
@@ -66,6 +68,7 @@ _REMEMBERED_TIMES = 1000
 _DECIDED_AT_ONCE = 1000
 _UNDECIDED_AT_MOST = 10_000  # while the habit of the copy is not known; bounds memory
 _SHOWN_FILES, _SHOWN_BYTES = 100, 256 << 20  # of which people are told what their bytes show
+_READINGS = 50  # files whose first reading by a backup program is looked for
 _UNDECIDED_BYTES = 1 << 30
 """Decide earlier at this many bytes that may have to be read here, to keep to the limits."""
 
@@ -97,7 +100,9 @@ def compare_root(
             found = _find_known(run, source, copy, base)
             is_other = found.record is None and bool(found.others)
             early = find_algorithms(run, copy, base)
-            listing = CopyListing(run, copy, base, is_other=is_other, left_out=make_left_out(source.exclude))
+            reads = copy.reads_all_at_once and (options.read or options.read_percent is not None)
+            left_out = make_left_out(source.exclude)
+            listing = CopyListing(run, copy, base, is_other=is_other, left_out=left_out, reads=reads)
             listing.read()  # refuse what does not look like a copy before it is recorded as one
             known = _remember(run, source, copy, base, found)
             compared.copy = known.name
@@ -137,6 +142,11 @@ def _refuse(run: RootRun, copy: Copy, base: bytes, options: CompareOptions) -> N
         raise ConfigError(f"{copy.shown}: has digests only, there are no bytes to be read; leave --read out")
     if options.cached and copy.folder is None:
         raise ConfigError(f"{copy.shown}: is no folder on this machine; leave --cached out")
+    if copy.reads_all_at_once and options.read_percent not in (None, 100):
+        raise ConfigError(
+            f"{copy.shown}: is read as a whole or not at all: give --read, or set read_percent of the [[copy]]"
+            " to 100 or 0"
+        )
     identity = copy.identity()
     if copy.folder is not None and _is_same_folder(run, copy.folder, base):
         raise ConfigError(f"{copy.shown}: is the folder itself, under another name; a copy is somewhere else")
@@ -309,10 +319,13 @@ class Comparer:
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
             has_bytes=copy.has_bytes,
+            keeps_versions=bool(copy.versions()),
             has_ctime=self._has_ctime,
             show_bytes=self._show_bytes,
+            find_reading=self._find_reading,
             behind_s=behind_s,
         )
+        self._readings_left = _READINGS
         self._shown_files_left, self._shown_bytes_left = _SHOWN_FILES, _SHOWN_BYTES
         self._states: list[CopyState] = []
         self._disagreements: list[Disagreement] = []
@@ -366,6 +379,31 @@ class Comparer:
         except (ReadError, CopyUnreachable):
             return ""  # what was decided stands; it is only told without this
         return messages.seen_in_data(describe_difference(difference))
+
+    def _find_reading(self, record: FileRecord, answer: CopyAnswer) -> int | None:
+        """
+        Return when a backup program read what a copy has of a file, before any other content of the same size and time.
+
+        None if it did not, if it can't tell, and beyond the limit.
+        """
+        newest = () if self._copy.folder is not None else self._copy.versions()[-1:]  # snapshots read nothing
+        if not newest or not self._readings_left or answer.size_bytes != record.witness.size_bytes:
+            return None
+        self._readings_left -= 1
+        place = self._listing.find_place(record.path)
+        try:
+            spans = list(find_spans(self._copy, place))
+            first = next(one for one in reversed(spans) if one.entry == spans[0].entry)
+            if first is not spans[0]:
+                self._copy.choose(first.versions[0])
+                reading = read_from_copy(self._copy, place, 1 << 20, pace=self._run.pace, stop=self._run.context.stop)
+                if reading.digests.xxh3_128 != find_digest(answer):
+                    return None
+            return first.versions[0].taken_at
+        except (ReadError, CopyUnreachable):
+            return None  # what is known decides
+        finally:
+            self._copy.choose(newest[0])
 
     def _query_all(self) -> None:
         """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""

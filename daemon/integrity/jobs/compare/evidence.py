@@ -41,6 +41,7 @@ from integrity.jobs.context import RunLimit
 from integrity.jobs.options import CompareOptions
 from integrity.jobs.report import Compared, NoteKind
 from integrity.model import Reading
+from integrity.same_time import is_same_time
 from integrity.verdict import CopyVote, Level
 
 if TYPE_CHECKING:
@@ -204,6 +205,14 @@ class Statements:
         return self._describe_mismatch(record, published, None, level)
 
 
+def _looks_the_same(row: CompareRow) -> bool:
+    """Return whether a file is listed with the recorded size and time, which proves nothing about its content."""
+    listed, witness = row.listed, row.record.witness
+    if listed is None or listed.mtime_ns is None or listed.size_bytes not in (None, witness.size_bytes):
+        return False
+    return is_same_time(listed.mtime_ns, witness.mtime_ns)
+
+
 def _is_proven(row: CompareRow) -> bool:
     """Return whether the copy still states what an earlier reading of the local file proved right."""
     listed = row.listed
@@ -266,6 +275,7 @@ class CopyEvidence:
         self.read_back = ReadBack(run, copy, listing, compared.copy, level=level)
         self._accusations = Accusations()
         self._held: list[tuple[CompareRow, CopyAnswer, ObjectSort]] = []
+        self._compared = compared
         self._renamed = RenamedFiles(run, copy, listing, reads=options.read or self._folder is not None)
         self._requests: list[MatchRequest[StatedDigests]] = []
         self._take = take
@@ -292,6 +302,8 @@ class CopyEvidence:
             self._take(row, self._check_absence(record))
         elif listed.is_contradictory:
             self._take(row, cannot(messages.LISTED_TWICE))
+        elif listed.published and self._listing.was_read:
+            self._query_stated(StatedDigests(row, unpack_published(listed), Level.READ), listed.size_bytes)
         elif self._is_chosen(row):
             return not self._queue_remote(row)
         elif row.was_found_bad:
@@ -299,6 +311,9 @@ class CopyEvidence:
         elif listed.published:
             self._query_stated(StatedDigests(row, unpack_published(listed), Level.PUBLISHED), listed.size_bytes)
         elif self._has_share:
+            self._take(row, None)
+        elif self._copy.reads_all_at_once and _looks_the_same(row):
+            self._compared.listed += 1
             self._take(row, None)
         elif not self._queue_remote(row):
             self._take(row, self._compare_size(row))
@@ -372,7 +387,8 @@ class CopyEvidence:
     def _take_statement(self, row: CompareRow, found: Statement) -> None:
         """Answer by a statement; read the copy's file first if it is accused."""
         answer, size = found.answer, row.record.witness.size_bytes
-        is_accused = answer.vote is CopyVote.DIFFERS and answer.level is Level.PUBLISHED
+        is_confirmed = answer.level is not Level.PUBLISHED and not self._listing.was_read
+        is_accused = answer.vote is CopyVote.DIFFERS and not is_confirmed
         if not is_accused or not self._copy.has_bytes or answer.size_bytes not in (None, size):
             self._take(row, answer)
             return

@@ -87,19 +87,29 @@ class CopyListing:
         base: the folder in the root that the copy's top stands for.
         is_other: another folder or disk is at the copy's place than at the last comparison under its name.
         left_out: what the backup leaves out on purpose, by paths in the copy; None: nothing.
+        reads: read all files at once, and list their digests.
 
     Attributes:
         files: number of files listed.
+        was_read: whether the listed digests were computed from the data.
     """
 
     def __init__(
-        self, run: RootRun, copy: Copy, base: bytes, *, is_other: bool = False, left_out: Excludes | None = None
+        self,
+        run: RootRun,
+        copy: Copy,
+        base: bytes,
+        *,
+        is_other: bool = False,
+        left_out: Excludes | None = None,
+        reads: bool = False,
     ) -> None:
         self._run = run
         self._left_out = left_out
         self._copy = copy
         self._base = base + b"/" if base else b""
         self._is_other = is_other
+        self.was_read = reads
         self._troubles: dict[bytes, str] = {}
         self._trouble_count = self._trouble_bytes = 0
         self._has_spellings = False
@@ -122,7 +132,8 @@ class CopyListing:
             with run.catalog.snapshot() as connection:
                 stored.add(connection, entries)
             self.files += len(entries)
-            run.progress("list the copy", self.files, 0, files=None, size=None)
+            step = "read the copy" if self.was_read else "list the copy"
+            run.progress(step, self.files, run.counts.bytes_read, files=None, size=None)
         if self._trouble_count > _TROUBLES_REPORTED:
             run.note(NoteKind.WARNING, None, messages.more_troubles(self._trouble_count - _TROUBLES_REPORTED))
         spelled = OtherSpellings()
@@ -241,11 +252,15 @@ class CopyListing:
         return self._copy.find_name_fault(place)
 
     def _entries(self, prefix: bytes) -> Iterator[tuple[bytes, StatedFile]]:
-        for found in self._copy.list(prefix):
+        for found in self._copy.read_all(prefix) if self.was_read else self._copy.list(prefix):
             if isinstance(found, Trouble):
                 self._record_trouble(found)
-            else:
-                yield self._base + found.path, pack_entry(found)
+                continue
+            if self.was_read and found.size_bytes is not None:
+                self._run.counts.bytes_read += found.size_bytes
+                self._run.pace.take(found.size_bytes)
+                self._run.pace.took(found.size_bytes, 0.0)
+            yield self._base + found.path, pack_entry(found)
 
     def _record_trouble(self, trouble: Trouble) -> None:
         self._run.is_incomplete = True

@@ -20,6 +20,7 @@ from integrity.catalog.files import page_files
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.config.copy_urls import find_local_path, has_backend_options, is_url
 from integrity.copies.opening import open_copy
+from integrity.copies.repository import ArchiveOptions
 from integrity.errors import ConfigError, CopyUnreachable, show_path
 from integrity.files.excludes import Excludes, make_left_out
 from integrity.jobs.targets import is_inside
@@ -47,6 +48,7 @@ class CopySource:
         read_percent: share of the data that each comparison reads back, unless it says otherwise; None: not configured.
         algorithms: the only ones to read from a manifest; empty for all.
         exclude: patterns of the files that the backup leaves out on purpose.
+        archive: what is configured of a repository of backups.
         disk: the record of the disk that is meant, where several take turns; None: whichever is there.
     """
 
@@ -58,6 +60,7 @@ class CopySource:
     read_percent: float | None = None
     algorithms: tuple[Algorithm, ...] = ()
     exclude: tuple[str, ...] = ()
+    archive: ArchiveOptions | None = None
     disk: CopyRecord | None = None
 
     @property
@@ -86,7 +89,7 @@ class CopySource:
         Raises:
             ConfigError: an extra is missing, or the URL can't be used.
         """
-        copy = open_copy(self.url, root=self.base, excludes=excludes, algorithms=self.algorithms)
+        copy = open_copy(self.url, root=self.base, excludes=excludes, algorithms=self.algorithms, archive=self.archive)
         if must_stop is not None:
             copy.interrupt_when(must_stop)
         return copy
@@ -160,6 +163,9 @@ def _make_source(configured: ConfiguredCopy, url: str) -> CopySource:
         behind_s=configured.behind_s,
         read_percent=configured.read_percent or None,
         exclude=configured.exclude,
+        archive=ArchiveOptions(
+            configured.path, configured.host, configured.tags, configured.password_file, configured.password_command
+        ),
     )
 
 
@@ -244,7 +250,8 @@ def _complete(text: str, names: Sequence[str]) -> str:
         have = f"there are {', '.join(names)}" if names else "none is configured"
         raise ConfigError(
             f"{text}: no copy of this name is configured ({have}), and there is no such folder or file here;"
-            " name a copy, or give a path, ssh://, s3://, rclone:REMOTE:PATH or a manifest"
+            " name a copy, or give a path, a manifest, ssh://, s3://, rclone:REMOTE:PATH, restic:REPOSITORY,"
+            " borg:REPOSITORY or snapshots:PATTERN"
         )
     return os.path.abspath(text)
 

@@ -7,11 +7,13 @@ A copy that can't be reached is reported once and left out. A copy with one bad 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from integrity.config.copy_urls import keeps_versions
+from integrity.copies.spans import find_spans
 from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, Vanished
 from integrity.files.open_beneath import stat_beneath
 from integrity.hashing.digests import want_to_record
@@ -21,6 +23,7 @@ from integrity.jobs.targets import is_inside
 
 if TYPE_CHECKING:
     from integrity.copies.protocol import Copy, CopyFile
+    from integrity.copies.versions import CopyVersion
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.inspect import Expected
     from integrity.model import Reading
@@ -45,6 +48,7 @@ class GoodCopy:
         self._warn = warn
         self._must_stop = must_stop
         self._copy: Copy | None = None
+        self._newest: CopyVersion | None = None
 
     def covers(self, path: bytes) -> bool:
         """Return whether the copy should contain a file of this absolute path."""
@@ -68,6 +72,20 @@ class GoodCopy:
                 with suppress(Vanished):
                     return copy.open(place_in_copy(self.source, other))
             raise
+
+    def open_older(self, path: bytes) -> Iterator[CopyFile]:
+        """
+        Open what older versions of the copy have of a file with this absolute path: each content once, newest first.
+
+        Raises:
+            ReadError: one of them can't be opened.
+            CopyUnreachable: the copy can't be reached.
+        """
+        copy, place = self._enter(), place_in_copy(self.source, path)
+        for span in find_spans(copy, place):
+            if span.entry is not None and span.versions[-1] != self._newest:
+                copy.choose(span.versions[-1])
+                yield copy.open(place)
 
     def read(self, run: RootRun, path: bytes) -> Reading:
         """
@@ -110,11 +128,14 @@ class GoodCopy:
         if self._copy is None:
             try:
                 self._copy = self._stack.enter_context(self.source.open(must_stop=self._must_stop))
+                self._newest = next(reversed(self._copy.versions()), None)
                 if self.source.disk is not None:
                     require_disk(self.source.disk, self._copy)
             except (CopyUnreachable, ConfigError) as error:
                 self.lost(error)
                 raise CopyUnreachable(str(error)) from error
+        if self._newest is not None:
+            self._copy.choose(self._newest)
         return self._copy
 
 
@@ -165,6 +186,7 @@ class BlockSource:
         self._path = path
         self._other_names = other_names
         self._files: dict[str, CopyFile] = {}
+        self._older: dict[str, Iterator[CopyFile]] = {}
         self._closed: set[str] = set()  # could not be opened; not retried for every block
         self.troubles: dict[str, str] = {}
 
@@ -184,6 +206,9 @@ class BlockSource:
             data = self._read(copy, index, expected)
             if data is not None and expected.matches(index, data):
                 return copy.name, data
+            for older in self._read_older(copy, index, expected):
+                if expected.matches(index, older):
+                    return copy.name, older
         return None
 
     def read(self, run: RootRun) -> Reading:
@@ -229,6 +254,26 @@ class BlockSource:
             copy.lost(error)
             self.troubles[copy.name] = str(error)
         return None
+
+    def _read_older(self, copy: GoodCopy, index: int, expected: Expected) -> Iterator[bytes]:
+        """Yield one block of older versions; the file from which the last one came is the one to read from now on."""
+        files = self._older.setdefault(copy.name, copy.open_older(self._path))
+        while copy.trouble is None and keeps_versions(copy.source.url):
+            try:
+                file = next(files, None)
+                if file is None:
+                    return
+                if copy.name in self._files:
+                    self._files[copy.name].close()
+                self._files[copy.name] = file
+                yield file.read(index * expected.block_size_bytes, expected.length(index))
+            except ReadInterrupted:
+                raise
+            except ReadError as error:
+                self.troubles[copy.name] = str(error)
+            except CopyUnreachable as error:
+                copy.lost(error)
+                self.troubles[copy.name] = str(error)
 
     def _open(self, copy: GoodCopy) -> CopyFile | None:
         file = self._files.get(copy.name)

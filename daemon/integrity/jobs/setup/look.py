@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from integrity.config.copy_urls import keeps_versions
 from integrity.errors import show_path
 from integrity.files.mounts import find_mounts
 from integrity.jobs.setup.backups import (
@@ -83,7 +84,12 @@ class MachineView:
         remarks += [copy for copy in self.copies if copy.holder == path]
         if path in self.repositories:
             tool = self.repositories[path]
-            remarks.append(f"a repository of {tool}, which can't be compared; let {tool} check it itself")
+            url = f"{tool}:{show_path(path)}"
+            remarks.append(
+                f"a repository of {tool}; to have it compared, add a [[copy]] with the url {url} and its password_file"
+                if keeps_versions(url)
+                else f"a repository of {tool}, which can't be compared; let {tool} check it itself"
+            )
         elif is_named_like_backup(path) and not remarks:
             remarks.append("named like a backup, but it holds no files of the other folders")
         if folder.is_pool:

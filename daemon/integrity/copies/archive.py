@@ -1,0 +1,448 @@
+"""
+A copy that is a repository of backups, which the program reads that made it: restic, borg.
+
+Each backup of the folder is a version; the copy is one of them, the newest unless another one is chosen. A listing has
+sizes and times as the program noted them. ``read_all`` has digests of what is stored, from one stream of all files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import tarfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from types import TracebackType
+from typing import IO, ClassVar, Self, TypeVar, cast
+
+from xxhash import xxh3_128
+
+from integrity.config.copy_urls import hide_secrets
+from integrity.copies.base import BaseCopy
+from integrity.copies.filenames import find_fault, is_below, require_harmless
+from integrity.copies.program import Running
+from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
+from integrity.copies.repository import ArchiveOptions, Item, Repository, is_local
+from integrity.copies.versions import CopyVersion, sort_versions
+from integrity.errors import ConfigError, Unreadable, Unstable, Vanished, show_path
+
+T = TypeVar("T")
+
+_PIECE_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 14  # tarfile copies what is left of its buffer with each read
+_FAILURES_IN_A_ROW = 20
+_LINKED = 20_000  # files whose digest is kept for hard links to them
+_SHOWN = 5  # folders or machines that a message names
+
+
+class ArchiveCopy(BaseCopy):
+    """
+    A repository as a copy; see ``Copy``.
+
+    Args:
+        url: as given.
+        root: absolute path of the folder that is backed up; empty: not known.
+        options: of the configuration.
+
+    Attributes:
+        kind: of repository.
+    """
+
+    kind: ClassVar[type[Repository]]
+    keeps_times = True
+    reads_all_at_once = True
+
+    def __init__(self, url: str, *, root: bytes = b"", options: ArchiveOptions | None = None) -> None:
+        scheme, _, address = url.partition(":")
+        if address and is_local(address):
+            address = os.path.abspath(address)
+        shown = hide_secrets(f"{scheme}:{address}")
+        super().__init__(shown, shown)
+        self._options = options or ArchiveOptions()
+        self._repository = self.kind(shown, address, self._options)
+        self._root = root
+        self._versions: Sequence[CopyVersion] = ()
+        self._version = CopyVersion("", 0)
+        self._tops: dict[str, bytes] = {}
+
+    def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
+        """See ``Copy``."""
+        self._repository.must_stop = must_stop
+
+    def __enter__(self) -> Self:
+        """Find the backups of the folder; see ``Copy``."""
+        repository = self._repository
+        try:
+            repository.user = repository.find_owner()
+            self._versions = self._find_versions()
+            self.choose(self._versions[-1])
+        except BaseException:
+            repository.cleanup.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Remove what the program needed; see ``Copy``."""
+        self._repository.cleanup.close()
+
+    def versions(self) -> Sequence[CopyVersion]:
+        """Return the backups of the folder, the oldest first; see ``Copy``."""
+        return self._versions
+
+    def choose(self, version: CopyVersion) -> None:
+        """Be another backup from now on; see ``Copy``."""
+        self._find_top(version)
+        self._version = version
+
+    def find_name_fault(self, path: bytes, /) -> str | None:
+        """Return why the program does not print the name of a file of this path; see ``Copy``."""
+        try:
+            path.decode("utf-8")
+        except UnicodeDecodeError:
+            return f"is not UTF-8, which {self._repository.name} does not print as it is"
+        return None
+
+    def list(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
+        """List what the backup's index states; see ``Copy``."""
+        for _, found in self._find_files(prefix):
+            if found is not None:
+                yield found
+
+    def read_all(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
+        """List with digests of what is stored; see ``Copy``."""
+        with closing(_Stream(self._repository, self._version)) as stream:
+            if not self._place(prefix):
+                stream.enter(b"")
+            for item, found in self._find_files(prefix):
+                if item is not None and item.is_folder:
+                    stream.enter(item.path)
+                elif item is not None and isinstance(found, CopyEntry):
+                    yield stream.read(item, found)
+                elif found is not None:
+                    yield found
+
+    def open(self, path: bytes) -> ArchiveFile:
+        """Open one file; see ``Copy``."""
+        require_harmless(path)
+        fault = self.find_name_fault(path)
+        if fault is not None:
+            raise Unreadable(f"cannot open {show_path(path)}: its name {fault}", errno=0)
+        item = self._look_up(path)
+        version = self._version
+        if item is None or item.size_bytes is None:
+            raise Vanished(f"cannot open {show_path(path)}: no such file in {self.shown}, {version.name}")
+        place = item.path
+        return ArchiveFile(path, item.size_bytes, lambda: self._repository.start_file(version, place))
+
+    def look_at(self, path: bytes) -> CopyEntry | None:
+        """Return the entry of one file in the chosen backup; see ``Copy``."""
+        item = self._look_up(path)
+        return None if item is None else CopyEntry(path, item.size_bytes, item.mtime_ns)
+
+    def find_changes(self, older: CopyVersion, newer: CopyVersion, prefix: bytes = b"") -> Iterator[bytes]:
+        """Yield the files of both backups whose content may differ; see ``Copy``."""
+        repository = self._repository
+        top = self._find_top(older)
+        if top != self._find_top(newer):
+            return  # the folder was moved in between: no file is in both
+        place = _join(top, prefix)
+        with repository.start_diff(older, newer, place) as running:
+            for line in running.lines():
+                path = self._parse(repository.read_change, line)
+                if path is not None and is_below(path, place):
+                    yield _cut(path, top)
+            if running.wait() != 0:
+                raise repository.failed(running.reason())
+
+    def _find_versions(self) -> Sequence[CopyVersion]:
+        """Find the backups of the folder, made by one machine."""
+        repository, options = self._repository, self._options
+        backups = repository.find_backups()
+        if not backups:
+            raise repository.failed("has no backups yet")
+        wanted = b"/" + options.path.strip(b"/") if options.path else self._root
+        covering = [one for one in backups if not one.folders or any(_is_covered(wanted, at) for at in one.folders)]
+        if not covering and not options.path:
+            folders = sorted({show_path(folder) for one in backups for folder in one.folders})
+            raise ConfigError(
+                f"{self.shown}: none of its {len(backups):,} backups is of all of {show_path(self._root)}; they are of"
+                f' {", ".join(folders[:_SHOWN])}: name one of these, or set "path" of the [[copy]] to where it is there'
+            )
+        covering = covering or backups
+        hosts = {one.host for one in covering}
+        here = socket.gethostname()
+        host = options.host or (here if here in hosts else "")
+        if not host and len(hosts) > 1:
+            raise ConfigError(
+                f"{self.shown}: has backups of several machines ({', '.join(sorted(hosts)[:_SHOWN])}):"
+                ' set "host" of the [[copy]] to one of them'
+            )
+        made = [one.version for one in covering if not host or one.host == host]
+        if not made:
+            have = ", ".join(sorted(hosts)[:_SHOWN])
+            raise ConfigError(f"{self.shown}: has no backup of the machine {host}; there are some of {have}")
+        return sort_versions(made)
+
+    def _find_top(self, version: CopyVersion) -> bytes:
+        """Find where the folder is in a backup: under its absolute path, or under the end of it, by what is there."""
+        if version.name in self._tops:
+            return self._tops[version.name]
+        absolute = self._root.strip(b"/")
+        names = absolute.split(b"/") if absolute else []
+        tops = [b"/".join(names[first:]) for first in range(len(names) + 1)]
+        known = dict.fromkeys(self._tops.values())
+        for top in [self._options.path.strip(b"/")] if self._options.path else [*known, *tops]:
+            if next(self._items(version, top), None) is not None:
+                self._tops[version.name] = top
+                return top
+        where = show_path(self._options.path or self._root)
+        raise self._repository.failed(f"the backup {version.name} has no folder {where}")
+
+    def _place(self, path: bytes) -> bytes:
+        return _join(self._find_top(self._version), path)
+
+    def _parse(self, read: Callable[[bytes], T | None], line: bytes) -> T | None:
+        try:
+            return read(line)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            said = f"a line that {self._repository.name} printed can't be understood ({error})"
+            raise self._repository.failed(said) from error
+
+    def _items(self, version: CopyVersion, place: bytes) -> Iterator[Item]:
+        repository = self._repository
+        with repository.start_listing(version, place) as running:
+            for line in running.lines():
+                item = self._parse(repository.read_item, line)
+                if item is not None and is_below(item.path, place):
+                    yield item
+            if running.wait() != 0:
+                raise repository.failed(running.reason())
+
+    def _find_files(self, prefix: bytes) -> Iterator[tuple[Item | None, CopyEntry | Trouble | None]]:
+        """Yield what lies at and below a path, with the entries of files."""
+        fault = (find_fault(prefix) or self.find_name_fault(prefix)) if prefix else None
+        if fault is not None:
+            yield None, Trouble(prefix, fault)
+            return
+        is_empty = True
+        for item in self._items(self._version, self._place(prefix)):
+            is_empty = is_empty and not item.is_file
+            yield item, self._translate(item)
+        if is_empty and not prefix:
+            raise self._repository.failed(f"the backup {self._version.name} has no files in it")
+
+    def _look_up(self, path: bytes) -> Item | None:
+        """Find one file; of a hard link, with the size of the file that it is a link to."""
+        place = self._place(path)
+        found = next((one for one in self._items(self._version, place) if one.path == place), None)
+        if found is None or not found.is_file:
+            return None
+        if found.size_bytes is None:
+            source = found.link_to
+            sizes = (one.size_bytes for one in self._items(self._version, source) if one.path == source)
+            return found._replace(size_bytes=next(sizes, None))
+        return found
+
+    def _translate(self, item: Item) -> CopyEntry | Trouble | None:
+        """Return the entry of an object; None if it is no file."""
+        path = _cut(item.path, self._find_top(self._version))
+        if not item.is_file or not path:
+            return None
+        fault = find_fault(path)
+        if fault is not None:
+            return Trouble(path, fault)
+        if item.is_lossy and not os.path.lexists(os.path.join(self._root, path)):
+            return Trouble(path, f"is not its name: {self._repository.name} does not print all characters of it")
+        return CopyEntry(path, item.size_bytes, item.mtime_ns)
+
+
+class _Stream:
+    """
+    The bytes of the files of a listing, in its order.
+
+    One run of the program writes as many as possible. Where it fails it ends; that file is then read alone, and so are
+    those beside it; the next folder is a stream again. A run that starts anew finds what a clean-up put elsewhere.
+    """
+
+    def __init__(self, repository: Repository, version: CopyVersion) -> None:
+        self._repository = repository
+        self._version = version
+        self._running: Running | None = None
+        self._tar: tarfile.TarFile | None = None
+        self._folder = b""
+        self._failures = 0
+        self._linked = OrderedDict[bytes, tuple[int, bytes]]()
+
+    def close(self) -> None:
+        """End the program."""
+        if self._tar is not None:
+            self._tar.close()
+            self._tar = None
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+    def enter(self, folder: bytes) -> None:
+        """Begin to stream a folder, unless one above it is."""
+        if self._tar is not None and is_below(folder, self._folder):
+            return
+        self.close()
+        self._folder = folder
+        self._running = self._repository.start_tar(self._version, folder)
+        try:
+            readable = cast("IO[bytes]", _Readable(self._running))
+            self._tar = tarfile.open(fileobj=readable, mode="r|", bufsize=_BUFFER_BYTES)  # noqa: SIM115 - see close
+        except tarfile.TarError:
+            self.close()  # its files are read one by one, which tells why
+
+    def read(self, item: Item, entry: CopyEntry) -> CopyEntry | Trouble:
+        """Return the entry of the next file, with its digest."""
+        found: tuple[int, bytes] | str | None = None
+        if self._tar is not None and is_below(item.path, self._folder):
+            found = self._read_member(self._tar, item)
+        if found is None:
+            found = self._read_alone(item, entry)
+        if isinstance(found, str):
+            return Trouble(entry.path, found)
+        self._linked[item.path] = found
+        if len(self._linked) > _LINKED:
+            self._linked.popitem(last=False)
+        size, digest = found
+        return entry._replace(size_bytes=size, published=(Published(Kind.XXH3_128, digest),))
+
+    def _read_member(self, tar: tarfile.TarFile, item: Item) -> tuple[int, bytes] | None:
+        """Return size and digest of a file from the stream; None if it can't be had from there."""
+        try:
+            while (member := tar.next()) is not None:
+                tar.members = []  # type: ignore[attr-defined] # it would keep all that it has seen
+                if os.fsencode(member.name).strip(b"/") != item.path:
+                    continue
+                if member.islnk():
+                    return self._linked.get(os.fsencode(member.linkname).strip(b"/"))
+                content = tar.extractfile(member)
+                if content is None:
+                    break
+                found = _digest(content.read)
+                if found[0] == member.size:
+                    self._failures = 0
+                    return found
+                break
+        except tarfile.TarError:
+            pass  # it is read alone, which tells why
+        self.close()
+        return None
+
+    def _read_alone(self, item: Item, entry: CopyEntry) -> tuple[int, bytes] | str:
+        """Return size and digest of a file, or why it can't be read."""
+        repository = self._repository
+        with repository.start_file(self._version, item.path) as running:
+            found = _digest(running.read)
+            is_whole = running.wait() == 0 and entry.size_bytes in (None, found[0])
+            reason = "" if is_whole else running.reason()
+        if is_whole:
+            self._failures = 0
+            return found
+        self._failures += 1
+        if self._failures == _FAILURES_IN_A_ROW:
+            raise repository.failed(f"{self._failures} files in a row could not be read: {reason}")
+        return f"{repository.name} can't read it: {repository.hide(reason)}"
+
+
+def _digest(read: Callable[[int], bytes]) -> tuple[int, bytes]:
+    hasher, size = xxh3_128(), 0
+    while piece := read(_PIECE_BYTES):
+        hasher.update(piece)
+        size += len(piece)
+    return size, hasher.digest()
+
+
+class _Readable:
+    """The output of a program as the file that ``tarfile`` reads."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._piece, self._at = b"", 0
+
+    def read(self, length: int) -> bytes:
+        """Read exactly this much, or up to the end."""
+        parts = []
+        while length:
+            if self._at == len(self._piece):
+                self._piece, self._at = self._running.read(_PIECE_BYTES), 0
+                if not self._piece:
+                    break
+            part = self._piece[self._at : self._at + length]
+            parts.append(part)
+            self._at += len(part)
+            length -= len(part)
+        return b"".join(parts)
+
+
+class ArchiveFile:
+    """
+    One file of a backup; see ``CopyFile``.
+
+    Reading on streams from one run of the program; going back starts another one.
+
+    Args:
+        start: starts writing the whole file.
+    """
+
+    def __init__(self, path: bytes, size_bytes: int, start: Callable[[], Running]) -> None:
+        self.size_bytes = size_bytes
+        self.stat: os.stat_result | None = None
+        self._path = path
+        self._start = start
+        self._running: Running | None = None
+        self._position = 0
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Read from any offset; see ``CopyFile``."""
+        end = min(offset + length, self.size_bytes)
+        if end <= offset:
+            return b""
+        if self._running is None or offset < self._position:
+            self.close()
+            self._running, self._position = self._start(), 0
+        while self._position < offset:
+            self._take(self._running, min(_PIECE_BYTES, offset - self._position))
+        parts: list[bytes] = []
+        while self._position < end:
+            parts.append(self._take(self._running, end - self._position))
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """End the program; may be called twice."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+    def _take(self, running: Running, length: int) -> bytes:
+        part = running.read(length)
+        if part:
+            self._position += len(part)
+            return part
+        name, path = running.program.name, show_path(self._path)
+        is_whole = running.wait() == 0
+        reason = hide_secrets(running.reason())
+        self.close()
+        if is_whole:
+            raise Unstable(f"{path} ended before its size; try again")
+        raise Unreadable(f"cannot read {path}: {name}: {reason}; try again", errno=errno.EIO)
+
+
+def _is_covered(folder: bytes, by: bytes) -> bool:
+    """Return whether a backed up folder is a folder, or contains it."""
+    return is_below(folder.strip(b"/"), by.strip(b"/"))
+
+
+def _join(top: bytes, path: bytes) -> bytes:
+    return b"/".join(part for part in (top, path) if part)
+
+
+def _cut(path: bytes, top: bytes) -> bytes:
+    return path[len(top) :].lstrip(b"/")

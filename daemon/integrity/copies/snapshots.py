@@ -1,0 +1,129 @@
+"""
+Folders of which each is a backup at another time, as a copy: the newest one.
+
+Snapshots of btrfs (snapper, Timeshift, btrbk), of ZFS and of Synology, and the folders of rsnapshot, Time Machine and
+scripts around ``rsync --link-dest``. A date in the name says when one was made; without one, the time of its folder.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Self
+
+from integrity.copies.filenames import require_harmless
+from integrity.copies.folder import TreeCopy
+from integrity.copies.protocol import CopyEntry
+from integrity.copies.versions import CopyVersion, sort_versions
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, show_path
+from integrity.files.excludes import Excludes
+from integrity.files.open_beneath import stat_beneath
+
+_PREFIX = "snapshots:"
+_DATE = re.compile(r"(?<!\d)(\d{4})[-._]?(\d\d)[-._]?(\d\d)(?:[-._ T@]*(\d\d)[-._:]?(\d\d)(?:[-._:]?(\d\d))?)?(?!\d)")
+_UNFINISHED = (".incomplete", ".inprogress", ".partial", ".tmp", "-partial", "-inprogress")
+_NOTHING = Excludes(builtin=False)
+
+
+class SnapshotsCopy(TreeCopy):
+    """
+    Folders of which each is a version; see ``Copy``.
+
+    Args:
+        url: ``snapshots:PATTERN``, an absolute path with ``*``, ``?`` or ``[...]`` in one or more of its names.
+        excludes: see ``TreeCopy``.
+    """
+
+    def __init__(self, url: str, *, excludes: Excludes = _NOTHING) -> None:
+        super().__init__(b"", excludes=excludes)
+        self.url = self.shown = url
+        self._pattern = url.removeprefix(_PREFIX)
+        if not self._pattern.startswith("/") or not glob.has_magic(self._pattern):
+            raise ConfigError(f"{url}: give an absolute path with a * in it, as in snapshots:/backup/daily.*/home")
+        self._versions: list[CopyVersion] = []
+        self._folders: dict[CopyVersion, bytes] = {}
+
+    def __enter__(self) -> Self:
+        """Find the folders, and open the newest; see ``Copy``."""
+        self._folders = {self._read_version(folder): os.fsencode(folder) for folder in self._find_folders()}
+        self._versions = sort_versions(self._folders)
+        if not self._versions:
+            raise CopyUnreachable(f"{self.shown}: there is no such folder; mount the disk, or correct the pattern")
+        self._path = self._folders[self._versions[-1]]
+        return super().__enter__()
+
+    def versions(self) -> Sequence[CopyVersion]:
+        """Return the folders, the oldest first; see ``Copy``."""
+        return self._versions
+
+    def choose(self, version: CopyVersion) -> None:
+        """Be another folder from now on; see ``Copy``."""
+        fd, self._root_fd = self._root_fd, -1  # files that are open stay so
+        os.close(fd)
+        self._path = self._folders[version]
+        super().__enter__()
+
+    def look_at(self, path: bytes) -> CopyEntry | None:
+        """Return the entry of one file in the chosen folder; see ``Copy``."""
+        require_harmless(path)
+        found = self._look_at(path)
+        return found if isinstance(found, CopyEntry) else None
+
+    def find_changes(self, older: CopyVersion, newer: CopyVersion, prefix: bytes = b"") -> Iterator[bytes]:
+        """
+        Yield the files of both folders that are not one file by size, times and inode; see ``Copy``.
+
+        Snapshots of one file system keep inodes, and folders of rsync link what did not change.
+        """
+        self.choose(newer)
+        with SnapshotsCopy(self.url, excludes=self._excludes) as before:
+            before.choose(older)
+            for path in (one.path for one in self.list(prefix) if isinstance(one, CopyEntry)):
+                try:
+                    was, now = (stat_beneath(fd, path) for fd in (before.root_fd, self._root_fd))
+                except (OSError, ReadError):
+                    continue  # only one of them has it
+                if _may_differ(was, now):
+                    yield path
+
+    def _find_folders(self) -> Iterator[str]:
+        for folder in glob.glob(self._pattern, include_hidden=True):
+            is_whole = not folder.lower().rstrip("/").endswith(_UNFINISHED)
+            if is_whole and os.path.isdir(folder) and not os.path.islink(folder.rstrip("/")):
+                yield folder.rstrip("/")
+
+    def _read_version(self, folder: str) -> CopyVersion:
+        """Return the version that a folder is: what the pattern leaves open in its path, and when it was made."""
+        parts = [
+            (name, "/".join(folder.split("/")[: number + 1]))
+            for number, (name, of) in enumerate(zip(folder.split("/"), self._pattern.split("/"), strict=False))
+            if glob.has_magic(of)
+        ]
+        name = "/".join(name for name, _ in parts)
+        found = _read_date(name)
+        try:
+            return CopyVersion(name, int(os.stat(parts[0][1]).st_mtime) if found is None else found)
+        except OSError as error:
+            raise CopyUnreachable(
+                f"{show_path(os.fsencode(folder))}: can't be looked at: {error.strerror}; look at its disk"
+            ) from error
+
+
+def _may_differ(was: os.stat_result, now: os.stat_result) -> bool:
+    """Return whether two stats may be of different contents; links to one file have its content."""
+    if (was.st_ino, was.st_size, was.st_mtime_ns) != (now.st_ino, now.st_size, now.st_mtime_ns):
+        return True
+    return was.st_ctime_ns != now.st_ctime_ns and was.st_nlink == now.st_nlink == 1
+
+
+def _read_date(name: str) -> int | None:
+    """Return the time in a name, in seconds UTC, taken for local time; None if it has none."""
+    for found in _DATE.finditer(name):
+        try:
+            return int(datetime(*(int(part or 0) for part in found.groups())).timestamp())  # type: ignore[arg-type]
+        except ValueError:
+            continue
+    return None

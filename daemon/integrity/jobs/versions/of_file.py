@@ -1,0 +1,157 @@
+"""Tell which versions of its backups have a file whole: reads each content once, and records nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from integrity.catalog import files, versions
+from integrity.config.copy_urls import keeps_versions
+from integrity.copies.spans import VersionSpan, find_spans
+from integrity.copies.versions import CopyVersion
+from integrity.errors import ConfigError, CopyUnreachable, ReadError, ReadInterrupted, show_path
+from integrity.files.span import UNLIMITED
+from integrity.jobs.compare.copy_answer import answer_by_reading, is_older
+from integrity.jobs.compare.read_back import read_from_copy
+from integrity.jobs.compare.source import find_known_sources, find_source, is_left_out, place_in_copy
+from integrity.jobs.judge.content_diff import Difference, compare_content
+from integrity.jobs.targets import find_target
+from integrity.same_time import is_same_time
+from integrity.verdict import CopyVote, Level
+
+if TYPE_CHECKING:
+    from integrity.catalog.connection import Catalog
+    from integrity.catalog.rows import FileRecord
+    from integrity.config import Config
+    from integrity.copies.protocol import Copy, CopyEntry
+    from integrity.jobs.report import Stop
+    from integrity.model import RootId
+
+_BLOCK_BYTES = 1 << 20
+
+
+class FileInVersions(NamedTuple):
+    """
+    One content of a file in consecutive versions of a copy.
+
+    Attributes:
+        versions: the oldest first.
+        entry: as listed; None: these versions do not have the file.
+        vote: the content against the catalog; DIFFERS: as nothing that was ever recorded.
+        is_silent: it differs, with the size and time of what is recorded: nobody wrote it, as far as times tell.
+        reason: why it can't be read; else empty.
+    """
+
+    versions: tuple[CopyVersion, ...]
+    entry: CopyEntry | None
+    vote: CopyVote
+    is_silent: bool = False
+    reason: str = ""
+
+
+class CopyHistory(NamedTuple):
+    """
+    What the versions of one copy have of a file.
+
+    Attributes:
+        found: the newest first.
+        recorded_at: when the recorded content was read first, here; None: the file is gone.
+        trouble: why the versions could not be looked at; else empty.
+    """
+
+    copy: str
+    found: tuple[FileInVersions, ...]
+    recorded_at: int | None = None
+    trouble: str = ""
+
+    def is_from_before(self, one: FileInVersions) -> bool:
+        """Return whether a content was read before the recorded one, here and in the versions."""
+        first = min((version.taken_at for version in self.good), default=None)
+        times = [time for time in (first, self.recorded_at) if time is not None]
+        return bool(times) and one.versions[0].taken_at < min(times)
+
+    @property
+    def good(self) -> list[CopyVersion]:
+        """Return the versions that have the recorded content, the newest first."""
+        return [version for one in self.found if one.vote is CopyVote.SAME for version in reversed(one.versions)]
+
+
+def find_histories(
+    catalog: Catalog, config: Config, path: bytes, copy: str | None = None, *, stop: Stop
+) -> Iterator[CopyHistory]:
+    """
+    Yield what each copy that keeps versions has of a file, which may be gone.
+
+    Args:
+        path: real path of the file.
+        copy: only this one; None: all that should have the file.
+
+    Raises:
+        ConfigError: the file lies in no root, or no copy of it keeps versions.
+        ReadInterrupted: ``stop`` was set.
+    """
+    with catalog.read() as connection:
+        target = find_target(connection, path)
+        record = files.find_file(connection, target.root.id, target.prefix)
+    named = None if copy is None else find_source(catalog, config, copy, [path])
+    sources = [
+        one
+        for one in (find_known_sources(catalog, config, path) if named is None else [named])
+        if keeps_versions(one.url) and not is_left_out(one, path, is_folder=False)
+    ]
+    if not sources:
+        raise ConfigError(
+            f"{show_path(path)}: no copy of it keeps versions, as restic:, borg: and snapshots: do;"
+            " name one: --with COPY"
+        )
+    for source in sources:
+        try:
+            with source.open(must_stop=stop.is_set) as opened:
+                look = _Look(catalog, target.root.id, target.prefix, record, opened, place_in_copy(source, path), stop)
+                found = tuple(map(look.judge, find_spans(opened, look.place)))
+                yield CopyHistory(source.recorded_name, found, None if record is None else record.recorded_at)
+        except CopyUnreachable as error:
+            yield CopyHistory(source.recorded_name, (), trouble=str(error))
+
+
+class _Look:
+    """A look at one file in one copy; ``record`` is None of a file that is gone."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        root_id: RootId,
+        path: bytes,
+        record: FileRecord | None,
+        copy: Copy,
+        place: bytes,
+        stop: Stop,
+    ) -> None:
+        with catalog.read() as connection:
+            self._former = versions.former_of(connection, root_id, path)
+        self._catalog, self._record, self._copy, self._stop = catalog, record, copy, stop
+        self.place = place
+
+    def judge(self, span: VersionSpan) -> FileInVersions:
+        """Read what some versions have, and hold it against what is recorded."""
+        entry, record = span.entry, self._record
+        if entry is None:
+            return FileInVersions(span.versions, None, CopyVote.MISSING)
+        self._copy.choose(span.versions[0])  # the one for which it was read
+        block_bytes = (None if record is None else record.block_size_bytes) or _BLOCK_BYTES
+        try:
+            reading = read_from_copy(self._copy, self.place, block_bytes, pace=UNLIMITED, stop=self._stop)
+        except ReadInterrupted:
+            raise
+        except ReadError as error:
+            return FileInVersions(span.versions, entry, CopyVote.UNREADABLE, reason=str(error))
+        if record is None:
+            answer = answer_by_reading(Difference(is_same=False), reading, self._former, Level.READ)
+            is_last = is_older(self._former[:1], answer.size_bytes, answer.stated)
+            return FileInVersions(span.versions, entry, CopyVote.SAME if is_last else answer.vote)
+        with self._catalog.read() as connection:
+            difference = compare_content(connection, record, reading)
+        answer = answer_by_reading(difference, reading, self._former, Level.READ)
+        has_time = entry.mtime_ns is not None and is_same_time(entry.mtime_ns, record.witness.mtime_ns)
+        is_silent = answer.vote is CopyVote.DIFFERS and has_time and answer.size_bytes == record.witness.size_bytes
+        return FileInVersions(span.versions, entry, answer.vote, is_silent, answer.reason)

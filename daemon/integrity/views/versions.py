@@ -1,0 +1,115 @@
+"""The versions of a backup as commands show them: which have a file whole, and what changed silently in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from integrity import program
+from integrity.errors import printable, show_path
+from integrity.jobs.versions.history import Here
+from integrity.paths import path_fields, shell_path, shell_word
+from integrity.verdict import CopyVote
+from integrity.views.explain import exact_time
+from integrity.views.objects import JsonObject, iso_time
+from integrity.views.text import count, local_time
+
+if TYPE_CHECKING:
+    from integrity.copies.versions import CopyVersion
+    from integrity.jobs.versions.history import SilentChange
+    from integrity.jobs.versions.of_file import CopyHistory, FileInVersions
+
+_WORDS = {
+    CopyVote.SAME: "intact: as recorded",
+    CopyVote.OLDER: "an older version that was recorded",
+    CopyVote.DIFFERS: "another content, never recorded",
+    CopyVote.MISSING: "not in the backup",
+    CopyVote.UNREADABLE: "UNREADABLE",
+    CopyVote.NOT_COMPARABLE: "not comparable",
+}
+_SILENT_AFTER = "DAMAGED, or rewritten under its old time: another content of the recorded size and time"
+_SILENT_BEFORE = (
+    "another content of the recorded size and time, read before yours was recorded: until then YOUR FILE was damaged,"
+    " or rewritten under its old time"
+)
+_HERE = {
+    Here.OLDER: "what is recorded of the file here is the older content",
+    Here.NEWER: "what is recorded of the file here is the newer content",
+    Here.OTHER: "what is recorded of the file here is another content than either",
+    Here.NOT_RECORDED: "no such file is recorded here",
+}
+
+
+def describe_history(path: bytes, history: CopyHistory) -> Iterator[str]:
+    """Write which versions of a copy have a file whole, the newest first, and how to take it from there."""
+    copy = printable(history.copy)
+    if history.trouble:
+        yield f"  {copy}: can't be looked at: {history.trouble}"
+        return
+    good, all_of_it = history.good, sum(len(one.versions) for one in history.found)
+    last = f", last of {_show(good[0])}" if good else ""
+    yield f"  {copy}: intact in {len(good):,} of {count(all_of_it, 'version')}{last}"
+    for one in history.found:
+        first, newest = one.versions[0], one.versions[-1]
+        span = _show(newest) if first == newest else f"{local_time(first.taken_at)} to {_show(newest)}"
+        reason = f": {one.reason}" if one.reason else ""
+        yield f"    {span}: {_describe(one, is_from_before=history.is_from_before(one))}{reason}"
+    if good:
+        command = f"repair {shell_path(path)} --from {shell_word(history.copy)}"
+        yield f"    - if the file is damaged or missing, show what a repair would do:  {program.command(command)}"
+
+
+def _describe(one: FileInVersions, *, is_from_before: bool) -> str:
+    size = "" if one.entry is None or one.entry.size_bytes is None else f", {one.entry.size_bytes:,} bytes"
+    time = "" if one.entry is None or one.entry.mtime_ns is None else f", modified {exact_time(one.entry.mtime_ns)}"
+    several = f" ({len(one.versions):,} versions)" if len(one.versions) > 1 else ""
+    words = _WORDS[one.vote]
+    if one.is_silent:
+        words = _SILENT_BEFORE if is_from_before else _SILENT_AFTER
+    return f"{words}{several}{size}{time}"
+
+
+def _show(version: CopyVersion) -> str:
+    return f"{local_time(version.taken_at)} ({printable(version.name)})"
+
+
+def version_objects(path: bytes, history: CopyHistory) -> Iterator[JsonObject]:
+    """Write one object for each version, the newest first."""
+    for one in history.found:
+        for version in reversed(one.versions):
+            yield {
+                **path_fields("path", path),
+                "copy": history.copy,
+                "version": version.name,
+                "taken_at": iso_time(version.taken_at),
+                "content": one.vote.value,
+                "is_silent": one.is_silent,
+                "is_from_before": history.is_from_before(one),
+                "size": None if one.entry is None else one.entry.size_bytes,
+                "mtime_ns": None if one.entry is None else one.entry.mtime_ns,
+                "reason": one.reason or None,
+            }
+
+
+def describe_silent_change(change: SilentChange) -> Iterator[str]:
+    """Write a file that changed silently between two versions."""
+    yield f"Changed under the same time  {show_path(change.path)}"
+    yield f"    {change.size_bytes:,} bytes, modified {exact_time(change.mtime_ns)}, before and after"
+    yield f"    between the versions of {_show(change.older)} and {_show(change.newer)}"
+    yield f"    {_HERE[change.here]}"
+    yield "    Either it was damaged, or a program rewrote it and put its time back."
+
+
+def silent_change_object(change: SilentChange, copy: str) -> JsonObject:
+    """Write a file that changed silently between two versions."""
+    return {
+        **path_fields("path", change.path),
+        "copy": copy,
+        "older": change.older.name,
+        "older_taken_at": iso_time(change.older.taken_at),
+        "newer": change.newer.name,
+        "newer_taken_at": iso_time(change.newer.taken_at),
+        "size": change.size_bytes,
+        "mtime_ns": change.mtime_ns,
+        "here": change.here.value,
+    }

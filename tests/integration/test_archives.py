@@ -1,0 +1,359 @@
+"""Copies that keep versions: repositories of the real restic and borg, and folders by date."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.archives import ARCHIVES, PASSWORD, Archive, Restic
+from support.cli import Box, Completed
+from support.loopfs import LoopFS
+from support.machine import need_programs
+from support.planted import plant, plant_path
+from support.results import kinds_by_name, tallies
+from support.shapes import damage
+from support.waiting import wait_until
+
+COUNT, LARGE = 12, 3_000_000
+
+
+class Pair:
+    """
+    A root, a repository with backups of it, and a configuration that names it.
+
+    Attributes:
+        large: a file of several blocks.
+        small: another file.
+    """
+
+    def __init__(self, integrity: Box, folder: Path, kind: type[Archive]) -> None:
+        self.integrity, self.archive = integrity, kind(folder)
+        self.root = plant(folder / "root", COUNT, size_bytes=3000)
+        self.small, self.large = plant_path(self.root, 5), self.root / "large.bin"
+        self.large.write_bytes(os.urandom(LARGE))
+        self.configure()
+
+    def configure(self, **more: str) -> None:
+        """Name the repository "nightly"."""
+        keys = {"name": "nightly", "of": str(self.root), "url": self.archive.url, **more}
+        lines = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
+        self.integrity.configure(
+            f'[[root]]\npath = "{self.root}"\n[[copy]]\n{lines}password_file = "{self.archive.password_file}"\n'
+        )
+
+    def run(self, *args: str | Path, expect: int = 0) -> Completed:
+        """Run the program."""
+        return self.integrity.run("--json", *args, expect=expect, timeout=120)
+
+    def compare(self, *options: str, expect: int = 0) -> Completed:
+        """Compare all with the repository."""
+        return self.run("compare", "--with", "nightly", *options, expect=expect)
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda kind: kind.program)
+def pair(request: pytest.FixtureRequest, integrity: Box, tmp_path: Path) -> Pair:
+    """Make a pair that has no backup yet."""
+    return Pair(integrity, tmp_path, request.param)
+
+
+def pass_a_second(pair: Pair) -> None:
+    """Wait for the next second: both the catalog's times and those of backups are seconds."""
+    mark = pair.root.parent / "mark"
+    mark.touch()
+    began = int(mark.stat().st_mtime)
+
+    def is_over() -> bool:
+        mark.touch()
+        return int(mark.stat().st_mtime) > began
+
+    wait_until(is_over, "the next second")
+
+
+def contents(done: Completed) -> list[tuple[str, bool]]:
+    """Return what versions have, the newest first."""
+    return [(one["content"], one["is_silent"]) for one in done.of_type("version")]
+
+
+def test_backup_is_known_by_size_and_time_until_it_is_read(pair: Pair) -> None:
+    """Equal sizes and times prove nothing, and are no mistake; --read reads all of it, and both sides."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    listed = pair.compare()
+    assert {"not_due": COUNT + 1} == tallies(listed)
+    assert COUNT + 1 == listed.summary["files_listed"]
+
+    read = pair.compare("--read")
+    assert {"verified": COUNT + 1} == tallies(read)
+    assert COUNT + 1 == read.summary["files_read"]
+    assert COUNT * 3000 + LARGE <= read.summary["bytes_read"]
+
+
+def test_each_difference_is_told(pair: Pair) -> None:
+    """Damaged here, edited since, new since, and gone from the backup; all but these are the same."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    damage(pair.large, LARGE // 2)
+    pair.small.write_text("edited")
+    (pair.root / "new").write_text("new")
+    done = pair.compare("--read", expect=1)
+    assert {"verified": COUNT - 1, "changed": 1, "damaged": 1, "missing": 1} == tallies(done)
+    found = {(Path(one["path"]).name, one["kind"]) for one in done.findings}
+    assert {("large.bin", "silent_rewrite"), (pair.small.name, "copy_stale"), ("new", "copy_missing")} == found
+    assert [LARGE // 2 >> 20] == next(one for one in done.findings if one["kind"] == "silent_rewrite")["blocks"]
+
+
+def test_damaged_repository_is_unreadable_where_it_is_damaged(pair: Pair) -> None:
+    """The tool's own words are told for that file, which is not missing; all others are compared."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    store = pair.archive.find_data()[0]
+    store.chmod(0o600)
+    damage(store, store.stat().st_size // 2)
+    done = pair.compare("--read", expect=3)
+    assert {"large.bin": "copy_unreadable"} == kinds_by_name(done)
+    assert {"verified": COUNT, "unreadable": 1} == tallies(done)
+    (finding,) = done.findings
+    assert pair.archive.program in finding["message"]
+    assert PASSWORD not in done.stdout + done.stderr
+
+
+def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
+    """The damage was backed up by a backup that read all; the version before it mends the one block."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    good = pair.large.read_bytes()
+    damage(pair.large, 100)
+    pair.run("scrub", expect=1)
+    pair.archive.back_up(pair.root, reads_all=True)
+    pair.archive.back_up(pair.root)
+
+    versions = pair.run("versions", pair.large)
+    assert [("differs", True), ("differs", True), ("same", False)] == contents(versions)
+    repaired = pair.run("repair", pair.large, "--from", "nightly", "--apply", "--discard")
+    assert good == pair.large.read_bytes()
+    assert PASSWORD not in versions.stdout + repaired.stdout
+
+
+def test_deleted_file_is_found_in_an_older_version(pair: Pair) -> None:
+    """The newest backup does not have it any more, and neither has the catalog."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    pair.small.unlink()
+    pair.run("scan")
+    pair.archive.back_up(pair.root)
+    assert [("missing", False), ("same", False)] == contents(pair.run("versions", pair.small))
+
+
+def test_rot_of_before_is_found(pair: Pair) -> None:
+    """What rotted before the first scan: the backup read it first, so the file is the one that changed."""
+    pair.archive.back_up(pair.root)
+    pass_a_second(pair)
+    damage(pair.large, 100)
+    pair.run("scan")
+    done = pair.compare("--read", expect=1)
+    (finding,) = done.findings
+    assert "copy_conflict" == finding["kind"]
+    assert finding["message"].startswith("Your file changed before it was recorded")
+    assert any("--copy-is-right" in step["command"] for step in finding["next_steps"])
+    assert [("differs", True)] == contents(pair.run("versions", pair.large, expect=1))
+
+    pair.archive.back_up(pair.root, reads_all=True)
+    pair.small.write_text("edited")
+    pair.archive.back_up(pair.root)
+    history = pair.run("history", "nightly", expect=1)
+    (change,) = history.of_type("silent_change")
+    assert (str(pair.large), "newer") == (change["path"], change["here"])
+    pair.run("history", "nightly", pair.small.parent, expect=0)
+
+
+def test_repository_is_only_read(pair: Pair) -> None:
+    """All of it works on a read-only file system: no lock is taken that a backup or clean-up would meet."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount")
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    place = str(pair.archive.place)
+    subprocess.run(["mount", "--bind", "-o", "ro", place, place], check=True)
+    try:
+        pair.compare("--read")
+        pair.run("versions", pair.large)
+        pair.run("history", "nightly")
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.fixture
+def told(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a program of the same name before the real one, which notes command lines and the user."""
+    real, folder, log = shutil.which(pair.archive.program), tmp_path / "bin", tmp_path / "told"
+    folder.mkdir(mode=0o755)
+    log.touch(mode=0o666)
+    log.chmod(0o666)
+    before = folder / pair.archive.program
+    before.write_text(f'#!/bin/sh\necho "$(id -u)" "$HOME" "$@" >> {log}\nexec {real} "$@"\n')
+    before.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return log
+
+
+def test_password_stands_nowhere(pair: Pair, told: Path) -> None:
+    """Not on a command line, in the catalog, or in what is printed."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    shown = pair.compare("--read").stdout
+    assert "--" in told.read_text()
+    assert PASSWORD not in told.read_text() + shown
+    assert PASSWORD.encode() not in b"".join(one.read_bytes() for one in pair.integrity.home.glob("catalog*"))
+
+
+def test_wrong_password_is_told(pair: Pair) -> None:
+    """The copy can't be reached: that is a finding with the program's words, and no question is asked."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    pair.archive.password_file.write_text("wrong\n")
+    (finding,) = pair.compare(expect=3).findings
+    assert "copy_unreadable" == finding["kind"]
+    assert "pass" in finding["message"]
+
+
+@pytest.mark.root
+def test_root_reads_as_the_owner_of_a_repository(pair: Pair, told: Path) -> None:
+    """Nothing of another's programs or settings runs as root."""
+    owner = pwd.getpwnam("nobody")
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    for folder in pair.archive.place.parents:
+        folder.chmod(folder.stat().st_mode | 0o055) if str(folder).startswith("/tmp/") else None
+    for one in (pair.archive.place, *pair.archive.place.rglob("*"), pair.archive.password_file):
+        os.chown(one, owner.pw_uid, owner.pw_gid)
+    pair.compare("--read")
+    users = {line.split()[0] for line in told.read_text().splitlines()}
+    assert {str(owner.pw_uid)} == users
+
+
+def test_folder_of_a_relative_backup_is_found(integrity: Box, tmp_path: Path) -> None:
+    """Borg and restic note it as it was named; the folder is at the end of its path then."""
+    for kind in ARCHIVES:
+        place = tmp_path / kind.program
+        place.mkdir()
+        pair = Pair(integrity, place, kind)
+        pair.archive.back_up(pair.root.name, cwd=pair.root.parent)
+        pair.run("scan")
+        assert COUNT + 1 == pair.compare("--read").summary["files_verified"]
+
+
+def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_path: Path) -> None:
+    """What is there is named, with the key that chooses."""
+    pair = Pair(integrity, tmp_path, Restic)
+    for host in ("one", "two"):
+        pair.archive.back_up(pair.root, host=host)
+    pair.run("scan")
+    assert "several machines (one, two)" in pair.compare(expect=2).stderr
+    pair.configure(host="two")
+    pair.compare()
+    pair.configure(path="/elsewhere", host="two")
+    assert "has no folder /elsewhere" in pair.compare(expect=3).findings[0]["message"]
+
+    other = Restic(tmp_path / "other") if (tmp_path / "other").mkdir() is None else None
+    assert other is not None
+    other.back_up(pair.small.parent)
+    shutil.rmtree(pair.archive.place)
+    other.place.rename(pair.archive.place)
+    pair.configure()
+    assert f"they are of {pair.small.parent}" in pair.compare(expect=2).stderr
+
+
+def test_names_that_the_program_does_not_print_are_not_comparable(pair: Pair) -> None:
+    """Neither missing nor extra, and what looks like them is told from them."""
+    for name in (b"n\xffm", b"n?m", b"line\nbreak"):
+        Path(os.fsdecode(bytes(pair.root) + b"/" + name)).write_bytes(name * 10)
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    done = pair.compare("--read", expect=3)
+    counts = tallies(done)
+    assert 1 == counts["skipped"]
+    assert COUNT + 2 <= counts["verified"] + counts.get("skipped", 0)
+    assert [] == [one for one in done.of_type("note") if one["kind"] == "copy_extra"]
+    assert "missing" not in counts
+
+
+@pytest.fixture
+def days(integrity: Box, tmp_path: Path) -> Path:
+    """Keep a folder by date, with rsync --link-dest, and watch it."""
+    need_programs("rsync")
+    root, days = plant(tmp_path / "root", COUNT, size_bytes=3000), tmp_path / "days"
+    days.mkdir()
+    integrity.configure(
+        f'[[root]]\npath = "{root}"\n[[copy]]\nname = "days"\nof = "{root}"\nurl = "snapshots:{days}/*"\n'
+    )
+    return days
+
+
+def keep(root: Path, days: Path, name: str, *options: str) -> None:
+    """Make a folder of a day."""
+    last = max((one for one in days.iterdir()), default=None)
+    link = [] if last is None else [f"--link-dest={last}"]
+    subprocess.run(["rsync", "-a", *options, *link, f"{root}/", days / name], check=True)
+
+
+def test_newest_folder_is_compared_and_older_ones_repair(integrity: Box, tmp_path: Path, days: Path) -> None:
+    """Folders that are not finished are left out; an older one has what the newest lost."""
+    root, file = tmp_path / "root", plant_path(tmp_path / "root", 5)
+    keep(root, days, "2026-03-11")
+    integrity.run("scan", expect=0)
+    good = file.read_bytes()
+    damage(file, 10)
+    keep(root, days, "2026-03-12_0300", "--checksum")
+    (days / "2026-03-13.incomplete").mkdir()
+    (days / "latest").symlink_to("2026-03-11")
+
+    done = integrity.run("--json", "compare", "--with", "days", expect=1)
+    assert {"verified": COUNT - 1, "changed": 1} == tallies(done)
+    versions = integrity.run("--json", "versions", file, expect=0)
+    assert [("2026-03-12_0300", "differs"), ("2026-03-11", "same")] == [
+        (one["version"], one["content"]) for one in versions.of_type("version")
+    ]
+    (change,) = integrity.run("--json", "history", "days", expect=1).of_type("silent_change")
+    assert (str(file), "2026-03-11", "2026-03-12_0300", "older") == (
+        *(change[key] for key in ("path", "older", "newer", "here")),
+    )
+    integrity.run("repair", file, "--from", "days", "--apply", "--discard", expect=0)
+    assert good == file.read_bytes()
+
+
+def test_copy_without_versions_is_refused(integrity: Box, tmp_path: Path) -> None:
+    """In words that say which kinds have some."""
+    root = plant(tmp_path / "root", 3)
+    shutil.copytree(root, tmp_path / "copy")
+    integrity.run("scan", root, expect=0)
+    for command in (["versions", plant_path(root, 1)], ["history", tmp_path / "copy", root]):
+        assert "restic:, borg: and snapshots:" in integrity.run(*command, expect=2).stderr
+
+
+def run_btrfs(*words: str | Path) -> None:
+    """Run a command about subvolumes."""
+    subprocess.run(["btrfs", "-q", "subvolume", *words], check=True)
+
+
+@pytest.mark.root("btrfs")
+def test_snapshots_of_a_file_system_are_versions(integrity: Box, btrfs: LoopFS) -> None:
+    """What snapper and btrbk make: a file that was rewritten in place has its inode in both, and two contents."""
+    root, snapshots = (Path(os.fsdecode(btrfs.path(name))) for name in ("data", "snapshots"))
+    snapshots.mkdir()
+    run_btrfs("create", root)
+    plant(root, 5, size_bytes=3000)
+    run_btrfs("snapshot", "-r", root, snapshots / "1")
+    damage(plant_path(root, 3))
+    run_btrfs("snapshot", "-r", root, snapshots / "2")
+    integrity.run("scan", root, expect=0)
+    copy = f"snapshots:{snapshots}/*"
+
+    done = integrity.run("--json", "versions", plant_path(root, 3), "--with", copy)
+    assert [("differs", True), ("same", False)] == contents(done)[::-1]
+    history = integrity.run("--json", "history", copy, root, expect=1)
+    assert [str(plant_path(root, 3))] == [one["path"] for one in history.of_type("silent_change")]
