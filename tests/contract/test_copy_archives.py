@@ -48,6 +48,7 @@ class TestRestic(ArchiveSuite):
     kind = Restic
 
 
+@pytest.mark.long  # in the short run, tests/integration/test_archives.py tries it
 class TestBorg(ArchiveSuite):
     """A repository of borg."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.archives import ARCHIVES, PASSWORD, Archive, Restic
+from support.archives import ARCHIVES, PASSWORD, Archive, Borg, Restic
 from support.cli import Box, Completed
 from support.loopfs import LoopFS
 from support.machine import need_programs
@@ -55,10 +55,16 @@ class Pair:
         return self.run("compare", "--with", "nightly", *options, expect=expect)
 
 
-@pytest.fixture(params=ARCHIVES, ids=lambda kind: kind.program)
+@pytest.fixture
 def pair(request: pytest.FixtureRequest, integrity: Box, tmp_path: Path) -> Pair:
     """Make a pair that has no backup yet."""
     return Pair(integrity, tmp_path, request.param)
+
+
+def with_archives(*, long: type[Archive] | None = None) -> pytest.MarkDecorator:
+    """Try a test with each kind of repository, with one of them in the long run only."""
+    kinds = [pytest.param(one, marks=pytest.mark.long if one is long else (), id=one.program) for one in ARCHIVES]
+    return pytest.mark.parametrize("pair", kinds, indirect=True)
 
 
 def pass_a_second(pair: Pair) -> None:
@@ -79,6 +85,7 @@ def contents(done: Completed) -> list[tuple[str, bool]]:
     return [(one["content"], one["is_silent"]) for one in done.of_type("version")]
 
 
+@with_archives(long=Borg)
 def test_backup_is_known_by_size_and_time_until_it_is_read(pair: Pair) -> None:
     """Equal sizes and times prove nothing, and are no mistake; --read reads all of it, and both sides."""
     pair.archive.back_up(pair.root)
@@ -93,6 +100,7 @@ def test_backup_is_known_by_size_and_time_until_it_is_read(pair: Pair) -> None:
     assert COUNT * 3000 + LARGE <= read.summary["bytes_read"]
 
 
+@with_archives()
 def test_each_difference_is_told(pair: Pair) -> None:
     """Damaged here, edited since, new since, and gone from the backup; all but these are the same."""
     pair.archive.back_up(pair.root)
@@ -107,6 +115,7 @@ def test_each_difference_is_told(pair: Pair) -> None:
     assert [LARGE // 2 >> 20] == next(one for one in done.findings if one["kind"] == "silent_rewrite")["blocks"]
 
 
+@with_archives()
 def test_damaged_repository_is_unreadable_where_it_is_damaged(pair: Pair) -> None:
     """The tool's own words are told for that file, which is not missing; all others are compared."""
     pair.archive.back_up(pair.root)
@@ -122,6 +131,7 @@ def test_damaged_repository_is_unreadable_where_it_is_damaged(pair: Pair) -> Non
     assert PASSWORD not in done.stdout + done.stderr
 
 
+@with_archives(long=Restic)
 def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     """The damage was backed up by a backup that read all; the version before it mends the one block."""
     pair.archive.back_up(pair.root)
@@ -139,6 +149,7 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     assert PASSWORD not in versions.stdout + repaired.stdout
 
 
+@with_archives(long=Borg)
 def test_deleted_file_is_found_in_an_older_version(pair: Pair) -> None:
     """The newest backup does not have it any more, and neither has the catalog."""
     pair.archive.back_up(pair.root)
@@ -149,6 +160,7 @@ def test_deleted_file_is_found_in_an_older_version(pair: Pair) -> None:
     assert [("missing", False), ("same", False)] == contents(pair.run("versions", pair.small))
 
 
+@with_archives(long=Borg)
 def test_rot_of_before_is_found(pair: Pair) -> None:
     """What rotted before the first scan: the backup read it first, so the file is the one that changed."""
     pair.archive.back_up(pair.root)
@@ -171,6 +183,7 @@ def test_rot_of_before_is_found(pair: Pair) -> None:
     pair.run("history", "nightly", pair.small.parent, expect=0)
 
 
+@with_archives()
 def test_repository_is_only_read(pair: Pair) -> None:
     """All of it works on a read-only file system: no lock is taken that a backup or clean-up would meet."""
     if os.geteuid() != 0:
@@ -201,6 +214,7 @@ def told(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+@with_archives(long=Restic)
 def test_password_stands_nowhere(pair: Pair, told: Path) -> None:
     """Not on a command line, in the catalog, or in what is printed."""
     pair.archive.back_up(pair.root)
@@ -211,6 +225,7 @@ def test_password_stands_nowhere(pair: Pair, told: Path) -> None:
     assert PASSWORD.encode() not in b"".join(one.read_bytes() for one in pair.integrity.home.glob("catalog*"))
 
 
+@with_archives(long=Restic)
 def test_wrong_password_is_told(pair: Pair) -> None:
     """The copy can't be reached: that is a finding with the program's words, and no question is asked."""
     pair.archive.back_up(pair.root)
@@ -221,6 +236,7 @@ def test_wrong_password_is_told(pair: Pair) -> None:
     assert "pass" in finding["message"]
 
 
+@with_archives(long=Borg)
 @pytest.mark.root
 def test_root_reads_as_the_owner_of_a_repository(pair: Pair, told: Path) -> None:
     """Nothing of another's programs or settings runs as root."""
@@ -236,15 +252,12 @@ def test_root_reads_as_the_owner_of_a_repository(pair: Pair, told: Path) -> None
     assert {str(owner.pw_uid)} == users
 
 
-def test_folder_of_a_relative_backup_is_found(integrity: Box, tmp_path: Path) -> None:
+@with_archives(long=Restic)
+def test_folder_of_a_relative_backup_is_found(pair: Pair) -> None:
     """Borg and restic note it as it was named; the folder is at the end of its path then."""
-    for kind in ARCHIVES:
-        place = tmp_path / kind.program
-        place.mkdir()
-        pair = Pair(integrity, place, kind)
-        pair.archive.back_up(pair.root.name, cwd=pair.root.parent)
-        pair.run("scan")
-        assert COUNT + 1 == pair.compare("--read").summary["files_verified"]
+    pair.archive.back_up(pair.root.name, cwd=pair.root.parent)
+    pair.run("scan")
+    assert COUNT + 1 == pair.compare("--read").summary["files_verified"]
 
 
 def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_path: Path) -> None:
@@ -259,8 +272,8 @@ def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_
     pair.configure(path="/elsewhere", host="two")
     assert "has no folder /elsewhere" in pair.compare(expect=3).findings[0]["message"]
 
-    other = Restic(tmp_path / "other") if (tmp_path / "other").mkdir() is None else None
-    assert other is not None
+    (tmp_path / "other").mkdir()
+    other = Restic(tmp_path / "other")
     other.back_up(pair.small.parent)
     shutil.rmtree(pair.archive.place)
     other.place.rename(pair.archive.place)
@@ -268,6 +281,7 @@ def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_
     assert f"they are of {pair.small.parent}" in pair.compare(expect=2).stderr
 
 
+@with_archives()
 def test_names_that_the_program_does_not_print_are_not_comparable(pair: Pair) -> None:
     """Neither missing nor extra, and what looks like them is told from them."""
     for name in (b"n\xffm", b"n?m", b"line\nbreak"):
