@@ -149,6 +149,17 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     assert PASSWORD not in versions.stdout + repaired.stdout
 
 
+@with_archives(long=Restic)
+def test_damage_between_two_good_versions_is_seen(pair: Pair) -> None:
+    """A file that rotted and was put back has three contents, though the first and the last are alike."""
+    pair.run("scan")
+    for flips in range(3):
+        if flips:
+            damage(pair.small)
+        pair.archive.back_up(pair.root)
+    assert [("same", False), ("differs", True), ("same", False)] == contents(pair.run("versions", pair.small))
+
+
 @with_archives(long=Borg)
 def test_deleted_file_is_found_in_an_older_version(pair: Pair) -> None:
     """The newest backup does not have it any more, and neither has the catalog."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -49,6 +50,10 @@ class Archive:
         """Make a backup; ``reads_all``: also of what has the size and time that it had."""
         raise NotImplementedError
 
+    def forget(self, number: int) -> None:
+        """Remove a backup, counted from the oldest, and its data."""
+        raise NotImplementedError
+
     def run(self, *words: AnyPath, cwd: Path | None = None) -> str:
         """Run the program."""
         done = subprocess.run(
@@ -92,6 +97,11 @@ class Restic(Archive):
         options = [*(["--force"] if reads_all else []), *(["--host", host] if host else [])]
         self.run("-q", "-r", self.place, "--no-cache", "backup", *options, *folders, cwd=cwd)
 
+    def forget(self, number: int) -> None:
+        found = json.loads(self.run("-r", self.place, "--no-cache", "snapshots", "--json"))
+        oldest = sorted(found, key=lambda one: str(one["time"]))
+        self.run("-q", "-r", self.place, "--no-cache", "forget", "--prune", str(oldest[number]["id"]))
+
 
 class Borg(Archive):
     """A repository of borg."""
@@ -105,6 +115,10 @@ class Borg(Archive):
         assert not host, "borg notes the name of this machine"
         name = f"{self.place}::backup-{len(self.run('list', '--short', self.place).splitlines()) + 1}"
         self.run("create", *(["--files-cache=disabled"] if reads_all else []), name, *folders, cwd=cwd)
+
+    def forget(self, number: int) -> None:
+        names = self.run("list", "--short", self.place).splitlines()
+        self.run("delete", f"{self.place}::{names[number]}")
 
 
 ARCHIVES = (Restic, Borg)

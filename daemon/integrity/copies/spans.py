@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,20 +35,15 @@ def find_spans(copy: Copy, path: bytes) -> Iterator[VersionSpan]:
     for version in reversed(copy.versions()):
         copy.choose(version)
         found = copy.look_at(path)
-        if versions and found != entry:
-            yield from _split(copy, path, versions[::-1], entry)
+        if versions and (found != entry or _has_changed(copy, path, version, versions[0], entry)):
+            yield VersionSpan(tuple(versions), entry)
             versions = []
-        versions.append(version)
+        versions.insert(0, version)
         entry = found
     if versions:
-        yield from _split(copy, path, versions[::-1], entry)
-
-
-def _split(copy: Copy, path: bytes, versions: Sequence[CopyVersion], entry: CopyEntry | None) -> Iterator[VersionSpan]:
-    """Yield the contents in versions where size and time of a file are the same: a backup may have read it anew."""
-    if len(versions) > 1 and entry is not None and path in copy.find_changes(versions[0], versions[-1], path):
-        middle = len(versions) // 2
-        for half in (versions[middle:], versions[:middle]):
-            yield from _split(copy, path, half, entry)
-    else:
         yield VersionSpan(tuple(versions), entry)
+
+
+def _has_changed(copy: Copy, path: bytes, older: CopyVersion, newer: CopyVersion, entry: CopyEntry | None) -> bool:
+    """Return whether content may have changed where size and time did not: a backup may have read it anew."""
+    return entry is not None and path in copy.find_changes(older, newer, path)
