@@ -20,7 +20,7 @@ from integrity.errors import ProtocolError
 from integrity.hub.bulk import FileRow, load_files
 from integrity.hub.database import HubDatabase, add_new, replace_rows
 from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_relative
-from integrity.hub.former import keep_former, keep_former_of_parts
+from integrity.hub.former import keep_former, keep_former_of_folders, keep_former_of_parts
 from integrity.hub.reported import DIGEST_BYTES, read_hex
 from integrity.hub.schema import file, file_part, folder, member, member_folder
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
@@ -128,7 +128,7 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: 
         return 0
     keep_former(c, tree.id, {ids[each.path]: each.files for each in whole if each.is_in_one_call}, now)
     keep_former_of_parts(c, tree.id, [ids[each.path] for each in whole if not each.is_begun], now)
-    _remove_former(c, tree, ids, whole)
+    _remove_former(c, tree, ids, whole, now)
     load_files(c, file, _rows(tree, ids, (each for each in whole if each.is_in_one_call)))
     for each in whole:
         if not each.is_begun:
@@ -192,7 +192,9 @@ def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFo
     c.execute(sa.delete(file_part).where(*where))
 
 
-def _remove_former(c: sa.Connection, tree: TreeMember, ids: dict[bytes, int], whole: Sequence[SentFolder]) -> None:
+def _remove_former(
+    c: sa.Connection, tree: TreeMember, ids: dict[bytes, int], whole: Sequence[SentFolder], now: int
+) -> None:
     """Remove the files that some folders had, and the folders in them that are there no more."""
     named = frozenset(path for each in whole for path in each.folders)
     gone: list[int] = []
@@ -203,10 +205,10 @@ def _remove_former(c: sa.Connection, tree: TreeMember, ids: dict[bytes, int], wh
         found = c.execute(below.where(member_folder.c.member_id == tree.id, member_folder.c.parent_id.in_(chunk)))
         gone += [number for number, path in found if path not in named]
     for chunk in _chunked(gone):
-        _remove_subtrees(c, tree, chunk)
+        _remove_subtrees(c, tree, chunk, now)
 
 
-def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int]) -> None:
+def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int], now: int) -> None:
     mine = member_folder.c.member_id == tree.id
     removed = sa.select(member_folder.c.folder_id).where(mine, member_folder.c.folder_id.in_(tops)).cte(recursive=True)
     lower = member_folder.alias()
@@ -214,6 +216,7 @@ def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int]) -> Non
         sa.select(lower.c.folder_id).where(lower.c.member_id == tree.id, lower.c.parent_id == removed.c.folder_id)
     )
     for chunk in _chunked(c.execute(sa.select(removed.c.folder_id)).scalars().all()):
+        keep_former_of_folders(c, tree.id, chunk, now)
         for table in (file, file_part, member_folder):
             c.execute(sa.delete(table).where(table.c.member_id == tree.id, table.c.folder_id.in_(chunk)))
 
