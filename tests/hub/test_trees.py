@@ -76,6 +76,11 @@ class TreeBox:
         with self.database.read() as c:
             return c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
 
+    def count_logged(self) -> int:
+        """Return how many bytes PostgreSQL has written to its log."""
+        with self.database.read() as c:
+            return int(c.execute(sa.text("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")).scalar_one())
+
     def get_settled(self) -> Any:
         with self.database.read() as c:
             return c.execute(sa.select(member.c.settled_tree).where(member.c.box_id == self.id)).scalar_one()
@@ -340,3 +345,17 @@ def test_folders_in_a_folder_are_found_without_reading_all(tmp_path: Path) -> No
     database.close()
 
     assert "USING INDEX member_folder_parent (member_id=? AND parent_id=?)" in str(plan)
+
+
+def test_changed_file_rewrites_no_other_row(nas: TreeBox) -> None:
+    """Of a folder that comes as a whole only what changed is written: PostgreSQL logs few bytes."""
+    if not nas.database.is_postgres:
+        pytest.skip("SQLite has no count of what it wrote")
+    files = [make_file(b"%05d.jpg" % number) for number in range(5000)]
+    nas.store(*Tree({b"": files}).parts())
+    changed = Tree({b"": [*files[1:], make_file(b"00000.jpg", b"new")]})
+    before = nas.count_logged()
+    nas.store(*changed.parts())
+
+    assert nas.count_logged() - before < 200_000
+    assert changed.files == nas.files()

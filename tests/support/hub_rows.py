@@ -13,9 +13,11 @@ import xxhash
 
 from integrity.hub import schema
 from integrity.hub.boxes import add_box
+from integrity.hub.database import replace_rows
 from integrity.hub.findings import HubFinding, find_findings
 from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
+from integrity.hub.stored_files import TreeMember, replace_folders
 from integrity.hub.votes import record_vote, vote
 from integrity.reporting.digest_tree import ReportedFile, digest_files
 from support.hubserver import ANYWHERE
@@ -110,16 +112,18 @@ class HubRows:
             self.store_folder(name, folder, of_folder)
         return self.members[name]
 
-    def store_folder(self, name: str, folder: bytes, files: Iterable[ReportedFile]) -> None:
-        """Replace the files of a folder."""
+    def store_folder(
+        self, name: str, folder: bytes, files: Iterable[ReportedFile], *, has_former: bool = False
+    ) -> None:
+        """Replace the files of a folder; without ``has_former`` as if they had always been like this."""
         keys = {"member_id": self.members[name], "folder_id": self.folder_id(folder)}
         ordered = sorted(files)
-        for table in (schema.file, schema.member_folder):
-            self.c.execute(sa.delete(table).filter_by(**keys))
         digests = digest_files(ordered)._asdict()
-        self.c.execute(sa.insert(schema.member_folder).values(**keys, **digests, subtree=bytes(16)))
-        if ordered:
-            self.c.execute(sa.insert(schema.file), [keys | one._asdict() for one in ordered])
+        replace_rows(self.c, schema.member_folder, [{**keys, **digests, "subtree": bytes(16)}])
+        tree = TreeMember(self.members[name], self.set_id)
+        replace_folders(self.c, tree, {keys["folder_id"]: ordered}, self.now)
+        if not has_former:
+            self.c.execute(sa.delete(schema.former_file).filter_by(**keys))
 
     def folder_id(self, path: bytes) -> int:
         """Return the number of a folder, which is made if it is new."""

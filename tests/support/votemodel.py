@@ -20,7 +20,6 @@ from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.due_votes import find_waiting_sets
 from integrity.hub.findings import HubFinding
-from integrity.hub.former import keep_former
 from integrity.hub.kinds import HUB_KINDS
 from integrity.reporting.digest_tree import FROZEN, ReportedFile
 from support.hub_rows import NOW, HubRows
@@ -342,6 +341,7 @@ class Replicas(RuleBasedStateMachine):
         self._rows = HubRows(self._c)
         self._count = count
         self._members: dict[str, ModelMember] = {}
+        self._all: list[ModelMember] = []
         self._now = NOW
         self._numbers: dict[tuple[str, bytes, str], int] = {}
         self._last_number = self._steps = 0
@@ -369,6 +369,7 @@ class Replicas(RuleBasedStateMachine):
         excludes = [] if excluded_suffix is None else ["*" + excluded_suffix.decode()]
         self._rows.add_member(name, {}, seen_at=self._now, clock_ahead_s=ahead, excludes=excludes)
         self._members[name] = ModelMember(self._now, ahead, excluded_suffix=excluded_suffix)
+        self._all.append(self._members[name])
         return name
 
     def _name(self, number: int) -> str:
@@ -510,7 +511,9 @@ class Replicas(RuleBasedStateMachine):
         was = one.files.pop(path, None)
         if file is not None:
             one.files[path] = file
-        if was is not None and (file is None or _differ(was, file)):
+        others = (other for other in self._all if other is not one)
+        is_over = any(path in other.files for other in others) if file is None else was and _differ(was, file)
+        if was is not None and is_over:
             one.former.setdefault(path, []).append(was)
         self._store_folder(name, path.rpartition(b"/")[0])
 
@@ -521,8 +524,7 @@ class Replicas(RuleBasedStateMachine):
             for path, file in self._members[name].files.items()
             if split[path][0] == folder
         ]
-        keep_former(self._c, self._rows.members[name], {self._rows.folder_id(folder): files}, self._now)
-        self._rows.store_folder(name, folder, files)
+        self._rows.store_folder(name, folder, files, has_former=True)
 
     # What a vote says
 

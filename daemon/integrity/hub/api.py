@@ -35,6 +35,7 @@ from integrity.hub.folder_parts import WrongDigest, read_folders
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
 from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
+from integrity.hub.stored_files import TreeMember
 from integrity.hub.token_table import TokenTable
 from integrity.hub.token_use import TokenInUse, note_use, require_free, require_sole
 from integrity.reporting import protocol
@@ -422,7 +423,7 @@ def _root(call: BoxCall) -> tuple[int, int]:
     return call.reporter.box_id, call.root_id
 
 
-def _require_member(found: trees.TreeMember | None) -> trees.TreeMember:
+def _require_member(found: TreeMember | None) -> TreeMember:
     if found is None:
         raise Refused(404, "unknown_root", "the root is not in a replica set, as the last heartbeat says")
     return found

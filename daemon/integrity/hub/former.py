@@ -7,13 +7,12 @@ With it a vote knows which of two contents is the older one, and which of two na
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 import sqlalchemy as sa
 
 from integrity.hub.replica_verdict import Version, do_differ
-from integrity.hub.schema import file, file_part, folder, former_file
+from integrity.hub.schema import file, folder, former_file, member
 from integrity.reporting.digest_tree import ReportedFile
 
 FORMER_KEPT_S = 90 * 86400
@@ -22,48 +21,32 @@ FORMER_KEPT_S = 90 * 86400
 _PATHS_AT_ONCE = 500
 
 
-def keep_former(c: sa.Connection, member_id: int, folders: Mapping[int, Iterable[ReportedFile]], now: int) -> None:
-    """Keep the contents that are about to be replaced. ``folders``: what replaces all rows of each folder."""
-    stored = sa.select(file.c.folder_id, file.c.name, file.c.size_bytes, file.c.md5, file.c.xxh3_128)
-    query = stored.where(file.c.member_id == member_id, file.c.folder_id.in_(folders))
-    old = {(row.folder_id, row.name): Version(*row[2:]) for row in c.execute(query)}
-    if not old:
-        return
-    new = {
-        (folder_id, one.name): Version(one.size_bytes, one.md5, one.xxh3_128)
-        for folder_id, files in folders.items()
-        for one in files
-    }
+def keep_replaced(
+    c: sa.Connection,
+    member_id: int,
+    changes: Iterable[tuple[tuple[int, bytes], ReportedFile, ReportedFile]],
+    now: int,
+) -> None:
+    """Keep the contents that were replaced. ``changes``: folder and name, what was recorded, and what is now."""
     rows = [
         {"member_id": member_id, "folder_id": folder_id, "name": name, **was._asdict(), "replaced_at": now}
-        for (folder_id, name), was in old.items()
-        if (folder_id, name) not in new or do_differ(was, new[folder_id, name])
+        for (folder_id, name), *files in changes
+        for was, new in [[Version(one.size_bytes, one.md5, one.xxh3_128) for one in files]]
+        if do_differ(was, new)
     ]
     if rows:
         c.execute(sa.insert(former_file), rows)
 
 
-def keep_former_of_parts(c: sa.Connection, member_id: int, folder_ids: Collection[int], now: int) -> None:
-    """Keep the contents that the files in ``file_part`` are about to replace."""
-    if not folder_ids:
-        return
-    old, new = file.c, file_part.c
-    keys = (old[name] == new[name] for name in ("member_id", "folder_id", "name"))
-    contents = "size_bytes", "md5", "xxh3_128"
-    is_over = new.name.is_(None), *(old[name] != new[name] for name in contents)  # where either is NULL: unknown
-    which = sa.select(file).outerjoin(file_part, sa.and_(*keys)).where(sa.or_(*is_over))
-    _keep(c, which.where(old.member_id == member_id, old.folder_id.in_(folder_ids)), now)
-
-
-def keep_former_of_folders(c: sa.Connection, member_id: int, folder_ids: Collection[int], now: int) -> None:
-    """Keep the contents of all files of folders that are about to be removed."""
-    _keep(c, sa.select(file).where(file.c.member_id == member_id, file.c.folder_id.in_(folder_ids)), now)
-
-
-def _keep(c: sa.Connection, which: sa.Select[Any], now: int) -> None:
+def keep_gone(c: sa.Connection, member_id: int, set_id: int, which: sa.ColumnElement[bool], now: int) -> None:
+    """Keep the contents of files that are about to be removed and that other members have: it may be a new name."""
+    other, members = file.alias(), member.alias()
+    in_set = members.c.set_id == set_id, members.c.removed_at.is_(None), members.c.id != member_id
+    same = other.c.folder_id == file.c.folder_id, other.c.name == file.c.name
+    are_others = sa.exists().where(*in_set, other.c.member_id == members.c.id, *same)
     names = "member_id", "folder_id", "name", "size_bytes", "md5", "xxh3_128"
-    query = which.with_only_columns(*(file.c[name] for name in names), sa.literal(now))
-    c.execute(sa.insert(former_file).from_select([*names, "replaced_at"], query))
+    query = sa.select(*(file.c[name] for name in names), sa.literal(now)).where(file.c.member_id == member_id, which)
+    c.execute(sa.insert(former_file).from_select([*names, "replaced_at"], query.where(are_others)))
 
 
 def find_former(

@@ -10,8 +10,7 @@ T2  A tree is settled only if each of its digests follows from the rows: those o
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -20,23 +19,16 @@ from integrity.errors import ProtocolError
 from integrity.hub.bulk import FileRow, load_files
 from integrity.hub.database import HubDatabase, add_new, replace_rows
 from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_relative
-from integrity.hub.former import keep_former, keep_former_of_folders, keep_former_of_parts
+from integrity.hub.former import keep_gone
 from integrity.hub.reported import DIGEST_BYTES, read_hex
 from integrity.hub.schema import file, file_part, folder, member, member_folder
+from integrity.hub.stored_files import AT_ONCE, TreeMember, chunked, replace_folders, take_parts
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
 from integrity.reporting.protocol import JsonObject
 
-_AT_ONCE = 1000
 _DIGESTED_AT_ONCE = 20_000
 _DIGEST_S = 5.0
 _FILE = tuple(file_part.c[name] for name in ReportedFile._fields)
-
-
-class TreeMember(NamedTuple):
-    """A member whose files are reported: its number, and its set's."""
-
-    id: int
-    set_id: int
 
 
 class Differences(NamedTuple):
@@ -65,7 +57,7 @@ def compare(c: sa.Connection, tree: TreeMember, lines: Sequence[JsonObject]) -> 
         for line in lines
     ]
     stored = {}
-    for chunk in _chunked({path for path, _, _ in asked}):
+    for chunk in chunked({path for path, _, _ in asked}):
         query = sa.select(folder.c.path, member_folder.c.own, member_folder.c.subtree).join_from(folder, member_folder)
         where = (folder.c.set_id == tree.set_id, member_folder.c.member_id == tree.id, folder.c.path.in_(chunk))
         stored.update({path: (own, subtree) for path, own, subtree in c.execute(query.where(*where))})
@@ -108,7 +100,7 @@ def _add_folders(c: sa.Connection, tree: TreeMember, sent: Iterable[SentFolder])
 
 def _find_folders(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
-    for chunk in _chunked(paths):
+    for chunk in chunked(paths):
         query = sa.select(folder.c.path, folder.c.id).where(folder.c.set_id == tree.set_id, folder.c.path.in_(chunk))
         found.update((path, number) for path, number in c.execute(query))
     return found
@@ -126,13 +118,11 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: 
             _store_part(c, tree, ids[each.path], each)
     if not whole:
         return 0
-    keep_former(c, tree.id, {ids[each.path]: each.files for each in whole if each.is_in_one_call}, now)
-    keep_former_of_parts(c, tree.id, [ids[each.path] for each in whole if not each.is_begun], now)
-    _remove_former(c, tree, ids, whole, now)
-    load_files(c, file, _rows(tree, ids, (each for each in whole if each.is_in_one_call)))
+    _remove_folders(c, tree, ids, whole, now)
+    replace_folders(c, tree, {ids[each.path]: each.files for each in whole if each.is_in_one_call}, now)
     for each in whole:
         if not each.is_begun:
-            _take_parts(c, tree, ids[each.path], each)
+            _take_parts(c, tree, ids[each.path], each, now)
     replace_rows(c, member_folder, [_folder_values(tree, ids, each) for each in whole])
     _mark_unchecked(c, tree, {ids[parent] for each in whole if (parent := parent_of(each.path)) is not None})
     c.execute(sa.update(member).where(member.c.id == tree.id).values(settled_tree=None))
@@ -141,19 +131,12 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: 
 
 def _require_same_files(c: sa.Connection, tree: TreeMember, expected: dict[int, bytes]) -> None:
     """Require that the stored files of folders are those that the box has, since it sent none."""
-    for chunk in _chunked(expected):
+    for chunk in chunked(expected):
         query = sa.select(member_folder.c.folder_id, member_folder.c.own)
         found = c.execute(query.where(member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk)))
         stored = {row.folder_id: row.own for row in found}
         if any(stored.get(folder_id) != expected[folder_id] for folder_id in chunk):
             raise WrongDigest("a folder that came without its files has others here; compare again")
-
-
-def _rows(tree: TreeMember, ids: dict[bytes, int], sent: Iterable[SentFolder]) -> Iterator[FileRow]:
-    for each in sent:
-        folder_id = ids[each.path]
-        for entry in each.files:
-            yield FileRow(tree.id, folder_id, *entry)
 
 
 def _folder_values(tree: TreeMember, ids: dict[bytes, int], sent: SentFolder) -> dict[str, Any]:
@@ -182,29 +165,25 @@ def _store_part(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFo
     load_files(c, file_part, (FileRow(tree.id, folder_id, *entry) for entry in sent.files))
 
 
-def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder) -> None:
+def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:
     """Make the parts of a folder its files, if they have its digests."""
     where = (file_part.c.member_id == tree.id, file_part.c.folder_id == folder_id)
-    rows = c.execute(sa.select(*_FILE).where(*where).order_by(file_part.c.name).execution_options(yield_per=_AT_ONCE))
+    rows = c.execute(sa.select(*_FILE).where(*where).order_by(file_part.c.name).execution_options(yield_per=AT_ONCE))
     sent.check(digest_files(ReportedFile(*row) for row in rows))
-    names = [column.name for column in file_part.columns]
-    c.execute(sa.insert(file).from_select(names, sa.select(file_part).where(*where)))
-    c.execute(sa.delete(file_part).where(*where))
+    take_parts(c, tree, folder_id, now)
 
 
-def _remove_former(
+def _remove_folders(
     c: sa.Connection, tree: TreeMember, ids: dict[bytes, int], whole: Sequence[SentFolder], now: int
 ) -> None:
-    """Remove the files that some folders had, and the folders in them that are there no more."""
+    """Remove the folders in some folders that are there no more."""
     named = frozenset(path for each in whole for path in each.folders)
     gone: list[int] = []
-    for chunk in _chunked(ids[each.path] for each in whole if each.has_files):
-        c.execute(sa.delete(file).where(file.c.member_id == tree.id, file.c.folder_id.in_(chunk)))
-    for chunk in _chunked(ids[each.path] for each in whole):
+    for chunk in chunked(ids[each.path] for each in whole):
         below = sa.select(folder.c.id, folder.c.path).join_from(folder, member_folder)
         found = c.execute(below.where(member_folder.c.member_id == tree.id, member_folder.c.parent_id.in_(chunk)))
         gone += [number for number, path in found if path not in named]
-    for chunk in _chunked(gone):
+    for chunk in chunked(gone):
         _remove_subtrees(c, tree, chunk, now)
 
 
@@ -215,15 +194,15 @@ def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int], now: i
     removed = removed.union(
         sa.select(lower.c.folder_id).where(lower.c.member_id == tree.id, lower.c.parent_id == removed.c.folder_id)
     )
-    for chunk in _chunked(c.execute(sa.select(removed.c.folder_id)).scalars().all()):
-        keep_former_of_folders(c, tree.id, chunk, now)
+    for chunk in chunked(c.execute(sa.select(removed.c.folder_id)).scalars().all()):
+        keep_gone(c, tree.id, tree.set_id, file.c.folder_id.in_(chunk), now)
         for table in (file, file_part, member_folder):
             c.execute(sa.delete(table).where(table.c.member_id == tree.id, table.c.folder_id.in_(chunk)))
 
 
 def _mark_unchecked(c: sa.Connection, tree: TreeMember, ids: Collection[int]) -> None:
     """The digests of these folders' subtrees have to be compared again: something in them changed (T2)."""
-    for chunk in _chunked(ids):
+    for chunk in chunked(ids):
         where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk))
         c.execute(sa.update(member_folder).where(*where).values(is_checked=0))
 
@@ -240,9 +219,9 @@ def digest_subtrees(c: sa.Connection, tree: TreeMember, *, within_s: float = _DI
     is_all = len(ready) < _DIGESTED_AT_ONCE
     while ready:
         above: set[int] = set()
-        for chunk in _chunked(ready):
+        for chunk in chunked(ready):
             above |= _digest_subtrees(c, tree, chunk)
-        queries = [_find_ready(tree).where(member_folder.c.folder_id.in_(chunk)) for chunk in _chunked(above)]
+        queries = [_find_ready(tree).where(member_folder.c.folder_id.in_(chunk)) for chunk in chunked(above)]
         ready = [folder_id for query in queries for folder_id in c.execute(query).scalars()]
         if ready and time.monotonic() >= ends_at:
             return True
@@ -306,9 +285,3 @@ def find_children(c: sa.Connection, member_id: int, ids: list[int]) -> dict[int,
     for parent_id, path, subtree in c.execute(query.where(*where).order_by(folder.c.path)):
         children.setdefault(parent_id, []).append((path.rpartition(b"/")[2], subtree))
     return children
-
-
-def _chunked(values: Iterable[Any]) -> Iterator[list[Any]]:
-    remaining = iter(values)
-    while chunk := list(islice(remaining, _AT_ONCE)):
-        yield chunk
