@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0009"
+SCHEMA_REVISION = "0010"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()
@@ -194,7 +194,12 @@ member_folder = sa.Table(
         sa.SmallInteger,
         nullable=False,
         server_default="1",
-        comment="1: the hub found that subtree follows from own and the folders in it",
+        comment="1: the hub computed subtree and subtree_content, and nothing below has changed since",
+    ),
+    column_blob(
+        "subtree_content",
+        "of content and the subtree_content of the folders in it, as subtree (16 bytes); null: not computed yet",
+        null=True,
     ),
     sa.PrimaryKeyConstraint("member_id", "folder_id"),
     sqlite_with_rowid=False,

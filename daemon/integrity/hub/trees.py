@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from integrity.errors import ProtocolError
+from integrity.files.scope import find_parents
 from integrity.hub.bulk import FileRow, load_files
 from integrity.hub.database import HubDatabase, add_new, replace_rows
 from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_relative
@@ -124,7 +125,7 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: 
         if not each.is_begun:
             _take_parts(c, tree, ids[each.path], each, now)
     replace_rows(c, member_folder, [_folder_values(tree, ids, each) for each in whole])
-    _mark_unchecked(c, tree, {ids[parent] for each in whole if (parent := parent_of(each.path)) is not None})
+    _mark_unchecked(c, tree, {path for each in whole for path in find_parents(each.path)})
     c.execute(sa.update(member).where(member.c.id == tree.id).values(settled_tree=None))
     return len(whole)
 
@@ -200,11 +201,11 @@ def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int], now: i
             c.execute(sa.delete(table).where(table.c.member_id == tree.id, table.c.folder_id.in_(chunk)))
 
 
-def _mark_unchecked(c: sa.Connection, tree: TreeMember, ids: Collection[int]) -> None:
-    """The digests of these folders' subtrees have to be compared again: something in them changed (T2)."""
-    for chunk in chunked(ids):
+def _mark_unchecked(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) -> None:
+    """The digests of these folders' subtrees have to be computed again: something in them changed (T2)."""
+    for chunk in chunked(_find_folders(c, tree, paths).values()):
         where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk))
-        c.execute(sa.update(member_folder).where(*where).values(is_checked=0))
+        c.execute(sa.update(member_folder).where(*where, member_folder.c.is_checked == 1).values(is_checked=0))
 
 
 def digest_subtrees(c: sa.Connection, tree: TreeMember, *, within_s: float = _DIGEST_S) -> bool:
@@ -256,32 +257,53 @@ def _find_ready(tree: TreeMember) -> sa.Select[Any]:
 
 
 def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> set[int]:
-    """Digest subtrees from what is stored; what changed has to be digested again in the folder above. Return those."""
-    columns = (member_folder.c.folder_id, member_folder.c.parent_id, member_folder.c.own, member_folder.c.subtree)
+    """Digest subtrees from what is stored; return the folders that they lie in."""
+    columns = [member_folder.c[name] for name in ("folder_id", "parent_id", "own", "content")]
     where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(ids))
     children = find_children(c, tree.id, ids)
-    c.execute(sa.update(member_folder).where(*where).values(is_checked=1))
-    changed, above, outer = [], set(), set()
-    for row in c.execute(sa.select(*columns).where(*where)):
-        subtree = digest_subtree(row.own, children.get(row.folder_id, ()))
-        outer |= {row.parent_id} - {None}
-        if subtree != row.subtree:
-            changed.append({"its_id": row.folder_id, "its_subtree": subtree})
-            above |= {row.parent_id} - {None}
+    rows = c.execute(sa.select(*columns).where(*where)).all()
+    digests = [children.get(row.folder_id, NO_FOLDERS).digest(row.own, row.content) for row in rows]
+    changed = [
+        {"its_id": row.folder_id, "its_subtree": found.subtree, "its_content": found.content}
+        for row, found in zip(rows, digests, strict=True)
+    ]
     if changed:
         one = (member_folder.c.member_id == tree.id, member_folder.c.folder_id == sa.bindparam("its_id"))
-        c.execute(sa.update(member_folder).where(*one).values(subtree=sa.bindparam("its_subtree")), changed)
-    _mark_unchecked(c, tree, above)
-    return outer
+        change = sa.update(member_folder).where(*one).values(is_checked=1, subtree=sa.bindparam("its_subtree"))
+        c.execute(change.values(subtree_content=sa.bindparam("its_content")), changed)
+    return {row.parent_id for row in rows} - {None}
 
 
-def find_children(c: sa.Connection, member_id: int, ids: list[int]) -> dict[int, list[tuple[bytes, bytes]]]:
-    """Return the name and subtree digest of the folders in some folders, in the order of their names."""
-    query = sa.select(member_folder.c.parent_id, folder.c.path, member_folder.c.subtree).join_from(
-        member_folder, folder
-    )
+class SubtreeDigests(NamedTuple):
+    """Digests of a folder and all below it; see the columns of ``schema.member_folder``."""
+
+    subtree: bytes
+    content: bytes
+
+
+class FoldersInside(NamedTuple):
+    """The folders in a folder, in the order of their names: name and digests of each."""
+
+    subtrees: list[tuple[bytes, bytes]]
+    contents: list[tuple[bytes, bytes]]
+
+    def digest(self, own: bytes, content: bytes) -> SubtreeDigests:
+        """Digest the folder that they lie in."""
+        return SubtreeDigests(digest_subtree(own, self.subtrees), digest_subtree(content, self.contents))
+
+
+NO_FOLDERS = FoldersInside([], [])
+
+
+def find_children(c: sa.Connection, member_id: int, ids: list[int]) -> dict[int, FoldersInside]:
+    """Return the folders in some folders; one is left out if there are none."""
+    columns = member_folder.c.parent_id, folder.c.path, member_folder.c.subtree, member_folder.c.subtree_content
+    query = sa.select(*columns).join_from(member_folder, folder)
     where = (member_folder.c.member_id == member_id, member_folder.c.parent_id.in_(ids))
-    children: dict[int, list[tuple[bytes, bytes]]] = {}
-    for parent_id, path, subtree in c.execute(query.where(*where).order_by(folder.c.path)):
-        children.setdefault(parent_id, []).append((path.rpartition(b"/")[2], subtree))
+    children: dict[int, FoldersInside] = {}
+    for parent_id, path, subtree, content in c.execute(query.where(*where).order_by(folder.c.path)):
+        inside = children.setdefault(parent_id, FoldersInside([], []))
+        name = path.rpartition(b"/")[2]
+        inside.subtrees.append((name, subtree))
+        inside.contents.append((name, content or b""))
     return children

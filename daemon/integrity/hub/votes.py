@@ -28,16 +28,15 @@ from integrity.hub.due_votes import read_changes
 from integrity.hub.former import find_former_of_paths
 from integrity.hub.kinds import HUB_KINDS, VOTED, HubCertainty, HubFindingKind
 from integrity.hub.renames import Rename, group_renames, pair_names
-from integrity.hub.replica_patterns import MOST_MEMBERS, judge_disagreeing
 from integrity.hub.replica_rows import (
     DisputedFile,
     FileKey,
     Noted,
     SetMember,
-    find_disagreeing,
     find_members,
     find_noted,
     join_key,
+    judge_disagreeing,
     load_files,
 )
 from integrity.hub.replica_verdict import (
@@ -173,14 +172,10 @@ def _find_renames(
 def _judge_all(
     c: sa.Connection, set_id: int, members: Sequence[SetMember], noted: Noted
 ) -> Iterator[tuple[FileKey, FileVerdict]]:
-    """Judge each file once: those with findings by their rows, all others by their patterns."""
+    """Judge each file once: those about which boxes have findings, and all others that differ."""
     for file in load_files(c, set_id, members, list(noted), noted):
         yield file.key, _judge(file.views, find_differences(file.views))
-    if len(members) <= MOST_MEMBERS:
-        yield from judge_disagreeing(c, members, noted.keys(), _judge)
-        return
-    for file in find_disagreeing(c, members, noted.keys()):
-        yield file.key, _judge(file.views, find_differences(file.views))
+    yield from judge_disagreeing(c, members, noted.keys(), _judge)
 
 
 def _judge(views: Sequence[ReplicaView], differences: ContentDifferences) -> FileVerdict:
