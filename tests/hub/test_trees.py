@@ -18,7 +18,7 @@ from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.migrate import migrate
 from integrity.hub.reported import read_heartbeat
 from integrity.hub.schema import file, file_part, folder, member, member_folder
-from integrity.reporting.digest_tree import ReportedFile
+from integrity.reporting.digest_tree import BucketDigests, ReportedFile, count_bits, file_values, find_bucket
 from integrity.reporting.protocol import JsonObject
 from support.hub_reports import NOW, Tree, make_file, make_heartbeat, make_root
 from support.hubserver import ANYWHERE
@@ -359,3 +359,55 @@ def test_changed_file_rewrites_no_other_row(nas: TreeBox) -> None:
 
     assert nas.count_logged() - before < 200_000
     assert changed.files == nas.files()
+
+
+MANY = [make_file(b"%05d.jpg" % number) for number in range(3000)]
+
+
+def send_buckets(nas: TreeBox, tree: Tree, *names: bytes) -> int | None:
+    """Send the buckets of some files of the top folder."""
+    with nas.database.read() as c:
+        packed = trees.digest_buckets(c, nas.member(c), b"")
+    bits = count_bits(packed)
+    assert bits is not None
+    digests = BucketDigests(bits)
+    for one in tree.files[b""]:
+        digests.add(one)
+    numbers = digests.find_differing(packed)
+    assert {find_bucket(name, bits) for name in names} == {*numbers}
+    inside = [file_values(one) for one in tree.files[b""] if find_bucket(one.name, bits) in numbers]
+    return nas.store(tree.part(b"") | {"files": inside, "buckets": {"bits": bits, "numbers": numbers}})
+
+
+def test_buckets_of_changed_files_are_replaced(nas: TreeBox) -> None:
+    """Files that changed, are new or are gone; all others stay as they are."""
+    nas.store(*Tree({b"": MANY}).parts())
+    changed = Tree({b"": [*MANY[2:], make_file(b"00000.jpg", b"new"), make_file(b"added.jpg")]})
+
+    assert 1 == send_buckets(nas, changed, b"00000.jpg", b"00001.jpg", b"added.jpg")
+    assert changed.files == nas.files()
+    assert nas.settle(changed.top)
+
+
+def test_buckets_that_do_not_lead_to_the_digest_are_refused(nas: TreeBox) -> None:
+    """If the hub had other files than the box believed, all have to be sent."""
+    nas.store(*Tree({b"": MANY}).parts())
+    wrong = Tree({b"": [*MANY[1:], make_file(b"00000.jpg", b"new")]})
+    line = wrong.part(b"") | {"files": [], "buckets": {"bits": 4, "numbers": [0]}}
+    with pytest.raises(WrongDigest):
+        nas.store(line)
+    for broken in ((0, [0]), (15, [0]), (4, [16]), (4, 3), (True, [0]), (4, [True])):
+        with pytest.raises(ProtocolError):
+            nas.store(line | {"buckets": dict(zip(("bits", "numbers"), broken, strict=True))})
+    with pytest.raises(ProtocolError):
+        nas.store(line | {"last": False})
+    with pytest.raises(ProtocolError, match="another bucket"):
+        nas.store(line | {"files": [file_values(MANY[0])], "buckets": {"bits": 4, "numbers": []}})
+
+    assert {b"": MANY} == nas.files()
+
+
+def test_folder_without_files_has_no_buckets(nas: TreeBox) -> None:
+    """The box sends it as a whole."""
+    with nas.database.read() as c:
+        assert b"" == trees.digest_buckets(c, nas.member(c), b"unknown")

@@ -10,7 +10,8 @@ T2  A tree is settled only if each of its digests follows from the rows: those o
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import merge
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -23,8 +24,24 @@ from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_
 from integrity.hub.former import keep_gone
 from integrity.hub.reported import DIGEST_BYTES, read_hex
 from integrity.hub.schema import file, file_part, folder, member, member_folder
-from integrity.hub.stored_files import AT_ONCE, TreeMember, chunked, replace_folders, take_parts
-from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
+from integrity.hub.stored_files import (
+    AT_ONCE,
+    StoredKey,
+    TreeMember,
+    chunked,
+    find_stored,
+    replace_files,
+    replace_folders,
+    take_parts,
+)
+from integrity.reporting.digest_tree import (
+    BucketDigests,
+    FilesDigest,
+    ReportedFile,
+    choose_bits,
+    digest_files,
+    digest_subtree,
+)
 from integrity.reporting.protocol import JsonObject
 
 _DIGESTED_AT_ONCE = 20_000
@@ -115,7 +132,9 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: 
     whole = [each for each in sent if each.is_whole]
     _require_same_files(c, tree, {ids[each.path]: each.own for each in sent if not each.has_files})
     for each in sent:
-        if each.has_files and not each.is_in_one_call:
+        if each.buckets is not None:
+            _replace_buckets(c, tree, ids[each.path], each, now)
+        elif each.has_files and not each.is_in_one_call:
             _store_part(c, tree, ids[each.path], each)
     if not whole:
         return 0
@@ -164,6 +183,39 @@ def _store_part(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFo
         if last is None or (sent.files and sent.files[0].name <= last):
             raise ProtocolError("folders: a part does not continue those that came before; begin with the first one")
     load_files(c, file_part, (FileRow(tree.id, folder_id, *entry) for entry in sent.files))
+
+
+def _replace_buckets(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:
+    """Replace the files of some buckets, if all files have the digests of the folder then."""
+    old: dict[StoredKey, ReportedFile] = {}
+    digest = FilesDigest()
+    for one in merge(_set_apart(find_stored(c, tree, file.c.folder_id == folder_id), sent, old), sent.files):
+        digest.add(one)
+    sent.check(digest.digests())
+    replace_files(c, tree, old, {(folder_id, one.name): one for one in sent.files}, now)
+
+
+def _set_apart(
+    stored: Iterable[tuple[int, ReportedFile]], sent: SentFolder, old: dict[StoredKey, ReportedFile]
+) -> Iterator[ReportedFile]:
+    """Yield stored files that are not in the buckets that were sent; put the others into ``old``."""
+    for folder_id, one in stored:
+        if sent.buckets is not None and sent.buckets.has(one.name):
+            old[folder_id, one.name] = one
+        else:
+            yield one
+
+
+def digest_buckets(c: sa.Connection, tree: TreeMember, path: bytes) -> bytes:
+    """Return the digests of the buckets of a folder's stored files; empty if there are none."""
+    for folder_id in _find_folders(c, tree, [path]).values():
+        where = file.c.member_id == tree.id, file.c.folder_id == folder_id
+        count = c.execute(sa.select(sa.func.count()).select_from(file).where(*where)).scalar_one()
+        digests = BucketDigests(choose_bits(count))
+        for _, one in find_stored(c, tree, *where):
+            digests.add(one)
+        return digests.pack() if count else b""
+    return b""
 
 
 def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:
