@@ -24,7 +24,6 @@ from integrity.hub.findings import UNRESOLVED, find_findings
 from integrity.hub.grants import Grants, add_grants, remove_grants
 from integrity.hub.schema import box
 from integrity.hub.shards import workers
-from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shards.queue import ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shared_tree
@@ -40,6 +39,7 @@ from integrity.reporting.protocol import JsonObject
 from support.clock import Clock
 from support.hubserver import ANYWHERE
 from support.postgres import PostgresServer
+from support.shard_scopes import find_left_out
 
 LIMITS = ShardLimits(Size(10, 10_000), lease_s=60, visit_s=600)
 OFFER = TreeOffer("archive", 2, 30 * 86_400, {"policy": "archive"})

@@ -83,6 +83,11 @@ class ReplicaRow(NamedTuple):
     read_how: int
     flags: int
 
+    @property
+    def is_verified(self) -> bool:
+        """Whether its content was certainly read from the disk, and right."""
+        return self.verified_at is not None and self.read_how in FROM_DISK
+
 
 class BoxFinding(NamedTuple):
     """An unresolved finding of a box about a file."""
@@ -115,6 +120,16 @@ class _FileGroup(NamedTuple):
     folder: bytes
     name: bytes
     rows: dict[int, ReplicaRow]
+
+    @property
+    def key(self) -> FileKey:
+        """Path of the folder, and name."""
+        return self.folder, self.name
+
+    @property
+    def has_several_contents(self) -> bool:
+        """Whether members have it with different sizes or digests."""
+        return len({(row.size_bytes, row.md5, row.xxh3_128) for row in self.rows.values()}) > 1
 
 
 _NONE: frozenset[Version] = frozenset()
@@ -217,10 +232,10 @@ def judge_disagreeing(
         judge: is called once for all files of which everything is the same that a verdict depends on.
     """
     cases = _Cases(members, judge)
-    groups = (one for one in _find_disagreeing(c, members) if (one.folder, one.name) not in skipped)
+    groups = (one for one in _find_disagreeing(c, members) if one.key not in skipped)
     while some := list(islice(groups, FILES_AT_ONCE)):
         former = _find_former(c, members, some)
-        yield from (((one.folder, one.name), cases.judge(one, former)) for one in some)
+        yield from ((one.key, cases.judge(one, former)) for one in some)
 
 
 class _Cases(Generic[Verdict]):
@@ -232,51 +247,52 @@ class _Cases(Generic[Verdict]):
     """
 
     def __init__(self, members: Sequence[SetMember], judge: Judge[Verdict]) -> None:
-        self._members = members
+        self._views = _ReplicaViews(members)
         self._judge = judge
         self._reported = sorted({one.reported_at for one in members})
-        self._excluded = [ExcludedFiles(one.excludes) for one in members]
         self._known: dict[tuple[object, ...], Verdict] = {}
 
     def judge(self, group: _FileGroup, former: _Former) -> Verdict:
         """Judge a file. ``former``: of files with several contents."""
-        case: tuple[object, ...] = tuple(map(self._describe, self._members, self._excluded, repeat(group)))
-        if not _has_several_contents(group):
-            verdict = self._known.get(case)
-            return self._learn(case, self._make_views(group, former), {}) if verdict is None else verdict
-        views = self._make_views(group, former)
-        differences = find_differences(views)
-        case = *case, *differences.items()
+        views, differences = None, {}
+        case: tuple[object, ...] = tuple(map(self._describe, self._views.members, self._views.excluded, repeat(group)))
+        if group.has_several_contents:
+            views = self._views.make(group, former)
+            differences = find_differences(views)
+            case = *case, *differences.items()
         verdict = self._known.get(case)
-        return self._learn(case, views, differences) if verdict is None else verdict
-
-    def _learn(
-        self, case: tuple[object, ...], views: Sequence[ReplicaView], differences: ContentDifferences
-    ) -> Verdict:
-        if len(self._known) >= _MOST_CASES:
-            self._known.clear()
-        return self._known.setdefault(case, self._judge(views, differences))
+        if verdict is None:
+            if len(self._known) >= _MOST_CASES:
+                self._known.clear()
+            verdict = self._known[case] = self._judge(views or self._views.make(group, former), differences)
+        return verdict
 
     def _describe(self, one: SetMember, excluded: ExcludedFiles, group: _FileGroup) -> object:
         row = group.rows.get(one.id)
         if row is None:
-            return excluded.has((group.folder, group.name))
-        is_verified = row.verified_at is not None and row.read_how in FROM_DISK
-        late = bisect_left(self._reported, row.recorded_at - one.clock_ahead_s)
-        return row.flags & FROZEN, is_verified, late
+            return excluded.has(group.key)
+        return row.flags & FROZEN, row.is_verified, bisect_left(self._reported, row.recorded_at - one.clock_ahead_s)
 
-    def _make_views(self, group: _FileGroup, former: _Former) -> list[ReplicaView]:
-        key = group.folder, group.name
-        return [
+
+class _ReplicaViews:
+    """Says what members report of a file, in the form that is judged."""
+
+    def __init__(self, members: Sequence[SetMember]) -> None:
+        self.members = members
+        self.excluded = [ExcludedFiles(one.excludes) for one in members]
+
+    def make(self, group: _FileGroup, former: _Former, about: Collection[BoxFinding] = ()) -> tuple[ReplicaView, ...]:
+        """Return a view for each member. ``former``: of files with several contents. ``about``: findings of boxes."""
+        return tuple(
             make_view(
                 one,
                 group.rows.get(one.id),
-                (),
+                [finding.kind for finding in about if finding.member_id == one.id] if about else (),
                 former.get((one.id, group.folder_id, group.name), _NONE),
-                is_excluded=one.id not in group.rows and excluded.has(key),
+                is_excluded=one.id not in group.rows and excluded.has(group.key),
             )
-            for one, excluded in zip(self._members, self._excluded, strict=True)
-        ]
+            for one, excluded in zip(self.members, self.excluded, strict=True)
+        )
 
 
 class ExcludedFiles:
@@ -377,7 +393,7 @@ def _select_rows() -> sa.Select[Any]:
 
 
 def _find_former(c: sa.Connection, members: Sequence[SetMember], groups: Sequence[_FileGroup]) -> _Former:
-    keys = [(one.folder_id, one.name) for one in groups if _has_several_contents(one)]
+    keys = [(one.folder_id, one.name) for one in groups if one.has_several_contents]
     return find_former(c, [one.id for one in members], keys) if keys else {}
 
 
@@ -388,25 +404,11 @@ def _complete(
     findings: Noted,
 ) -> Iterator[DisputedFile]:
     """Add findings and former contents to some files."""
-    former = _find_former(c, members, groups)
+    former, views = _find_former(c, members, groups), _ReplicaViews(members)
     for group in groups:
-        key = group.folder, group.name
-        about = findings.get(key, ())
-        views = [
-            make_view(
-                one,
-                row := group.rows.get(one.id),
-                [finding.kind for finding in about if finding.member_id == one.id],
-                former.get((one.id, group.folder_id, group.name), _NONE),
-                is_excluded=row is None and ExcludedFiles(one.excludes).has(key),
-            )
-            for one in members
-        ]
-        yield DisputedFile(key, tuple(views), tuple(group.rows.get(one.id) for one in members), about)
-
-
-def _has_several_contents(group: _FileGroup) -> bool:
-    return len({(row.size_bytes, row.md5, row.xxh3_128) for row in group.rows.values()}) > 1
+        about = findings.get(group.key, ())
+        rows = tuple(group.rows.get(one.id) for one in members)
+        yield DisputedFile(group.key, views.make(group, former, about), rows, about)
 
 
 def make_view(
@@ -424,7 +426,6 @@ def make_view(
     holding = find_holding(kinds) if kinds else Holding.GOOD
     if holding is Holding.GOOD and row.flags & FROZEN:
         holding = Holding.DOUBTFUL  # its finding has not arrived yet
-    is_verified = row.verified_at is not None and row.read_how in FROM_DISK
     return ReplicaView(
         holding,
         one.reported_at,
@@ -432,6 +433,6 @@ def make_view(
         row.mtime_ns,
         one.clock_ahead_s,
         row.recorded_at - one.clock_ahead_s,
-        row.verified_at - one.clock_ahead_s if is_verified and row.verified_at is not None else None,
+        row.verified_at - one.clock_ahead_s if row.is_verified and row.verified_at is not None else None,
         former,
     )

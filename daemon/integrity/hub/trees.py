@@ -9,9 +9,10 @@ T2  A tree is settled only if each of its digests follows from the rows: those o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -45,7 +46,6 @@ from integrity.reporting.digest_tree import (
 from integrity.reporting.protocol import JsonObject
 
 _DIGESTED_AT_ONCE = 20_000
-_DIGEST_S = 5.0
 _FILE = tuple(file_part.c[name] for name in ReportedFile._fields)
 
 
@@ -260,25 +260,22 @@ def _mark_unchecked(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]
         c.execute(sa.update(member_folder).where(*where, member_folder.c.is_checked == 1).values(is_checked=0))
 
 
-def digest_subtrees(c: sa.Connection, tree: TreeMember, *, within_s: float = _DIGEST_S) -> bool:
+def digest_subtrees(c: sa.Connection, tree: TreeMember, *, at_once: int = _DIGESTED_AT_ONCE) -> bool:
     """
-    Digest subtrees that changed, from the inside out, for some seconds (T2).
+    Digest subtrees that changed, from the inside out (T2).
 
     Returns:
         Whether there are more. Others may write meanwhile: a tree may have a million folders.
     """
-    ends_at = time.monotonic() + within_s
-    ready = c.execute(_find_ready(tree).limit(_DIGESTED_AT_ONCE)).scalars().all()
-    is_all = len(ready) < _DIGESTED_AT_ONCE
-    while ready:
-        above: set[int] = set()
-        for chunk in chunked(ready):
-            above |= _digest_subtrees(c, tree, chunk)
-        queries = [_find_ready(tree).where(member_folder.c.folder_id.in_(chunk)) for chunk in chunked(above)]
-        ready = [folder_id for query in queries for folder_id in c.execute(query).scalars()]
-        if ready and time.monotonic() >= ends_at:
-            return True
-    return not is_all
+    # A path is longer than that of each folder above it, and all above a change are unchecked.
+    length = sa.func.length(folder.c.path)
+    query = sa.select(folder.c.id, length).join_from(member_folder, folder)
+    mine = member_folder.c.member_id == tree.id, member_folder.c.is_checked == 0
+    rows = c.execute(query.where(*mine).order_by(length.desc()).limit(at_once)).all()
+    for _, some in groupby(rows, itemgetter(1)):
+        for chunk in chunked(row.id for row in some):
+            _digest_subtrees(c, tree, chunk)
+    return len(rows) == at_once
 
 
 def settle(c: sa.Connection, tree: TreeMember, announced: bytes, now: int) -> bool:
@@ -297,20 +294,9 @@ def settle(c: sa.Connection, tree: TreeMember, announced: bytes, now: int) -> bo
     return True
 
 
-def _find_ready(tree: TreeMember) -> sa.Select[Any]:
-    """Select the folders whose subtrees have to be digested, and all in them are."""
-    lower = member_folder.alias()
-    below = sa.exists().where(
-        lower.c.member_id == tree.id, lower.c.parent_id == member_folder.c.folder_id, lower.c.is_checked == 0
-    )
-    return sa.select(member_folder.c.folder_id).where(
-        member_folder.c.member_id == tree.id, member_folder.c.is_checked == 0, ~below
-    )
-
-
-def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> set[int]:
-    """Digest subtrees from what is stored; return the folders that they lie in."""
-    columns = [member_folder.c[name] for name in ("folder_id", "parent_id", "own", "content")]
+def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> None:
+    """Digest subtrees from what is stored; those in them were digested before."""
+    columns = [member_folder.c[name] for name in ("folder_id", "own", "content")]
     where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(ids))
     children = find_children(c, tree.id, ids)
     rows = c.execute(sa.select(*columns).where(*where)).all()
@@ -323,7 +309,6 @@ def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> set[
         one = (member_folder.c.member_id == tree.id, member_folder.c.folder_id == sa.bindparam("its_id"))
         change = sa.update(member_folder).where(*one).values(is_checked=1, subtree=sa.bindparam("its_subtree"))
         c.execute(change.values(subtree_content=sa.bindparam("its_content")), changed)
-    return {row.parent_id for row in rows} - {None}
 
 
 class SubtreeDigests(NamedTuple):

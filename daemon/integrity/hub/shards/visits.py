@@ -67,12 +67,6 @@ def accept_survey(
     JobsInTransaction(c, worker.tree_id).end(job_id)
 
 
-def is_surveyed(c: sa.Connection, tree_id: int) -> bool:
-    """Return whether a tree was cut into shards."""
-    known = sa.select(shared_tree.c.id).where(shared_tree.c.id == tree_id, shared_tree.c.surveyed_at.is_not(None))
-    return c.execute(known).first() is not None
-
-
 def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> int:
     """Add a shard with its job."""
     numbers = dict.fromkeys(
