@@ -316,16 +316,18 @@ def find_differing_folders(c: sa.Connection, members: Sequence[SetMember]) -> li
     has_other_files = sa.or_(sa.func.count() < len(ids), sa.func.count(table.content.distinct()) > 1)
     known = sa.func.sum(sa.case((table.subtree_content.is_not(None), table.is_checked), else_=0))
     holds_other_files = sa.or_(known < len(ids), sa.func.count(table.subtree_content.distinct()) > 1)
-    columns = table.folder_id, has_other_files, holds_other_files
-    query = sa.select(*columns).where(table.member_id.in_(ids)).group_by(table.folder_id)
+    # Not the column, nor the numbers themselves below: SQLite would go through all folders in their order.
+    number = table.folder_id + sa.literal_column("0")
+    columns = number, has_other_files, holds_other_files
+    query = sa.select(*columns).where(table.member_id.in_(ids)).group_by(number)
     query = query.having(sa.or_(has_other_files, holds_other_files))
     found, level = list[int](), [table.parent_id.is_(None)]
     while level:
         rows = [row for where in level for row in c.execute(query.where(where))]
-        found += [number for number, differs, _ in rows if differs]
-        below = [number for number, _, is_below in rows if is_below]
+        found += [folder_id for folder_id, differs, _ in rows if differs]
+        below = [folder_id for folder_id, _, is_below in rows if is_below]
         level = [
-            table.parent_id.in_(below[start : start + FOLDERS_AT_ONCE])
+            table.parent_id.in_(sa.select(folder.c.id).where(folder.c.id.in_(below[start : start + FOLDERS_AT_ONCE])))
             for start in range(0, len(below), FOLDERS_AT_ONCE)
         ]
     return sorted(found)
