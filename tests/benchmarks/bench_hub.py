@@ -25,7 +25,8 @@ from integrity.hub.boxes import add_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.folder_parts import read_folders
 from integrity.hub.migrate import migrate
-from integrity.hub.trees import TreeMember, settle, store_folders
+from integrity.hub.stored_files import TreeMember
+from integrity.hub.trees import digest_subtrees, settle, store_folders
 from integrity.hub.votes import run_vote
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree, file_values
 from integrity.reporting.protocol import decode_lines, encode_lines
@@ -106,7 +107,7 @@ def bench_vote(database: HubDatabase, files: int) -> None:
     vote(database, set_id, f"vote: {len(some)} files in {len(some)} folders differ")
     with database.transaction() as c:
         is_it = schema.member_folder.c.member_id == third
-        c.execute(sa.update(schema.member_folder).where(is_it).values(content=bytes(16)))
+        c.execute(sa.update(schema.member_folder).where(is_it).values(content=bytes(16), is_checked=0))
         edited = {"md5": bytes(16), "xxh3_128": bytes(16), "mtime_ns": (NOW - 50) * 10**9}
         c.execute(sa.update(schema.file).where(schema.file.c.member_id == third).values(**edited))
     vote(database, set_id, "vote: all files of one member differ")
@@ -126,7 +127,9 @@ def change_folders(c: sa.Connection, member_id: int, numbers: list[int]) -> None
     paths = [folder_path(number) for number in numbers]
     ids = sa.select(schema.folder.c.id).where(schema.folder.c.path.in_(paths))
     where = schema.member_folder.c.member_id == member_id, schema.member_folder.c.folder_id.in_(ids)
-    c.execute(sa.update(schema.member_folder).where(*where).values(content=bytes(16)))
+    c.execute(sa.update(schema.member_folder).where(*where).values(content=bytes(16), is_checked=0))
+    above = schema.member_folder.c.member_id == member_id, schema.member_folder.c.parent_id.is_(None)
+    c.execute(sa.update(schema.member_folder).where(*above).values(is_checked=0))
     files = schema.file.c.member_id == member_id, schema.file.c.folder_id.in_(ids), schema.file.c.name == b"0.jpg"
     c.execute(sa.update(schema.file).where(*files).values(md5=bytes(16), xxh3_128=bytes(16)))
 
@@ -154,6 +157,8 @@ def fill_set(database: HubDatabase, name: str, files: int) -> int:
             stored = store_folders(database, box_id, 1, read_folders(lines), NOW)
             assert stored is not None
         with database.transaction() as c:
+            while digest_subtrees(c, member):
+                pass
             assert settle(c, member, top, NOW)
     return files * MEMBERS
 

@@ -13,7 +13,6 @@ from integrity.hub.boxes import revoke_box
 from integrity.hub.database import HubDatabase
 from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.findings import NoSuchFinding, acknowledge, find_findings, get_finding, mute
-from integrity.hub.former import keep_former
 from integrity.hub.kinds import HubFindingKind
 from integrity.hub.retention import retain
 from integrity.model import FindingState
@@ -163,7 +162,7 @@ def test_old_rows_are_deleted(hub_database: HubDatabase) -> None:
     with hub_database.transaction() as c:
         rows = HubRows(c)
         rows.add_member("a", {b"": [reported(b"x")]})
-        keep_former(c, rows.members["a"], {rows.folder_id(b""): [reported(b"x", b"new")]}, NOW)
+        rows.store_folder("a", b"", [reported(b"x", b"new")], has_former=True)
         values = {"box_id": rows.boxes["a"], "kind": "run", "body": "{}"}
         c.execute(sa.insert(schema.box_event), [values | {"at": NOW}, *[values | {"at": NOW - 91 * DAY_S}] * 5001])
         for number in (1, 2):

@@ -14,7 +14,13 @@ from integrity.hub.trees import store_folders
 from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree, file_values
 from support.hub_rows import NOW, HubRows, reported
 
-OLD = [reported(b"a", b"old"), reported(b"b", b"same"), reported(b"c", b"gone"), reported(b"d", b"known")]
+OLD = [
+    reported(b"a", b"old"),
+    reported(b"b", b"same"),
+    reported(b"c", b"gone"),
+    reported(b"d", b"known"),
+    reported(b"f", b"gone"),
+]
 NEW = [
     reported(b"a", b"new"),
     reported(b"b", b"same", verified_at=None),
@@ -37,14 +43,19 @@ def send(database: HubDatabase, box_id: int, files: Sequence[ReportedFile], call
 
 @pytest.mark.parametrize("calls", [1, 2])
 def test_replaced_content_is_kept(hub_database: HubDatabase, calls: int) -> None:
-    """Not what only was verified again, was deleted, or has no digest to compare; also of folders in several calls."""
+    """
+    And what is gone, if others have it; not what only was verified again, or has no digest to compare.
+
+    The same if a folder comes in several calls.
+    """
     with hub_database.transaction() as c:
         rows = HubRows(c)
         rows.add_member("a", {})
+        rows.add_member("b", {b"": [OLD[2]]})
     send(hub_database, rows.boxes["a"], OLD, calls, NOW)
     send(hub_database, rows.boxes["a"], NEW, calls, NOW + 60)
     table = schema.former_file.c
     with hub_database.read() as c:
         kept = c.execute(sa.select(table.name, table.md5, table.xxh3_128, table.replaced_at)).all()
 
-    assert [(b"a", OLD[0].md5, OLD[0].xxh3_128, NOW + 60)] == [tuple(row) for row in kept]
+    assert [(one.name, one.md5, one.xxh3_128, NOW + 60) for one in (OLD[0], OLD[2])] == sorted(map(tuple, kept))

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from integrity.alerts.channel import Channel
 from integrity.catalog.outbox import AlertKind, Message
@@ -16,6 +18,7 @@ from integrity.errors import ChannelError
 from integrity.hub.alerts import LASTS_S, send_alerts
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import acknowledge, find_findings
+from integrity.hub.kinds import HubFindingKind
 from integrity.hub.open_findings import count_open
 from support.hub_rows import DAY_S, NOW, HubRows, reported
 
@@ -204,6 +207,7 @@ def test_failing_channel_delays_no_other_and_is_retried(box: AlertBox) -> None:
 
 def test_crash_between_sending_and_recording_repeats_the_message_id(box: AlertBox) -> None:
     """So that a mail program can show it once."""
+    assert [] == box.tick(NOW)
     crashing = Receiver("memory")
     with pytest.raises(RuntimeError):
         send_alerts(Crashing(box.database), NOW + GROUP_S, channels=[crashing], settings=SETTINGS, hostname="hub.lan")
@@ -237,3 +241,38 @@ def test_many_findings_make_few_mails(box: AlertBox) -> None:
         sent += len(box.tick(NOW + minute * 60 + GROUP_S))
 
     assert 5 >= sent
+
+
+def test_findings_that_were_sent_are_not_read_again(box: AlertBox) -> None:
+    """Of thousands that stay open a minute reads none; a new channel gets them all, and what changes is found."""
+    with box.writing() as rows:
+        for number in range(50):
+            rows.add_finding(HubFindingKind.REPLICA_DAMAGED, b"%d" % number, headline="x", set_id=rows.set_id)
+        rows.add_finding(HubFindingKind.REPLICA_STALE, b"young", headline="x", set_id=rows.set_id, opened_at=NOW)
+    assert 1 == len(box.tick(NOW + GROUP_S))
+
+    with reading(box.database) as read:
+        assert [] == box.tick(NOW + GROUP_S + 60)
+
+    assert 0 == read["rows"]
+
+    other = Receiver("other")
+    assert [] == box.tick(NOW + GROUP_S + 120, box.channel, other)
+    assert 51 == len(json.loads(other.take()[0].facts)["findings"])
+
+
+@contextmanager
+def reading(database: HubDatabase) -> Iterator[dict[str, int]]:
+    """Count the rows of findings that queries return in the block."""
+    read = {"rows": 0}
+
+    def note(_: object, cursor: Any, statement: str, *rest: object) -> None:
+        if statement.startswith("SELECT finding."):
+            rows = cursor.fetchall()
+            read["rows"] += len(rows)
+
+    sa.event.listen(database.engine, "after_cursor_execute", note)
+    try:
+        yield read
+    finally:
+        sa.event.remove(database.engine, "after_cursor_execute", note)

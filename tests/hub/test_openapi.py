@@ -105,7 +105,8 @@ def make_folder() -> JsonObject:
     files = [make_file(b"a.jpg")]
     digests = {name: digest.hex() for name, digest in digest_files(files)._asdict().items()}
     values = {"folders": [], "first": True, "last": True, "files": [file_values(file) for file in files]}
-    return {"path": "2019", **digests, "subtree": EMPTY_DIGEST, **values}
+    buckets = {"bits": 1, "numbers": [0, 1]}
+    return {"path": "2019", **digests, "subtree": EMPTY_DIGEST, **values, "buckets": buckets}
 
 
 def make_header() -> JsonObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from integrity.hub.database import HubDatabase
 from integrity.hub.findings import UNRESOLVED, find_findings
 from integrity.hub.grants import Grants, add_grants, remove_grants
 from integrity.hub.schema import box
+from integrity.hub.shards import workers
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shards.queue import ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shared_tree
@@ -29,7 +31,7 @@ from integrity.hub.shards.service import HeldJob, ShardHub
 from integrity.hub.shards.store import ShardStore, UploadRefused
 from integrity.hub.shards.tree_changes import forget_tree, release_folder, rename_tree
 from integrity.hub.shards.visits import read_survey
-from integrity.hub.shards.workers import ShardLimits, ShardRefused, find_most_packed
+from integrity.hub.shards.workers import ShardLimits, ShardRefused, WorkerRow, find_most_packed
 from integrity.jobs.shards.messages import ShardTask, TreeOffer, VisitResult, read_message, write_message, write_survey
 from integrity.jobs.shards.packing import MOST_PACKED_BYTES, digest_file, pack_lines
 from integrity.jobs.shards.survey import FolderSize, Size
@@ -37,6 +39,7 @@ from integrity.reporting.protocol import JsonObject
 from support.clock import Clock
 from support.hubserver import ANYWHERE
 from support.postgres import PostgresServer
+from support.shard_scopes import find_left_out
 
 LIMITS = ShardLimits(Size(10, 10_000), lease_s=60, visit_s=600)
 OFFER = TreeOffer("archive", 2, 30 * 86_400, {"policy": "archive"})
@@ -852,3 +855,77 @@ def test_many_missing_files_are_one_finding_and_one_mail(hub: Hub) -> None:
     hub.finish(who, task, hub.result(task, findings_total=2), *lost[:2])
     with hub.database.read() as c:
         assert [b"a/1.jpg", b"a/2.jpg"] == sorted(one.path for one in find_findings(c, UNRESOLVED))
+
+
+def _add_huge_tree(c: sa.Connection, tree_id: int) -> None:
+    """Give a tree the shards of 10^9 files: 10,000 with 100 folders each, in a folder of the shard that has the top."""
+    shards = (
+        "INSERT INTO shard (tree_id, job_id, version, created_at, is_complete, due_at, file_count, byte_count,"
+        " apart_bytes, read_bytes, read_ms) SELECT :tree, 0, 1, 0, 1, 2000000000 + n, 100000, 0, 0, 0, 0"
+        " FROM generate_series(1, 10000) n"
+    )
+    folders = (
+        "INSERT INTO shard_folder (tree_id, path, shard_id, above_id)"
+        " SELECT :tree, convert_to('a/' || s.id || '/' || n, 'UTF8'), s.id, top.shard_id"
+        " FROM shard s, generate_series(1, 100) n, shard_folder top WHERE s.due_at > 2000000000 AND top.path = ''"
+    )
+    for query in (shards, folders, "ANALYZE shard", "ANALYZE shard_folder"):
+        c.execute(sa.text(query), {"tree": tree_id} if ":tree" in query else {})
+
+
+def test_shard_of_a_huge_tree_is_given_out_without_reading_the_others(hub: Hub) -> None:
+    """Of a million folders only those of the shard are read, and one for each of its landmarks' shards."""
+    who, task = hub.begin()
+    hub.finish(who, task, hub.result(task))
+    with hub.database.transaction() as c:
+        _add_huge_tree(c, c.execute(sa.select(shared_tree.c.id)).scalar_one())
+    with hub.database.transaction() as c:
+        given = workers.take(c, WorkerRow(who[1], 1, who[0]), limits=LIMITS, may_retry=True, now=int(hub.clock()))
+        read = c.execute(
+            sa.text(
+                "SELECT coalesce(sum(seq_tup_read + idx_tup_fetch), 0) FROM pg_stat_xact_user_tables"
+                " WHERE relname IN ('shard', 'shard_folder')"
+            )
+        ).scalar_one()
+
+    assert given is not None
+    assert [] == list(given.left_out)
+    assert 50 == len(given.landmarks)
+    assert read < 20_000
+
+
+_CUT_NAMES = [b"a", b"b", b"b-old", b"c"]
+
+
+def _draw_survey(chance: random.Random, tops: list[bytes]) -> list[FolderSize]:
+    """Return folders of random sizes below some folders, and these."""
+    found = {top: Size(chance.randrange(12), 0) for top in tops}
+    for top in tops:
+        for _ in range(chance.randrange(12)):
+            path = top
+            for _ in range(chance.randrange(1, 4)):
+                path = (path + b"/" if path else b"") + chance.choice(_CUT_NAMES)
+                found.setdefault(path, Size(chance.randrange(12), 0))
+    return [FolderSize(path, size) for path, size in sorted(found.items())]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_folders_around_shards_stay_right_however_they_are_cut(hub: Hub, seed: int) -> None:
+    """What is noted with each folder is what a look at all folders of the tree finds."""
+    chance = random.Random(seed)
+    who = hub.join()
+    task = hub.take(who)
+    assert task is not None
+    hub.shards.accept_survey(HeldJob(*who, task.job), hub.store_survey(_draw_survey(chance, [b""])))
+    for _ in range(12):
+        task = hub.take(who)
+        assert task is not None
+        own = [name.encode() for name in task.folders]
+        survey = [one for one in _draw_survey(chance, own) if task.scope.covers(one.path)]
+        hub.finish(who, task, hub.result(task, files=26, survey=hub.store_survey(survey)))
+        with hub.database.read() as c:
+            rows = c.execute(sa.select(shard_folder.c.shard_id, shard_folder.c.path)).all()
+            for number in {row.shard_id for row in rows}:
+                mine = sorted(row.path for row in rows if row.shard_id == number)
+                others = [row.path for row in rows if row.shard_id != number]
+                assert (mine, sorted(find_left_out(mine, others))) == workers.find_folders(c, number)

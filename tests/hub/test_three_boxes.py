@@ -57,3 +57,21 @@ def test_damaged_replica_is_named_and_mended_by_the_printed_command(fleet: Fleet
     fleet.wait_settled()
     assert [False] == [one.resolved_at is None for one in fleet.find_findings()]
     assert [] == check_hub(hub_database, 0).problems
+
+
+@pytest.mark.long
+@pytest.mark.root
+@pytest.mark.timeout(600)
+def test_folder_of_one_file_that_one_box_renamed_is_told_as_renamed(fleet: Fleet) -> None:
+    """One finding, on the box that renamed; it ends when the folder has its name again."""
+    box, root = fleet.boxes["garage"], fleet.roots["garage"]
+    (root / "d0").rename(root / "holiday")
+    box.run("scan", root, expect=0)
+    wait_until(lambda: [] != fleet.find_findings(), "the vote", timeout_s=PATIENCE_S)
+
+    (found,) = fleet.find_findings()
+    assert ("replica_renamed", "garage", b"holiday/0.txt") == (found.kind, found.box_name, found.path)
+
+    (root / "holiday").rename(root / "d0")
+    box.run("scan", root, expect=0)
+    wait_until(lambda: fleet.find_findings()[0].resolved_at is not None, "the end of the vote", timeout_s=PATIENCE_S)

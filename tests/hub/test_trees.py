@@ -18,7 +18,7 @@ from integrity.hub.ingest import CallingBox, store_heartbeat
 from integrity.hub.migrate import migrate
 from integrity.hub.reported import read_heartbeat
 from integrity.hub.schema import file, file_part, folder, member, member_folder
-from integrity.reporting.digest_tree import ReportedFile
+from integrity.reporting.digest_tree import BucketDigests, ReportedFile, count_bits, file_values, find_bucket
 from integrity.reporting.protocol import JsonObject
 from support.hub_reports import NOW, Tree, make_file, make_heartbeat, make_root
 from support.hubserver import ANYWHERE
@@ -75,6 +75,11 @@ class TreeBox:
     def count(self, table: sa.Table) -> int:
         with self.database.read() as c:
             return c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+
+    def count_logged(self) -> int:
+        """Return how many bytes PostgreSQL has written to its log."""
+        with self.database.read() as c:
+            return int(c.execute(sa.text("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")).scalar_one())
 
     def get_settled(self) -> Any:
         with self.database.read() as c:
@@ -323,10 +328,10 @@ def test_large_tree_is_digested_in_several_transactions(nas: TreeBox) -> None:
     rounds, is_more = 0, True
     while is_more:
         with nas.database.transaction() as c:
-            is_more = trees.digest_subtrees(c, nas.member(c), within_s=0)
+            is_more = trees.digest_subtrees(c, nas.member(c), at_once=2)
         rounds += 1
 
-    assert 31 == rounds
+    assert 16 == rounds
     assert nas.settle(tree.top)
 
 
@@ -334,9 +339,75 @@ def test_folders_in_a_folder_are_found_without_reading_all(tmp_path: Path) -> No
     """SQLite has no numbers of its own to go by before a large tree comes, and would read all folders of the member."""
     database = HubDatabase.open(str(tmp_path / "hub.db"), any_revision=True)
     migrate(database)
-    below = "SELECT * FROM member_folder WHERE member_id = 1 AND parent_id IN (1, 2) AND is_checked = 0"
+    below = "SELECT * FROM member_folder WHERE member_id = 1 AND parent_id IN (1, 2)"
     with database.read() as c:
         plan = c.exec_driver_sql(f"EXPLAIN QUERY PLAN {below}").all()
     database.close()
 
     assert "USING INDEX member_folder_parent (member_id=? AND parent_id=?)" in str(plan)
+
+
+def test_changed_file_rewrites_no_other_row(nas: TreeBox) -> None:
+    """Of a folder that comes as a whole only what changed is written: PostgreSQL logs few bytes."""
+    if not nas.database.is_postgres:
+        pytest.skip("SQLite has no count of what it wrote")
+    files = [make_file(b"%05d.jpg" % number) for number in range(5000)]
+    nas.store(*Tree({b"": files}).parts())
+    changed = Tree({b"": [*files[1:], make_file(b"00000.jpg", b"new")]})
+    before = nas.count_logged()
+    nas.store(*changed.parts())
+
+    assert nas.count_logged() - before < 200_000
+    assert changed.files == nas.files()
+
+
+MANY = [make_file(b"%05d.jpg" % number) for number in range(3000)]
+
+
+def send_buckets(nas: TreeBox, tree: Tree, *names: bytes) -> int | None:
+    """Send the buckets of some files of the top folder."""
+    with nas.database.read() as c:
+        packed = trees.digest_buckets(c, nas.member(c), b"")
+    bits = count_bits(packed)
+    assert bits is not None
+    digests = BucketDigests(bits)
+    for one in tree.files[b""]:
+        digests.add(one)
+    numbers = digests.find_differing(packed)
+    assert {find_bucket(name, bits) for name in names} == {*numbers}
+    inside = [file_values(one) for one in tree.files[b""] if find_bucket(one.name, bits) in numbers]
+    return nas.store(tree.part(b"") | {"files": inside, "buckets": {"bits": bits, "numbers": numbers}})
+
+
+def test_buckets_of_changed_files_are_replaced(nas: TreeBox) -> None:
+    """Files that changed, are new or are gone; all others stay as they are."""
+    nas.store(*Tree({b"": MANY}).parts())
+    changed = Tree({b"": [*MANY[2:], make_file(b"00000.jpg", b"new"), make_file(b"added.jpg")]})
+
+    assert 1 == send_buckets(nas, changed, b"00000.jpg", b"00001.jpg", b"added.jpg")
+    assert changed.files == nas.files()
+    assert nas.settle(changed.top)
+
+
+def test_buckets_that_do_not_lead_to_the_digest_are_refused(nas: TreeBox) -> None:
+    """If the hub had other files than the box believed, all have to be sent."""
+    nas.store(*Tree({b"": MANY}).parts())
+    wrong = Tree({b"": [*MANY[1:], make_file(b"00000.jpg", b"new")]})
+    line = wrong.part(b"") | {"files": [], "buckets": {"bits": 4, "numbers": [0]}}
+    with pytest.raises(WrongDigest):
+        nas.store(line)
+    for broken in ((0, [0]), (15, [0]), (4, [16]), (4, 3), (True, [0]), (4, [True])):
+        with pytest.raises(ProtocolError):
+            nas.store(line | {"buckets": dict(zip(("bits", "numbers"), broken, strict=True))})
+    with pytest.raises(ProtocolError):
+        nas.store(line | {"last": False})
+    with pytest.raises(ProtocolError, match="another bucket"):
+        nas.store(line | {"files": [file_values(MANY[0])], "buckets": {"bits": 4, "numbers": []}})
+
+    assert {b"": MANY} == nas.files()
+
+
+def test_folder_without_files_has_no_buckets(nas: TreeBox) -> None:
+    """The box sends it as a whole."""
+    with nas.database.read() as c:
+        assert b"" == trees.digest_buckets(c, nas.member(c), b"unknown")

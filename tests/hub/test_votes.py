@@ -11,8 +11,11 @@ import sqlalchemy as sa
 from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.findings import HubFinding
+from integrity.hub.folder_parts import read_folders
 from integrity.hub.kinds import HubFindingKind
+from integrity.hub.trees import store_folders
 from integrity.reporting.digest_tree import FROZEN
+from support.hub_reports import Tree
 from support.hub_rows import DAY_S, NOW, HubRows, reported
 
 GOOD = {b"2019": [reported(b"a.jpg"), reported(b"b.jpg")]}
@@ -43,6 +46,48 @@ def test_folders_of_equal_digests_are_not_looked_into(rows: HubRows) -> None:
     rows.c.execute(sa.update(schema.file).where(schema.file.c.member_id == rows.members["b"]).values(size_bytes=1))
 
     assert [] == rows.vote()
+
+
+def test_equal_subtrees_are_not_looked_into(rows: HubRows) -> None:
+    """A folder that contradicts the digest of the one above it (which the hub computes) shows that it is not read."""
+    deep = {b"x/y/z": [reported(b"a.jpg")], b"other": [reported(b"b.jpg")]}
+    for name in ("a", "b"):
+        rows.add_member(name, deep)
+    first = rows.vote()
+    is_it = schema.member_folder.c.member_id == rows.members["b"], schema.member_folder.c.folder_id
+    z, y = rows.folder_id(b"x/y/z"), rows.folder_id(b"x/y")
+    rows.c.execute(sa.update(schema.file).where(schema.file.c.member_id == rows.members["b"]).values(size_bytes=1))
+    rows.c.execute(sa.update(schema.member_folder).where(is_it[0], is_it[1] == z).values(content=bytes(16)))
+    unseen = rows.vote()
+    above = [rows.folder_id(path) for path in (b"", b"x")]
+    rows.c.execute(sa.update(schema.member_folder).where(is_it[0], is_it[1].in_([*above, y])).values(is_checked=0))
+
+    assert [] == first == unseen
+    assert b"x/y/z/a.jpg" == only(vote_without_digesting(rows)).path
+
+
+def vote_without_digesting(rows: HubRows) -> list[HubFinding]:
+    """Vote while the digests of some folders are still to be computed."""
+    rows.members, members = {}, rows.members
+    found = rows.vote()
+    rows.members = members
+    return found
+
+
+def test_vote_sees_what_came_before_digests_are_computed(hub_database: HubDatabase) -> None:
+    """Of a change deep in a tree the folders above it know nothing until the box has sent all."""
+    before = {b"x/y/z": [reported(b"a.jpg")]}
+    with hub_database.transaction() as c:
+        rows = HubRows(c)
+        for name in ("a", "b"):
+            rows.add_member(name, before)
+        assert [] == rows.vote()
+    changed = Tree({b"x/y/z": [reported(b"a.jpg", b"other")]})
+    assert store_folders(hub_database, rows.boxes["b"], 1, read_folders([changed.part(b"x/y/z")]), NOW)
+
+    with hub_database.transaction() as c:
+        rows.c = c
+        assert b"x/y/z/a.jpg" == only(vote_without_digesting(rows)).path
 
 
 def test_flipped_bit_is_named_with_box_blocks_and_command(rows: HubRows) -> None:

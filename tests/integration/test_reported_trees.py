@@ -15,7 +15,7 @@ from integrity.reporting.digest_tree import FROZEN, SUSPECT
 from support.catalogs import NOW, CatalogBox, make_reading
 from support.reporting import ReportingBox
 from support.servers import NOTHING, Answer, Request
-from support.smallhub import SmallHub
+from support.smallhub import SmallHub, refusal
 
 NASTY = (
     *(b"a", b"a-b/x", b"a/b/c/deep", b"a/b-/x", b"a/b/x", b"a!/x", b"\xff\xfe/\xff", b"\n/ ", b"d.1/d/d/d", b"d/d"),
@@ -91,14 +91,14 @@ def test_flags_follow_findings_and_touched_inodes(reporting: ReportingBox, hub: 
 
 
 def test_only_what_changed_is_sent(reporting: ReportingBox, hub: SmallHub) -> None:
-    """One folder with its files, and the digests of those above it."""
+    """One folder with its files: the digests of those above it follow."""
     reporting.box.record_all({b"d%d/e/%d" % (number % 10, number): make_reading(number) for number in range(100)})
     reporting.report()
     reporting.box.record(b"d3/e/new")
     hub.lines.clear()
 
     assert ["heartbeat", "heartbeat", "compare", "compare", "compare", "folders", "settle"] == since(hub, reporting)
-    assert [1, 10, 1, 3] == hub.lines  # compared: the top, the folders in it, the one in d3; sent: three folders
+    assert [1, 10, 1, 1] == hub.lines  # compared: the top, the folders in it, the one in d3; sent: that one
     assert 101 == len(stored(hub))
     assert is_settled(hub)
 
@@ -253,4 +253,34 @@ def test_file_that_changes_while_its_folder_is_digested_is_digested_again(
     reporting.report()
 
     assert 9 == stored(hub)[b"d/00000"][5]
+    assert is_settled(hub)
+
+
+def test_one_changed_file_of_many_is_sent_alone(reporting: ReportingBox, hub: SmallHub) -> None:
+    """With the files of its bucket; of the folders above it nothing is sent."""
+    paths = [b"many/%05d.jpg" % number for number in range(5000)]
+    ids = reporting.box.record_all({path: make_reading(path) for path in paths})
+    reporting.report()
+    before = hub.tree_bytes
+    with reporting.box.catalog.transaction() as c:
+        verified = [Verified(reporting.box.get(ids[7]), None, ReadHow.DIRECT)]
+        baselines.mark_verified(c, verified, now=NOW + 5, boot_id=None)
+
+    assert ["heartbeat", "heartbeat", "compare", "compare", "buckets", "folders", "settle"] == since(hub, reporting)
+    assert NOW + 5 == stored(hub)[paths[7]][5]
+    assert is_settled(hub)
+    assert hub.tree_bytes - before < 4000
+
+
+def test_older_hub_gets_the_folder_as_a_whole(reporting: ReportingBox, hub: SmallHub) -> None:
+    """It does not know the call that tells which files differ."""
+    paths = [b"many/%05d.jpg" % number for number in range(300)]
+    hub.answers += [("trees/1/buckets", refusal(404, "not_found"))] * 2
+    reporting.box.record_all({path: make_reading(path) for path in paths})
+    reporting.report()
+    reporting.box.record(b"many/new.jpg")
+    reporting.report()
+
+    assert [] == hub.answers
+    assert {*paths, b"many/new.jpg"} == {*stored(hub)}
     assert is_settled(hub)

@@ -13,9 +13,12 @@ import xxhash
 
 from integrity.hub import schema
 from integrity.hub.boxes import add_box
+from integrity.hub.database import replace_rows
 from integrity.hub.findings import HubFinding, find_findings
 from integrity.hub.kinds import HubCertainty, HubFindingKind
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
+from integrity.hub.stored_files import TreeMember, replace_folders
+from integrity.hub.trees import digest_subtrees
 from integrity.hub.votes import record_vote, vote
 from integrity.reporting.digest_tree import ReportedFile, digest_files
 from support.hubserver import ANYWHERE
@@ -110,16 +113,30 @@ class HubRows:
             self.store_folder(name, folder, of_folder)
         return self.members[name]
 
-    def store_folder(self, name: str, folder: bytes, files: Iterable[ReportedFile]) -> None:
-        """Replace the files of a folder."""
+    def store_folder(
+        self, name: str, folder: bytes, files: Iterable[ReportedFile], *, has_former: bool = False
+    ) -> None:
+        """Replace the files of a folder; without ``has_former`` as if they had always been like this."""
         keys = {"member_id": self.members[name], "folder_id": self.folder_id(folder)}
         ordered = sorted(files)
-        for table in (schema.file, schema.member_folder):
-            self.c.execute(sa.delete(table).filter_by(**keys))
         digests = digest_files(ordered)._asdict()
-        self.c.execute(sa.insert(schema.member_folder).values(**keys, **digests, subtree=bytes(16)))
-        if ordered:
-            self.c.execute(sa.insert(schema.file), [keys | one._asdict() for one in ordered])
+        self._place(keys["member_id"], folder, digests)
+        tree = TreeMember(self.members[name], self.set_id)
+        replace_folders(self.c, tree, {keys["folder_id"]: ordered}, self.now)
+        if not has_former:
+            self.c.execute(sa.delete(schema.former_file).filter_by(**keys))
+
+    def _place(self, member_id: int, path: bytes, digests: dict[str, bytes]) -> None:
+        """Store the digests of a folder, and the folders above it: their subtrees are to be digested again."""
+        above = None if not path else path.rpartition(b"/")[0]
+        parent_id = None if above is None else self.folder_id(above)
+        keys = {"member_id": member_id, "folder_id": self.folder_id(path)}
+        values = {**keys, "parent_id": parent_id, **digests, "subtree": bytes(16), "is_checked": 0}
+        replace_rows(self.c, schema.member_folder, [values])
+        if above is not None:
+            is_it = schema.member_folder.c.member_id == member_id, schema.member_folder.c.folder_id == parent_id
+            row = self.c.execute(sa.select(schema.member_folder.c.own, schema.member_folder.c.content).where(*is_it))
+            self._place(member_id, above, next((one._asdict() for one in row), digest_files(())._asdict()))
 
     def folder_id(self, path: bytes) -> int:
         """Return the number of a folder, which is made if it is new."""
@@ -139,6 +156,8 @@ class HubRows:
 
     def vote(self, now: int | None = None) -> list[HubFinding]:
         """Vote, and return the unresolved findings in the order of their texts."""
+        for member_id in self.members.values():
+            assert not digest_subtrees(self.c, TreeMember(member_id, self.set_id))
         record_vote(self.c, self.set_id, vote(self.c, self.set_id), self.now if now is None else now, 0.0)
         unresolved = schema.finding.c.resolved_at.is_(None)
         return sorted(find_findings(self.c, unresolved), key=lambda one: (one.kind, one.box_name or "", one.path))

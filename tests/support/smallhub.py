@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64encode
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import zstandard
 
-from integrity.reporting.digest_tree import digest_files, digest_subtree, read_file_values
+from integrity.reporting.digest_tree import (
+    BucketDigests,
+    choose_bits,
+    digest_files,
+    digest_subtree,
+    find_bucket,
+    read_file_values,
+)
 from integrity.reporting.protocol import FIRST_CHAIN, decode, decode_lines, extend_chain, read_message
 from support.cli import Box, Completed, complete
 from support.servers import NOTHING, Answer, HttpServer, Request
@@ -60,6 +68,7 @@ class SmallHub(HttpServer):
         calls: path of each call below /hub/v1/, in order.
         answers: what the next calls are answered, by the beginning of their path; then all is right again.
         lines: lines of each call of messages or folders.
+        tree_bytes: sizes of the bodies of all calls about trees, added up.
     """
 
     def __init__(self, certificate: Path | None = None) -> None:
@@ -72,6 +81,7 @@ class SmallHub(HttpServer):
         self.calls: list[str] = []
         self.answers: list[tuple[str, Answer]] = []
         self.lines: list[int] = []
+        self.tree_bytes = 0
         self._last, self._chain = 0, FIRST_CHAIN
         self._parts: dict[tuple[int, str], list[Any]] = {}
         self._lock = threading.Lock()
@@ -112,11 +122,15 @@ class SmallHub(HttpServer):
         if call == "messages":
             return self._take_messages(list(decode_lines(body)))
         _, number, verb = call.split("/")
+        self.tree_bytes += len(body)
         tree = self.trees.setdefault(int(number), {})
         if verb == "compare":
             return self._compare(tree, list(decode_lines(body))[1:])
+        if verb == "buckets":
+            return {"buckets": self._digest_buckets(tree.get(str(decode(body)["path"])))}
         if verb == "folders":
             return self._take_folders(int(number), list(decode_lines(body))[1:])
+        self._digest(tree, "")
         top = tree.get("")
         if top is None or top.subtree != decode(body)["tree"]:
             return {"settled": False}
@@ -163,6 +177,15 @@ class SmallHub(HttpServer):
             "below": [index for index, (has, line) in pairs if has.subtree != line["subtree"]],
         }
 
+    @staticmethod
+    def _digest_buckets(folder: Folder | None) -> str:
+        if folder is None or not folder.files:
+            return ""
+        digests = BucketDigests(choose_bits(len(folder.files)))
+        for row in folder.files:
+            digests.add(read_file_values(row))
+        return b64encode(digests.pack()).decode("ascii")
+
     def _take_folders(self, root: int, lines: list[Any]) -> dict[str, Any]:
         self.lines.append(len(lines))
         tree, stored = self.trees[root], 0
@@ -176,6 +199,10 @@ class SmallHub(HttpServer):
                     parts.clear()
                 parts += line["files"]
                 rows = list(parts)
+            if "buckets" in line:
+                kept = [row for row in tree[path].files if not _is_sent(row, line["buckets"])]
+                assert all(_is_sent(row, line["buckets"]) for row in rows)
+                rows = sorted([*kept, *rows], key=lambda row: read_file_values(row).name)
             if not line["last"]:
                 continue
             digests = digest_files(read_file_values(row) for row in rows)
@@ -195,6 +222,17 @@ class SmallHub(HttpServer):
             for other in [one for one in tree if one == top + gone or one.startswith(f"{top}{gone}/")]:
                 del tree[other]
 
+    def _digest(self, tree: dict[str, Folder], path: str) -> bytes:
+        """Digest a subtree as the hub does: a folder above a change may not have been sent."""
+        if path not in tree:
+            return b""
+        folder, top = tree[path], f"{path}/" if path else ""
+        names = sorted(name.encode("utf-8", "surrogateescape") for name in folder.folders)
+        below = [(name, self._digest(tree, top + name.decode("utf-8", "surrogateescape"))) for name in names]
+        subtree = digest_subtree(bytes.fromhex(folder.own), below)
+        tree[path] = folder._replace(subtree=subtree.hex())
+        return subtree
+
     @staticmethod
     def _check_tree(tree: dict[str, Folder]) -> None:
         """Each subtree must follow from what is stored, and each folder lie in one that names it."""
@@ -206,6 +244,10 @@ class SmallHub(HttpServer):
             ]
             assert folder.subtree == digest_subtree(bytes.fromhex(folder.own), below).hex(), path
         assert len(tree) == 1 + sum(len(folder.folders) for folder in tree.values())
+
+
+def _is_sent(row: object, buckets: dict[str, Any]) -> bool:
+    return find_bucket(read_file_values(row).name, buckets["bits"]) in buckets["numbers"]
 
 
 def join_hub(box: Box, *args: object, token: str = TOKEN, expect: int = 0, folder: Path | None = None) -> Completed:

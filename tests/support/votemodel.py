@@ -20,7 +20,6 @@ from integrity.hub import schema
 from integrity.hub.database import HubDatabase
 from integrity.hub.due_votes import find_waiting_sets
 from integrity.hub.findings import HubFinding
-from integrity.hub.former import keep_former
 from integrity.hub.kinds import HUB_KINDS
 from integrity.reporting.digest_tree import FROZEN, ReportedFile
 from support.hub_rows import NOW, HubRows
@@ -95,9 +94,13 @@ def vote_by_hand(members: Members, limits: Limits) -> set[ModelFinding]:
     if len(members) < 2:
         return set()
     found: dict[tuple[str, str | None], list[ModelFinding]] = {}
-    for path in {path for one in members.values() for path in one.files}:
-        for one in _File(path, members).judge():
-            found.setdefault((one.kind, one.member), []).append(one)
+    judged = [
+        one
+        for path in {path for each in members.values() for path in each.files}
+        for one in _File(path, members).judge()
+    ]
+    for one in _find_two_names(judged, members):
+        found.setdefault((one.kind, one.member), []).append(one)
     return {
         one
         for (kind, name), listed in found.items()
@@ -107,6 +110,47 @@ def vote_by_hand(members: Members, limits: Limits) -> set[ModelFinding]:
             else [ModelFinding(kind, name, b"", "undecided" if name is None else "likely")]
         )
     }
+
+
+def _find_two_names(judged: list[ModelFinding], members: Members) -> Iterable[ModelFinding]:
+    """Yield what was found, with the missing files that stand under another name taken out, and told as renamed."""
+    lacking: dict[bytes, set[str]] = {}
+    for one in judged:
+        if one.kind == "replica_missing" and one.member is not None:
+            lacking.setdefault(one.path, set()).add(one.member)
+    having = {path: {name for name, one in members.items() if path in one.files} for path in lacking}
+    explained: set[tuple[bytes, str]] = set()
+    first, second = _PATHS
+    are_apart = {first, second} <= set(lacking) and not having[first] & having[second]
+    if are_apart and (having[first] & lacking[second] or having[second] & lacking[first]):
+        files = [members[name].files[path] for path in _PATHS for name in having[path]]
+        if all(_is_one(one, files[0]) for one in files):
+            yield _tell_renamed(having, members, files[0])
+            ones, others = sorted(_PATHS, key=lambda path: (-len(having[path]), min(having[path])))
+            explained = {(ones, name) for name in having[others]} | {(others, name) for name in members}
+    yield from (one for one in judged if one.kind != "replica_missing" or (one.path, one.member) not in explained)
+
+
+def _is_one(a: ReportedFile, b: ReportedFile) -> bool:
+    """Say whether two files with different names are one: by size and MD5, or XXH3 where there is none."""
+    return (a.size_bytes, a.md5 or (a.xxh3_128, None)) == (b.size_bytes, b.md5 or (b.xxh3_128, None)) and bool(
+        a.md5 or a.xxh3_128
+    )
+
+
+def _tell_renamed(having: Mapping[bytes, set[str]], members: Members, file: ReportedFile) -> ModelFinding:
+    """Tell who renamed, as far as somebody has one name and had the other before."""
+    gave_up = {
+        new: {name for name in having[new] if any(_is_one(was, file) for was in members[name].former.get(old, ()))}
+        for new, old in (_PATHS, _PATHS[::-1])
+    }
+    names = sorted(_PATHS, key=lambda path: (-len(having[path]), min(having[path])))
+    renamed_on: set[str] = set()
+    if bool(gave_up[_PATHS[0]]) != bool(gave_up[_PATHS[1]]):
+        new = next(path for path in _PATHS if gave_up[path])
+        names, renamed_on = [path for path in _PATHS if path != new] + [new], gave_up[new]
+    member = next(iter(renamed_on)) if len(renamed_on) == 1 else None
+    return ModelFinding("replica_renamed", member, names[1], "proven" if renamed_on else "undecided")
 
 
 def is_open_until_next_report(members: Members) -> bool:
@@ -297,6 +341,7 @@ class Replicas(RuleBasedStateMachine):
         self._rows = HubRows(self._c)
         self._count = count
         self._members: dict[str, ModelMember] = {}
+        self._all: list[ModelMember] = []
         self._now = NOW
         self._numbers: dict[tuple[str, bytes, str], int] = {}
         self._last_number = self._steps = 0
@@ -324,6 +369,7 @@ class Replicas(RuleBasedStateMachine):
         excludes = [] if excluded_suffix is None else ["*" + excluded_suffix.decode()]
         self._rows.add_member(name, {}, seen_at=self._now, clock_ahead_s=ahead, excludes=excludes)
         self._members[name] = ModelMember(self._now, ahead, excluded_suffix=excluded_suffix)
+        self._all.append(self._members[name])
         return name
 
     def _name(self, number: int) -> str:
@@ -368,6 +414,21 @@ class Replicas(RuleBasedStateMachine):
         self._store(name, path, file and file._replace(recorded_at=now, verified_at=None, flags=0))
         if are_reported:
             self._report_all()
+
+    @precondition(has_members)
+    @rule(boxes=st.lists(_BOXES, min_size=1, max_size=3), path=_paths, content=_contents(), are_moved=_MOSTLY)
+    def rename(self, boxes: list[int], path: bytes, content: _Content, are_moved: bool) -> None:
+        """A file that all boxes have gets another name on some, or they have it under that name from the beginning."""
+        other = next(each for each in _PATHS if each != path)
+        renaming = {self._name(box) for box in boxes}
+        for name in self._members:
+            self._store(name, other, None)
+            if are_moved or name not in renaming:
+                self._store(name, path, self._make_file(name, content, 0))
+        for name in renaming:
+            self._store(name, other, self._make_file(name, content, 0))
+            self._store(name, path, None)
+        self._report_all()
 
     @precondition(has_members)
     @rule(box=_BOXES, path=_paths, how=_READ_HOWS, flags=st.sampled_from([0, 0, 0, 0, FROZEN]))
@@ -450,8 +511,10 @@ class Replicas(RuleBasedStateMachine):
         was = one.files.pop(path, None)
         if file is not None:
             one.files[path] = file
-            if was is not None and _differ(was, file):
-                one.former.setdefault(path, []).append(was)
+        others = (other for other in self._all if other is not one)
+        is_over = any(path in other.files for other in others) if file is None else was and _differ(was, file)
+        if was is not None and is_over:
+            one.former.setdefault(path, []).append(was)
         self._store_folder(name, path.rpartition(b"/")[0])
 
     def _store_folder(self, name: str, folder: bytes) -> None:
@@ -461,8 +524,7 @@ class Replicas(RuleBasedStateMachine):
             for path, file in self._members[name].files.items()
             if split[path][0] == folder
         ]
-        keep_former(self._c, self._rows.members[name], {self._rows.folder_id(folder): files}, self._now)
-        self._rows.store_folder(name, folder, files)
+        self._rows.store_folder(name, folder, files, has_former=True)
 
     # What a vote says
 

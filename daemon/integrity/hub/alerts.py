@@ -8,6 +8,8 @@ I1  A finding is sent again only if its certainty or its command changed, or in 
 I2  What a channel accepted is recorded at once, in a transaction of its own. A crash in between repeats the message
     with the same Message-ID.
 I3  No transaction is open while a message is sent: boxes report meanwhile.
+I4  Only findings that are news for some channel are read each minute (``finding.is_news``). All others are read when a
+    reminder or an all-clear may be due.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -38,6 +41,7 @@ LASTS_S = 86400
 """How long what looks like a replication under way has to last until a mail is sent: most replications run daily."""
 
 _HOUR_S = 3600
+_AT_ONCE = 500
 
 
 class SentNote(NamedTuple):
@@ -62,10 +66,11 @@ class ChannelRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A message for one channel, if any, and what to record when it is accepted."""
+    """A message for one channel, if any, and what to record when it is accepted. ``is_first``: nothing else is open."""
 
     message: Message | None
     notes: dict[int, SentNote] = field(default_factory=dict)
+    is_first: bool = False
 
 
 def send_alerts(
@@ -88,7 +93,8 @@ def send_alerts(
         hostname: of the hub, for subjects.
         page_url: of the pages of the hub; findings link to it.
     """
-    composer = HubComposer(hostname, page_url.rstrip("/"))
+    composer, names = HubComposer(hostname, page_url.rstrip("/")), [one.name for one in channels]
+    _meet(database, names)
     for channel in channels:
         with database.read() as c:
             record = _get_record(c, channel.name)
@@ -103,9 +109,11 @@ def send_alerts(
                 _mark_failed(c, record, error, now)
                 continue
             if plan.message is not None:
-                _mark_sent(c, record, plan.message.kind, now)
+                _mark_sent(c, record, plan.message.kind, now, is_first=plan.is_first)
             for finding_id, note in plan.notes.items():
-                _set_note(c, finding_id, channel.name, note, [one.name for one in channels])
+                _set_note(c, finding_id, channel.name, note, names)
+    with database.transaction() as c:
+        _end_news(c, names)
 
 
 def _send(channel: Channel, message: Message) -> ChannelError | None:
@@ -122,34 +130,50 @@ class ChannelNews:
     """What one channel has not been sent yet."""
 
     def __init__(self, c: sa.Connection, record: ChannelRecord, now: int) -> None:
-        self._record, self._now = record, now
-        unresolved = list(find_findings(c, UNRESOLVED))
-        ended = list(find_findings(c, ~UNRESOLVED, finding.c.alerted.is_not(None)))
-        self._notes = {one.id: note for one in (*unresolved, *ended) if (note := read_note(one, record.name))}
-        self._sent = [one for one in (*unresolved, *ended) if one.id in self._notes]
-        self._known = [one for one in unresolved if one.id in self._notes]
+        self._c, self._record, self._now = c, record, now
+        self._notes: dict[int, SentNote] = {}
+        is_news = finding.c.is_news == 1
+        self._new = [one for one in self._find(is_news, *_are_ripe(now)) if self._is_news(one)]
+        ended = self._find(is_news, ~UNRESOLVED, finding.c.alerted.is_not(None))
         self._over = [one for one in ended if one.id in self._notes and not self._notes[one.id].is_over]
-        self._new = [one for one in unresolved if _is_wanted(one, now) and self._is_news(one)]
+
+    def _find(self, *where: sa.ColumnElement[bool]) -> list[HubFinding]:
+        """Return findings, and remember what the channel was sent about them."""
+        found = list(find_findings(self._c, *where))
+        self._notes |= {one.id: note for one in found if (note := read_note(one.alerted, self._record.name))}
+        return found
+
+    def _find_known(self, *where: sa.ColumnElement[bool]) -> list[HubFinding]:
+        """Return what is unresolved and was sent."""
+        found = self._find(UNRESOLVED, finding.c.alerted.is_not(None), *where)
+        return [one for one in found if one.id in self._notes]
+
+    @cached_property
+    def _is_any_known(self) -> bool:
+        """Whether anything unresolved was sent."""
+        sent = sa.select(finding.c.alerted).where(UNRESOLVED, finding.c.alerted.is_not(None))
+        with self._c.execute(sent.execution_options(yield_per=_AT_ONCE)) as rows:
+            return any(read_note(row.alerted, self._record.name) for row in rows)
 
     def _is_news(self, one: HubFinding) -> bool:
         note = self._notes.get(one.id)
-        if note is not None:
-            return note.key != find_key(one)
-        return one.kind not in WAITING or self._now - one.opened_at >= LASTS_S
+        return note is None or note.key != find_key(one)
 
     def plan(self, settings: Alerts, composer: HubComposer) -> _Plan | None:
         """Return what is due now; one message at a time."""
-        now = self._now
+        now, last = self._now, self._record.digest_at
         if self._is_incident_due(settings.group_s):
             changed = frozenset(one.id for one in self._new if one.id in self._notes)
-            return _Plan(composer.incident(self._new, changed, now), self._note(self._new))
-        if self._over and not self._known and not self._new:
+            is_first = not self._over and not self._is_any_known
+            return _Plan(composer.incident(self._new, changed, now), self._note(self._new), is_first=is_first)
+        if self._over and not self._new and not self._is_any_known:
             message = composer.all_clear(self._over, now) if settings.all_clear else None
             return _Plan(message, self._note(self._over))
-        still = [one for one in self._known if _is_wanted(one, now)]
+        if last is not None and 0 <= now - last < settings.digest_every_s:
+            return None
+        still = self._find_known(*_are_wanted(now))
         waits_since = min((self._notes[one.id].at for one in (*still, *self._over)), default=now)
-        last = max(waits_since, self._record.digest_at or 0)
-        if still and not 0 <= now - last < settings.digest_every_s:
+        if still and not 0 <= now - max(waits_since, last or 0) < settings.digest_every_s:
             return _Plan(composer.digest(still, self._over, now), self._note(self._over))
         return None
 
@@ -160,54 +184,87 @@ class ChannelNews:
         if 0 <= self._now - first < group_s:
             return False
         recent = [at for at in self._record.incident_times if self._now - _HOUR_S < at <= self._now]
-        return len(recent) < MAILS_PER_HOUR or any(self._is_first_urgent(one) for one in self._new)
+        return len(recent) < MAILS_PER_HOUR or self._is_any_first_urgent()
 
     def _noticed_at(self, one: HubFinding) -> int:
         if one.id in self._notes:
             return one.updated_at
         return one.opened_at + (LASTS_S if one.kind in WAITING else 0)
 
-    def _is_first_urgent(self, one: HubFinding) -> bool:
-        """Return whether no urgent finding of the same kind and box was sent within the hour."""
-        return one.kind in HUB_URGENT and not any(
-            (other.kind, other.box_id) == (one.kind, one.box_id) and self._now - self._notes[other.id].at < _HOUR_S
-            for other in self._sent
-        )
+    def _is_any_first_urgent(self) -> bool:
+        """Return whether an urgent finding is new and none of its kind and box was sent within the hour."""
+        urgent = {(one.kind, one.box_id) for one in self._new if one.kind in HUB_URGENT}
+        sent = self._find_known(finding.c.kind.in_({kind.value for kind, _ in urgent})) if urgent else []
+        recent = (one for one in (*sent, *self._over) if self._now - self._notes[one.id].at < _HOUR_S)
+        return bool(urgent - {(one.kind, one.box_id) for one in recent})
 
     def _note(self, findings: Iterable[HubFinding]) -> dict[int, SentNote]:
         return {one.id: SentNote(find_key(one), self._now, one.resolved_at is not None) for one in findings}
 
 
+def _are_ripe(now: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Select what is unresolved and wanted, and lasted for as long as its kind has to."""
+    is_waiting = finding.c.kind.in_([kind.value for kind in WAITING])
+    lasts = sa.or_(~is_waiting, finding.c.opened_at <= now - LASTS_S, finding.c.alerted.is_not(None))
+    return UNRESOLVED, *_are_wanted(now), lasts
+
+
 def find_key(one: HubFinding) -> str:
     """Return what matters of a finding: if it changes, the finding is sent again (I1)."""
-    return f"{one.certainty.value} {one.command or ''}"
+    return _write_key(one.certainty.value, one.command)
 
 
-def read_note(one: HubFinding, channel: str) -> SentNote | None:
-    """Return what a channel was last sent about a finding."""
-    values = json.loads(one.alerted or "{}").get(channel)
+def _write_key(certainty: str, command: str | None) -> str:
+    return f"{certainty} {command or ''}"
+
+
+def read_note(alerted: str | None, channel: str) -> SentNote | None:
+    """Return what a channel was last sent about a finding. ``alerted``: of the finding."""
+    values = json.loads(alerted or "{}").get(channel)
     return None if values is None else SentNote(*values)
 
 
-def _is_wanted(one: HubFinding, now: int) -> bool:
-    is_muted = one.state is FindingState.MUTED and one.muted_until is not None and now < one.muted_until
-    return one.state is not FindingState.ACKNOWLEDGED and not is_muted
+def _are_wanted(now: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """Select what nobody acknowledged or muted."""
+    is_muted = sa.and_(finding.c.state == FindingState.MUTED.value, finding.c.muted_until > now)
+    return finding.c.state != FindingState.ACKNOWLEDGED.value, ~sa.func.coalesce(is_muted, sa.false())
+
+
+def _meet(database: HubDatabase, names: Sequence[str]) -> None:
+    """Remember channels. To a new one all that is unresolved is news."""
+    with database.read() as c:
+        known = set(c.execute(sa.select(alert_channel.c.name)).scalars())
+    if new := [{"name": name, "attempts": 0, "incident_times": "[]"} for name in names if name not in known]:
+        with database.transaction() as c:
+            c.execute(sa.insert(alert_channel), new)
+            c.execute(sa.update(finding).where(UNRESOLVED).values(is_news=1))
+
+
+def _end_news(c: sa.Connection, channels: Sequence[str]) -> None:
+    """Note of which findings each channel was sent all that there is (I4)."""
+    columns = finding.c.id, finding.c.alerted, finding.c.certainty, finding.c.command, finding.c.resolved_at
+    sent = c.execute(sa.select(*columns).where(finding.c.is_news == 1, finding.c.alerted.is_not(None))).all()
+    done = []
+    for row in sent:
+        notes, key = (read_note(row.alerted, name) for name in channels), _write_key(row.certainty, row.command)
+        if row.resolved_at is None and all(note is not None and note.key == key for note in notes):
+            done.append(row.id)
+    for start in range(0, len(done), _AT_ONCE):
+        c.execute(sa.update(finding).where(finding.c.id.in_(done[start : start + _AT_ONCE])).values(is_news=0))
 
 
 def _get_record(c: sa.Connection, name: str) -> ChannelRecord:
-    row = c.execute(sa.select(alert_channel).where(alert_channel.c.name == name)).first()
-    if row is None:
-        return ChannelRecord(name)
+    row = c.execute(sa.select(alert_channel).where(alert_channel.c.name == name)).one()
     times = tuple(json.loads(row.incident_times))
     return ChannelRecord(name, row.attempts, row.failing_since, row.next_try_at, row.digest_at, times)
 
 
-def _mark_sent(c: sa.Connection, record: ChannelRecord, kind: AlertKind, now: int) -> None:
+def _mark_sent(c: sa.Connection, record: ChannelRecord, kind: AlertKind, now: int, *, is_first: bool) -> None:
     """Record that a channel works, and when it took a message of this kind."""
     times = record.incident_times
     if kind is AlertKind.INCIDENT:
         times = (*times, now)[-MAILS_PER_HOUR:]
-    is_digest = kind in (AlertKind.DIGEST, AlertKind.REMINDER)
+    is_digest = is_first or kind in (AlertKind.DIGEST, AlertKind.REMINDER)  # reminders are counted from here
     _set_record(
         c,
         record.name,
@@ -228,7 +285,8 @@ def _set_note(c: sa.Connection, finding_id: int, channel: str, note: SentNote, c
     notes[channel] = note
     # Once each channel that knew of it was sent that it is over, nothing has to be remembered.
     is_done = all(notes[name][2] for name in channels if name in notes)
-    c.execute(sa.update(finding).where(is_it).values(alerted=None if is_done else json.dumps(notes)))
+    values = {"alerted": None, "is_news": 0} if is_done else {"alerted": json.dumps(notes)}
+    c.execute(sa.update(finding).where(is_it).values(values))
 
 
 def _mark_failed(c: sa.Connection, record: ChannelRecord, error: ChannelError, now: int) -> None:
@@ -244,6 +302,4 @@ def _mark_failed(c: sa.Connection, record: ChannelRecord, error: ChannelError, n
 
 
 def _set_record(c: sa.Connection, name: str, **values: Any) -> None:
-    is_it = alert_channel.c.name == name
-    if c.execute(sa.update(alert_channel).where(is_it).values(**values)).rowcount == 0:
-        c.execute(sa.insert(alert_channel).values(**{"attempts": 0, "incident_times": "[]"} | values, name=name))
+    c.execute(sa.update(alert_channel).where(alert_channel.c.name == name).values(**values))

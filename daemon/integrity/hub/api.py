@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -31,10 +32,11 @@ from integrity.errors import AppError, HubDatabaseAway, ProtocolError, printable
 from integrity.hub import audit, boxes, trees
 from integrity.hub.admission import Rates, Refused, Slots
 from integrity.hub.box_calls import CALLS, PREFIX
-from integrity.hub.folder_parts import WrongDigest, read_folders
+from integrity.hub.folder_parts import WrongDigest, read_folders, read_relative
 from integrity.hub.ingest import CallingBox, WentBack, store_heartbeat, store_messages
 from integrity.hub.quota import BoxQuota, QuotaReached, size_of_folders, size_of_messages, size_of_roots
 from integrity.hub.reported import DIGEST_BYTES, read_heartbeat, read_hex, read_messages_header, require_version
+from integrity.hub.stored_files import TreeMember
 from integrity.hub.token_table import TokenTable
 from integrity.hub.token_use import TokenInUse, note_use, require_free, require_sole
 from integrity.reporting import protocol
@@ -120,6 +122,7 @@ class BoxApi:
             "heartbeat": self.take_heartbeat,
             "messages": self.take_messages,
             "compare": self.compare,
+            "buckets": self.digest_buckets,
             "folders": self.store_folders,
             "settle": self.settle,
         }
@@ -162,6 +165,15 @@ class BoxApi:
         with self._database.read() as c:
             found = trees.compare(c, _require_member(trees.find_tree_member(c, *_root(call))), list(lines))
         return {"own": found.own, "below": found.below}
+
+    def digest_buckets(self, call: BoxCall) -> JsonObject:
+        """Return digests of the files of a folder, by which the box finds those that differ."""
+        value = protocol.decode(call.body)
+        require_version(value)
+        path = read_relative(value, "path")
+        with self._database.read() as c:
+            packed = trees.digest_buckets(c, _require_member(trees.find_tree_member(c, *_root(call))), path)
+        return {"buckets": b64encode(packed).decode("ascii")}
 
     def store_folders(self, call: BoxCall) -> JsonObject:
         """Store folders with their files."""
@@ -422,7 +434,7 @@ def _root(call: BoxCall) -> tuple[int, int]:
     return call.reporter.box_id, call.root_id
 
 
-def _require_member(found: trees.TreeMember | None) -> trees.TreeMember:
+def _require_member(found: TreeMember | None) -> TreeMember:
     if found is None:
         raise Refused(404, "unknown_root", "the root is not in a replica set, as the last heartbeat says")
     return found

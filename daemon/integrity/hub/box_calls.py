@@ -170,12 +170,18 @@ CALLS = {
         line=_object(path=_TEXT, own=_DIGEST, subtree=_DIGEST),
         answer=_object(own=_list(_NUMBER), below=_list(_NUMBER)),
     ),
+    "buckets": BoxCallForm(
+        path="trees/{root_id:number}/buckets",
+        summary="Digests of the files of a folder, by which a box finds those that the hub does not have as they are",
+        head=_object(protocol=_VERSION, path=_TEXT),
+        answer=_object(buckets=_TEXT),
+    ),
     "folders": BoxCallForm(
         path="trees/{root_id:number}/folders",
         summary="Folders with their files, or parts of them",
         head=_object(protocol=_VERSION),
         line=_object(
-            ("files",),
+            ("files", "buckets"),
             path=_TEXT,
             own=_DIGEST,
             content=_DIGEST,
@@ -184,6 +190,7 @@ CALLS = {
             first=_FLAG,
             last=_FLAG,
             files=_or_null(_list(_FILE)),
+            buckets=_or_null(_object(bits=_NUMBER, numbers=_list(_NUMBER))),
         ),
         answer=_object(stored=_NUMBER),
     ),

@@ -122,10 +122,10 @@ def _mark_changed(c: sa.Connection, name: str, now: int) -> None:
     mark_changed(c, c.execute(sets.where(schema.member.c.set_id.is_not(None)).distinct()).scalars(), now)
 
 
-def find_boxes(c: sa.Connection) -> list[Box]:
-    """Return all boxes by name, revoked ones too."""
-    rows = c.execute(sa.select(*(schema.box.c[name] for name in _COLUMNS)).order_by(schema.box.c.name))
-    return [Box(*row) for row in rows]
+def find_boxes(c: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Box]:
+    """Return all boxes by name, or some; revoked ones too."""
+    query = sa.select(*(schema.box.c[name] for name in _COLUMNS)).where(*where)
+    return [Box(*row) for row in c.execute(query.order_by(schema.box.c.name))]
 
 
 def load_tokens(c: sa.Connection) -> dict[bytes, Box]:

@@ -19,9 +19,9 @@ from integrity.hub import schema
 from integrity.hub.database import HubDatabase, read_revision
 from integrity.hub.due_votes import find_changed_sets
 from integrity.hub.schema import box, file, file_part, folder, member, member_folder
-from integrity.hub.trees import find_children
+from integrity.hub.trees import NO_FOLDERS, find_children
 from integrity.hub.work import QUEUE
-from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
+from integrity.reporting.digest_tree import ReportedFile, digest_files
 
 _AT_ONCE = 1000
 _LATE_S = 3600
@@ -170,7 +170,8 @@ class _TreeCheck:
                 found = digests.get(each.folder_id, _NO_FILES)
                 is_right = found == (each.own, each.content)
                 if each.is_checked and row.settled_tree is not None:
-                    is_right &= each.subtree == digest_subtree(each.own, children.get(each.folder_id, ()))
+                    inside = children.get(each.folder_id, NO_FOLDERS)
+                    is_right &= (each.subtree, each.subtree_content) == inside.digest(each.own, each.content)
                 wrong += [] if is_right else [each.path]
                 top = each.subtree if each.path == b"" else top
             self.folders += len(chunk)
@@ -183,7 +184,10 @@ class _TreeCheck:
 
     def _find_folders(self, member_id: int) -> Iterator[Any]:
         after = 0
-        columns = [member_folder.c[name] for name in ("folder_id", "own", "content", "subtree", "is_checked")]
+        columns = [
+            member_folder.c[name]
+            for name in ("folder_id", "own", "content", "subtree", "subtree_content", "is_checked")
+        ]
         query = sa.select(folder.c.path, *columns).join_from(member_folder, folder)
         query = query.where(member_folder.c.member_id == member_id).order_by(member_folder.c.folder_id).limit(_AT_ONCE)
         while chunk := self._c.execute(query.where(member_folder.c.folder_id > after)).all():

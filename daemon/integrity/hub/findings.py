@@ -117,7 +117,7 @@ def _new_values(draft: Draft, now: int) -> dict[str, Any]:
 
 
 def _update(c: sa.Connection, row: sa.Row[Any], draft: Draft, now: int) -> None:
-    values = {name: getattr(draft, name) for name in _VALUES} | {"certainty": draft.certainty.value}
+    values: dict[str, Any] = {name: getattr(draft, name) for name in _VALUES} | {"certainty": draft.certainty.value}
     if all(getattr(row, name) == value for name, value in values.items()):
         return
     is_other = (row.certainty, row.command, row.command_box_id) != (
@@ -125,14 +125,17 @@ def _update(c: sa.Connection, row: sa.Row[Any], draft: Draft, now: int) -> None:
         draft.command,
         draft.command_box_id,
     )
-    if is_other and row.state == FindingState.ACKNOWLEDGED.value:
-        values["state"] = FindingState.OPEN.value  # I2
+    if is_other:
+        values["is_news"] = 1
+        if row.state == FindingState.ACKNOWLEDGED.value:
+            values["state"] = FindingState.OPEN.value  # I2
     c.execute(sa.update(finding).where(finding.c.id == row.id).values(**values, updated_at=now))
 
 
 def resolve_ids(c: sa.Connection, ids: Sequence[int], resolution: str, now: int) -> None:
     """Resolve findings."""
-    values = {"state": FindingState.RESOLVED.value, "resolved_at": now, "resolution": resolution}
+    was_sent = sa.case((finding.c.alerted.is_(None), 0), else_=1)
+    values = {"state": FindingState.RESOLVED.value, "resolved_at": now, "resolution": resolution, "is_news": was_sent}
     for start in range(0, len(ids), _ROWS_AT_ONCE):
         some = finding.c.id.in_(ids[start : start + _ROWS_AT_ONCE])
         c.execute(sa.update(finding).where(some, UNRESOLVED).values(**values, updated_at=now))

@@ -8,9 +8,10 @@ so itself, not longer ago than ``silent_after``, every root keeps its promise as
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -170,20 +171,27 @@ class BoxStatus:
         return Age.DAY if age <= _DAY_S else Age.WEEK if age <= 7 * _DAY_S else Age.KEPT
 
 
-def load_fleet(c: sa.Connection, now: int, silent_after_s: int) -> list[BoxStatus]:
-    """Return the status of all boxes by name, revoked ones too."""
+def load_fleet(
+    c: sa.Connection, now: int, silent_after_s: int, *, ids: Collection[int] | None = None
+) -> list[BoxStatus]:
+    """Return the status of all boxes by name, or of some; revoked ones too."""
+
+    def select_some(column: sa.Column[Any]) -> tuple[sa.ColumnElement[bool], ...]:
+        return () if ids is None else (column.in_(ids),)
+
     roots: dict[int, list[BoxRoot]] = defaultdict(list)
-    for one in find_box_roots(c):
+    for one in find_box_roots(c, *select_some(schema.member.c.box_id)):
         roots[one.box_id].append(one)
-    counts, found = _count_box_findings(c), count_open_by(c, schema.finding.c.box_id)
+    counts = _count_box_findings(c, *select_some(schema.box_finding.c.box_id))
+    found = count_open_by(c, schema.finding.c.box_id, *select_some(schema.finding.c.box_id))
     return [
         BoxStatus(box, tuple(roots[box.id]), counts.get(box.id, 0), found[box.id], now, silent_after_s)
-        for box in find_boxes(c)
+        for box in find_boxes(c, *select_some(schema.box.c.id))
     ]
 
 
-def find_box_roots(c: sa.Connection, *, set_id: int | None = None) -> list[BoxRoot]:
-    """Return the roots that boxes report now, or those of one set, in the order of their paths."""
+def find_box_roots(c: sa.Connection, *where: sa.ColumnElement[bool]) -> list[BoxRoot]:
+    """Return the roots that boxes report now, all or some, in the order of their paths."""
     member, replica_set = schema.member, schema.replica_set
     columns = [
         replica_set.c.name.label("set_name") if name == "set_name" else member.c[name] for name in BoxRoot._fields
@@ -191,16 +199,14 @@ def find_box_roots(c: sa.Connection, *, set_id: int | None = None) -> list[BoxRo
     query = (
         sa.select(*columns)
         .select_from(member.outerjoin(replica_set, member.c.set_id == replica_set.c.id))
-        .where(member.c.removed_at.is_(None))
+        .where(member.c.removed_at.is_(None), *where)
         .order_by(member.c.path, member.c.id)
     )
-    if set_id is not None:
-        query = query.where(member.c.set_id == set_id)
     return [BoxRoot(*row) for row in c.execute(query)]
 
 
-def _count_box_findings(c: sa.Connection) -> dict[int, int]:
+def _count_box_findings(c: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[int, int]:
     """Return how many findings of each box are unresolved."""
     found = schema.box_finding
-    query = sa.select(found.c.box_id, sa.func.count().label("number")).where(found.c.resolved_at.is_(None))
+    query = sa.select(found.c.box_id, sa.func.count().label("number")).where(found.c.resolved_at.is_(None), *where)
     return {row.box_id: row.number for row in c.execute(query.group_by(found.c.box_id))}

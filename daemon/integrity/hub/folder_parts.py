@@ -10,15 +10,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from integrity.errors import AppError, ProtocolError
 from integrity.hub.reported import DIGEST_BYTES, LONGEST_INDEXED, read_hex, read_path
-from integrity.reporting.digest_tree import FolderDigests, ReportedFile, digest_files, read_file_values
+from integrity.reporting.digest_tree import (
+    MOST_BITS,
+    FolderDigests,
+    ReportedFile,
+    digest_files,
+    find_bucket,
+    read_file_values,
+)
 from integrity.reporting.protocol import JsonObject
 
 
 class WrongDigest(AppError):
     """Say that the digests of a folder are not those of its files: both sides have to compare again."""
+
+
+class SentBuckets(NamedTuple):
+    """Some of the buckets of a folder's files; see digest_tree.py."""
+
+    bits: int
+    numbers: frozenset[int]
+
+    def has(self, name: bytes) -> bool:
+        """Return whether a file is in one of them."""
+        return find_bucket(name, self.bits) in self.numbers
 
 
 @dataclass(slots=True)
@@ -34,6 +53,7 @@ class SentFolder:
         is_begun: its first part is here; else parts came before.
         is_whole: its last part is here.
         files: of these parts, in the order of their names.
+        buckets: all files of these buckets are here, and no others: those of the others are as stored. None: all are.
     """
 
     path: bytes
@@ -45,11 +65,12 @@ class SentFolder:
     is_begun: bool
     is_whole: bool
     files: list[ReportedFile] = field(default_factory=list)
+    buckets: SentBuckets | None = None
 
     @property
     def is_in_one_call(self) -> bool:
         """Whether all of its files are here."""
-        return self.has_files and self.is_begun and self.is_whole
+        return self.has_files and self.is_begun and self.is_whole and self.buckets is None
 
     def check(self, digests: FolderDigests) -> None:
         """
@@ -143,7 +164,23 @@ def _read_part(line: JsonObject) -> SentFolder:
         first,
         last,
         rows,
+        _read_buckets(line, rows, is_single=first and last),
     )
+
+
+def _read_buckets(line: JsonObject, files: Iterable[ReportedFile], *, is_single: bool) -> SentBuckets | None:
+    value = line.get("buckets")
+    if value is None or line.get("files") is None:
+        return None
+    bits, numbers = (value.get("bits"), value.get("numbers")) if isinstance(value, dict) else (None, None)
+    if not (isinstance(numbers, list) and type(bits) is int and 1 <= bits <= MOST_BITS and is_single):
+        raise ProtocolError("buckets: bits and numbers are needed, of a folder in one part")
+    if not all(type(one) is int and 0 <= one < 1 << bits for one in numbers):
+        raise ProtocolError("buckets: numbers of buckets are needed")
+    found = SentBuckets(bits, frozenset(numbers))
+    if not all(found.has(one.name) for one in files):
+        raise ProtocolError("buckets: a file is in another bucket")
+    return found
 
 
 def _read_name(name: object) -> bytes:

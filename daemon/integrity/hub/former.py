@@ -1,55 +1,52 @@
 """
-Former contents of files: what a member had before the content that it reports now.
+Former contents of files: what a member had before the content that it reports now, or before a file was gone.
 
-With it a vote knows which of two contents is the older one, whatever the clocks and mtimes say.
+With it a vote knows which of two contents is the older one, and which of two names, whatever the clocks and mtimes say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 
 import sqlalchemy as sa
 
 from integrity.hub.replica_verdict import Version, do_differ
-from integrity.hub.schema import file, file_part, former_file
+from integrity.hub.schema import file, folder, former_file, member
 from integrity.reporting.digest_tree import ReportedFile
 
 FORMER_KEPT_S = 90 * 86400
 """As long as the catalog of a box keeps the history of a file."""
 
+_PATHS_AT_ONCE = 500
 
-def keep_former(c: sa.Connection, member_id: int, folders: Mapping[int, Iterable[ReportedFile]], now: int) -> None:
-    """Keep the contents that are about to be replaced. ``folders``: what replaces all rows of each folder."""
-    stored = sa.select(file.c.folder_id, file.c.name, file.c.size_bytes, file.c.md5, file.c.xxh3_128)
-    query = stored.where(file.c.member_id == member_id, file.c.folder_id.in_(folders))
-    old = {(row.folder_id, row.name): Version(*row[2:]) for row in c.execute(query)}
-    if not old:
-        return
+
+def keep_replaced(
+    c: sa.Connection,
+    member_id: int,
+    changes: Iterable[tuple[tuple[int, bytes], ReportedFile, ReportedFile]],
+    now: int,
+) -> None:
+    """Keep the contents that were replaced. ``changes``: folder and name, what was recorded, and what is now."""
     rows = [
-        {"member_id": member_id, "folder_id": folder_id, "name": new.name, **was._asdict(), "replaced_at": now}
-        for folder_id, files in folders.items()
-        for new in files
-        if (was := old.get((folder_id, new.name))) and do_differ(was, Version(new.size_bytes, new.md5, new.xxh3_128))
+        {"member_id": member_id, "folder_id": folder_id, "name": name, **was._asdict(), "replaced_at": now}
+        for (folder_id, name), *files in changes
+        for was, new in [[Version(one.size_bytes, one.md5, one.xxh3_128) for one in files]]
+        if do_differ(was, new)
     ]
     if rows:
         c.execute(sa.insert(former_file), rows)
 
 
-def keep_former_of_parts(c: sa.Connection, member_id: int, folder_ids: Collection[int], now: int) -> None:
-    """Keep the contents that the files in ``file_part`` are about to replace."""
-    if not folder_ids:
-        return
-    old, new = file.c, file_part.c
-    keys = (old[name] == new[name] for name in ("member_id", "folder_id", "name"))
-    contents = "size_bytes", "md5", "xxh3_128"
-    columns = "member_id", "folder_id", "name", *contents
-    query = (
-        sa.select(*(old[name] for name in columns), sa.literal(now))
-        .join_from(file, file_part, sa.and_(*keys))
-        .where(old.member_id == member_id, old.folder_id.in_(folder_ids))
-        .where(sa.or_(*(old[name] != new[name] for name in contents)))  # where either is NULL: nothing is known
-    )
-    c.execute(sa.insert(former_file).from_select([*columns, "replaced_at"], query))
+def keep_gone(c: sa.Connection, member_id: int, set_id: int, which: sa.ColumnElement[bool], now: int) -> None:
+    """Keep the contents of files that are about to be removed and that other members have: it may be a new name."""
+    other, members = file.alias(), member.alias()
+    in_set = members.c.set_id == set_id, members.c.removed_at.is_(None), members.c.id != member_id
+    same = other.c.folder_id == file.c.folder_id, other.c.name == file.c.name
+    are_others = sa.exists().where(*in_set, other.c.member_id == members.c.id, *same)
+    names = "member_id", "folder_id", "name", "size_bytes", "md5", "xxh3_128"
+    query = sa.select(*(file.c[name] for name in names), sa.literal(now)).where(file.c.member_id == member_id, which)
+    c.execute(sa.insert(former_file).from_select([*names, "replaced_at"], query.where(are_others)))
 
 
 def find_former(
@@ -64,3 +61,21 @@ def find_former(
     for row in c.execute(query):
         found.setdefault((row[0], row[1], bytes(row[2])), set()).add(Version(*row[3:]))
     return {key: frozenset(versions) for key, versions in found.items()}
+
+
+def find_former_of_paths(
+    c: sa.Connection, set_id: int, members: Collection[int], keys: Collection[tuple[bytes, bytes]]
+) -> dict[tuple[bytes, bytes], set[tuple[int, Version]]]:
+    """Return the members, by number, that had other contents under some paths, and these. ``keys``: folder and name."""
+    table = former_file.c
+    columns = folder.c.path, table.name, table.member_id, table.size_bytes, table.md5, table.xxh3_128
+    query = sa.select(*columns).join(folder, folder.c.id == table.folder_id).where(table.member_id.in_(members))
+    found: defaultdict[tuple[bytes, bytes], set[tuple[int, Version]]] = defaultdict(set)
+    wanted = sorted(keys)
+    for start in range(0, len(wanted), _PATHS_AT_ONCE):
+        some = set(wanted[start : start + _PATHS_AT_ONCE])
+        paths = folder.c.path.in_({above for above, _ in some}), table.name.in_({name for _, name in some})
+        for above, name, member_id, *version in c.execute(query.where(folder.c.set_id == set_id, *paths)):
+            if (bytes(above), bytes(name)) in some:
+                found[bytes(above), bytes(name)].add((member_id, Version(*version)))
+    return found

@@ -25,6 +25,7 @@ class HubFindingKind(StrEnum):
     REPLICA_DIFFERS = "replica_differs"
     REPLICA_MISSING = "replica_missing"
     REPLICA_STALE = "replica_stale"
+    REPLICA_RENAMED = "replica_renamed"
     BOX_FULL = "box_full"
     CLOCK_WRONG = "clock_wrong"
     TOKEN_SHARED = "token_shared"  # noqa: S105 - no secret
@@ -153,6 +154,15 @@ TABLE = (
         phrase=Phrase("file out of date on a box", "files out of date on a box"),
         of_many="are older versions on {box}",
         how_bad="Another box has the newer version.",
+        waits=True,
+    ),
+    HubKindEntry(
+        kind=HubFindingKind.REPLICA_RENAMED,
+        weight=Weight.PROBLEM,
+        headline="Renamed on {box}",
+        phrase=Phrase("file renamed on a box", "files renamed on a box"),
+        of_many="were renamed on {box}",
+        how_bad="No content is missing: the boxes have it under different names.",
         waits=True,
     ),
     HubKindEntry(

@@ -1,26 +1,37 @@
 """
 Read what a vote needs from the database: members, what boxes found in files, and the rows of files.
 
-V1  Folders whose ``content`` digests are equal on all members are never joined with the files in them.
-V2  Memory does not grow with the number of files, only with that of unresolved findings of the boxes.
+V1  From the top of the tree only folders are looked into whose subtrees hold other files on some members
+    (``subtree_content``), or whose digests are being computed. Of these, only files are read that differ.
+V2  Memory does not grow with the number of files, only with that of folders that differ and of unresolved findings of
+    the boxes.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby, islice
+from itertools import groupby, islice, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from integrity.errors import ConfigError
 from integrity.files.excludes import Excludes
 from integrity.hub.former import find_former
-from integrity.hub.replica_verdict import HOLDING_OF_KIND, Holding, ReplicaView, Version, do_differ, find_holding
+from integrity.hub.replica_verdict import (
+    HOLDING_OF_KIND,
+    ContentDifferences,
+    Holding,
+    ReplicaView,
+    Version,
+    find_differences,
+    find_holding,
+)
 from integrity.hub.schema import box, box_finding, file, folder, member, member_folder
 from integrity.model import FindingKind, ReadHow
 from integrity.reporting.digest_tree import FROZEN, READ_HOWS
@@ -72,6 +83,11 @@ class ReplicaRow(NamedTuple):
     read_how: int
     flags: int
 
+    @property
+    def is_verified(self) -> bool:
+        """Whether its content was certainly read from the disk, and right."""
+        return self.verified_at is not None and self.read_how in FROM_DISK
+
 
 class BoxFinding(NamedTuple):
     """An unresolved finding of a box about a file."""
@@ -105,8 +121,24 @@ class _FileGroup(NamedTuple):
     name: bytes
     rows: dict[int, ReplicaRow]
 
+    @property
+    def key(self) -> FileKey:
+        """Path of the folder, and name."""
+        return self.folder, self.name
+
+    @property
+    def has_several_contents(self) -> bool:
+        """Whether members have it with different sizes or digests."""
+        return len({(row.size_bytes, row.md5, row.xxh3_128) for row in self.rows.values()}) > 1
+
 
 _NONE: frozenset[Version] = frozenset()
+
+_Former = Mapping[tuple[int, int, bytes], frozenset[Version]]
+_MOST_CASES = 10_000
+
+Verdict = TypeVar("Verdict")
+Judge = Callable[[Sequence[ReplicaView], ContentDifferences], Verdict]
 
 Noted = Mapping[FileKey, tuple[BoxFinding, ...]]
 """The files about whose content boxes have unresolved findings."""
@@ -189,22 +221,116 @@ def load_files(
         yield from _complete(c, members, some, noted)
 
 
-def find_disagreeing(
-    c: sa.Connection, members: Sequence[SetMember], skipped: Collection[FileKey]
-) -> Iterator[DisputedFile]:
-    """Return the files that some members lack or have with other content, in sets of any size."""
-    groups = (one for one in _find_disagreeing(c, members) if (one.folder, one.name) not in skipped)
+def judge_disagreeing(
+    c: sa.Connection, members: Sequence[SetMember], skipped: Collection[FileKey], judge: Judge[Verdict]
+) -> Iterator[tuple[FileKey, Verdict]]:
+    """
+    Judge the files that some members lack or have with other content.
+
+    Args:
+        skipped: files to leave out: those about which boxes have findings.
+        judge: is called once for all files of which everything is the same that a verdict depends on.
+    """
+    cases = _Cases(members, judge)
+    groups = (one for one in _find_disagreeing(c, members) if one.key not in skipped)
     while some := list(islice(groups, FILES_AT_ONCE)):
-        yield from _complete(c, members, some, {})
+        former = _find_former(c, members, some)
+        yield from ((one.key, cases.judge(one, former)) for one in some)
+
+
+class _Cases(Generic[Verdict]):
+    """
+    Judges each case once: a million files that are missing on one box are one case, or a handful.
+
+    A verdict depends on who has the file, verified or not, whose report is older than whose record, and on how the
+    contents differ; not on the contents, nor on the times themselves. That is so only without findings of boxes.
+    """
+
+    def __init__(self, members: Sequence[SetMember], judge: Judge[Verdict]) -> None:
+        self._views = _ReplicaViews(members)
+        self._judge = judge
+        self._reported = sorted({one.reported_at for one in members})
+        self._known: dict[tuple[object, ...], Verdict] = {}
+
+    def judge(self, group: _FileGroup, former: _Former) -> Verdict:
+        """Judge a file. ``former``: of files with several contents."""
+        views, differences = None, {}
+        case: tuple[object, ...] = tuple(map(self._describe, self._views.members, self._views.excluded, repeat(group)))
+        if group.has_several_contents:
+            views = self._views.make(group, former)
+            differences = find_differences(views)
+            case = *case, *differences.items()
+        verdict = self._known.get(case)
+        if verdict is None:
+            if len(self._known) >= _MOST_CASES:
+                self._known.clear()
+            verdict = self._known[case] = self._judge(views or self._views.make(group, former), differences)
+        return verdict
+
+    def _describe(self, one: SetMember, excluded: ExcludedFiles, group: _FileGroup) -> object:
+        row = group.rows.get(one.id)
+        if row is None:
+            return excluded.has(group.key)
+        return row.flags & FROZEN, row.is_verified, bisect_left(self._reported, row.recorded_at - one.clock_ahead_s)
+
+
+class _ReplicaViews:
+    """Says what members report of a file, in the form that is judged."""
+
+    def __init__(self, members: Sequence[SetMember]) -> None:
+        self.members = members
+        self.excluded = [ExcludedFiles(one.excludes) for one in members]
+
+    def make(self, group: _FileGroup, former: _Former, about: Collection[BoxFinding] = ()) -> tuple[ReplicaView, ...]:
+        """Return a view for each member. ``former``: of files with several contents. ``about``: findings of boxes."""
+        return tuple(
+            make_view(
+                one,
+                group.rows.get(one.id),
+                [finding.kind for finding in about if finding.member_id == one.id] if about else (),
+                former.get((one.id, group.folder_id, group.name), _NONE),
+                is_excluded=one.id not in group.rows and excluded.has(group.key),
+            )
+            for one, excluded in zip(self.members, self.excluded, strict=True)
+        )
+
+
+class ExcludedFiles:
+    """Says which files the patterns of a member leave out. Many files of one folder come one after the other."""
+
+    def __init__(self, excludes: Excludes) -> None:
+        self._excludes = excludes
+        self._folder: tuple[bytes, bool] = b"", False
+
+    def has(self, key: FileKey) -> bool:
+        """Return whether a file is left out."""
+        above, name = key
+        if self._folder[0] != above:
+            self._folder = above, bool(above) and self._excludes.covers(above, is_folder=True)
+        return self._folder[1] or self._excludes.matches(join_key(key), name, False)
 
 
 def find_differing_folders(c: sa.Connection, members: Sequence[SetMember]) -> list[int]:
     """Return the folders that some members lack or have with other files (V1)."""
-    ids = [one.id for one in members]
-    number, content = member_folder.c.folder_id, member_folder.c.content
-    is_differing = sa.or_(sa.func.count() < len(ids), sa.func.count(content.distinct()) > 1)
-    query = sa.select(number).where(member_folder.c.member_id.in_(ids)).group_by(number).having(is_differing)
-    return sorted(c.execute(query).scalars())
+    table, ids = member_folder.c, [one.id for one in members]
+    has_other_files = sa.or_(sa.func.count() < len(ids), sa.func.count(table.content.distinct()) > 1)
+    known = sa.func.sum(sa.case((table.subtree_content.is_not(None), table.is_checked), else_=0))
+    holds_other_files = sa.or_(known < len(ids), sa.func.count(table.subtree_content.distinct()) > 1)
+    # Not the column, nor the numbers themselves below: SQLite would go through all folders in their order.
+    number = table.folder_id + sa.literal_column("0")
+    columns = number, has_other_files, holds_other_files
+    query = sa.select(*columns).where(table.member_id.in_(ids)).group_by(number)
+    query = query.having(sa.or_(has_other_files, holds_other_files))
+    found, level = list[int](), [table.parent_id.is_(None)]
+    while level:
+        rows = [row for where in level for row in c.execute(query.where(where))]
+        found += [folder_id for folder_id, differs, _ in rows if differs]
+        below = [folder_id for folder_id, _, is_below in rows if is_below]
+        level = [
+            table.parent_id.in_(sa.select(folder.c.id).where(folder.c.id.in_(below[start : start + FOLDERS_AT_ONCE])))
+            for start in range(0, len(below), FOLDERS_AT_ONCE)
+        ]
+    return sorted(found)
 
 
 def find_noted(c: sa.Connection, members: Sequence[SetMember]) -> dict[FileKey, tuple[BoxFinding, ...]]:
@@ -250,17 +376,15 @@ def _find_disagreeing(c: sa.Connection, members: Sequence[SetMember]) -> Iterato
     ids, folder_ids = [one.id for one in members], find_differing_folders(c, members)
     for start in range(0, len(folder_ids), FOLDERS_AT_ONCE):
         is_here = file.c.member_id.in_(ids), file.c.folder_id.in_(folder_ids[start : start + FOLDERS_AT_ONCE])
-        query = _select_rows().where(*is_here).order_by(file.c.folder_id, file.c.name)
-        rows = c.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
+        contents = (sa.func.count(file.c[name].distinct()) > 1 for name in ("size_bytes", "md5", "xxh3_128"))
+        keys = sa.select(file.c.folder_id, file.c.name).where(*is_here).group_by(file.c.folder_id, file.c.name)
+        some = keys.having(sa.or_(sa.func.count() < len(ids), *contents)).subquery().c
+        is_one = file.c.folder_id == some.folder_id, file.c.name == some.name
+        # The folders again: planners do not conclude from those of the keys that no other rows are needed.
+        query = _select_rows().join(some.name.table, sa.and_(*is_one)).where(*is_here)
+        rows = c.execute(query.order_by(file.c.folder_id, file.c.name), execution_options={"yield_per": _ROWS_AT_ONCE})
         for (folder_id, path, name), of_file in groupby(rows, itemgetter(0, 1, 2)):
-            group = _FileGroup(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
-            if len(group.rows) < len(ids) or _do_any_differ(group.rows.values()):
-                yield group
-
-
-def _do_any_differ(rows: Iterable[ReplicaRow]) -> bool:
-    versions = {Version(row.size_bytes, row.md5, row.xxh3_128) for row in rows}
-    return any(do_differ(one, other) for one, other in combinations(versions, 2))
+            yield _FileGroup(folder_id, bytes(path), bytes(name), {row[3]: ReplicaRow(*row[3:]) for row in of_file})
 
 
 def _select_rows() -> sa.Select[Any]:
@@ -270,6 +394,11 @@ def _select_rows() -> sa.Select[Any]:
     )
 
 
+def _find_former(c: sa.Connection, members: Sequence[SetMember], groups: Sequence[_FileGroup]) -> _Former:
+    keys = [(one.folder_id, one.name) for one in groups if one.has_several_contents]
+    return find_former(c, [one.id for one in members], keys) if keys else {}
+
+
 def _complete(
     c: sa.Connection,
     members: Sequence[SetMember],
@@ -277,35 +406,28 @@ def _complete(
     findings: Noted,
 ) -> Iterator[DisputedFile]:
     """Add findings and former contents to some files."""
-    ids = [one.id for one in members]
-    keys = [(one.folder_id, one.name) for one in groups if _has_several_contents(one)]
-    former = find_former(c, ids, keys) if keys else {}
+    former, views = _find_former(c, members, groups), _ReplicaViews(members)
     for group in groups:
-        about = findings.get((group.folder, group.name), ())
-        path = join_key((group.folder, group.name))
-        views = []
-        for one in members:
-            kinds = [finding.kind for finding in about if finding.member_id == one.id] if about else ()
-            before = former.get((one.id, group.folder_id, group.name), _NONE) if former else _NONE
-            views.append(make_view(one, path, group.rows.get(one.id), kinds, before))
-        yield DisputedFile((group.folder, group.name), tuple(views), tuple(map(group.rows.get, ids)), about)
-
-
-def _has_several_contents(group: _FileGroup) -> bool:
-    return len({(row.size_bytes, row.md5, row.xxh3_128) for row in group.rows.values()}) > 1
+        about = findings.get(group.key, ())
+        rows = tuple(group.rows.get(one.id) for one in members)
+        yield DisputedFile(group.key, views.make(group, former, about), rows, about)
 
 
 def make_view(
-    one: SetMember, path: bytes, row: ReplicaRow | None, kinds: Collection[FindingKind], former: frozenset[Version]
+    one: SetMember,
+    row: ReplicaRow | None,
+    kinds: Collection[FindingKind],
+    former: frozenset[Version],
+    *,
+    is_excluded: bool,
 ) -> ReplicaView:
     """Return what a member reports of a file in the form that is judged: with times by the clock of the hub."""
     if row is None:  # whatever was found in it before
-        holding = Holding.EXCLUDED if one.excludes.covers(path) else Holding.ABSENT
+        holding = Holding.EXCLUDED if is_excluded else Holding.ABSENT
         return ReplicaView(holding, one.reported_at, clock_ahead_s=one.clock_ahead_s)
     holding = find_holding(kinds) if kinds else Holding.GOOD
     if holding is Holding.GOOD and row.flags & FROZEN:
         holding = Holding.DOUBTFUL  # its finding has not arrived yet
-    is_verified = row.verified_at is not None and row.read_how in FROM_DISK
     return ReplicaView(
         holding,
         one.reported_at,
@@ -313,6 +435,6 @@ def make_view(
         row.mtime_ns,
         one.clock_ahead_s,
         row.recorded_at - one.clock_ahead_s,
-        row.verified_at - one.clock_ahead_s if is_verified and row.verified_at is not None else None,
+        row.verified_at - one.clock_ahead_s if row.is_verified and row.verified_at is not None else None,
         former,
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.hub import schema
-from integrity.hub.fleet import BoxRoot, BoxStatus, find_box_roots
+from integrity.hub.fleet import BoxRoot, BoxStatus, find_box_roots, load_fleet
 from integrity.hub.open_findings import OpenFindings, count_open_by
 from integrity.views.sentence import Gravity
 
@@ -75,24 +75,33 @@ def count_boxes(number: int) -> str:
 
 def load_sets(c: sa.Connection) -> list[SetStatus]:
     """Return all sets by name, those without members too."""
-    return _load(c, sa.select(schema.replica_set).order_by(schema.replica_set.c.name), None)
+    return _load(c, None)
 
 
 def find_set(c: sa.Connection, name: str) -> SetStatus | None:
     """Return the set of a name; None: there is none."""
-    query = sa.select(schema.replica_set).where(schema.replica_set.c.name == name)
-    row = c.execute(query).first()
-    return None if row is None else _load(c, query, row.id)[0]
+    number = c.execute(sa.select(schema.replica_set.c.id).where(schema.replica_set.c.name == name)).scalar()
+    return None if number is None else _load(c, number)[0]
 
 
-def _load(c: sa.Connection, query: sa.Select[Any], set_id: int | None) -> list[SetStatus]:
+def _load(c: sa.Connection, set_id: int | None) -> list[SetStatus]:
+    def select_one(column: sa.Column[Any]) -> tuple[sa.ColumnElement[bool], ...]:
+        return () if set_id is None else (column == set_id,)
+
     members: dict[int, list[BoxRoot]] = defaultdict(list)
-    for one in find_box_roots(c, set_id=set_id):
+    for one in find_box_roots(c, *select_one(schema.member.c.set_id)):
         if one.set_id is not None:
             members[one.set_id].append(one)
-    finding = schema.finding.c
-    found = count_open_by(c, finding.set_id, *([] if set_id is None else [finding.set_id == set_id]))
+    found = count_open_by(c, schema.finding.c.set_id, *select_one(schema.finding.c.set_id))
+    query = (
+        sa.select(schema.replica_set).where(*select_one(schema.replica_set.c.id)).order_by(schema.replica_set.c.name)
+    )
     return [
         SetStatus(row.id, row.name, row.created_at, row.voted_at, row.vote_ms, tuple(members[row.id]), found[row.id])
-        for row in c.execute(query)
+        for row in c.execute(query.order_by(schema.replica_set.c.name))
     ]
+
+
+def load_their_boxes(c: sa.Connection, sets: Iterable[SetStatus], now: int, silent_after_s: int) -> list[BoxStatus]:
+    """Return the status of the boxes that are members of some sets, by name."""
+    return load_fleet(c, now, silent_after_s, ids={root.box_id for one in sets for root in one.members})

@@ -7,7 +7,7 @@ I1  No name is trusted: each is put on one line with special characters escaped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,8 +15,9 @@ from integrity.alerts.wording import utc_time
 from integrity.errors import printable, show_path
 from integrity.hub.box_bodies import JsonObject, find_places, read_certainty, write_box_finding
 from integrity.hub.kinds import FOUND_BY_BOX, HUB_KINDS, HubCertainty, HubFindingKind
+from integrity.hub.renames import Rename
 from integrity.hub.replica_commands import copy_command, find_url, repair_command, scrub_command
-from integrity.hub.replica_rows import DisputedFile, ReplicaRow, SetMember
+from integrity.hub.replica_rows import DisputedFile, ReplicaRow, SetMember, join_key
 from integrity.hub.replica_verdict import Holding, MemberVote, ReplicaAdvice, ReplicaView, Standing, do_differ
 from integrity.kinds import GRAVITY, REPAIRABLE, headline
 from integrity.paths import absolute, path_fields
@@ -105,7 +106,7 @@ class SetWords:
     ) -> Draft:
         """Return the one finding that stands for many files. ``above``: the folder that all of them lie in."""
         box = None if index is None else self.members[index]
-        of_many = HUB_KINDS[kind].of_many.format(box="" if box is None else printable(box.box_name))
+        of_many = HUB_KINDS[kind].of_many.format(box="some boxes" if box is None else printable(box.box_name))
         where = f" All of them are in {show_path(above)}." if above else ""
         such = ", ".join(show_path(path) for path in examples)
         evidence = {
@@ -126,6 +127,48 @@ class SetWords:
             evidence=json.dumps([evidence]),
             subjects=count,
         )
+
+    def describe_rename(self, one: Rename) -> Draft:
+        """Return the finding about a file or folder that has two names."""
+        box = None if one.renamed_on_one is None else self.members[one.renamed_on_one]
+        old, new, count = show_path(one.old), show_path(one.new), len(one.files)
+        have_old, have_new = self._name(sorted(one.having_old)), self._name(sorted(one.having_new))
+        files = f" ({count:,} files)" if count > 1 else ""
+        if one.renamed_on:
+            what = f"{old} is now {new}{files}" if one.are_all_from_old else f"{count:,} files are now in {new}"
+            headline = f"Renamed on {self._name(sorted(one.renamed_on))}: {what}"
+            where = f"{have_old} {_have(one.having_old)} the old name{'s' if count > 1 else ''}"
+        else:
+            headline = f"Different names on {have_old} and {have_new}: {old} and {new}{files}"
+            where = f"{have_old} {_have(one.having_old)} {old}, {have_new} {_have(one.having_new)} {new}"
+        return Draft(
+            kind=HubFindingKind.REPLICA_RENAMED,
+            certainty=HubCertainty.PROVEN if one.renamed_on else HubCertainty.UNDECIDED,
+            set_id=self.set_id,
+            box_id=None if box is None else box.box_id,
+            path=one.new,
+            headline=headline,
+            explanation=(
+                f"{where}, with the same content: nothing is missing. Rename it on {have_old} as well, or back on"
+                f" {have_new}; a replication would copy it once more."
+            ),
+            command=None,
+            command_box_id=None,
+            evidence=json.dumps([self._write_names(one)]),
+            subjects=count,
+        )
+
+    def _write_names(self, one: Rename) -> JsonObject:
+        """Write who has which name, for programs; and a few of the files, for the page."""
+        examples = [path_fields("path", join_key(pair.other.key)) for pair in one.files[:_NAMES_SHOWN]]
+        return {
+            "files": len(one.files),
+            **path_fields("old", one.old),
+            **path_fields("new", one.new),
+            "boxes_with_old": [self.members[at].box_name for at in sorted(one.having_old)],
+            "boxes_with_new": [self.members[at].box_name for at in sorted(one.having_new)],
+            **({"examples": examples} if len(one.files) > 1 else {}),
+        }
 
     def _tell_what(self, judged: JudgedFile, name: str) -> str:
         """Return what happened: of what the box found itself, as it calls its gravest finding."""
@@ -181,7 +224,7 @@ class SetWords:
 
     def _advise_damaged(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
         others, advice = self._name(vote.sources), vote.ruling.advice
-        have = "has" if len(vote.sources) == 1 else "have"
+        have = _have(vote.sources)
         if advice is ReplicaAdvice.REPAIR:
             return f"{self._name_verified(judged, vote)} {have} the recorded content."
         if advice is ReplicaAdvice.PUT_BACK:
@@ -199,7 +242,7 @@ class SetWords:
         return f"No other box has the recorded content undamaged: restore it from a backup. {what}"
 
     def _explain_missing(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
-        name, have = printable(self.members[index].box_name), "has" if len(vote.sources) == 1 else "have"
+        name, have = printable(self.members[index].box_name), _have(vote.sources)
         since = utc_time(min(judged.file.views[at].recorded_at for at in vote.sources))
         told = utc_time(judged.file.views[index].reported_at)
         if vote.ruling.advice is ReplicaAdvice.DO_NOT_REPLICATE:
@@ -212,7 +255,7 @@ class SetWords:
     def _explain_stale(self, judged: JudgedFile, index: int, vote: MemberVote) -> str:
         views, name = judged.file.views, printable(self.members[index].box_name)
         newer = self._name(vote.sources)
-        have = "has" if len(vote.sources) == 1 else "have"
+        have = _have(vote.sources)
         if vote.ruling.advice is ReplicaAdvice.DO_NOT_REPLICATE:
             return f"Only {newer} {have} the newer version, damaged: do not replicate it."
         if vote.certainty is HubCertainty.PROVEN:
@@ -292,6 +335,10 @@ def join_names(names: Sequence[str]) -> str:
     if len(names) > _NAMES_SHOWN:
         return f"{', '.join(shown)} and {len(names) - _NAMES_SHOWN:,} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _have(members: Collection[int]) -> str:
+    return "has" if len(members) == 1 else "have"
 
 
 def _advise_undecided(views: Sequence[ReplicaView]) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA_REVISION = "0007"
+SCHEMA_REVISION = "0010"
 """The newest migration: the revision that this program reads and writes."""
 
 metadata = sa.MetaData()
@@ -194,7 +194,12 @@ member_folder = sa.Table(
         sa.SmallInteger,
         nullable=False,
         server_default="1",
-        comment="1: the hub found that subtree follows from own and the folders in it",
+        comment="1: the hub computed subtree and subtree_content, and nothing below has changed since",
+    ),
+    column_blob(
+        "subtree_content",
+        "of content and the subtree_content of the folders in it, as subtree (16 bytes); null: not computed yet",
+        null=True,
     ),
     sa.PrimaryKeyConstraint("member_id", "folder_id"),
     sqlite_with_rowid=False,
@@ -309,6 +314,13 @@ finding = sa.Table(
     column_text("evidence", "what each member has: JSON list of objects"),
     column_text("alerted", "what each channel was last sent about it, see alerts.py, JSON; null: nothing", null=True),
     column_int("subjects", "how many files, boxes or trees it stands for", server_default="1"),
+    sa.Column(
+        "is_news",
+        sa.SmallInteger,
+        nullable=False,
+        server_default="1",
+        comment="1: some channel may have to be sent something about it",
+    ),
 )
 sa.Index(
     "finding_unresolved",
@@ -322,6 +334,7 @@ sa.Index(
     postgresql_where=finding.c.resolved_at.is_(None),
 )
 
+sa.Index("finding_news", finding.c.id, sqlite_where=finding.c.is_news == 1, postgresql_where=finding.c.is_news == 1)
 sa.Index("finding_set", finding.c.set_id)
 sa.Index("finding_tree", finding.c.tree_id)
 
@@ -361,7 +374,11 @@ alert_channel = sa.Table(
     column_int("attempts", "failures since then"),
     column_int("next_try_at", "no attempt before; null: at once", null=True),
     column_text("last_error", "of the last failure", null=True),
-    column_int("digest_at", "when it last took a message that listed all open findings; null: never", null=True),
+    column_int(
+        "digest_at",
+        "when it last took a message that listed all open findings, or was the first about any; null: never",
+        null=True,
+    ),
     column_text("incident_times", "when it took the last messages about new findings, JSON list"),
     sa.PrimaryKeyConstraint("name"),
 )

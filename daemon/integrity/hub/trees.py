@@ -9,34 +9,44 @@ T2  A tree is settled only if each of its digests follows from the rows: those o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from integrity.errors import ProtocolError
+from integrity.files.scope import find_parents
 from integrity.hub.bulk import FileRow, load_files
 from integrity.hub.database import HubDatabase, add_new, replace_rows
 from integrity.hub.folder_parts import SentFolder, WrongDigest, parent_of, read_relative
-from integrity.hub.former import keep_former, keep_former_of_parts
+from integrity.hub.former import keep_gone
 from integrity.hub.reported import DIGEST_BYTES, read_hex
 from integrity.hub.schema import file, file_part, folder, member, member_folder
-from integrity.reporting.digest_tree import ReportedFile, digest_files, digest_subtree
+from integrity.hub.stored_files import (
+    AT_ONCE,
+    StoredKey,
+    TreeMember,
+    chunked,
+    find_stored,
+    replace_files,
+    replace_folders,
+    take_parts,
+)
+from integrity.reporting.digest_tree import (
+    BucketDigests,
+    FilesDigest,
+    ReportedFile,
+    choose_bits,
+    digest_files,
+    digest_subtree,
+)
 from integrity.reporting.protocol import JsonObject
 
-_AT_ONCE = 1000
 _DIGESTED_AT_ONCE = 20_000
-_DIGEST_S = 5.0
 _FILE = tuple(file_part.c[name] for name in ReportedFile._fields)
-
-
-class TreeMember(NamedTuple):
-    """A member whose files are reported: its number, and its set's."""
-
-    id: int
-    set_id: int
 
 
 class Differences(NamedTuple):
@@ -65,7 +75,7 @@ def compare(c: sa.Connection, tree: TreeMember, lines: Sequence[JsonObject]) -> 
         for line in lines
     ]
     stored = {}
-    for chunk in _chunked({path for path, _, _ in asked}):
+    for chunk in chunked({path for path, _, _ in asked}):
         query = sa.select(folder.c.path, member_folder.c.own, member_folder.c.subtree).join_from(folder, member_folder)
         where = (folder.c.set_id == tree.set_id, member_folder.c.member_id == tree.id, folder.c.path.in_(chunk))
         stored.update({path: (own, subtree) for path, own, subtree in c.execute(query.where(*where))})
@@ -108,7 +118,7 @@ def _add_folders(c: sa.Connection, tree: TreeMember, sent: Iterable[SentFolder])
 
 def _find_folders(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
-    for chunk in _chunked(paths):
+    for chunk in chunked(paths):
         query = sa.select(folder.c.path, folder.c.id).where(folder.c.set_id == tree.set_id, folder.c.path.in_(chunk))
         found.update((path, number) for path, number in c.execute(query))
     return found
@@ -122,38 +132,31 @@ def _store(c: sa.Connection, tree: TreeMember, sent: Sequence[SentFolder], now: 
     whole = [each for each in sent if each.is_whole]
     _require_same_files(c, tree, {ids[each.path]: each.own for each in sent if not each.has_files})
     for each in sent:
-        if each.has_files and not each.is_in_one_call:
+        if each.buckets is not None:
+            _replace_buckets(c, tree, ids[each.path], each, now)
+        elif each.has_files and not each.is_in_one_call:
             _store_part(c, tree, ids[each.path], each)
     if not whole:
         return 0
-    keep_former(c, tree.id, {ids[each.path]: each.files for each in whole if each.is_in_one_call}, now)
-    keep_former_of_parts(c, tree.id, [ids[each.path] for each in whole if not each.is_begun], now)
-    _remove_former(c, tree, ids, whole)
-    load_files(c, file, _rows(tree, ids, (each for each in whole if each.is_in_one_call)))
+    _remove_folders(c, tree, ids, whole, now)
+    replace_folders(c, tree, {ids[each.path]: each.files for each in whole if each.is_in_one_call}, now)
     for each in whole:
         if not each.is_begun:
-            _take_parts(c, tree, ids[each.path], each)
+            _take_parts(c, tree, ids[each.path], each, now)
     replace_rows(c, member_folder, [_folder_values(tree, ids, each) for each in whole])
-    _mark_unchecked(c, tree, {ids[parent] for each in whole if (parent := parent_of(each.path)) is not None})
+    _mark_unchecked(c, tree, {path for each in whole for path in find_parents(each.path)})
     c.execute(sa.update(member).where(member.c.id == tree.id).values(settled_tree=None))
     return len(whole)
 
 
 def _require_same_files(c: sa.Connection, tree: TreeMember, expected: dict[int, bytes]) -> None:
     """Require that the stored files of folders are those that the box has, since it sent none."""
-    for chunk in _chunked(expected):
+    for chunk in chunked(expected):
         query = sa.select(member_folder.c.folder_id, member_folder.c.own)
         found = c.execute(query.where(member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk)))
         stored = {row.folder_id: row.own for row in found}
         if any(stored.get(folder_id) != expected[folder_id] for folder_id in chunk):
             raise WrongDigest("a folder that came without its files has others here; compare again")
-
-
-def _rows(tree: TreeMember, ids: dict[bytes, int], sent: Iterable[SentFolder]) -> Iterator[FileRow]:
-    for each in sent:
-        folder_id = ids[each.path]
-        for entry in each.files:
-            yield FileRow(tree.id, folder_id, *entry)
 
 
 def _folder_values(tree: TreeMember, ids: dict[bytes, int], sent: SentFolder) -> dict[str, Any]:
@@ -182,68 +185,97 @@ def _store_part(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFo
     load_files(c, file_part, (FileRow(tree.id, folder_id, *entry) for entry in sent.files))
 
 
-def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder) -> None:
+def _replace_buckets(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:
+    """Replace the files of some buckets, if all files have the digests of the folder then."""
+    old: dict[StoredKey, ReportedFile] = {}
+    digest = FilesDigest()
+    for one in merge(_set_apart(find_stored(c, tree, file.c.folder_id == folder_id), sent, old), sent.files):
+        digest.add(one)
+    sent.check(digest.digests())
+    replace_files(c, tree, old, {(folder_id, one.name): one for one in sent.files}, now)
+
+
+def _set_apart(
+    stored: Iterable[tuple[int, ReportedFile]], sent: SentFolder, old: dict[StoredKey, ReportedFile]
+) -> Iterator[ReportedFile]:
+    """Yield stored files that are not in the buckets that were sent; put the others into ``old``."""
+    for folder_id, one in stored:
+        if sent.buckets is not None and sent.buckets.has(one.name):
+            old[folder_id, one.name] = one
+        else:
+            yield one
+
+
+def digest_buckets(c: sa.Connection, tree: TreeMember, path: bytes) -> bytes:
+    """Return the digests of the buckets of a folder's stored files; empty if there are none."""
+    for folder_id in _find_folders(c, tree, [path]).values():
+        where = file.c.member_id == tree.id, file.c.folder_id == folder_id
+        count = c.execute(sa.select(sa.func.count()).select_from(file).where(*where)).scalar_one()
+        digests = BucketDigests(choose_bits(count))
+        for _, one in find_stored(c, tree, *where):
+            digests.add(one)
+        return digests.pack() if count else b""
+    return b""
+
+
+def _take_parts(c: sa.Connection, tree: TreeMember, folder_id: int, sent: SentFolder, now: int) -> None:
     """Make the parts of a folder its files, if they have its digests."""
     where = (file_part.c.member_id == tree.id, file_part.c.folder_id == folder_id)
-    rows = c.execute(sa.select(*_FILE).where(*where).order_by(file_part.c.name).execution_options(yield_per=_AT_ONCE))
+    rows = c.execute(sa.select(*_FILE).where(*where).order_by(file_part.c.name).execution_options(yield_per=AT_ONCE))
     sent.check(digest_files(ReportedFile(*row) for row in rows))
-    names = [column.name for column in file_part.columns]
-    c.execute(sa.insert(file).from_select(names, sa.select(file_part).where(*where)))
-    c.execute(sa.delete(file_part).where(*where))
+    take_parts(c, tree, folder_id, now)
 
 
-def _remove_former(c: sa.Connection, tree: TreeMember, ids: dict[bytes, int], whole: Sequence[SentFolder]) -> None:
-    """Remove the files that some folders had, and the folders in them that are there no more."""
+def _remove_folders(
+    c: sa.Connection, tree: TreeMember, ids: dict[bytes, int], whole: Sequence[SentFolder], now: int
+) -> None:
+    """Remove the folders in some folders that are there no more."""
     named = frozenset(path for each in whole for path in each.folders)
     gone: list[int] = []
-    for chunk in _chunked(ids[each.path] for each in whole if each.has_files):
-        c.execute(sa.delete(file).where(file.c.member_id == tree.id, file.c.folder_id.in_(chunk)))
-    for chunk in _chunked(ids[each.path] for each in whole):
+    for chunk in chunked(ids[each.path] for each in whole):
         below = sa.select(folder.c.id, folder.c.path).join_from(folder, member_folder)
         found = c.execute(below.where(member_folder.c.member_id == tree.id, member_folder.c.parent_id.in_(chunk)))
         gone += [number for number, path in found if path not in named]
-    for chunk in _chunked(gone):
-        _remove_subtrees(c, tree, chunk)
+    for chunk in chunked(gone):
+        _remove_subtrees(c, tree, chunk, now)
 
 
-def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int]) -> None:
+def _remove_subtrees(c: sa.Connection, tree: TreeMember, tops: list[int], now: int) -> None:
     mine = member_folder.c.member_id == tree.id
     removed = sa.select(member_folder.c.folder_id).where(mine, member_folder.c.folder_id.in_(tops)).cte(recursive=True)
     lower = member_folder.alias()
     removed = removed.union(
         sa.select(lower.c.folder_id).where(lower.c.member_id == tree.id, lower.c.parent_id == removed.c.folder_id)
     )
-    for chunk in _chunked(c.execute(sa.select(removed.c.folder_id)).scalars().all()):
+    for chunk in chunked(c.execute(sa.select(removed.c.folder_id)).scalars().all()):
+        keep_gone(c, tree.id, tree.set_id, file.c.folder_id.in_(chunk), now)
         for table in (file, file_part, member_folder):
             c.execute(sa.delete(table).where(table.c.member_id == tree.id, table.c.folder_id.in_(chunk)))
 
 
-def _mark_unchecked(c: sa.Connection, tree: TreeMember, ids: Collection[int]) -> None:
-    """The digests of these folders' subtrees have to be compared again: something in them changed (T2)."""
-    for chunk in _chunked(ids):
+def _mark_unchecked(c: sa.Connection, tree: TreeMember, paths: Collection[bytes]) -> None:
+    """The digests of these folders' subtrees have to be computed again: something in them changed (T2)."""
+    for chunk in chunked(_find_folders(c, tree, paths).values()):
         where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(chunk))
-        c.execute(sa.update(member_folder).where(*where).values(is_checked=0))
+        c.execute(sa.update(member_folder).where(*where, member_folder.c.is_checked == 1).values(is_checked=0))
 
 
-def digest_subtrees(c: sa.Connection, tree: TreeMember, *, within_s: float = _DIGEST_S) -> bool:
+def digest_subtrees(c: sa.Connection, tree: TreeMember, *, at_once: int = _DIGESTED_AT_ONCE) -> bool:
     """
-    Digest subtrees that changed, from the inside out, for some seconds (T2).
+    Digest subtrees that changed, from the inside out (T2).
 
     Returns:
         Whether there are more. Others may write meanwhile: a tree may have a million folders.
     """
-    ends_at = time.monotonic() + within_s
-    ready = c.execute(_find_ready(tree).limit(_DIGESTED_AT_ONCE)).scalars().all()
-    is_all = len(ready) < _DIGESTED_AT_ONCE
-    while ready:
-        above: set[int] = set()
-        for chunk in _chunked(ready):
-            above |= _digest_subtrees(c, tree, chunk)
-        queries = [_find_ready(tree).where(member_folder.c.folder_id.in_(chunk)) for chunk in _chunked(above)]
-        ready = [folder_id for query in queries for folder_id in c.execute(query).scalars()]
-        if ready and time.monotonic() >= ends_at:
-            return True
-    return not is_all
+    # A path is longer than that of each folder above it, and all above a change are unchecked.
+    length = sa.func.length(folder.c.path)
+    query = sa.select(folder.c.id, length).join_from(member_folder, folder)
+    mine = member_folder.c.member_id == tree.id, member_folder.c.is_checked == 0
+    rows = c.execute(query.where(*mine).order_by(length.desc()).limit(at_once)).all()
+    for _, some in groupby(rows, itemgetter(1)):
+        for chunk in chunked(row.id for row in some):
+            _digest_subtrees(c, tree, chunk)
+    return len(rows) == at_once
 
 
 def settle(c: sa.Connection, tree: TreeMember, announced: bytes, now: int) -> bool:
@@ -262,50 +294,53 @@ def settle(c: sa.Connection, tree: TreeMember, announced: bytes, now: int) -> bo
     return True
 
 
-def _find_ready(tree: TreeMember) -> sa.Select[Any]:
-    """Select the folders whose subtrees have to be digested, and all in them are."""
-    lower = member_folder.alias()
-    below = sa.exists().where(
-        lower.c.member_id == tree.id, lower.c.parent_id == member_folder.c.folder_id, lower.c.is_checked == 0
-    )
-    return sa.select(member_folder.c.folder_id).where(
-        member_folder.c.member_id == tree.id, member_folder.c.is_checked == 0, ~below
-    )
-
-
-def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> set[int]:
-    """Digest subtrees from what is stored; what changed has to be digested again in the folder above. Return those."""
-    columns = (member_folder.c.folder_id, member_folder.c.parent_id, member_folder.c.own, member_folder.c.subtree)
+def _digest_subtrees(c: sa.Connection, tree: TreeMember, ids: list[int]) -> None:
+    """Digest subtrees from what is stored; those in them were digested before."""
+    columns = [member_folder.c[name] for name in ("folder_id", "own", "content")]
     where = (member_folder.c.member_id == tree.id, member_folder.c.folder_id.in_(ids))
     children = find_children(c, tree.id, ids)
-    c.execute(sa.update(member_folder).where(*where).values(is_checked=1))
-    changed, above, outer = [], set(), set()
-    for row in c.execute(sa.select(*columns).where(*where)):
-        subtree = digest_subtree(row.own, children.get(row.folder_id, ()))
-        outer |= {row.parent_id} - {None}
-        if subtree != row.subtree:
-            changed.append({"its_id": row.folder_id, "its_subtree": subtree})
-            above |= {row.parent_id} - {None}
+    rows = c.execute(sa.select(*columns).where(*where)).all()
+    digests = [children.get(row.folder_id, NO_FOLDERS).digest(row.own, row.content) for row in rows]
+    changed = [
+        {"its_id": row.folder_id, "its_subtree": found.subtree, "its_content": found.content}
+        for row, found in zip(rows, digests, strict=True)
+    ]
     if changed:
         one = (member_folder.c.member_id == tree.id, member_folder.c.folder_id == sa.bindparam("its_id"))
-        c.execute(sa.update(member_folder).where(*one).values(subtree=sa.bindparam("its_subtree")), changed)
-    _mark_unchecked(c, tree, above)
-    return outer
+        change = sa.update(member_folder).where(*one).values(is_checked=1, subtree=sa.bindparam("its_subtree"))
+        c.execute(change.values(subtree_content=sa.bindparam("its_content")), changed)
 
 
-def find_children(c: sa.Connection, member_id: int, ids: list[int]) -> dict[int, list[tuple[bytes, bytes]]]:
-    """Return the name and subtree digest of the folders in some folders, in the order of their names."""
-    query = sa.select(member_folder.c.parent_id, folder.c.path, member_folder.c.subtree).join_from(
-        member_folder, folder
-    )
+class SubtreeDigests(NamedTuple):
+    """Digests of a folder and all below it; see the columns of ``schema.member_folder``."""
+
+    subtree: bytes
+    content: bytes
+
+
+class FoldersInside(NamedTuple):
+    """The folders in a folder, in the order of their names: name and digests of each."""
+
+    subtrees: list[tuple[bytes, bytes]]
+    contents: list[tuple[bytes, bytes]]
+
+    def digest(self, own: bytes, content: bytes) -> SubtreeDigests:
+        """Digest the folder that they lie in."""
+        return SubtreeDigests(digest_subtree(own, self.subtrees), digest_subtree(content, self.contents))
+
+
+NO_FOLDERS = FoldersInside([], [])
+
+
+def find_children(c: sa.Connection, member_id: int, ids: list[int]) -> dict[int, FoldersInside]:
+    """Return the folders in some folders; one is left out if there are none."""
+    columns = member_folder.c.parent_id, folder.c.path, member_folder.c.subtree, member_folder.c.subtree_content
+    query = sa.select(*columns).join_from(member_folder, folder)
     where = (member_folder.c.member_id == member_id, member_folder.c.parent_id.in_(ids))
-    children: dict[int, list[tuple[bytes, bytes]]] = {}
-    for parent_id, path, subtree in c.execute(query.where(*where).order_by(folder.c.path)):
-        children.setdefault(parent_id, []).append((path.rpartition(b"/")[2], subtree))
+    children: dict[int, FoldersInside] = {}
+    for parent_id, path, subtree, content in c.execute(query.where(*where).order_by(folder.c.path)):
+        inside = children.setdefault(parent_id, FoldersInside([], []))
+        name = path.rpartition(b"/")[2]
+        inside.subtrees.append((name, subtree))
+        inside.contents.append((name, content or b""))
     return children
-
-
-def _chunked(values: Iterable[Any]) -> Iterator[list[Any]]:
-    remaining = iter(values)
-    while chunk := list(islice(remaining, _AT_ONCE)):
-        yield chunk

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,17 +25,18 @@ from integrity.hub import findings
 from integrity.hub.box_bodies import JsonObject, read_body
 from integrity.hub.database import HubDatabase
 from integrity.hub.due_votes import read_changes
+from integrity.hub.former import find_former_of_paths
 from integrity.hub.kinds import HUB_KINDS, VOTED, HubCertainty, HubFindingKind
-from integrity.hub.replica_patterns import MOST_MEMBERS, judge_disagreeing
+from integrity.hub.renames import Rename, group_renames, pair_names
 from integrity.hub.replica_rows import (
     DisputedFile,
     FileKey,
     Noted,
     SetMember,
-    find_disagreeing,
     find_members,
     find_noted,
     join_key,
+    judge_disagreeing,
     load_files,
 )
 from integrity.hub.replica_verdict import (
@@ -47,6 +49,9 @@ from integrity.hub.replica_verdict import (
 )
 from integrity.hub.replica_words import Draft, JudgedFile, SetWords
 from integrity.hub.schema import box_finding, finding, replica_set
+
+MOST_RENAMED = 100_000
+"""Of the files that members lack so many are looked for under other names: their contents are kept in memory."""
 
 _EXAMPLES = 3
 _BODIES_AT_ONCE = 500
@@ -121,29 +126,56 @@ def vote(c: sa.Connection, set_id: int) -> VoteResult:
     if len(members) < 2:
         return VoteResult([], is_waiting=False, changes=changes)
     gathered: dict[Wrong, FoundFiles] = {}
+    lacking: dict[FileKey, list[int]] = {}
     is_waiting = False
     noted = find_noted(c, members)
     for key, verdict in _judge_all(c, set_id, members, noted):
         is_waiting = is_waiting or verdict.is_waiting
         for wrong in verdict.wrongs:
-            found = gathered.get(wrong)
-            if found is None:
-                found = gathered[wrong] = FoundFiles(HUB_KINDS[wrong.kind].listed_at_most)
-            found.add(key)
-    return VoteResult(list(_describe(c, set_id, members, noted, gathered)), is_waiting, changes)
+            is_missing, index = wrong.kind is HubFindingKind.REPLICA_MISSING, wrong.member
+            if is_missing and index is not None and (key in lacking or len(lacking) < MOST_RENAMED):
+                lacking.setdefault(key, []).append(index)
+            else:
+                _gather(gathered, key, wrong)
+    renames = _find_renames(c, set_id, members, lacking)
+    for key, members_without in lacking.items():
+        for index in members_without:
+            _gather(gathered, key, Wrong(HubFindingKind.REPLICA_MISSING, index))
+    return VoteResult(list(_describe(c, set_id, members, noted, gathered, renames)), is_waiting, changes)
+
+
+def _gather(gathered: dict[Wrong, FoundFiles], key: FileKey, wrong: Wrong) -> None:
+    found = gathered.get(wrong)
+    if found is None:
+        found = gathered[wrong] = FoundFiles(HUB_KINDS[wrong.kind].listed_at_most)
+    found.add(key)
+
+
+def _find_renames(
+    c: sa.Connection, set_id: int, members: Sequence[SetMember], lacking: dict[FileKey, list[int]]
+) -> list[Rename]:
+    """Return what has different names, and take it from the files that members lack."""
+    if len(set(map(tuple, lacking.values()))) < 2:
+        return []  # all are missing on the same members, which have nothing that the others lack
+    pairs = list(pair_names(load_files(c, set_id, members, list(lacking), {}), lacking))
+    for one, other, _ in pairs:
+        lacking[one.key] = [index for index in lacking[one.key] if index not in other.having]
+        lacking[other.key] = []
+    indexes = {each.id: index for index, each in enumerate(members)}
+    keys = [name.key for pair in pairs for name in (pair.one, pair.other)]
+    had = find_former_of_paths(c, set_id, indexes, keys)
+    return group_renames(
+        pairs, {key: [(indexes[number], version) for number, version in some] for key, some in had.items()}
+    )
 
 
 def _judge_all(
     c: sa.Connection, set_id: int, members: Sequence[SetMember], noted: Noted
 ) -> Iterator[tuple[FileKey, FileVerdict]]:
-    """Judge each file once: those with findings by their rows, all others by their patterns."""
+    """Judge each file once: those about which boxes have findings, and all others that differ."""
     for file in load_files(c, set_id, members, list(noted), noted):
         yield file.key, _judge(file.views, find_differences(file.views))
-    if len(members) <= MOST_MEMBERS:
-        yield from judge_disagreeing(c, members, noted.keys(), _judge)
-        return
-    for file in find_disagreeing(c, members, noted.keys()):
-        yield file.key, _judge(file.views, find_differences(file.views))
+    yield from judge_disagreeing(c, members, noted.keys(), _judge)
 
 
 def _judge(views: Sequence[ReplicaView], differences: ContentDifferences) -> FileVerdict:
@@ -208,6 +240,7 @@ def _describe(
     members: Sequence[SetMember],
     noted: Noted,
     gathered: Mapping[Wrong, FoundFiles],
+    renames: Sequence[Rename],
 ) -> Iterator[Draft]:
     """Describe what is wrong; the rows of files that are listed are read for it."""
     keys = sorted({key for found in gathered.values() for key in found.listed})
@@ -219,6 +252,23 @@ def _describe(
         if found.are_many:
             yield words.describe_many(*wrong, found.count, found.above or b"", found.examples)
         yield from (words.describe(JudgedFile(files[key], votes[key], *wrong)) for key in sorted(found.listed))
+    yield from _describe_renames(words, renames)
+
+
+def _describe_renames(words: SetWords, renames: Iterable[Rename]) -> Iterator[Draft]:
+    """Describe what has different names; of many on the same box there is one finding (I1)."""
+    kind = HubFindingKind.REPLICA_RENAMED
+    on: defaultdict[int | None, list[Rename]] = defaultdict(list)
+    for one in renames:
+        on[one.renamed_on_one].append(one)
+    for index, some in on.items():
+        if len(some) <= HUB_KINDS[kind].listed_at_most:
+            yield from map(words.describe_rename, some)
+            continue
+        found = FoundFiles(0)
+        for pair in (pair for one in some for pair in one.files):
+            found.add(pair.other.key)
+        yield words.describe_many(kind, index, found.count, found.above or b"", found.examples)
 
 
 def _find_numbers(members: Sequence[SetMember], files: Iterable[DisputedFile]) -> set[tuple[int, int]]:

@@ -20,6 +20,10 @@ Format 1. All numbers are little-endian. Files and folders are in the order of t
                      56     8  verified_at, seconds UTC; 0: never re-read
                      64     1  how it was last read: index in READ_HOWS
                      65     1  flags: 1 frozen, 2 suspect
+
+Of a folder with many files both sides find those that differ by *buckets*: the first bits of the XXH3-64 of a name are
+the number of its bucket. Digest of a bucket: the XXH3-64 of each file's name length, name and packed row, combined by
+XOR; of that the lower 48 bits.
 """
 
 from __future__ import annotations
@@ -46,6 +50,12 @@ _LENGTH = struct.Struct("<I")
 _ROW = struct.Struct("<Qq16s16sqqBB")
 _CONTENT = struct.Struct("<Q16s16s")
 _OR_NONE = {str: (str, type(None)), int: (int, type(None))}
+MOST_BITS = 14
+"""Of the number of a bucket: all digests are 96 KiB."""
+
+_IN_BUCKET = 8
+_BUCKET_BYTES = 6
+_BUCKET_MASK = (1 << 8 * _BUCKET_BYTES) - 1
 _SHAPES = frozenset(
     product((str,), (int,), (int,), _OR_NONE[str], _OR_NONE[str], (int,), _OR_NONE[int], (int,), (int,))
 )
@@ -95,15 +105,19 @@ class FilesDigest:
     def add(self, file: ReportedFile) -> None:
         """Add a file."""
         name = _LENGTH.pack(len(file.name)) + file.name
-        md5, xxh3 = file.md5 or _NO_DIGEST, file.xxh3_128 or _NO_DIGEST
-        times = file.recorded_at, file.verified_at or 0
-        row = _ROW.pack(file.size_bytes, file.mtime_ns, md5, xxh3, *times, file.read_how, file.flags)
-        self._own.update(name + row)
-        self._content.update(name + _CONTENT.pack(file.size_bytes, md5, xxh3))
+        self._own.update(name + _pack_row(file))
+        digests = file.md5 or _NO_DIGEST, file.xxh3_128 or _NO_DIGEST
+        self._content.update(name + _CONTENT.pack(file.size_bytes, *digests))
 
     def digests(self) -> FolderDigests:
         """Return the digests."""
         return FolderDigests(self._own.digest(), self._content.digest())
+
+
+def _pack_row(file: ReportedFile) -> bytes:
+    digests = file.md5 or _NO_DIGEST, file.xxh3_128 or _NO_DIGEST
+    times = file.recorded_at, file.verified_at or 0
+    return _ROW.pack(file.size_bytes, file.mtime_ns, *digests, *times, file.read_how, file.flags)
 
 
 def digest_files(files: Iterable[ReportedFile]) -> FolderDigests:
@@ -112,6 +126,53 @@ def digest_files(files: Iterable[ReportedFile]) -> FolderDigests:
     for file in files:
         digest.add(file)
     return digest.digests()
+
+
+class BucketDigests:
+    """
+    Digests of the files of a folder in buckets.
+
+    Args:
+        bits: 2 ** bits buckets.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        self._digests = [0] * (1 << bits)
+
+    def add(self, file: ReportedFile) -> None:
+        """Add a file; the order does not matter."""
+        packed = _LENGTH.pack(len(file.name)) + file.name + _pack_row(file)
+        self._digests[find_bucket(file.name, self._bits)] ^= xxhash.xxh3_64_intdigest(packed)
+
+    def pack(self) -> bytes:
+        """Return the digests, 6 bytes each."""
+        return b"".join((one & _BUCKET_MASK).to_bytes(_BUCKET_BYTES, "little") for one in self._digests)
+
+    def find_differing(self, packed: bytes) -> list[int]:
+        """Return the buckets that another folder has otherwise. ``packed``: its digests, as many."""
+        step, mine = _BUCKET_BYTES, self.pack()
+        return [
+            number
+            for number in range(len(self._digests))
+            if packed[number * step : (number + 1) * step] != mine[number * step : (number + 1) * step]
+        ]
+
+
+def find_bucket(name: bytes, bits: int) -> int:
+    """Return the bucket of a file."""
+    return int(xxhash.xxh3_64_intdigest(name)) >> (64 - bits)
+
+
+def choose_bits(files: int) -> int:
+    """Return how many buckets so many files are put into: of a usual folder each has a few."""
+    return max(1, min(MOST_BITS, (files // _IN_BUCKET).bit_length()))
+
+
+def count_bits(packed: bytes) -> int | None:
+    """Return how many buckets the digests are of; None: they are of no folder."""
+    bits = (len(packed) // _BUCKET_BYTES).bit_length() - 1
+    return bits if 1 <= bits <= MOST_BITS and len(packed) == _BUCKET_BYTES << bits else None
 
 
 class SubtreeDigest:

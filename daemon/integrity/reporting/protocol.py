@@ -18,6 +18,7 @@ I4  File names are any bytes. In JSON they are text with lone surrogates for byt
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, TypeGuard, TypeVar
@@ -190,3 +191,17 @@ def read_indexes(answer: JsonObject, name: str, count: int) -> list[int]:
     if len(set(found)) < len(found):
         raise ProtocolError(f"the answer names a line twice as {name!r}")
     return found
+
+
+def read_base64(answer: JsonObject, name: str) -> bytes:
+    """
+    Read bytes that are written in base64.
+
+    Raises:
+        ProtocolError: there are none.
+    """
+    text = answer.get(name)
+    try:
+        return b64decode(text if isinstance(text, str) else "?", validate=True)
+    except ValueError as error:
+        raise ProtocolError(f"the answer has no base64 as {name!r}") from error

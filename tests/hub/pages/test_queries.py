@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from tests.hub.pages.conftest import fill
 
+from integrity.config import HubServer
 from integrity.hub.audit import find_entries
 from integrity.hub.box_reports import page_box_findings, page_events
 from integrity.hub.database import HubDatabase
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import load_fleet
 from integrity.hub.open_findings import count_open
-from integrity.hub.replica_sets import find_set, load_sets
+from integrity.hub.pages.boxes import get_box
+from integrity.hub.pages.site import HubSite
+from integrity.hub.replica_sets import find_set, load_sets, load_their_boxes
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import page_shards
 from support.hub_rows import HubRows
@@ -26,6 +30,7 @@ LARGE_TABLES = re.compile(r"\b(file|file_part|former_file|folder|member_folder)\
 
 QUESTIONS: dict[str, Callable[[sa.Connection], object]] = {
     "fleet": lambda c: load_fleet(c, NOW, 86400),
+    "box": lambda c: load_fleet(c, NOW, 86400, ids=[2]),
     "sets": load_sets,
     "set": lambda c: find_set(c, "photos"),
     "counts": count_open,
@@ -35,6 +40,12 @@ QUESTIONS: dict[str, Callable[[sa.Connection], object]] = {
     "trees": lambda c: find_promises(c, 600, NOW),
     "shards": lambda c: page_shards(c, 1, after=0, limit=100),
     "audit": find_entries,
+}
+
+
+ONE: dict[str, Callable[[HubSite, sa.Connection], object]] = {
+    "box": lambda site, c: get_box(c, site, "cellar"),
+    "set": lambda site, c: load_their_boxes(c, [one] if (one := find_set(c, "photos")) else [], NOW, 86400),
 }
 
 
@@ -78,3 +89,37 @@ def test_number_of_questions_does_not_grow_with_the_boxes(hub_database: HubDatab
         QUESTIONS[question](c)
 
     assert len(few) == len(many)
+
+
+@pytest.mark.parametrize("question", ONE)
+def test_one_box_or_set_is_shown_without_reading_the_others(hub_database: HubDatabase, question: str) -> None:
+    """However many boxes and sets there are beside it."""
+    fill(hub_database)
+    read = []
+    for run in range(2):
+        with counting(hub_database) as rows, hub_database.read() as c:
+            assert ONE[question](HubSite(hub_database, HubServer(), list), c)
+        read.append(sum(rows))
+        with hub_database.transaction() as c:
+            more = HubRows(c, NOW)
+            for number in range(50):
+                more.add_root(more.add_box(f"more-{run}-{number}"), b"/srv", set_id=more.add_set(f"set {run} {number}"))
+
+    assert read[0] == read[1]
+
+
+@contextmanager
+def counting(database: HubDatabase) -> Iterator[list[int]]:
+    """Collect how many rows each query of the block finds."""
+    rows: list[int] = []
+
+    def note(_: object, cursor: Any, statement: str, parameters: Any, *rest: object) -> None:
+        if statement.startswith("SELECT"):
+            again = cursor.connection.cursor()
+            rows.append(len(again.execute(statement, parameters).fetchall()))
+
+    sa.event.listen(database.engine, "after_cursor_execute", note)
+    try:
+        yield rows
+    finally:
+        sa.event.remove(database.engine, "after_cursor_execute", note)

@@ -30,7 +30,7 @@ from integrity.hub.pages.boxes import BoxOrder, get_box, read_cursor, select_box
 from integrity.hub.pages.findings import get_known, read_filter
 from integrity.hub.pages.sets import select_sets
 from integrity.hub.pages.trees import get_promise
-from integrity.hub.replica_sets import find_set, load_sets
+from integrity.hub.replica_sets import SetStatus, find_set, load_sets, load_their_boxes
 from integrity.hub.shards.promise import find_promises
 from integrity.hub.shared_trees import find_tree_names, page_shards
 from integrity.views.objects import iso_time
@@ -51,7 +51,7 @@ from integrity.web.openapi import (
 from integrity.web.query import includes_resolved, read_limit, read_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import sqlalchemy as sa
     from starlette.requests import Request
@@ -228,8 +228,8 @@ class HubApi:
         """Return a page of replica sets."""
         limit = _read_limit(request)
         with self._site.read() as c:
-            found, fleet = select_sets(request, load_sets(c), limit=limit), self._load_fleet(c)
-        statuses = {one.box.id: one for one in fleet}
+            found = select_sets(request, load_sets(c), limit=limit)
+            statuses = self._load_boxes(c, found)
         return {
             "sets": [set_object(one, statuses) for one in found],
             "next_after": found[-1].name if len(found) == limit else None,
@@ -241,7 +241,7 @@ class HubApi:
             one = find_set(c, request.path_params["name"])
             if one is None:
                 raise HTTPException(404, "there is no set with this name")
-            return set_object(one, {status.box.id: status for status in self._load_fleet(c)})
+            return set_object(one, self._load_boxes(c, [one]))
 
     def list_trees(self, _: Request) -> JsonObject:
         """Return all shared trees."""
@@ -290,6 +290,11 @@ class HubApi:
 
     def _load_fleet(self, c: sa.Connection) -> list[BoxStatus]:
         return load_fleet(c, self._site.now, self._site.silent_after_s)
+
+    def _load_boxes(self, c: sa.Connection, sets: Iterable[SetStatus]) -> dict[int, BoxStatus]:
+        """Return the boxes of some sets by number."""
+        some = load_their_boxes(c, sets, self._site.now, self._site.silent_after_s)
+        return {one.box.id: one for one in some}
 
 
 def _read_limit(request: Request) -> int:

@@ -11,7 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from integrity.config import format_duration
+from integrity.hub import schema
 from integrity.hub.box_reports import ReportCursor, page_box_findings, page_events
+from integrity.hub.boxes import find_boxes
 from integrity.hub.finding_list import HubFindingFilter, page_findings
 from integrity.hub.fleet import HEALTH_ORDER, BoxHealth, BoxStatus, load_fleet
 from integrity.hub.fleet_sentence import describe_gap
@@ -143,9 +145,8 @@ def get_box(c: sa.Connection, site: HubSite, name: str) -> BoxStatus:
     Raises:
         HTTPException: 404, there is none with this name.
     """
-    for one in load_fleet(c, site.now, site.silent_after_s):
-        if one.box.name == name:
-            return one
+    for box in find_boxes(c, schema.box.c.name == name):
+        return load_fleet(c, site.now, site.silent_after_s, ids=[box.id])[0]
     raise HTTPException(404, "there is no box with this name")
 
 

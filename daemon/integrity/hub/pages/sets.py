@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from integrity.catalog.coverage import Age
 from integrity.hub.finding_list import HubFindingFilter, page_findings
-from integrity.hub.fleet import BoxRoot, BoxStatus, load_fleet
+from integrity.hub.fleet import BoxRoot, BoxStatus
 from integrity.hub.fleet_sentence import shorten
-from integrity.hub.replica_sets import Agreement, SetStatus, describe_agreement, find_set, load_sets
+from integrity.hub.replica_sets import Agreement, SetStatus, describe_agreement, find_set, load_sets, load_their_boxes
 from integrity.web.query import read_at, read_number
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class SetPages:
         """Show a page of the list."""
         with self._site.read() as c:
             found = select_sets(request, load_sets(c), limit=_PAGE + 1)
-            fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
+            fleet = load_their_boxes(c, found, self._site.now, self._site.silent_after_s)
         shown = found[:_PAGE]
         return self._site.render(
             request,
@@ -69,7 +69,7 @@ class SetPages:
             one = find_set(c, request.path_params["name"])
             if one is None:
                 raise HTTPException(404, "there is no set with this name")
-            fleet = load_fleet(c, self._site.now, self._site.silent_after_s)
+            fleet = load_their_boxes(c, [one], self._site.now, self._site.silent_after_s)
             found = page_findings(
                 c, HubFindingFilter(set_id=one.id), before=read_number(request, "before"), limit=_PAGE + 1
             )

@@ -9,9 +9,8 @@ C3  The first shard of a cut begins where the cut began, so it finds the folders
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from integrity.files.scope import TreeScope, find_parents
 from integrity.jobs.shards.survey import NOTHING, FolderSize, Size
 
 
@@ -96,21 +95,3 @@ def _pack(folders: Iterable[FolderSize], limit: Size) -> list[list[FolderSize]]:
             bundles.append([one])
             size = one.size
     return bundles
-
-
-def find_scope(shards: Sequence[Sequence[bytes]], number: int) -> TreeScope:
-    """Return what one of the shards of a tree covers."""
-    own = frozenset(shards[number])
-    others = {path for index, folders in enumerate(shards) if index != number for path in folders}
-    return TreeScope(own, find_left_out(own, others))
-
-
-def find_left_out(own: Iterable[bytes], others: Iterable[bytes]) -> set[bytes]:
-    """Return the folders of other shards that lie directly in what a shard covers."""
-    mine, theirs = frozenset(own), frozenset(others)
-    left_out = set[bytes]()
-    for path in theirs:
-        above = next((one for one in find_parents(path) if one in mine or one in theirs), None)
-        if above in mine:
-            left_out.add(path)
-    return left_out

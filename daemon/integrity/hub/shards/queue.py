@@ -132,10 +132,6 @@ class JobsInTransaction:
         """Remove the tree's jobs, whoever has them: the tree is forgotten."""
         self._c.execute(sa.text("DELETE FROM procrastinate_jobs WHERE queue_name = :queue"), {"queue": self._queue})
 
-    def remove_worker(self, worker: int) -> None:
-        """Unregister a worker that has no job."""
-        _run(self._manager.unregister_worker(worker))
-
     def _make(self, queueing_lock: str, kwargs: dict[str, Any]) -> Job:
         lock = f"{self._queue}:{queueing_lock}"
         return Job(

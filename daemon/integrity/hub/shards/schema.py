@@ -2,7 +2,7 @@
 The tables of shared trees. They are created by the hub's migrations with all others.
 
 S1  Each folder of a tree is in at most one row of ``shard_folder``; a name belongs to the shard with the deepest folder
-    above it.
+    above it. ``above_id`` follows from that: it is the shard that the folder would belong to without its row.
 S2  ``shard.version`` counts the catalogs that were stored of a shard. It grows by one with each, in the transaction
     that names the catalog's file, and only for the worker that holds the shard's job (queue.py).
 S3  Each shard has exactly one job, which is created with it and never ends: it waits for its time, or a worker has it.
@@ -69,9 +69,11 @@ shard_folder = sa.Table(
     column_int("tree_id", "the tree", sa.ForeignKey("shared_tree.id")),
     column_blob("path", "a folder of the shard, relative to the tree; empty: the top"),
     column_int("shard_id", "the shard", sa.ForeignKey("shard.id")),
+    column_int("above_id", "the shard that covers the folder above it; null: it is the top", null=True),
     sa.PrimaryKeyConstraint("tree_id", "path"),
 )
 sa.Index("shard_folder_shard", shard_folder.c.shard_id)
+sa.Index("shard_folder_above", shard_folder.c.above_id)
 
 shard_finding = sa.Table(
     "shard_finding",

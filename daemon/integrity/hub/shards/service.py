@@ -208,7 +208,7 @@ class ShardHub:
         """Cut a tree; see ``visits.accept_survey``."""
         with self._database.read() as c:
             worker = workers.get_worker(c, call.box_id, call.worker)
-            if visits.is_surveyed(c, worker.tree_id):
+            if workers.is_surveyed(c, worker.tree_id):
                 return {}  # V3
         folders = list(visits.read_survey(self._find_stored(call.job, digest)))
         with self._database.transaction() as c:

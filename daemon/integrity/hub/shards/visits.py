@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 import zstandard
 
 from integrity.errors import ProtocolError, printable
-from integrity.files.scope import TreeScope
+from integrity.files.scope import TreeScope, find_parents
 from integrity.hub.reported import LONGEST_INDEXED, write_body
 from integrity.hub.shards.cutting import cut
 from integrity.hub.shards.queue import JobsInTransaction
@@ -60,18 +60,11 @@ def accept_survey(
     if get_held(c, worker, job_id).shard_id is not None:
         raise ShardRefused("not_yours", "this job is a shard, no survey")
     shards = cut(survey, [b""], limits.size)
-    for folders in shards:
-        shard_id = _add_shard(c, worker.tree_id, now)
-        _give_folders(c, worker.tree_id, shard_id, folders)
+    numbers = [_add_shard(c, worker.tree_id, now) for _ in shards]
+    _give_folders(c, worker.tree_id, dict(zip(numbers, shards, strict=True)), {})
     note_work(c, worker, None, "tree_cut", f"{len(shards):,} shards", now)
     c.execute(sa.update(shared_tree).where(shared_tree.c.id == worker.tree_id).values(surveyed_at=now))
     JobsInTransaction(c, worker.tree_id).end(job_id)
-
-
-def is_surveyed(c: sa.Connection, tree_id: int) -> bool:
-    """Return whether a tree was cut into shards."""
-    known = sa.select(shared_tree.c.id).where(shared_tree.c.id == tree_id, shared_tree.c.surveyed_at.is_not(None))
-    return c.execute(known).first() is not None
 
 
 def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> int:
@@ -88,11 +81,41 @@ def _add_shard(c: sa.Connection, tree_id: int, now: int, **values: object) -> in
     return shard_id
 
 
-def _give_folders(c: sa.Connection, tree_id: int, shard_id: int, folders: Sequence[bytes]) -> None:
-    rows = [{"tree_id": tree_id, "path": path, "shard_id": shard_id} for path in folders]
-    if any(len(path) > LONGEST_INDEXED for path in folders):
+def _give_folders(
+    c: sa.Connection, tree_id: int, shards: Mapping[int, Sequence[bytes]], known: Mapping[bytes, int | None]
+) -> None:
+    """
+    Give folders to new shards.
+
+    Args:
+        shards: the folders of each.
+        known: the folders that the shard has which is cut, and (None) those of others that lie in what it covers.
+
+    Raises:
+        ProtocolError: the path of a folder is too long.
+    """
+    given = {path: number for number, folders in shards.items() for path in folders}
+    if any(len(path) > LONGEST_INDEXED for path in given):
         raise ProtocolError("a folder has a path that is too long for the hub")
-    c.execute(sa.insert(shard_folder), rows)
+    owners = {**known, **given}
+    new = [
+        {"tree_id": tree_id, "path": path, "shard_id": number, "above_id": _find_above(owners, path)}
+        for path, number in given.items()
+        if path not in known
+    ]
+    if new:
+        c.execute(sa.insert(shard_folder), new)
+    for path in known:
+        changes = {"shard_id": given.get(path), "above_id": _find_above(owners, path)}
+        values = {name: value for name, value in changes.items() if value is not None}
+        if values:
+            is_it = shard_folder.c.tree_id == tree_id, shard_folder.c.path == path
+            c.execute(sa.update(shard_folder).where(*is_it).values(**values))
+
+
+def _find_above(owners: Mapping[bytes, int | None], path: bytes) -> int | None:
+    """Return which shard has the deepest folder above a path; None: it is as before, or the path is the top."""
+    return next((owners[one] for one in find_parents(path) if one in owners), None)
 
 
 def accept_visit(
@@ -210,14 +233,14 @@ def _cut_again(
     Returns:
         The number of new shards; 0: it can't be cut.
     """
-    own, left_out = find_folders(c, tree_id, shard_id)
+    own, left_out = find_folders(c, shard_id)
     _, *parts = cut(restrict(survey, TreeScope(own, left_out)), own, limit)
     row = c.execute(sa.select(shard).where(shard.c.id == shard_id)).one()
-    for folders in parts:
-        new_id = _add_shard(c, tree_id, now, version=row.version, digest=row.digest, oldest_at=row.oldest_at)
-        c.execute(sa.delete(shard_folder).where(shard_folder.c.tree_id == tree_id, shard_folder.c.path.in_(folders)))
-        _give_folders(c, tree_id, new_id, folders)
-        _move_findings(c, shard_id, new_id, TreeScope(*find_folders(c, tree_id, new_id)))
+    values = {"version": row.version, "digest": row.digest, "oldest_at": row.oldest_at}
+    shards = {_add_shard(c, tree_id, now, **values): folders for folders in parts}
+    _give_folders(c, tree_id, shards, {**dict.fromkeys(left_out), **dict.fromkeys(own, shard_id)})
+    for number in shards:
+        _move_findings(c, shard_id, number, TreeScope(*find_folders(c, number)))
     return len(parts)
 
 

@@ -18,7 +18,6 @@ from integrity.files.scope import find_parents
 from integrity.hub import audit
 from integrity.hub.grants import load_grants
 from integrity.hub.schema import box, finding
-from integrity.hub.shards.cutting import find_left_out
 from integrity.hub.shards.queue import JobsInTransaction, ShardJob
 from integrity.hub.shards.schema import shard, shard_folder, shard_worker, shared_tree
 from integrity.hub.shards.tree_disks import OtherDisk, end_findings, note_other_disk, recognise_disk
@@ -381,7 +380,7 @@ def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits
     if job.shard_id is not None:
         row = c.execute(sa.select(shard).where(shard.c.id == job.shard_id)).one()
         version, digest, round_at = row.version, row.digest, now if row.round_at is None else row.round_at
-        own, left_out = find_folders(c, tree_id, job.shard_id)
+        own, left_out = find_folders(c, job.shard_id)
         landmarks = _find_landmarks(c, tree_id, job.shard_id)
         requires_names = tree.trusted_at is None or max(row.visited_at or 0, row.created_at) > tree.trusted_at
     return ShardTask(
@@ -403,19 +402,20 @@ def _describe(c: sa.Connection, tree_id: int, job: ShardJob, limits: ShardLimits
 
 
 def _find_landmarks(c: sa.Connection, tree_id: int, shard_id: int) -> list[bytes]:
-    """Return some folders of other shards, from all over the tree."""
-    others = shard_folder.c.tree_id == tree_id, shard_folder.c.shard_id != shard_id, shard_folder.c.path != b""
-    paths = c.execute(sa.select(shard_folder.c.path).where(*others).order_by(shard_folder.c.path)).scalars().all()
-    return [bytes(path) for path in paths[:: -(-len(paths) // _LANDMARKS) or 1]]
+    """Return a folder of each of some other shards: those that are due last, most of which were read a moment ago."""
+    others = sa.select(shard.c.id).where(shard.c.tree_id == tree_id, shard.c.id != shard_id)
+    some = others.order_by(shard.c.due_at.desc()).limit(_LANDMARKS).subquery()
+    owner, path = shard_folder.c.shard_id, shard_folder.c.path
+    first = sa.select(path).where(owner == some.c.id, path != b"").order_by(path).limit(1).lateral()
+    return sorted(map(bytes, c.execute(sa.select(first.c.path).select_from(some.join(first, sa.true()))).scalars()))
 
 
-def find_folders(c: sa.Connection, tree_id: int, shard_id: int) -> tuple[list[bytes], list[bytes]]:
-    """Return the folders of a shard, and those of other shards inside them."""
-    rows = c.execute(sa.select(shard_folder.c.path, shard_folder.c.shard_id).where(shard_folder.c.tree_id == tree_id))
-    own, others = list[bytes](), list[bytes]()
-    for path, owner in rows:
-        (own if owner == shard_id else others).append(bytes(path))
-    return sorted(own), sorted(find_left_out(own, others))
+def find_folders(c: sa.Connection, shard_id: int) -> tuple[list[bytes], list[bytes]]:
+    """Return the folders of a shard, and those of other shards that lie directly in what it covers."""
+    owner, above = shard_folder.c.shard_id, shard_folder.c.above_id
+    own = c.execute(sa.select(shard_folder.c.path).where(owner == shard_id)).scalars()
+    left_out = c.execute(sa.select(shard_folder.c.path).where(above == shard_id, owner != shard_id)).scalars()
+    return sorted(map(bytes, own)), sorted(map(bytes, left_out))
 
 
 def find_most_packed(c: sa.Connection, job: ShardJob, limits: ShardLimits) -> int:
