@@ -150,6 +150,17 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
 
 
 @with_archives(long=Restic)
+def test_finding_leads_to_the_versions(pair: Pair) -> None:
+    """Once a repository was compared by size and time, nobody knows yet which version of a damaged file is good."""
+    pair.archive.back_up(pair.root)
+    pair.run("scan")
+    pair.compare()
+    damage(pair.large)
+    (finding,) = pair.run("scrub", expect=1).findings
+    assert finding["next_steps"][0]["command"].endswith(f"versions {pair.large}")
+
+
+@with_archives(long=Restic)
 def test_damage_between_two_good_versions_is_seen(pair: Pair) -> None:
     """A file that rotted and was put back has three contents, though the first and the last are alike."""
     pair.run("scan")

@@ -285,7 +285,7 @@ class RootRun:
             require_current(connection, record)
             path = record.path
         if step is None and copy is None and record is not None:
-            advice = advise_repair(connection, self.root.path, record.path, record.id, kind)
+            advice = advise_repair(connection, self.root.id, self.root.path, record.path, record.id, kind)
             step, command = advice or (None, None)
         new = NewFinding(
             kind,

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import findings
 from integrity.catalog.copies import find_copies, find_good_copy
+from integrity.config.copy_urls import keeps_versions
+from integrity.copies.filenames import is_below
 from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
-from integrity.model import Certainty, FileId, FindingKind
+from integrity.model import Certainty, FileId, FindingKind, RootId
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import VERDICTS, ArbitrationOutcome, FileState, Judgement, find_stand, find_step
 
@@ -23,10 +25,12 @@ class Advice(NamedTuple):
 
 
 def advise_repair(
-    connection: Connection, root: bytes, path: bytes, file_id: FileId, kind: FindingKind
+    connection: Connection, root_id: RootId, root: bytes, path: bytes, file_id: FileId, kind: FindingKind
 ) -> Advice | None:
     """
-    Return how to repair a file from the latest good copy; None if there is no such copy or nothing to repair.
+    Return how to repair a file from the latest good copy, or how to find a good version of it.
+
+    None if there is no such copy and none with versions, or nothing to repair.
 
     Args:
         root: absolute path of its root.
@@ -34,8 +38,14 @@ def advise_repair(
     """
     verdict = VERDICTS.get(kind)
     name = None if verdict is None else find_good_copy(connection, file_id)
-    if verdict is None or name is None:
+    if verdict is None:
         return None
+    if name is None:
+        covering = (one for one in find_copies(connection, root_id) if is_below(path, one.prefix))
+        if not any(keeps_versions(one.url) for one in covering):
+            return None
+        words = "look which of your backups have it as it was recorded"
+        return Advice(words, f"integrity versions {shell_path(absolute(root, path))}")
     words, command = find_step(ArbitrationOutcome.REPAIRABLE, find_stand(Judgement(verdict)))
     assert command is not None
     places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(name)}
@@ -65,13 +75,17 @@ def renew_copy_advice(
         is_other_content: the record was replaced after the copies were compared with it.
     """
     about = [one for one in findings.find_open_of_files(connection, [file_id]).get(file_id, ()) if one.copy]
-    lists = {copy.name for copy in find_copies(connection) if not copy.has_bytes} if about else set()
+    known = find_copies(connection) if about else []
+    lists = {one.name for one in known if not one.has_bytes}
+    series = {one.name for one in known if keeps_versions(one.url)}
     for one in about:
         if one.copy and one.kind in ENDED_BY_COMPARE and KINDS[one.kind].subject is Subject.COPY:
             is_stale = is_other_content and one.kind in OTHER_CONTENT
             outcome = ArbitrationOutcome.COPY_STALE if is_stale else ArbitrationOutcome(one.kind.value)
             if one.certainty is Certainty.CUT_OFF and not is_stale:
                 outcome = ArbitrationOutcome.COPY_INCOMPLETE
-            words, command = find_step(outcome, stand, has_bytes=one.copy not in lists)
+            words, command = find_step(
+                outcome, stand, has_bytes=one.copy not in lists, keeps_versions=one.copy in series
+            )
             places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(one.copy)}
             findings.set_step(connection, [one.id], words, None if command is None else command.format(**places))

@@ -253,7 +253,7 @@ def _move(
 
 
 def _open_missing(connection: Connection, root: RootRecord, new: bytes, record: FileRecord, now: int) -> None:
-    advice = advise_repair(connection, new, record.path, record.id, FindingKind.MISSING)
+    advice = advise_repair(connection, root.id, new, record.path, record.id, FindingKind.MISSING)
     step, command = advice or (None, None)
     text = messages.MISSING_HERE
     lost = NewFinding(FindingKind.MISSING, root.id, record.id, record.path, text, step=step, command=command)
