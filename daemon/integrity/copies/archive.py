@@ -147,15 +147,17 @@ class ArchiveCopy(BaseCopy):
         """Yield the files of both backups whose content may differ; see ``Copy``."""
         repository = self._repository
         top = self._find_top(older)
-        if top != self._find_top(newer):
-            return  # the folder was moved in between: no file is in both
+        if top != self._find_top(newer):  # it was moved in between, so no program can compare the two
+            self.choose(newer)
+            yield from (one.path for one in self.list(prefix) if isinstance(one, CopyEntry))
+            return
         place = _join(top, prefix)
         with repository.start_diff(older, newer, place) as running:
             for line in running.lines():
                 path = self._parse(repository.read_change, line)
                 if path is not None and is_below(path, place):
                     yield _cut(path, top)
-            if running.wait() != 0:
+            if running.wait() not in repository.ended_well:
                 raise repository.failed(running.reason())
 
     def _find_versions(self) -> Sequence[CopyVersion]:
@@ -219,7 +221,7 @@ class ArchiveCopy(BaseCopy):
                 item = self._parse(repository.read_item, line)
                 if item is not None and is_below(item.path, place):
                     yield item
-            if running.wait() != 0:
+            if running.wait() not in repository.ended_well:
                 raise repository.failed(running.reason())
 
     def _find_files(self, prefix: bytes) -> Iterator[tuple[Item | None, CopyEntry | Trouble | None]]:

@@ -38,6 +38,7 @@ class BorgRepository(Repository):
     name = "borg"
     package = "borgbackup"
     runs = BorgRun
+    ended_well = frozenset({0, 1})
 
     def __init__(self, shown: str, address: str, options: ArchiveOptions) -> None:
         super().__init__(shown, address, options)

@@ -90,6 +90,7 @@ class Repository(ABC):
         name: of the program.
         package: that installs it.
         runs: a run of it.
+        ended_well: exit codes of listings that are whole, though the program may have warned.
         cleanup: what is undone when the repository is left.
         is_local: its address is a path of this machine.
     """
@@ -97,6 +98,7 @@ class Repository(ABC):
     name: str
     package: str
     runs: ClassVar[type[Running]] = Running
+    ended_well: ClassVar[frozenset[int]] = frozenset({0})
 
     def __init__(self, shown: str, address: str, options: ArchiveOptions) -> None:
         if not address or "\0" in address:
