@@ -49,7 +49,7 @@ class ResticRepository(Repository):
             if running.wait() != 0:
                 raise self.failed(running.reason())
         try:
-            found = json.loads(printed) or []
+            found = sorted(json.loads(printed) or [], key=lambda one: parse_time(one["time"]) or 0)
             return [_read_backup(one) for one in found if set(self.options.tags) <= set(one.get("tags") or ())]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self.failed(f"what restic says of its snapshots can't be understood ({error})") from error

@@ -48,7 +48,8 @@ class SnapshotsCopy(TreeCopy):
 
     def __enter__(self) -> Self:
         """Find the folders, and open the newest; see ``Copy``."""
-        self._folders = {self._read_version(folder): os.fsencode(folder) for folder in self._find_folders()}
+        folders = sorted(self._find_folders(), key=lambda folder: (len(folder), folder))  # 9 before 10
+        self._folders = {self._read_version(folder): os.fsencode(folder) for folder in folders}
         self._versions = sort_versions(self._folders)
         if not self._versions:
             raise CopyUnreachable(f"{self.shown}: there is no such folder; mount the disk, or correct the pattern")

@@ -58,5 +58,5 @@ def _find_end(text: str) -> float | None:
 
 
 def sort_versions(versions: Iterable[CopyVersion]) -> list[CopyVersion]:
-    """Return versions with the oldest first."""
-    return sorted(versions, key=lambda one: (one.taken_at, one.name))
+    """Return versions with the oldest first; those of one second stay in the order that they have."""
+    return sorted(versions, key=lambda one: one.taken_at)
