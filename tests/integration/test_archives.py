@@ -150,6 +150,20 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
 
 
 @with_archives(long=Restic)
+def test_versions_with_different_damage_make_one_good_file(pair: Pair) -> None:
+    """The first block is good in the older version only, the last in the newest only."""
+    pair.run("scan")
+    good, last = pair.large.read_bytes(), LARGE - 1
+    for offsets in ([last], [last, 0]):  # a bit that is flipped twice is as before
+        damage(pair.large, *offsets)
+        pair.archive.back_up(pair.root)
+    damage(pair.large, last)
+    pair.run("scrub", expect=1)
+    pair.run("repair", pair.large, "--from", "nightly", "--apply", "--discard")
+    assert good == pair.large.read_bytes()
+
+
+@with_archives(long=Restic)
 def test_finding_leads_to_the_versions(pair: Pair) -> None:
     """Once a repository was compared by size and time, nobody knows yet which version of a damaged file is good."""
     pair.archive.back_up(pair.root)

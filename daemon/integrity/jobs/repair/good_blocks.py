@@ -187,6 +187,7 @@ class BlockSource:
         self._other_names = other_names
         self._files: dict[str, CopyFile] = {}
         self._older: dict[str, Iterator[CopyFile]] = {}
+        self._kept: dict[str, CopyFile] = {}  # the older version that was read last
         self._closed: set[str] = set()  # could not be opened; not retried for every block
         self.troubles: dict[str, str] = {}
 
@@ -207,7 +208,7 @@ class BlockSource:
             if data is not None and expected.matches(index, data):
                 return copy.name, data
             for older in self._read_older(copy, index, expected):
-                if expected.matches(index, older):
+                if older is not None and expected.matches(index, older):
                     return copy.name, older
         return None
 
@@ -218,7 +219,8 @@ class BlockSource:
 
     def find_stats(self, names: Iterable[str]) -> list[os.stat_result]:
         """List what stat said of the copies that were read, in the order of their names; other kinds do not tell."""
-        stats = (self._files[name].stat for name in names if name in self._files)
+        files = self._files | self._kept
+        stats = (files[name].stat for name in names if name in files)
         return [stat for stat in stats if stat is not None]
 
     def find_mode(self, name: str, path: bytes) -> int | None:
@@ -227,9 +229,10 @@ class BlockSource:
 
     def close(self) -> None:
         """Close the files; the copies stay open."""
-        files, self._files = self._files, {}
-        for file in files.values():
-            file.close()
+        for files in (self._files, self._kept):
+            for file in files.values():
+                file.close()
+            files.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -244,36 +247,42 @@ class BlockSource:
         file = self._open(copy)
         if file is None:
             return None
+        return self._read_block(copy, file, index, expected)
+
+    def _read_block(self, copy: GoodCopy, file: CopyFile, index: int, expected: Expected) -> bytes | None:
         try:
             return file.read(index * expected.block_size_bytes, expected.length(index))
         except ReadInterrupted:
             raise
-        except ReadError as error:
-            self.troubles[copy.name] = str(error)
-        except CopyUnreachable as error:
-            copy.lost(error)
-            self.troubles[copy.name] = str(error)
+        except (ReadError, CopyUnreachable) as error:
+            self._note(copy, error)
         return None
 
-    def _read_older(self, copy: GoodCopy, index: int, expected: Expected) -> Iterator[bytes]:
-        """Yield one block of older versions; the file from which the last one came is the one to read from now on."""
+    def _note(self, copy: GoodCopy, error: ReadError | CopyUnreachable) -> None:
+        """Keep why a copy could not be read."""
+        if isinstance(error, CopyUnreachable):
+            copy.lost(error)  # some kinds of copy notice only when a file is opened
+        self.troubles[copy.name] = str(error)
+
+    def _read_older(self, copy: GoodCopy, index: int, expected: Expected) -> Iterator[bytes | None]:
+        """Yield one block of older versions, first of the one that was read last."""
+        if copy.name in self._kept:
+            yield self._read_block(copy, self._kept[copy.name], index, expected)
         files = self._older.setdefault(copy.name, copy.open_older(self._path))
         while copy.trouble is None and keeps_versions(copy.source.url):
             try:
                 file = next(files, None)
-                if file is None:
-                    return
-                if copy.name in self._files:
-                    self._files[copy.name].close()
-                self._files[copy.name] = file
-                yield file.read(index * expected.block_size_bytes, expected.length(index))
             except ReadInterrupted:
                 raise
-            except ReadError as error:
-                self.troubles[copy.name] = str(error)
-            except CopyUnreachable as error:
-                copy.lost(error)
-                self.troubles[copy.name] = str(error)
+            except (ReadError, CopyUnreachable) as error:
+                self._note(copy, error)
+                return
+            if file is None:
+                return
+            if copy.name in self._kept:
+                self._kept[copy.name].close()
+            self._kept[copy.name] = file
+            yield self._read_block(copy, file, index, expected)
 
     def _open(self, copy: GoodCopy) -> CopyFile | None:
         file = self._files.get(copy.name)
@@ -284,8 +293,6 @@ class BlockSource:
         except ReadInterrupted:
             raise
         except (ReadError, CopyUnreachable) as error:
-            if isinstance(error, CopyUnreachable):
-                copy.lost(error)  # some kinds of copy notice only when a file is opened
             self._closed.add(copy.name)
-            self.troubles[copy.name] = str(error)
+            self._note(copy, error)
         return file
