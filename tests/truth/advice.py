@@ -41,6 +41,9 @@ class Reader:
     def follow(self, said: Iterable[JsonObject]) -> None:
         """Carry out what findings advise: mostly the first step; compare what exists before and after."""
         deeds = [deed for each in _sort(said) if each["type"] == "finding" for deed in self._find_deeds(each)]
+        # What somebody has accepted, perhaps that a file is gone, is not repaired any more.
+        accepted = {life.name for life, command in deeds if command.startswith("integrity accept ")}
+        deeds = [(life, done) for life, done in deeds if life.name not in accepted or " accept " in done]
         before = self._world.find_contents()
         self._carry_out(deeds)
         after = self._world.find_contents()
