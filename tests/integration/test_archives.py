@@ -296,6 +296,31 @@ def test_folder_of_a_relative_backup_is_found(pair: Pair) -> None:
     assert COUNT + 1 == pair.compare("--read").summary["files_verified"]
 
 
+@with_archives(long=Restic)
+def test_folder_of_a_backup_from_within_is_found(pair: Pair) -> None:
+    """``backup .``: its files stand at the top of the backup."""
+    pair.archive.back_up(".", cwd=pair.root)
+    pair.run("scan")
+    assert COUNT + 1 == pair.compare("--read").summary["files_verified"]
+
+
+def test_borg_archives_of_other_folders_and_unfinished_ones_are_no_versions(integrity: Box, tmp_path: Path) -> None:
+    """A repository often has archives of several folders by turns, and what an interrupted backup left."""
+    pair = Pair(integrity, tmp_path, Borg)
+    other = plant(tmp_path / "other", 2)
+    pair.archive.back_up(pair.root)
+    pair.archive.back_up(other)
+    pair.small.write_text("backed up in part")
+    pair.archive.back_up(pair.root)
+    pair.archive.run("rename", f"{pair.archive.place}::backup-3", "backup-3.checkpoint")
+    pair.run("scan")
+    assert {pair.small.name: "copy_stale"} == kinds_by_name(pair.compare(expect=1))
+    assert ["backup-1"] == [one["version"] for one in pair.run("versions", pair.large).of_type("version")]
+
+    pair.configure(path="/elsewhere")
+    assert "none of its 2 backups has a folder /elsewhere" in pair.compare(expect=3).findings[0]["message"]
+
+
 def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_path: Path) -> None:
     """What is there is named, with the key that chooses."""
     pair = Pair(integrity, tmp_path, Restic)
@@ -306,7 +331,7 @@ def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_
     pair.configure(host="two")
     pair.compare()
     pair.configure(path="/elsewhere", host="two")
-    assert "has no folder /elsewhere" in pair.compare(expect=3).findings[0]["message"]
+    assert "has no folder /elsewhere;" in pair.compare(expect=3).findings[0]["message"]
 
     (tmp_path / "other").mkdir()
     other = Restic(tmp_path / "other")
@@ -314,7 +339,7 @@ def test_backups_of_another_machine_or_folder_are_not_taken(integrity: Box, tmp_
     shutil.rmtree(pair.archive.place)
     other.place.rename(pair.archive.place)
     pair.configure()
-    assert f"they are of {pair.small.parent}" in pair.compare(expect=2).stderr
+    assert f"are of {pair.small.parent}, none of them" in pair.compare(expect=2).stderr
 
 
 @with_archives()

@@ -24,9 +24,9 @@ from integrity.copies.base import BaseCopy
 from integrity.copies.filenames import find_fault, is_below, require_harmless
 from integrity.copies.program import Running
 from integrity.copies.protocol import CopyEntry, Kind, Published, Trouble
-from integrity.copies.repository import ArchiveOptions, Item, Repository, is_local
-from integrity.copies.versions import CopyVersion, sort_versions
-from integrity.errors import ConfigError, Unreadable, Unstable, Vanished, show_path
+from integrity.copies.repository import ArchiveOptions, Backup, Item, Repository, is_local
+from integrity.copies.versions import CopyVersion
+from integrity.errors import ConfigError, CopyUnreachable, Unreadable, Unstable, Vanished, show_path
 
 T = TypeVar("T")
 
@@ -63,9 +63,9 @@ class ArchiveCopy(BaseCopy):
         self._options = options or ArchiveOptions()
         self._repository = self.kind(shown, address, self._options)
         self._root = root
-        self._versions: Sequence[CopyVersion] = ()
+        self._backups: Sequence[Backup] = ()
         self._version = CopyVersion("", 0)
-        self._tops: dict[str, bytes] = {}
+        self._tops: dict[str, bytes | None] = {}
 
     def interrupt_when(self, must_stop: Callable[[], bool], /) -> None:
         """See ``Copy``."""
@@ -76,8 +76,8 @@ class ArchiveCopy(BaseCopy):
         repository = self._repository
         try:
             repository.user = repository.find_owner()
-            self._versions = self._find_versions()
-            self.choose(self._versions[-1])
+            self._backups = self._find_backups()
+            self._version = self._find_newest()
         except BaseException:
             repository.cleanup.close()
             raise
@@ -89,13 +89,14 @@ class ArchiveCopy(BaseCopy):
         """Remove what the program needed; see ``Copy``."""
         self._repository.cleanup.close()
 
-    def versions(self) -> Sequence[CopyVersion]:
-        """Return the backups of the folder, the oldest first; see ``Copy``."""
-        return self._versions
+    def versions(self) -> Iterator[CopyVersion]:
+        """Yield the backups of the folder, the newest first; see ``Copy``."""
+        for backup in self._backups:
+            if self._names_folder(backup) or self._find_top(backup.version) is not None:
+                yield backup.version
 
     def choose(self, version: CopyVersion) -> None:
         """Be another backup from now on; see ``Copy``."""
-        self._find_top(version)
         self._version = version
 
     def find_name_fault(self, path: bytes, /) -> str | None:
@@ -115,9 +116,9 @@ class ArchiveCopy(BaseCopy):
     def read_all(self, prefix: bytes = b"") -> Iterator[CopyEntry | Trouble]:
         """List with digests of what is stored; see ``Copy``."""
         with closing(_Stream(self._repository, self._version)) as stream:
-            if not self._place(prefix):
-                stream.enter(b"")
             for item, found in self._find_files(prefix):
+                if not prefix and not self._top:
+                    stream.enter(b"")  # it is all of the backup, which is not listed as a folder
                 if item is not None and item.is_folder:
                     stream.enter(item.path)
                 elif item is not None and isinstance(found, CopyEntry):
@@ -147,7 +148,7 @@ class ArchiveCopy(BaseCopy):
         """Yield the files of both backups whose content may differ; see ``Copy``."""
         repository = self._repository
         top = self._find_top(older)
-        if top != self._find_top(newer):  # it was moved in between, so no program can compare the two
+        if top is None or top != self._find_top(newer):  # it was moved in between: no program can compare the two
             self.choose(newer)
             yield from (one.path for one in self.list(prefix) if isinstance(one, CopyEntry))
             return
@@ -160,20 +161,17 @@ class ArchiveCopy(BaseCopy):
             if running.wait() not in repository.ended_well:
                 raise repository.failed(running.reason())
 
-    def _find_versions(self) -> Sequence[CopyVersion]:
-        """Find the backups of the folder, made by one machine."""
+    def _find_backups(self) -> Sequence[Backup]:
+        """Find the backups by one machine that may be of the folder, the newest first."""
         repository, options = self._repository, self._options
         backups = repository.find_backups()
         if not backups:
             raise repository.failed("has no backups yet")
-        wanted = b"/" + options.path.strip(b"/") if options.path else self._root
-        covering = [one for one in backups if not one.folders or any(_is_covered(wanted, at) for at in one.folders)]
+        covering = [one for one in backups if not one.folders or self._names_folder(one)]
         if not covering and not options.path:
             folders = sorted({show_path(folder) for one in backups for folder in one.folders})
-            raise ConfigError(
-                f"{self.shown}: none of its {len(backups):,} backups is of all of {show_path(self._root)}; they are of"
-                f' {", ".join(folders[:_SHOWN])}: name one of these, or set "path" of the [[copy]] to where it is there'
-            )
+            of = ", ".join(folders[:_SHOWN])
+            raise ConfigError(self._tell_path(f"its {len(backups):,} backups are of {of}, none of them of all of"))
         covering = covering or backups
         hosts = {one.host for one in covering}
         here = socket.gethostname()
@@ -183,29 +181,81 @@ class ArchiveCopy(BaseCopy):
                 f"{self.shown}: has backups of several machines ({', '.join(sorted(hosts)[:_SHOWN])}):"
                 ' set "host" of the [[copy]] to one of them'
             )
-        made = [one.version for one in covering if not host or one.host == host]
+        made = [one for one in covering if not host or one.host == host]
         if not made:
             have = ", ".join(sorted(hosts)[:_SHOWN])
             raise ConfigError(f"{self.shown}: has no backup of the machine {host}; there are some of {have}")
-        return sort_versions(made)
+        return sorted(made, key=lambda one: one.version.taken_at)[::-1]  # of one second: the last one first
 
-    def _find_top(self, version: CopyVersion) -> bytes:
+    @property
+    def _top(self) -> bytes:
+        """Where the folder is in the chosen backup; it has been listed."""
+        top = self._tops[self._version.name]
+        assert top is not None
+        return top
+
+    def _names_folder(self, backup: Backup) -> bool:
+        """Return whether a backup is of the folder, by the folders that it names."""
+        wanted = (self._options.path or self._root).strip(b"/")
+        return any(is_below(wanted, folder.strip(b"/")) for folder in backup.folders)
+
+    def _find_top(self, version: CopyVersion) -> bytes | None:
         """Find where the folder is in a backup: under its absolute path, or under the end of it, by what is there."""
-        if version.name in self._tops:
-            return self._tops[version.name]
-        absolute = self._root.strip(b"/")
-        names = absolute.split(b"/") if absolute else []
-        tops = [b"/".join(names[first:]) for first in range(len(names) + 1)]
-        known = dict.fromkeys(self._tops.values())
-        for top in [self._options.path.strip(b"/")] if self._options.path else [*known, *tops]:
-            if next(self._items(version, top), None) is not None:
-                self._tops[version.name] = top
-                return top
-        where = show_path(self._options.path or self._root)
-        raise self._repository.failed(f"the backup {version.name} has no folder {where}")
+        if version.name not in self._tops:
+            likely = self._guess_top(version)
+            is_there = next(self._items(version, likely), None) is not None
+            self._tops[version.name] = likely if is_there else self._search_top(version)
+        return self._tops[version.name]
 
-    def _place(self, path: bytes) -> bytes:
-        return _join(self._find_top(self._version), path)
+    def _guess_top(self, version: CopyVersion) -> bytes:
+        """Return where the folder is if that is known, or else where it is in another backup, or else its path."""
+        known = self._tops.get(version.name)
+        wanted = (self._options.path or self._root).strip(b"/")
+        return next((top for top in (known, *reversed(self._tops.values())) if top is not None), wanted)
+
+    def _search_top(self, version: CopyVersion) -> bytes | None:
+        absolute = (self._options.path or self._root).strip(b"/")
+        if self._options.path:
+            return None
+        tops = [absolute[at + 1 :] for at, byte in enumerate(absolute) if byte == ord("/")]
+        folders = next(one.folders for one in self._backups if one.version == version)
+        found, is_inside = len(tops), absolute in [folder.strip(b"/") for folder in folders]
+        for item in self._items(version, b""):
+            is_inside = is_inside or item.path == b"."  # it was made from within the folder
+            found = next((rank for rank, top in enumerate(tops[:found]) if is_below(item.path, top)), found)
+        return tops[found] if found < len(tops) else b"" if is_inside else None
+
+    def _find_newest(self) -> CopyVersion:
+        newest = next(self.versions(), None)
+        if newest is None:
+            count = len(self._backups)
+            which = "its only backup" if count == 1 else f"none of its {count:,} backups"
+            raise CopyUnreachable(self._tell_path(f"{which} has {'no' if count == 1 else 'a'} folder"))
+        return newest
+
+    def _tell_path(self, what: str) -> str:
+        """Return the message that the folder is not where it is looked for."""
+        wanted = show_path(self._options.path or self._root)
+        return (
+            f'{self.shown}: {what} {wanted}; set "path" of the [[copy]] to where the folder is in the backups,'
+            ' or to "/" if they were made from within it'
+        )
+
+    def _find_below(self, version: CopyVersion, path: bytes) -> Iterator[Item]:
+        """List what lies at and below a path of the folder; with one run if that is where it is thought to be."""
+        likely = self._guess_top(version)
+        items = self._items(version, _join(likely, path))
+        first = next(items, None)
+        if first is not None:
+            self._tops[version.name] = likely
+        elif (top := self._find_top(version)) is None:
+            raise CopyUnreachable(self._tell_path(f"the backup {version.name} has no folder"))
+        elif top != likely:
+            items = self._items(version, _join(top, path))
+            first = next(items, None)
+        if first is not None:
+            yield first
+            yield from items
 
     def _parse(self, read: Callable[[bytes], T | None], line: bytes) -> T | None:
         try:
@@ -231,7 +281,7 @@ class ArchiveCopy(BaseCopy):
             yield None, Trouble(prefix, fault)
             return
         is_empty = True
-        for item in self._items(self._version, self._place(prefix)):
+        for item in self._find_below(self._version, prefix):
             is_empty = is_empty and not item.is_file
             yield item, self._translate(item)
         if is_empty and not prefix:
@@ -239,9 +289,8 @@ class ArchiveCopy(BaseCopy):
 
     def _look_up(self, path: bytes) -> Item | None:
         """Find one file; of a hard link, with the size of the file that it is a link to."""
-        place = self._place(path)
-        found = next((one for one in self._items(self._version, place) if one.path == place), None)
-        if found is None or not found.is_file:
+        found = next(self._find_below(self._version, path), None)
+        if found is None or not found.is_file or found.path != _join(self._top, path):
             return None
         if found.size_bytes is None:
             source = found.link_to
@@ -251,7 +300,7 @@ class ArchiveCopy(BaseCopy):
 
     def _translate(self, item: Item) -> CopyEntry | Trouble | None:
         """Return the entry of an object; None if it is no file."""
-        path = _cut(item.path, self._find_top(self._version))
+        path = _cut(item.path, self._top)
         if not item.is_file or not path:
             return None
         fault = find_fault(path)
@@ -435,11 +484,6 @@ class ArchiveFile:
         if is_whole:
             raise Unstable(f"{path} ended before its size; try again")
         raise Unreadable(f"cannot read {path}: {name}: {reason}; try again", errno=errno.EIO)
-
-
-def _is_covered(folder: bytes, by: bytes) -> bool:
-    """Return whether a backed up folder is a folder, or contains it."""
-    return is_below(folder.strip(b"/"), by.strip(b"/"))
 
 
 def _join(top: bytes, path: bytes) -> bytes:

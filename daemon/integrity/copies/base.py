@@ -80,9 +80,9 @@ class BaseCopy:
         """Refuse: its files are read one by one."""
         raise ValueError(f"{self.shown}: its files are read one by one, also below {show_path(prefix)}")
 
-    def versions(self) -> Sequence[CopyVersion]:
-        """Return nothing: it has one state only."""
-        return ()
+    def versions(self) -> Iterator[CopyVersion]:
+        """Yield nothing: it has one state only."""
+        return iter(())
 
     def choose(self, version: CopyVersion) -> None:
         """Refuse: it has one state only."""

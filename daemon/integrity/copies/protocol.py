@@ -360,8 +360,13 @@ class Copy(Protocol):
             ValueError: the copy is not read in one stream (``reads_all_at_once``).
         """
 
-    def versions(self) -> Sequence[CopyVersion]:
-        """Return its versions, the oldest first; none for a copy that has one state only. Known after entering."""
+    def versions(self) -> Iterator[CopyVersion]:
+        """
+        Yield its versions, the newest first, each when it is asked for; none for a copy that has one state only.
+
+        Raises:
+            CopyUnreachable: it can't be told whether a version has the folder.
+        """
 
     def choose(self, version: CopyVersion) -> None:
         """

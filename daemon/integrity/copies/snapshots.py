@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Self
 
@@ -18,7 +18,7 @@ from integrity.copies.filenames import require_harmless
 from integrity.copies.folder import TreeCopy
 from integrity.copies.protocol import CopyEntry
 from integrity.copies.versions import CopyVersion, sort_versions
-from integrity.errors import ConfigError, CopyUnreachable, ReadError, show_path
+from integrity.errors import ConfigError, CopyUnreachable, show_path
 from integrity.files.excludes import Excludes
 from integrity.files.open_beneath import stat_beneath
 
@@ -56,9 +56,9 @@ class SnapshotsCopy(TreeCopy):
         self._path = self._folders[self._versions[-1]]
         return super().__enter__()
 
-    def versions(self) -> Sequence[CopyVersion]:
-        """Return the folders, the oldest first; see ``Copy``."""
-        return self._versions
+    def versions(self) -> Iterator[CopyVersion]:
+        """Yield the folders, the newest first; see ``Copy``."""
+        return reversed(self._versions)
 
     def choose(self, version: CopyVersion) -> None:
         """Be another folder from now on; see ``Copy``."""
@@ -85,10 +85,13 @@ class SnapshotsCopy(TreeCopy):
             for path in (one.path for one in self.list(prefix) if isinstance(one, CopyEntry)):
                 try:
                     was, now = (stat_beneath(fd, path) for fd in (before.root_fd, self._root_fd))
-                except (OSError, ReadError):
+                except (FileNotFoundError, NotADirectoryError):
                     continue  # only one of them has it
-                if _may_differ(was, now):
-                    yield path
+                except OSError:
+                    yield path  # who lists or reads it learns why
+                else:
+                    if _may_differ(was, now):
+                        yield path
 
     def _find_folders(self) -> Iterator[str]:
         for folder in glob.glob(self._pattern, include_hidden=True):

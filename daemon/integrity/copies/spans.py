@@ -32,7 +32,7 @@ def find_spans(copy: Copy, path: bytes) -> Iterator[VersionSpan]:
     """
     versions: list[CopyVersion] = []
     entry: CopyEntry | None = None
-    for version in reversed(copy.versions()):
+    for version in copy.versions():
         copy.choose(version)
         found = copy.look_at(path)
         if versions and (found != entry or _has_changed(copy, path, version, versions[0], entry)):

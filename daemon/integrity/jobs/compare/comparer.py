@@ -319,7 +319,7 @@ class Comparer:
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
             has_bytes=copy.has_bytes,
-            keeps_versions=bool(copy.versions()),
+            keeps_versions=next(copy.versions(), None) is not None,
             has_ctime=self._has_ctime,
             show_bytes=self._show_bytes,
             find_reading=self._find_reading,
@@ -386,8 +386,8 @@ class Comparer:
 
         None if it did not, if it can't tell, and beyond the limit.
         """
-        newest = () if self._copy.folder is not None else self._copy.versions()[-1:]  # snapshots read nothing
-        if not newest or not self._readings_left or answer.size_bytes != record.witness.size_bytes:
+        newest = None if self._copy.folder is not None else next(self._copy.versions(), None)  # snapshots read nothing
+        if newest is None or not self._readings_left or answer.size_bytes != record.witness.size_bytes:
             return None
         self._readings_left -= 1
         place = self._listing.find_place(record.path)
@@ -403,7 +403,7 @@ class Comparer:
         except (ReadError, CopyUnreachable):
             return None  # what is known decides
         finally:
-            self._copy.choose(newest[0])
+            self._copy.choose(newest)
 
     def _query_all(self) -> None:
         """Get an answer for every file: read a mounted copy with many threads, query other copies file by file."""

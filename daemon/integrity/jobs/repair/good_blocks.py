@@ -128,7 +128,7 @@ class GoodCopy:
         if self._copy is None:
             try:
                 self._copy = self._stack.enter_context(self.source.open(must_stop=self._must_stop))
-                self._newest = next(reversed(self._copy.versions()), None)
+                self._newest = next(self._copy.versions(), None)
                 if self.source.disk is not None:
                     require_disk(self.source.disk, self._copy)
             except (CopyUnreachable, ConfigError) as error:

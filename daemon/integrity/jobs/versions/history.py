@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import files
 from integrity.config.copy_urls import keeps_versions
-from integrity.copies.protocol import CopyEntry
+from integrity.copies.filenames import is_below
+from integrity.copies.protocol import CopyEntry, Trouble
 from integrity.errors import ConfigError, ReadError, ReadInterrupted
 from integrity.files.span import UNLIMITED
 from integrity.hashing.digests import Want
@@ -102,7 +103,7 @@ def find_silent_changes(
         raise ConfigError(f"{source.name}: keeps no versions, as restic:, borg: and snapshots: do")
     above = source.base.rstrip(b"/") + b"/"
     with source.open(must_stop=stop.is_set) as opened:
-        known = opened.versions()
+        known = [*opened.versions()][::-1]
         place = place_in_copy(source, base)
         for number, (older, newer) in enumerate(pairwise(known), start=2):
             tell(newer, number, len(known))
@@ -125,8 +126,10 @@ def _find_between(
     if not changed:
         return
     before, after = (_list(copy, version, place, changed) for version in (older, newer))
-    for path, entry in after.items():
-        former = before.get(path)
+    for version, (_, troubles) in ((older, before), (newer, after)):
+        yield from (UnreadVersion(one.path, version, one.message) for one in troubles)
+    for path, entry in after[0].items():
+        former = before[0].get(path)
         if former is None or not _looks_the_same(former, entry):
             continue
         digests = []
@@ -146,10 +149,19 @@ def _find_between(
                 yield entry, (digests[0], digests[1])
 
 
-def _list(copy: Copy, version: CopyVersion, place: bytes, wanted: frozenset[bytes]) -> dict[bytes, CopyEntry]:
+def _list(
+    copy: Copy, version: CopyVersion, place: bytes, wanted: frozenset[bytes]
+) -> tuple[dict[bytes, CopyEntry], list[Trouble]]:
+    """List the wanted files of a version, and what could not be looked at of them or of their folders."""
     copy.choose(version)
-    listed = (one for one in copy.list(place) if isinstance(one, CopyEntry))
-    return {one.path: one for one in listed if one.path in wanted}
+    entries, troubles = dict[bytes, CopyEntry](), list[Trouble]()
+    for one in copy.list(place):
+        if isinstance(one, CopyEntry):
+            if one.path in wanted:
+                entries[one.path] = one
+        elif any(is_below(path, one.path) for path in wanted):
+            troubles.append(one)
+    return entries, troubles
 
 
 def _looks_the_same(older: CopyEntry, newer: CopyEntry) -> bool:
