@@ -330,6 +330,25 @@ class RootIdentity:
     names: tuple[str, ...] = field(default=(), compare=False)  # all that can be seen now; empty for a recorded one
 
 
+class SeenVersion(NamedTuple):
+    """
+    What one version of a backup has of a file.
+
+    Attributes:
+        copy: name of the backup.
+        name: of the version.
+        taken_at: when it was made.
+        content: against the record; a word of ``CopyVote``.
+        is_silent: it differs, with the recorded size and time.
+    """
+
+    copy: str
+    name: str
+    taken_at: int
+    content: str
+    is_silent: bool
+
+
 class Finding(NamedTuple):
     """A verdict that somebody should know of."""
 
@@ -354,6 +373,7 @@ class Finding(NamedTuple):
     command: str | None = None  # that does it
     opened_by: RunId | None = None  # None: no run did, or nobody knows
     incident: FindingId | None = None  # the finding about another name of the same file; None: this one stands first
+    versions: tuple[SeenVersion, ...] | None = None  # of backups, the newest of each first; None: not looked at
     names: tuple[bytes, ...] = ()  # of an incident: the other names of the file, relative to the root
 
     @property

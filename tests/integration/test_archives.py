@@ -136,14 +136,23 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     """The damage was backed up by a backup that read all; the version before it mends the one block."""
     pair.archive.back_up(pair.root)
     pair.run("scan")
+    pair.compare()
     good = pair.large.read_bytes()
     damage(pair.large, 100)
-    pair.run("scrub", expect=1)
     pair.archive.back_up(pair.root, reads_all=True)
     pair.archive.back_up(pair.root)
 
+    told = pair.run("scrub", expect=1).findings[-1]
+    expected = [("differs", True), ("differs", True), ("same", False)]
+    assert expected == [(one["content"], one["is_silent"]) for one in told["versions"]]
+    (step, *_) = told["next_steps"]
+    assert "nightly has it as recorded in 1 of its last 3 versions, the newest of 20" in step["words"]
+    assert f"integrity repair {pair.large} --from nightly" == step["command"]
+    assert "can be repaired from nightly" in pair.integrity.run("status", expect=1).stdout
+    assert "intact: as recorded, 1 version, 20" in pair.integrity.run("explain", pair.large).stdout
+
     versions = pair.run("versions", pair.large)
-    assert [("differs", True), ("differs", True), ("same", False)] == contents(versions)
+    assert expected == contents(versions)
     repaired = pair.run("repair", pair.large, "--from", "nightly", "--apply", "--discard")
     assert good == pair.large.read_bytes()
     assert PASSWORD not in versions.stdout + repaired.stdout

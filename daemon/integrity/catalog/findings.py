@@ -16,10 +16,30 @@ from typing import Any, NamedTuple
 
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
-from integrity.catalog.rows import below, given, quoted, read_numbers, read_optional_word, read_ranges, read_word
+from integrity.catalog.rows import (
+    below,
+    given,
+    quoted,
+    read_numbers,
+    read_optional_word,
+    read_ranges,
+    read_versions,
+    read_word,
+)
 from integrity.errors import ConfigError
 from integrity.kinds import CONTENT_FINDINGS, INODE_FINDINGS
-from integrity.model import ByteRange, Certainty, FileId, Finding, FindingId, FindingKind, FindingState, RootId, RunId
+from integrity.model import (
+    ByteRange,
+    Certainty,
+    FileId,
+    Finding,
+    FindingId,
+    FindingKind,
+    FindingState,
+    RootId,
+    RunId,
+    SeenVersion,
+)
 from integrity.paths import absolute, shell_path
 
 INCIDENT = "coalesce(finding.incident, finding.id)"  # id of the incident that a finding belongs to
@@ -40,7 +60,7 @@ _COLUMNS = """
     finding.id, finding.kind, finding.state, root.path, finding.path, finding.message, finding.opened_at,
     finding.updated_at, finding.certainty, finding.blocks, finding.block_size_bytes, finding.ranges,
     finding.confirmed_reads, finding.resolved_at, finding.resolution, finding.muted_until, finding.copy, finding.step,
-    finding.command, finding.opened_by, finding.incident"""  # in the order of Finding's fields
+    finding.command, finding.opened_by, finding.incident, finding.versions"""  # in the order of Finding's fields
 _FROM = "FROM finding JOIN root ON root.id = finding.root_id"
 _HOLDS = f"""
 EXISTS (
@@ -407,6 +427,28 @@ def set_step(c: Connection, ids: Iterable[FindingId], step: str | None, command:
         c.run("UPDATE finding SET step = ?, command = ? WHERE id = ? AND state != 'resolved'", step, stored, one.id)
 
 
+def set_versions(c: Connection, finding_id: FindingId, versions: Iterable[SeenVersion]) -> None:
+    """Store what versions of backups have of the file that a finding is about."""
+    c.run("UPDATE finding SET versions = ? WHERE id = ?", json.dumps(list(versions)), finding_id)
+
+
+def find_unlooked(
+    c: Connection, kinds: Iterable[FindingKind], root_id: RootId | None, *, unless: str, most: int
+) -> list[Finding]:
+    """
+    Return open findings about files with which no versions of backups are stored.
+
+    Args:
+        root_id: only findings of this root; None: of all.
+        unless: how the command of a finding begins that needs none.
+        most: return so many at most.
+    """
+    is_of_root, values = given({"finding.root_id = ?": root_id})
+    of_files = f"finding.state != 'resolved' AND finding.kind IN ({quoted(kinds)}) AND finding.copy = ''"
+    needs = "finding.versions IS NULL AND coalesce(finding.command, '') NOT GLOB ?"
+    return _find(c, f"{of_files} AND {needs} AND {is_of_root}", f"{unless} *", *values, limit=most)
+
+
 def find_misfrozen(c: Connection) -> Iterator[FileId]:
     """Yield the files whose ``is_frozen`` does not match their findings (R6)."""
     return (FileId(file_id) for (file_id,) in c.rows(f"SELECT id FROM file WHERE is_frozen != {_HOLDS}"))
@@ -444,8 +486,9 @@ def _store_command(command: str, root_path: bytes, path: bytes | None) -> str:
     return re.sub(rf"(?<!\S){word}(?!\S)", _PLACE, command)
 
 
-def _find(c: Connection, condition: str, *values: Value) -> list[Finding]:
-    return c.all(_to_finding, f"SELECT {_COLUMNS} {_FROM} WHERE {condition} ORDER BY finding.id", *values)
+def _find(c: Connection, condition: str, *values: Value, limit: int = -1) -> list[Finding]:
+    query = f"SELECT {_COLUMNS} {_FROM} WHERE {condition} ORDER BY finding.id LIMIT ?"
+    return c.all(_to_finding, query, *values, limit)
 
 
 def _to_finding(*columns: Any) -> Finding:
@@ -458,6 +501,7 @@ def _to_finding(*columns: Any) -> Finding:
         blocks=read_numbers(stored.blocks),
         ranges=read_ranges(stored.ranges),
         copy=stored.copy or None,
+        versions=None if stored.versions is None else read_versions(stored.versions),
         command=stored.command and stored.command.replace(_PLACE, shell_path(absolute(stored.root, stored.path))),
     )
     return found

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from integrity import program
 from integrity.catalog.db import Connection, Value, numbers
 from integrity.errors import CatalogCorrupt, RecordSuperseded, show_path
-from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, Witness
+from integrity.model import BaselineReason, Blocks, Digests, FileId, FolderId, ReadHow, RootId, SeenVersion, Witness
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -239,6 +239,11 @@ def read_numbers(stored: str) -> tuple[int, ...]:
 def read_ranges(stored: str) -> tuple[tuple[int, int], ...]:
     """Parse a stored list of (offset, length)."""
     return tuple((offset, length) for offset, length in json.loads(stored))
+
+
+def read_versions(stored: str) -> tuple[SeenVersion, ...]:
+    """Parse a stored list of what versions have of a file."""
+    return tuple(SeenVersion(*values) for values in json.loads(stored))
 
 
 def note_day(c: Connection, now: int) -> list[int]:

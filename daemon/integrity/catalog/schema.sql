@@ -324,7 +324,8 @@ CREATE TABLE finding (
     step TEXT,                                     -- what to do next, for people; null: as for all of its kind
     command TEXT,                                  -- what does that; null: as for all of its kind, or nothing
     opened_by INTEGER,                             -- run that opened it; null: none did, or it is older than this column
-    incident INTEGER                               -- finding about another name of the same file that this one belongs to; null: itself
+    incident INTEGER,                              -- finding about another name of the same file that this one belongs to; null: itself
+    versions TEXT                                  -- what versions of backups have of the file, JSON list of [copy, name, time, content, is_silent]; null: not looked at
 ) STRICT;
 CREATE INDEX finding_file ON finding (file_id);
 CREATE INDEX finding_incident ON finding (incident) WHERE state != 'resolved';

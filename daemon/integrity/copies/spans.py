@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,16 +24,18 @@ class VersionSpan(NamedTuple):
     entry: CopyEntry | None
 
 
-def find_spans(copy: Copy, path: bytes) -> Iterator[VersionSpan]:
+def find_spans(copy: Copy, path: bytes, most: int | None = None) -> Iterator[VersionSpan]:
     """
     Yield the contents of one file in an entered copy, the newest first; each is found when it is asked for.
+
+    ``most``: look only at so many versions; None: at all.
 
     Raises:
         CopyUnreachable: a version can't be looked at.
     """
     versions: list[CopyVersion] = []
     entry: CopyEntry | None = None
-    for version in copy.versions():
+    for version in islice(copy.versions(), most):
         copy.choose(version)
         found = copy.look_at(path)
         if versions and (found != entry or _has_changed(copy, path, version, versions[0], entry)):

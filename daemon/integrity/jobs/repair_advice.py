@@ -1,20 +1,30 @@
-"""Advise how to repair a file from a copy that has it as recorded."""
+"""Advise how to repair a file from a copy, or from the version of one, that has it as recorded."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from integrity.alerts.wording import utc_time
 from integrity.catalog import findings
 from integrity.catalog.copies import find_copies, find_good_copy
 from integrity.config.copy_urls import keeps_versions
 from integrity.copies.filenames import is_below
+from integrity.errors import printable
 from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
 from integrity.model import Certainty, FileId, FindingKind, RootId
 from integrity.paths import absolute, shell_path, shell_word
-from integrity.verdict import VERDICTS, ArbitrationOutcome, FileState, Judgement, find_stand, find_step
+from integrity.verdict import VERDICTS, ArbitrationOutcome, CopyVote, FileState, Judgement, find_stand, find_step
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Connection
+
+
+REPAIR = "integrity repair"
+"""How the command of advice begins that names a good copy."""
+
+
+_LOOK = "look which of your backups have it as it was recorded"
+_NO_VERSION = "none of the versions of your backups has it as it was recorded; see what they have"
 
 
 class Advice(NamedTuple):
@@ -28,7 +38,7 @@ def advise_repair(
     connection: Connection, root_id: RootId, root: bytes, path: bytes, file_id: FileId, kind: FindingKind
 ) -> Advice | None:
     """
-    Return how to repair a file from the latest good copy, or how to find a good version of it.
+    Return how to repair a file from the latest good copy, or from one with a good version, or how to find such a one.
 
     None if there is no such copy and none with versions, or nothing to repair.
 
@@ -37,17 +47,26 @@ def advise_repair(
         path: relative to the root.
     """
     verdict = VERDICTS.get(kind)
-    name = None if verdict is None else find_good_copy(connection, file_id)
     if verdict is None:
         return None
-    if name is None:
-        covering = (one for one in find_copies(connection, root_id) if is_below(path, one.prefix))
-        if not any(keeps_versions(one.url) for one in covering):
-            return None
-        words = "look which of your backups have it as it was recorded"
-        return Advice(words, f"integrity versions {shell_path(absolute(root, path))}")
     words, command = find_step(ArbitrationOutcome.REPAIRABLE, find_stand(Judgement(verdict)))
     assert command is not None
+    name = find_good_copy(connection, file_id)
+    if name is None:
+        about = findings.find_open_of_files(connection, [file_id]).get(file_id, ())
+        seen = next((one.versions for one in about if one.versions is not None), None)
+        good = [one for one in seen or () if one.content == CopyVote.SAME]
+        covering = (one for one in find_copies(connection, root_id) if is_below(path, one.prefix))
+        if seen is None and not any(keeps_versions(one.url) for one in covering):
+            return None
+        if not good:
+            look = _LOOK if seen is None else _NO_VERSION
+            return Advice(look, f"integrity versions {shell_path(absolute(root, path))}")
+        last = max(good, key=lambda one: one.taken_at)
+        name, taken = last.copy, utc_time(last.taken_at)
+        has, of = (sum(1 for one in some if one.copy == name) for some in (good, seen or ()))
+        where = f"{has:,} of its last {of:,} versions, the newest of {taken}" if of > 1 else f"its version of {taken}"
+        words += f"; {printable(name)} has it as recorded in {where}"
     places = {"path": shell_path(absolute(root, path)), "root": shell_path(root), "copy": shell_word(name)}
     return Advice(words, command.format(**places))
 

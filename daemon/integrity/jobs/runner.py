@@ -40,6 +40,7 @@ from integrity.jobs.scan.scanner import Scanner
 from integrity.jobs.targets import Target, find_shared_root, find_targets, is_inside
 from integrity.kinds import ARCHIVE_FINDINGS, COVERAGE_PROBLEMS, INTEGRITY_PROBLEMS
 from integrity.model import FindingKind, Job, Outcome, RootId, RootState, RunCounts, RunId, SkipReason, Tally
+from integrity.verdict import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from integrity.jobs.repair.kept import KeptReport
     from integrity.jobs.repair.run import OnDone, OnPlan, RepairOptions, RepairSummary
     from integrity.jobs.repair.targets import Wanted
+
+
+_LOOK_S = 600.0
+"""Limit for a look into the versions of backups after a run; what it does not reach is looked at after the next one."""
 
 
 def make_context(
@@ -327,6 +332,7 @@ def _run_one(
                 if run.root_fd >= 0:
                     _end_repairs(run)
                     work(run)
+                    _look_for_versions(run)
                 outcome = _outcome(
                     context, has_problem=bool(run.kinds_met & INTEGRITY_PROBLEMS), is_incomplete=_has_gaps(run)
                 )
@@ -337,6 +343,20 @@ def _run_one(
                 run.report_queued()
                 _end(run, outcome, error, context.monotonic() - began_at)
     return run
+
+
+def _look_for_versions(run: RootRun) -> None:
+    """Look which versions of backups have the files whole that this run found damaged or missing."""
+    if run.kinds_met.isdisjoint(VERDICTS):
+        return
+    from integrity.jobs.versions.look import StopIf, look_for_versions
+
+    context = run.context
+    run.report_queued()  # nobody waits with the damage for what may take minutes
+    until = context.monotonic() + _LOOK_S
+    stop = StopIf(lambda: context.stop.is_set() or context.preempted.is_set() or context.monotonic() >= until)
+    for one in look_for_versions(context.catalog, context.config, stop=stop, root_id=run.root.id):
+        run.queue_finding(one)
 
 
 def _begin(context: Context, target: Target, job: Job, copy: str | None) -> tuple[RunId, int]:

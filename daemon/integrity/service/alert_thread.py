@@ -87,7 +87,8 @@ class CatalogFailureAlert:
 
 LONGEST_WAIT_S = 60.0
 _DISKS_S = 30.0
-"""Limit for reading the disks before a mail: what one of them does not answer by then, the mail does without."""
+_VERSIONS_S = 60.0
+"""Limits for looking before a mail, at disks and into the versions of backups; it does without what takes longer."""
 
 
 class AlertThread(RoundThread):
@@ -116,7 +117,7 @@ class AlertThread(RoundThread):
         self._beat = beat
         self._trouble = trouble
         self._read_disks = read_disks
-        self._read_for: int | None = None  # when the finding was noticed before whose mail the disks were read
+        self._looked_for: int | None = None  # when the finding was noticed before whose mail this looked
         self._failure_alert = CatalogFailureAlert(hostname, service.clock)
         self._hostname = hostname
         self._catalog: Catalog | None = None
@@ -131,21 +132,27 @@ class AlertThread(RoundThread):
                 self._trouble(), lambda: make_channels(self._service.config(), hostname=self._hostname)
             )
             delivery = self._find_delivery()
-            self._read_disks_once()
+            self._look_once()
             return min(delivery.tick(), LONGEST_WAIT_S)
         except AppError as error:
             _log.error("delivery_failed: %s", error)  # nothing is lost: it waits in the catalog
             self._finish()  # another file may have its place
             return LONGEST_WAIT_S
 
-    def _read_disks_once(self) -> None:
-        """Read the disks before a mail about new findings, so that it can say what they report."""
+    def _look_once(self) -> None:
+        """Look at the disks and into the versions of backups before a mail about new findings: it says what is seen."""
         assert self._catalog is not None
         with self._catalog.read() as connection:
             noticed_at = pending_since(connection, int(self._service.clock()))
-        if noticed_at is not None and noticed_at != self._read_for:
+        if noticed_at is not None and noticed_at != self._looked_for:
+            from integrity.jobs.versions.look import StopIf, look_for_versions  # here, for it loads all kinds of copies
+
             self._read_disks(_DISKS_S)
-        self._read_for = noticed_at
+            until = time.monotonic() + _VERSIONS_S
+            stop = StopIf(lambda: self._over.is_set() or time.monotonic() >= until)
+            look_for_versions(self._catalog, self._service.config(), stop=stop)
+            self._beat()
+        self._looked_for = noticed_at
 
     def _finish(self) -> None:
         if self._catalog is not None:

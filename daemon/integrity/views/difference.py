@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from integrity.errors import printable, show_path
 from integrity.jobs.byte_pattern import SIDE_NAMES, Side, describe_difference
 from integrity.paths import path_fields
-from integrity.views.explain import exact_time
 from integrity.views.objects import JsonObject, iso_time
+from integrity.views.text import exact_time
 
 if TYPE_CHECKING:
     from integrity.jobs.byte_pattern import DifferingRange

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from integrity import program
@@ -14,7 +13,8 @@ from integrity.model import BaselineReason
 from integrity.paths import absolute, path_fields, shell_word
 from integrity.verdict import CopyVote
 from integrity.views.objects import JsonObject, digest_fields, finding_object, iso_time
-from integrity.views.text import describe_finding, lines_of_findings, local_time
+from integrity.views.text import describe_finding, exact_time, lines_of_findings, local_time
+from integrity.views.versions import join_seen
 
 if TYPE_CHECKING:
     from integrity.catalog.copies import CopyState
@@ -91,6 +91,9 @@ def _describe_findings(story: FileStory, styler: Styler) -> Iterator[str]:
     for finding in story.open_findings:
         yield ""
         yield from describe_finding(finding, styler)
+        for copy, spans in join_seen(finding.versions or ()).items():
+            yield f"  versions of {printable(copy)}"
+            yield from (f"    {span}" for span in spans)
 
 
 VOTES = {
@@ -169,16 +172,6 @@ def _describe_candidate(candidate: FileVersion) -> str:
     if candidate.is_gone:
         return f"the file was gone ({seen}); its record is kept"
     return f"other content, {format_size(candidate.witness.size_bytes)} ({seen}), that did not replace the record"
-
-
-def exact_time(nanoseconds: int) -> str:
-    """Write a file's time to the last digit: they are what verdicts rest on."""
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    try:
-        text = datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError):  # file systems can hold years that calendars can't
-        return f"{seconds} s after 1970"
-    return f"{text}.{rest:09d}"
 
 
 def file_object(story: FileStory) -> JsonObject:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from integrity.alerts.wording import next_steps
 from integrity.errors import show_path
-from integrity.model import Digests, Finding
+from integrity.model import Digests, Finding, SeenVersion
 from integrity.paths import absolute, path_fields
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ def digest_fields(digests: Digests) -> JsonObject:
     return {name: None if value is None else value.hex() for name, value in values.items()}
 
 
+def seen_version_object(seen: SeenVersion) -> JsonObject:
+    """Write what one version of a backup has of a file."""
+    return {**seen._asdict(), "taken_at": iso_time(seen.taken_at)}
+
+
 def finding_object(finding: Finding) -> JsonObject:
     """Write a finding."""
     return {
@@ -56,6 +61,7 @@ def finding_object(finding: Finding) -> JsonObject:
         "muted_until": iso_time(finding.muted_until),
         "copy": finding.copy,
         "message": finding.message,
+        "versions": None if finding.versions is None else [seen_version_object(one) for one in finding.versions],
         "next_steps": [{"words": step.words, "command": step.command} for step in next_steps(finding)],
     }
 

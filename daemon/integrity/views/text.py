@@ -54,6 +54,16 @@ def local_time(seconds: int) -> str:
         return f"{seconds} s after 1970"
 
 
+def exact_time(nanoseconds: int) -> str:
+    """Write a file's time to the last digit: they are what verdicts rest on."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    try:
+        text = datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):  # file systems can hold years that calendars can't
+        return f"{seconds} s after 1970"
+    return f"{text}.{rest:09d}"
+
+
 def count(number: int, noun: str) -> str:
     """Write "1 file", "1,234 files"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

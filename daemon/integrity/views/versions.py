@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import program
 from integrity.errors import printable, show_path
-from integrity.jobs.versions.history import Here
 from integrity.paths import path_fields, shell_path, shell_word
 from integrity.verdict import CopyVote
-from integrity.views.explain import exact_time
 from integrity.views.objects import JsonObject, iso_time
-from integrity.views.text import count, local_time
+from integrity.views.text import count, exact_time, local_time
 
 if TYPE_CHECKING:
     from integrity.copies.versions import CopyVersion
     from integrity.jobs.versions.history import SilentChange
     from integrity.jobs.versions.of_file import CopyHistory, FileInVersions
+    from integrity.model import SeenVersion
 
 _WORDS = {
     CopyVote.SAME: "intact: as recorded",
@@ -33,11 +33,42 @@ _SILENT_BEFORE = (
     " or rewritten under its old time"
 )
 _HERE = {
-    Here.OLDER: "what is recorded of the file here is the older content",
-    Here.NEWER: "what is recorded of the file here is the newer content",
-    Here.OTHER: "what is recorded of the file here is another content than either",
-    Here.NOT_RECORDED: "no such file is recorded here",
+    "older": "what is recorded of the file here is the older content",
+    "newer": "what is recorded of the file here is the newer content",
+    "other": "what is recorded of the file here is another content than either",
+    "not_recorded": "no such file is recorded here",
 }
+
+
+class SeenSpan(NamedTuple):
+    """
+    Consecutive versions of a copy that have the same of a file, as far as it was recorded with a finding.
+
+    Attributes:
+        versions: how many.
+    """
+
+    content: CopyVote
+    is_silent: bool
+    versions: int
+    first_at: int
+    last_at: int
+
+    def __str__(self) -> str:
+        """Write what they have, and from when they are."""
+        words = "another content under the recorded size and time" if self.is_silent else _WORDS[self.content]
+        first, last = local_time(self.first_at), local_time(self.last_at)
+        return f"{words}, {count(self.versions, 'version')}, {last if first == last else f'{first} to {last}'}"
+
+
+def join_seen(seen: Iterable[SeenVersion]) -> dict[str, list[SeenSpan]]:
+    """Join what consecutive versions have of a file, by copy, the newest first."""
+    joined: dict[str, list[SeenSpan]] = {}
+    for (copy, content, is_silent), versions in groupby(seen, lambda one: (one.copy, one.content, one.is_silent)):
+        times = [one.taken_at for one in versions]
+        span = SeenSpan(CopyVote(content), is_silent, len(times), times[-1], times[0])
+        joined.setdefault(copy, []).append(span)
+    return joined
 
 
 def describe_history(path: bytes, history: CopyHistory) -> Iterator[str]:

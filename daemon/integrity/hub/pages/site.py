@@ -15,8 +15,8 @@ from urllib.parse import quote
 from integrity.hub.finding_list import is_problem
 from integrity.hub.fleet import BoxHealth, BoxStatus
 from integrity.hub.fleet_sentence import shorten
-from integrity.views.explain import exact_time
 from integrity.views.sentence import Gravity
+from integrity.views.text import exact_time
 from integrity.web.rendering import Renderer
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from integrity.catalog.rows import FileRecord
     from integrity.config import Config
     from integrity.copies.protocol import Copy, CopyEntry
-    from integrity.jobs.report import Stop
+    from integrity.hashing.tasks import StopSignal
     from integrity.model import RootId
 
 _BLOCK_BYTES = 1 << 20
@@ -77,7 +77,13 @@ class CopyHistory(NamedTuple):
 
 
 def find_histories(
-    catalog: Catalog, config: Config, path: bytes, copy: str | None = None, *, stop: Stop
+    catalog: Catalog,
+    config: Config,
+    path: bytes,
+    copy: str | None = None,
+    *,
+    stop: StopSignal,
+    most: int | None = None,
 ) -> Iterator[CopyHistory]:
     """
     Yield what each copy that keeps versions has of a file, which may be gone.
@@ -85,6 +91,7 @@ def find_histories(
     Args:
         path: real path of the file.
         copy: only this one; None: all that should have the file.
+        most: look only at so many versions of each, the newest; None: at all.
 
     Raises:
         ConfigError: the file lies in no root, or no copy of it keeps versions.
@@ -108,7 +115,7 @@ def find_histories(
         try:
             with source.open(must_stop=stop.is_set) as opened:
                 look = _Look(catalog, target.root.id, target.prefix, record, opened, place_in_copy(source, path), stop)
-                found = tuple(map(look.judge, find_spans(opened, look.place)))
+                found = tuple(map(look.judge, find_spans(opened, look.place, most)))
                 yield CopyHistory(source.recorded_name, found, None if record is None else record.recorded_at)
         except CopyUnreachable as error:
             yield CopyHistory(source.recorded_name, (), trouble=str(error))
@@ -125,7 +132,7 @@ class _Look:
         record: FileRecord | None,
         copy: Copy,
         place: bytes,
-        stop: Stop,
+        stop: StopSignal,
     ) -> None:
         with catalog.read() as connection:
             self._former = versions.former_of(connection, root_id, path)

@@ -20,10 +20,11 @@ from integrity.kinds import GRAVITY, REPAIRABLE
 from integrity.model import Finding, FindingId, FindingKind, FindingState, RootId
 from integrity.paths import absolute
 from integrity.verdict import CopyVote
-from integrity.views.explain import READ_HOW, describe_copy_state, exact_time
+from integrity.views.explain import READ_HOW, describe_copy_state
 from integrity.views.objects import digest_fields
-from integrity.views.text import local_time
-from integrity.web.drawings import BlockMap, map_damage
+from integrity.views.text import exact_time, local_time
+from integrity.views.versions import join_seen
+from integrity.web.drawings import BarPart, BlockMap, layout_bar, map_damage
 from integrity.web.filters import quote_path
 from integrity.web.pages.actions import find_check
 from integrity.web.query import includes_resolved, read_at, read_number, read_word
@@ -117,6 +118,7 @@ class FindingPages:
             seen="" if story is None else identify_seen(story.record, story.candidate),
             file_url=file_url(finding, story),
             blocks=map_blocks(finding, story),
+            versions=draw_versions(finding),
             sides=self._pictures.find_sides(finding, story),
             evidence=[] if story is None else collect_evidence(story),
         )
@@ -160,6 +162,26 @@ class EvidenceColumn(NamedTuple):
     md5: str
     xxh3: str
     how: str
+
+
+_CLASSES = {
+    CopyVote.SAME: "intact",
+    CopyVote.OLDER: "week",
+    CopyVote.DIFFERS: "overdue",
+    CopyVote.MISSING: "nothing",
+    CopyVote.UNREADABLE: "unreadable",
+}
+
+
+def draw_versions(finding: Finding) -> dict[str, list[BarPart]]:
+    """Return, by copy, a bar of its versions with the oldest first, as they were when the finding was looked at."""
+    return {
+        copy: layout_bar(
+            ("damaged" if one.is_silent else _CLASSES.get(one.content, "never"), str(one), one.versions)
+            for one in reversed(spans)
+        )
+        for copy, spans in join_seen(finding.versions or ()).items()
+    }
 
 
 def collect_evidence(story: FileStory) -> list[EvidenceColumn]:
