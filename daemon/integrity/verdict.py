@@ -547,6 +547,7 @@ def arbitrate(
         *(stand, vote, circumstances),
         are_equal=are_equal,
         is_backed_up=is_backed_up,
+        keeps_versions=keeps_versions,
     )
     words, command = find_step(
         outcome,
@@ -587,6 +588,7 @@ def _find_outcome(
     *,
     are_equal: bool,
     is_backed_up: bool,
+    keeps_versions: bool,
 ) -> _Found:
     if stand is FileState.DELETED:
         return ArbitrationOutcome.IN_ORDER, None
@@ -600,10 +602,14 @@ def _find_outcome(
         return ArbitrationOutcome.COPIED_DAMAGE if is_backed_up else ArbitrationOutcome.MISSED_CHANGE, None
     may_be_rewritten = circumstances.rewrites_in_place and not circumstances.has_ctime
     if vote is CopyVote.OLDER:
-        if circumstances.past is CopyPast.UNTOUCHED and circumstances.had_recorded and not may_be_rewritten:
-            return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.EARLIER_READING  # a disk may return what it had before
+        is_lost_write = circumstances.past is CopyPast.UNTOUCHED and circumstances.had_recorded
+        # A disk may return what it had before; of several versions, the newest may have been removed.
+        if is_lost_write and not may_be_rewritten and not keeps_versions:
+            return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.EARLIER_READING
         if circumstances.was_here and stand is FileState.GOOD:
             return ArbitrationOutcome.FILE_DIFFERS, CopyWitness.FILE_HISTORY
+        if circumstances.time is CopyTime.NEWER:  # an older version may have been put here, and not there
+            return ArbitrationOutcome.COPY_NEWER, CopyWitness.TIME
         return ArbitrationOutcome.COPY_STALE, None
     outcome, witness = _judge_copy(circumstances, may_be_rewritten=may_be_rewritten)
     if outcome is ArbitrationOutcome.FILE_DIFFERS and stand in _SPOILED:
@@ -623,7 +629,9 @@ def _judge_copy(circumstances: CopyCircumstances, *, may_be_rewritten: bool) -> 
         return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.EARLIER_READING
     if circumstances.contradicts_store:
         return ArbitrationOutcome.COPY_DIFFERS, CopyWitness.STORE
-    if circumstances.is_beginning and time is not CopyTime.OLDER:  # what grows began like that: see there
+    was_shortened = time is CopyTime.NEWER and circumstances.had_recorded
+    # What grows began like that, and what was whole may have been shortened there: see there.
+    if circumstances.is_beginning and time is not CopyTime.OLDER and not was_shortened:
         return ArbitrationOutcome.COPY_INCOMPLETE, CopyWitness.BEGINNING
     if past is not CopyPast.UNKNOWN:
         return ArbitrationOutcome.COPY_CONFLICT, CopyWitness.EARLIER_READING

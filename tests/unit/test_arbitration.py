@@ -297,4 +297,6 @@ def test_content_that_a_copy_had_before_is_damage_only_if_nobody_put_it_there():
         is_lost_write = known.past is CopyPast.UNTOUCHED and had_recorded and not may_be_rewritten
         assert (outcome is Outcome.COPY_DIFFERS) == is_lost_write
         if not had_recorded:
-            assert outcome is (Outcome.FILE_DIFFERS if known.was_here else Outcome.COPY_STALE)
+            later = Outcome.COPY_NEWER if known.time is CopyTime.NEWER else Outcome.COPY_STALE
+            assert outcome is (Outcome.FILE_DIFFERS if known.was_here else later)
+        assert Outcome.COPY_DIFFERS is not arbitrate(GOOD, CopyVote.OLDER, known, keeps_versions=True).outcome

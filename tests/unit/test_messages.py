@@ -72,6 +72,7 @@ STORY = messages.CopyStory(
     has_times=True,
     has_ctime=True,
     found_at=1_699_500_000,
+    recorded_at=1_699_500_000,
 )
 
 
@@ -243,14 +244,14 @@ def write_arbitrations() -> Iterator[str]:
     for one in several:
         vote = CopyVote.OLDER if one.was_here else CopyVote.DIFFERS
         found_at = STORY.found_at if one.past is not CopyPast.UNKNOWN else None
-        story = STORY._replace(found_at=found_at, has_times=one.time is not CopyTime.NONE)
+        story = STORY._replace(found_at=found_at, recorded_at=found_at, has_times=one.time is not CopyTime.NONE)
         yield describe(arbitrate(Judgement(Verdict.INTACT), vote, one), Verdict.INTACT, story)
     damaged = CopyCircumstances(CopyTime.SAME, CopyPast.UNTOUCHED, has_ctime=True)
     both = arbitrate(Judgement(Verdict.ROT), CopyVote.DIFFERS, damaged, has_good_blocks=True)
     yield describe(both, Verdict.ROT, STORY)
     beside = (("weekly", CopyVote.SAME, 1_699_000_000), ("list.md5", CopyVote.DIFFERS, 1_698_000_000))
     conflict = arbitrate(Judgement(Verdict.INTACT), CopyVote.DIFFERS)
-    yield describe(conflict, Verdict.INTACT, STORY._replace(beside=beside, found_at=None))
+    yield describe(conflict, Verdict.INTACT, STORY._replace(beside=beside, found_at=None, recorded_at=None))
 
 
 def describe(found: Arbitration, verdict: Verdict, story: messages.CopyStory) -> str:

@@ -11,17 +11,19 @@ the copy was first known if that was later. Every comparison restarts it, whatev
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from integrity.catalog.db import Connection, numbers
-from integrity.catalog.rows import NEVER_AT, get_last_check, inside, join_path, read_word, unless_ahead
+from integrity.catalog.rows import FILE_JOIN, NEVER_AT, get_last_check, inside, join_path, read_word, unless_ahead
 from integrity.files.excludes import Excludes
 from integrity.model import CopyId, FileId, RootId
 
 if TYPE_CHECKING:
+    from integrity.catalog.rows import FileRecord
     from integrity.verdict import CopyVote
 
 _COPY = (
@@ -30,7 +32,8 @@ _COPY = (
 )
 _FOUND = (
     "copy_file.found_version, copy_file.found_digest, copy_file.found_size_bytes, copy_file.found_at,"
-    " copy_file.found_mtime_ns, copy_file.found_ctime_ns, copy_file.found_inode, copy_file.found_as"
+    " copy_file.found_mtime_ns, copy_file.found_ctime_ns, copy_file.found_inode, copy_file.found_as,"
+    " copy_file.had_recorded_at"
 )
 
 
@@ -69,6 +72,12 @@ class CopyFound(NamedTuple):
     ctime_ns: int | None  # its ctime then; None where that can't be trusted
     inode: int | None  # its inode then; None where that is given anew
     found_as: bytes | None = None  # path in the root under whose name the copy had it; None: under its own
+    had_recorded_at: int | None = None  # when it last had a recorded version before that content; None: never seen
+
+    @property
+    def recorded_at(self) -> int | None:
+        """Return when the copy was found with a recorded version; None: never."""
+        return self.had_recorded_at if self.version is None else self.found_at
 
 
 class CopyState(NamedTuple):
@@ -87,7 +96,8 @@ new_found = partial(tuple.__new__, CopyFound)
 new_state = partial(tuple.__new__, CopyState)
 """The same as the classes, without a Python call per file."""
 
-_NEVER_FOUND = (None,) * len(CopyFound._fields)
+_FIELDS = len(CopyFound._fields)
+_NEVER_FOUND = (None,) * _FIELDS
 
 
 def ensure_copy(
@@ -163,8 +173,8 @@ def save_states(c: Connection, copy_id: CopyId, states: Iterable[CopyState]) -> 
         INSERT OR REPLACE INTO copy_file (
             copy_id, file_id, version, vote, compared_at, read_at, stated,
             found_version, found_digest, found_size_bytes, found_at, found_mtime_ns, found_ctime_ns, found_inode,
-            found_as
-        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+            found_as, had_recorded_at
+        ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
     rows = (
         (
             *(copy_id, one.file_id, one.version, one.vote, one.compared_at, one.read_at, one.stated),
@@ -185,18 +195,108 @@ def states_of_file(c: Connection, file_id: FileId) -> list[tuple[CopyRecord, Cop
         FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id WHERE copy_file.file_id = ? ORDER BY copy.id"""
     found = []
     for version, vote, compared_at, read_at, stated, *rest in c.rows(query, file_id):
-        had = None if rest[3] is None else CopyFound(*rest[:8])
+        had = None if rest[3] is None else CopyFound(*rest[:_FIELDS])
         state = CopyState(file_id, version, read_word(CopyVote, vote), compared_at, read_at, stated, had)
-        found.append((_make_record(*rest[8:]), state))
+        found.append((_make_record(*rest[_FIELDS:]), state))
     return found
 
 
-def find_found(c: Connection, copy_id: CopyId, ids: Iterable[FileId]) -> dict[FileId, CopyFound]:
-    """Return what a copy had of each of some files when these were first read."""
+class KnownFound(NamedTuple):
+    """
+    What is known of the place of a file in a copy.
+
+    Attributes:
+        here: what the copy had there when what it has now was first read; None: that is not known.
+        elsewhere: what it had of the file under another name, when that was last read.
+        version: of the baseline with which it was compared last; None: with none.
+    """
+
+    here: CopyFound | None = None
+    elsewhere: CopyFound | None = None
+    version: int | None = None
+
+    @property
+    def recorded_at(self) -> int | None:
+        """Return when the copy was last found with a recorded version, under whatever name; None: never."""
+        known = (self.here, self.elsewhere)
+        times = [one.recorded_at for one in known if one is not None and one.recorded_at is not None]
+        return max(times, default=None)
+
+
+def find_found(c: Connection, copy_id: CopyId, places: Mapping[FileId, bytes]) -> dict[FileId, KnownFound]:
+    """
+    Return what a copy had at the places of some files.
+
+    A file that was renamed since leaves its place in the copy to the file that has its name now.
+
+    Args:
+        places: paths in the root under whose names the copy has the files.
+    """
     query = f"""
-        SELECT file_id, {_FOUND} FROM copy_file
+        SELECT file_id, version, {_FOUND} FROM copy_file
         WHERE copy_id = ? AND file_id IN (SELECT value FROM json_each(?)) AND found_at IS NOT NULL"""
-    return {file_id: CopyFound(*found) for file_id, *found in c.rows(query, copy_id, numbers(ids))}
+    own = {
+        file_id: (version, CopyFound(*found)) for file_id, version, *found in c.rows(query, copy_id, numbers(places))
+    }
+    known = {}
+    for file_id, place in places.items():
+        version, mine = own.get(file_id, (None, None))
+        if mine is not None and mine.found_as in (None, place):
+            known[file_id] = KnownFound(mine, None, version)
+        else:
+            known[file_id] = KnownFound(_find_at(c, copy_id, place), mine, version)
+    return known
+
+
+def _find_at(c: Connection, copy_id: CopyId, place: bytes) -> CopyFound | None:
+    """Return what a copy had at the place of a file that has another name now."""
+    query = f"""
+        SELECT coalesce(version.xxh3_128, file.xxh3_128), coalesce(version.size_bytes, file.size_bytes), {_FOUND}
+        FROM copy_file
+        LEFT JOIN file ON file.id = copy_file.file_id AND file.version = found_version
+        LEFT JOIN version
+            ON version.file_id = copy_file.file_id AND version.number = found_version AND version.state = 'former'
+        WHERE copy_id = ? AND found_as = ? AND found_mtime_ns IS NOT NULL ORDER BY found_at DESC LIMIT 1"""
+    row = c.row(query, copy_id, place)
+    if row is None:
+        return None
+    digest, size_bytes, *rest = row
+    found = CopyFound(*rest)
+    if found.version is None:
+        return found
+    return found._replace(version=None, digest=digest, size_bytes=size_bytes, had_recorded_at=found.found_at)
+
+
+def find_places(c: Connection, copy_id: CopyId, records: Iterable[FileRecord]) -> dict[FileId, list[bytes]]:
+    """
+    Return the paths in the root under whose names, besides its own, a copy was found to have the content of each file.
+
+    Scans the files and their versions, because digests have no index.
+    """
+    wanted = {one.digests.xxh3_128: one for one in records if one.digests.xxh3_128 is not None}
+    if not wanted:
+        return {}
+    query = f"""
+        WITH wanted AS MATERIALIZED (SELECT unhex(value) AS digest FROM json_each(?2)),
+        had AS (
+            SELECT file_id, found_as, found_digest AS digest FROM copy_file
+            WHERE copy_id = ?1 AND found_digest IN (SELECT digest FROM wanted)
+            UNION ALL
+            SELECT file_id, found_as, xxh3_128 FROM file JOIN copy_file
+                ON copy_id = ?1 AND file_id = file.id AND found_version = file.version
+            WHERE xxh3_128 IN (SELECT digest FROM wanted)
+            UNION ALL
+            SELECT copy_file.file_id, found_as, xxh3_128 FROM version JOIN copy_file
+                ON copy_id = ?1 AND copy_file.file_id = version.file_id AND found_version = number
+            WHERE state = 'former' AND xxh3_128 IN (SELECT digest FROM wanted)
+        )
+        SELECT digest, found_as, folder.path, file.name FROM had CROSS JOIN {FILE_JOIN} WHERE file.id = had.file_id"""
+    found: dict[FileId, list[bytes]] = {}
+    for digest, found_as, folder_path, name in c.rows(query, copy_id, json.dumps([key.hex() for key in wanted])):
+        record, place = wanted[digest], join_path(folder_path, name) if found_as is None else found_as
+        if place != record.path:
+            found.setdefault(record.id, []).append(place)
+    return found
 
 
 def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:

@@ -255,8 +255,11 @@ CREATE TABLE copy_file (
     found_ctime_ns INTEGER,                              -- its ctime; null: the copy's file system has none to be trusted
     found_inode INTEGER,                                 -- its inode; null: the copy's file system numbers files anew
     found_as BLOB,                                       -- path in the root under whose name the copy had it; null: under its own
+    had_recorded_at INTEGER,                             -- when the copy last had a recorded version before that content; null: never seen
     PRIMARY KEY (copy_id, file_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX copy_file_place ON copy_file (copy_id, found_as) WHERE found_as NOT NULL;
+CREATE INDEX copy_file_content ON copy_file (copy_id, found_digest) WHERE found_digest NOT NULL;
 
 CREATE TABLE copy_reading (
     copy_id INTEGER NOT NULL REFERENCES copy (id) ON DELETE CASCADE, -- the copy

@@ -95,6 +95,16 @@ class ArchiveCopy(BaseCopy):
             if self._names_folder(backup) or self._find_top(backup.version) is not None:
                 yield backup.version
 
+    def is_reading(self, version: CopyVersion) -> bool:
+        """Return whether a backup says that it is of the folder under its own path, on this machine; see ``Copy``."""
+        backup = next(one for one in self._backups if one.version == version)
+        absolute = self._root.strip(b"/")
+        if backup.host != socket.gethostname():
+            return False
+        if not backup.folders:
+            return self._find_top(version) == absolute
+        return any(is_below(absolute, folder.strip(b"/")) for folder in backup.folders)
+
     def choose(self, version: CopyVersion) -> None:
         """Be another backup from now on; see ``Copy``."""
         self._version = version

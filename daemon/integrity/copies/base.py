@@ -84,6 +84,10 @@ class BaseCopy:
         """Yield nothing: it has one state only."""
         return iter(())
 
+    def is_reading(self, version: CopyVersion) -> bool:  # noqa: ARG002 - for those that override it
+        """Return False: what lies in a folder may have changed there since."""
+        return False
+
     def choose(self, version: CopyVersion) -> None:
         """Refuse: it has one state only."""
         raise ValueError(f"{self.shown}: has no version {version.name}")

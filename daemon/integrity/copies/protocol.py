@@ -368,6 +368,9 @@ class Copy(Protocol):
             CopyUnreachable: it can't be told whether a version has the folder.
         """
 
+    def is_reading(self, version: CopyVersion) -> bool:
+        """Return whether a version has what was read from the folder itself, on this machine, when it was made."""
+
     def choose(self, version: CopyVersion) -> None:
         """
         Be this one of ``versions`` from now on; after entering, a copy is the newest.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +24,13 @@ class VersionSpan(NamedTuple):
     entry: CopyEntry | None
 
 
-def find_spans(copy: Copy, path: bytes, most: int | None = None) -> Iterator[VersionSpan]:
+def find_spans(copy: Copy, paths: Sequence[bytes], most: int | None = None) -> Iterator[VersionSpan]:
     """
     Yield the contents of one file in an entered copy, the newest first; each is found when it is asked for.
 
-    ``most``: look only at so many versions; None: at all.
+    Args:
+        paths: of the file in the copy, first its own; others count where it is missing: it may have been renamed.
+        most: look only at so many versions; None: at all.
 
     Raises:
         CopyUnreachable: a version can't be looked at.
@@ -37,8 +39,8 @@ def find_spans(copy: Copy, path: bytes, most: int | None = None) -> Iterator[Ver
     entry: CopyEntry | None = None
     for version in islice(copy.versions(), most):
         copy.choose(version)
-        found = copy.look_at(path)
-        if versions and (found != entry or _has_changed(copy, path, version, versions[0], entry)):
+        found = next(filter(None, map(copy.look_at, paths)), None)
+        if versions and (found != entry or _has_changed(copy, version, versions[0], entry)):
             yield VersionSpan(tuple(versions), entry)
             versions = []
         versions.insert(0, version)
@@ -47,6 +49,6 @@ def find_spans(copy: Copy, path: bytes, most: int | None = None) -> Iterator[Ver
         yield VersionSpan(tuple(versions), entry)
 
 
-def _has_changed(copy: Copy, path: bytes, older: CopyVersion, newer: CopyVersion, entry: CopyEntry | None) -> bool:
+def _has_changed(copy: Copy, older: CopyVersion, newer: CopyVersion, entry: CopyEntry | None) -> bool:
     """Return whether content may have changed where size and time did not: a backup may have read it anew."""
-    return entry is not None and path in copy.find_changes(older, newer, path)
+    return entry is not None and entry.path in copy.find_changes(older, newer, entry.path)

@@ -385,6 +385,7 @@ class CopyStory(NamedTuple):
         has_ctime: its file system shows whether a program wrote to the file.
         found_at: when the file that the copy is was first read.
         had_recorded: it had a recorded version then.
+        recorded_at: when the copy was last found with a recorded version, by whatever file it was then; None: never.
         beside: name, answer and time of comparison of the other copies; they decide nothing.
     """
 
@@ -400,6 +401,7 @@ class CopyStory(NamedTuple):
     has_ctime: bool
     found_at: int | None
     had_recorded: bool = True
+    recorded_at: int | None = None
     read_at: int | None = None
     beside: tuple[tuple[str, CopyVote, int], ...] = ()
 
@@ -421,6 +423,10 @@ def describe_arbitration(arbitration: Arbitration, state: FileState, story: Copy
     return f"{_describe_difference(arbitration, state, story, how)}{lost}{_describe_beside(story)}"
 
 
+REPAIR_OTHER_FIRST = (
+    "do not back the file up yet: what stands there under its name is the good content of the other file, which is not"
+    " intact here; repair that one first"
+)
 _NOT_AS_RECORDED = (FileState.DAMAGED, FileState.CONTESTED)
 
 
@@ -480,8 +486,9 @@ def _describe_witness(arbitration: Arbitration, story: CopyStory) -> str:
         kept = "It states no modification time."
     else:
         kept = "One of them was damaged, or was written by a program that restores the modification time."
-    if found and story.had_recorded:
-        return f"{kept} On {found} it had a recorded content; it was written since, or replaced."
+    if story.recorded_at is not None:
+        when = utc_time(story.recorded_at)
+        return f"{kept} On {when} it had a recorded content; it was written since, or replaced."
     return f"{kept} No earlier comparison found both equal: that would have shown which one changed."
 
 

@@ -122,8 +122,8 @@ def describe_copy_state(state: CopyState | None, *, is_left_out: bool) -> str:
     witness = ""
     if state.vote not in _INTACT:
         witness = "; never found with a recorded content"
-        if found is not None and found.version is not None:
-            witness = f"; found with a recorded content {local_time(found.found_at)}"
+        if found is not None and found.recorded_at is not None:
+            witness = f"; found with a recorded content {local_time(found.recorded_at)}"
     return f"{VOTES[state.vote]}, compared {local_time(state.compared_at)}{read}{witness}"
 
 

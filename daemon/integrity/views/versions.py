@@ -27,7 +27,9 @@ _WORDS = {
     CopyVote.UNREADABLE: "UNREADABLE",
     CopyVote.NOT_COMPARABLE: "not comparable",
 }
-_SILENT_AFTER = "DAMAGED, or rewritten under its old time: another content of the recorded size and time"
+_SILENT_AFTER = (
+    "another content of the recorded size and time: one of the two was DAMAGED, or rewritten under its old time"
+)
 _SILENT_BEFORE = (
     "another content of the recorded size and time, read before yours was recorded: until then YOUR FILE was damaged,"
     " or rewritten under its old time"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.catalog import copies, files, findings, versions
-from integrity.catalog.copies import CopyFound, CopyState
+from integrity.catalog.copies import CopyFound, CopyState, KnownFound
 from integrity.catalog.copy_listing import mark_renamed
 from integrity.catalog.rows import FileContent, FileRecord
 from integrity.catalog.versions import FileVersion
@@ -30,6 +30,7 @@ from integrity.jobs.compare.circumstances import (
     CopyTimes,
     WrittenFile,
     find_circumstances,
+    find_digest,
     has_beginning,
     is_within_lag,
     remember_content,
@@ -52,6 +53,7 @@ from integrity.verdict import (
     ArbitrationOutcome,
     CopyCircumstances,
     CopyVote,
+    CopyWitness,
     FileState,
     Judgement,
     Verdict,
@@ -91,6 +93,7 @@ _EXAMINED = frozenset({Tally.VERIFIED, Tally.DAMAGED, Tally.CHANGED})
 """Of these the copy was examined; the others are no evidence."""
 
 _OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
+_NOT_RECORDED = _OTHER_CONTENT | {CopyVote.MISSING}
 _HAS_OTHER_CONTENT = frozenset({FileState.WRITTEN, FileState.DAMAGED, FileState.CONTESTED})
 _NOT_INTACT = frozenset({FileState.DAMAGED, FileState.CONTESTED, FileState.LOST})
 _GOOD_COPIES = frozenset(
@@ -117,22 +120,25 @@ class Disagreement(NamedTuple):
     Attributes:
         state: saved after the decision; None: not.
         times: of the copy.
-        found: what the copy had when the file that it is now was first read.
+        known: what the copy had at the file's place, and of the file under another name.
         is_equal: the file has the copy's content, and that is not what was recorded.
         is_beginning: the copy is how the file begins.
         seen: what the bytes of both show beside each other, for people.
         read_at: when the program that made a backup read it from the file; None if that is not known.
+        protects: path in the root of a file that is not intact, and whose recorded content the copy has under this
+            name, since files were renamed; empty: there is none.
     """
 
     record: FileRecord
     answer: CopyAnswer
     state: CopyState | None
     times: CopyTimes
-    found: CopyFound | None = None
+    known: KnownFound = KnownFound()
     is_equal: bool = False
     is_beginning: bool = False
     seen: str = ""
     read_at: int | None = None
+    protects: bytes = b""
 
 
 class CopyArbiter:
@@ -149,6 +155,8 @@ class CopyArbiter:
         has_ctime: whether the copy's ctimes show writes.
         show_bytes: returns what the bytes of a file and its copy show beside each other, for people; may be empty.
         find_reading: returns when the program that made a backup read what it has of a file, if it can be found out.
+        find_spelling: returns the path in the root under whose name the copy has a file.
+        find_elsewhere: looks for the recorded content of a file under other names that the copy has.
     """
 
     def __init__(
@@ -165,13 +173,15 @@ class CopyArbiter:
         has_ctime: bool = False,
         show_bytes: Callable[[FileRecord, CopyAnswer], str],
         find_reading: Callable[[FileRecord, CopyAnswer], int | None],
+        find_spelling: Callable[[bytes], bytes],
+        find_elsewhere: Callable[[FileRecord, Sequence[bytes]], CopyAnswer | None],
         behind_s: int = 0,
     ) -> None:
         self._run = run
         self._check = check
         self._evidence = evidence
         self._habit, self._has_ctime, self._show_bytes = habit, has_ctime, show_bytes
-        self._find_reading = find_reading
+        self._find_reading, self._find_spelling, self._find_elsewhere = find_reading, find_spelling, find_elsewhere
         self._missing_files_left, self._missing_bytes_left = FINDINGS_AT_MOST, _MISSING_BYTES_READ
         self._beginning_bytes_left = _BEGINNING_BYTES_READ
         self._behind_at = run.started_at - behind_s if behind_s else None
@@ -228,17 +238,19 @@ class CopyArbiter:
                 for one in some
                 if one.answer.vote is CopyVote.DIFFERS
             }
+            elsewhere = self._find_renamed(some)
+            places = {one.record.id: self._find_spelling(one.record.path) for one in some}
             if self._run.context.stop.is_set():
                 return
             with self._run.writing() as connection:
                 ids = [one.record.id for one in some]
                 rechecks = look_up(connection, ids, self._compared.copy)
-                found = copies.find_found(connection, self._copy_id, ids)
+                found = copies.find_found(connection, self._copy_id, places)
                 decided = []
                 for one in some:
                     file_id = one.record.id
-                    known = one._replace(
-                        found=found.get(file_id),
+                    known = elsewhere.get(file_id, one)._replace(
+                        known=found[file_id],
                         is_equal=file_id in equal,
                         is_beginning=file_id in beginnings,
                         seen=seen.get(file_id, ""),
@@ -262,7 +274,11 @@ class CopyArbiter:
         return True
 
     def _decide(
-        self, connection: Connection, disagreement: Disagreement, recheck: FileRecheck, others: Mapping[FileId, bytes]
+        self,
+        connection: Connection,
+        disagreement: Disagreement,
+        recheck: FileRecheck,
+        others: Mapping[FileId, Sequence[FileRecord]],
     ) -> list[CopyState]:
         """Decide one disagreement and return the state to save; none if the file changed."""
         run, record = self._run, disagreement.record
@@ -277,16 +293,17 @@ class CopyArbiter:
         judgement = judgement or Judgement(Verdict.INTACT)
         stand = find_stand(judgement)
         if record.id in others and stand is FileState.GOOD:
-            disagreement = _as_before_rename(disagreement, others[record.id])
+            disagreement = _protect(connection, disagreement, others[record.id])
         vote = disagreement.answer.vote
         former = versions.former_of(connection, run.root.id, record.path) if vote in _OTHER_CONTENT else []
         written = WrittenFile(record, _find_mtime(recheck, stand))
         circumstances = find_circumstances(
-            *(written, disagreement.answer, disagreement.times, disagreement.found, former, self._habit),
+            *(written, disagreement.answer, disagreement.times, disagreement.known, former, self._habit),
             has_ctime=self._has_ctime,
             rewrites_in_place=run.rewrites.covers(record.path),
             is_beginning=disagreement.is_beginning,
             read_at=disagreement.read_at,
+            bad_since=min((one.opened_at for one in recheck.own if one.kind in REPAIRABLE), default=None),
         )
         arbitration = arbitrate(
             judgement,
@@ -298,6 +315,8 @@ class CopyArbiter:
             has_bytes=self._has_bytes,
             keeps_versions=self._keeps_versions,
         )
+        if arbitration.witness is CopyWitness.TIME and _is_still_open(disagreement, recheck, stand):
+            arbitration = arbitrate(judgement, vote, _WITHOUT_TIMES, has_bytes=self._has_bytes)
         if (
             arbitration.outcome in _BEHIND
             and stand in (FileState.GOOD, FileState.WRITTEN)
@@ -319,8 +338,8 @@ class CopyArbiter:
         if state is None:
             return []
         if state.found is None:
-            answer, times, found = disagreement.answer, disagreement.times, disagreement.found
-            state = state._replace(found=remember_content(answer, times, found, self._habit, self._run.now()))
+            answer, times, known = disagreement.answer, disagreement.times, disagreement.known
+            state = state._replace(found=remember_content(answer, times, known, self._habit, self._run.now()))
         return [state]
 
     def _may_be_behind(
@@ -385,9 +404,25 @@ class CopyArbiter:
                 equal.add(disagreement.record.id)
         return equal
 
-    def _find_others(self, disagreements: Sequence[Disagreement]) -> dict[FileId, bytes]:
+    def _find_renamed(self, disagreements: Sequence[Disagreement]) -> dict[FileId, Disagreement]:
+        """Find files that are not intact, and whose recorded content the copy has under a name that they had before."""
+        asked = [one for one in disagreements if one.answer.vote in _NOT_RECORDED]
+        with self._run.catalog.read() as connection:
+            rechecks = look_up(connection, [one.record.id for one in asked], self._compared.copy)
+            asked = [one for one in asked if _is_not_intact(rechecks[one.record.id])]
+            places = copies.find_places(connection, self._copy_id, [one.record for one in asked])
+        found = {}
+        for one in asked:
+            answer = self._find_elsewhere(one.record, places.get(one.record.id, ()))
+            if answer is not None:
+                had = CopyFound(one.record.version, None, None, self._run.now(), None, None, None, answer.found_as)
+                state = one.state and one.state._replace(vote=answer.vote, found=had)
+                found[one.record.id] = one._replace(answer=answer, state=state)
+        return found
+
+    def _find_others(self, disagreements: Sequence[Disagreement]) -> dict[FileId, Sequence[FileRecord]]:
         """
-        Find copies that have the recorded content of another file of the root, and return the path of that file.
+        Find copies that have the recorded content of other files of the root, and return these.
 
         Names that were swapped since the backup are not damage: no flipped bit produces the content of another file.
         Blank content is ignored: it is what a disk returns for data that it lost.
@@ -399,7 +434,7 @@ class CopyArbiter:
             found = files.find_by_content(connection, self._run.root.id, [content for _, content in asked])
         # Test the record's digests: those that a copy states may lack the one that identifies blank content.
         return {
-            record.id: others[0].path
+            record.id: others
             for (record, content), others in zip(asked, found, strict=True)
             if others and not is_blank(content.size_bytes, others[0].digests, None)
         }
@@ -429,6 +464,9 @@ class CopyArbiter:
         kind = arbitration.finding
         command = None if arbitration.command is None else self._make_command(record.path, arbitration.command)
         is_mendable = arbitration.command == REPAIR_FROM_COPY
+        if disagreement.protects and kind is not None:
+            arbitration = arbitration._replace(words=messages.REPAIR_OTHER_FIRST)
+            command = self._make_command(disagreement.protects, REPAIR_FROM_COPY)
         if not is_mendable:
             self._withdraw_advice(connection, record.path, recheck)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
@@ -524,6 +562,7 @@ class CopyArbiter:
     def _tell(self, connection: Connection, disagreement: Disagreement) -> messages.CopyStory:
         """Collect what people are told of a copy, besides who is right."""
         record, answer, times = disagreement.record, disagreement.answer, disagreement.times
+        found = disagreement.known.here
         said = copies.states_of_file(connection, record.id) if answer.vote is CopyVote.DIFFERS else []
         beside = [(copy.name, state) for copy, state in said if copy.id != self._copy_id]
         return messages.CopyStory(
@@ -537,8 +576,9 @@ class CopyArbiter:
             file_mtime_ns=record.witness.mtime_ns,
             has_times=self._habit.has_times,
             has_ctime=self._has_ctime,
-            found_at=None if disagreement.found is None else disagreement.found.found_at,
-            had_recorded=disagreement.found is not None and disagreement.found.version is not None,
+            found_at=None if found is None else found.found_at,
+            had_recorded=found is not None and found.recorded_at == found.found_at,
+            recorded_at=disagreement.known.recorded_at,
             read_at=disagreement.read_at,
             beside=tuple(
                 (name, state.vote, state.compared_at) for name, state in beside if state.version == record.version
@@ -591,19 +631,39 @@ class CopyArbiter:
 
 def _find_content(answer: CopyAnswer) -> FileContent | None:
     """Return the content that the copy has instead, as a key for looking up files; None if unknown."""
-    if answer.vote is not CopyVote.DIFFERS or not answer.size_bytes:
+    if answer.vote not in _OTHER_CONTENT or not answer.size_bytes:
         return None
     stated = {one.kind: one.value for one in answer.stated}
     content = FileContent(answer.size_bytes, Digests(stated.get(Kind.MD5), stated.get(Kind.XXH3_128)), None)
     return content if content.whole_digests else None
 
 
-def _as_before_rename(disagreement: Disagreement, other: bytes) -> Disagreement:
-    """Treat the copy as older: it has under this name what the root now has under another one."""
-    answer = disagreement.answer._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=other)
-    return disagreement._replace(
-        answer=answer, state=disagreement.state and disagreement.state._replace(vote=CopyVote.OLDER)
-    )
+_WITHOUT_TIMES = CopyCircumstances()
+
+
+def _is_still_open(disagreement: Disagreement, recheck: FileRecheck, stand: FileState) -> bool:
+    """Return whether file and copy have the contents of which nobody knows which is right, and only times moved."""
+    known = disagreement.known
+    was_conflict = any(one.kind is FindingKind.COPY_CONFLICT for one in recheck.about_copy)
+    is_same_file = stand is FileState.GOOD and known.version == disagreement.record.version
+    digest = None if known.here is None else known.here.digest
+    return was_conflict and is_same_file and digest is not None and digest == find_digest(disagreement.answer)
+
+
+def _protect(connection: Connection, disagreement: Disagreement, others: Sequence[FileRecord]) -> Disagreement:
+    """
+    Say what else it means that a copy has the content of other files, which may be its last good one.
+
+    Content that is recorded of other names only was there before a rename: then the copy is older.
+    """
+    opened = findings.find_open_of_files(connection, [one.id for one in others])
+    is_bad = [any(not one.copy and one.kind in REPAIRABLE for one in opened.get(other.id, ())) for other in others]
+    disagreement = disagreement._replace(protects=others[0].path if all(is_bad) else b"")
+    if disagreement.answer.vote is CopyVote.OLDER:
+        return disagreement
+    answer = disagreement.answer._replace(vote=CopyVote.OLDER, bad_blocks=(), content_of=others[0].path)
+    state = disagreement.state and disagreement.state._replace(vote=CopyVote.OLDER)
+    return disagreement._replace(answer=answer, state=state)
 
 
 def _find_mtime(recheck: FileRecheck, stand: FileState) -> int:
@@ -623,6 +683,11 @@ def _has_good_blocks(recheck: FileRecheck, disagreement: Disagreement) -> bool:
         return False
     there = block_ranges(record, answer.bad_blocks)
     return not any(a < d + m and d < a + n for a, n in here for d, m in there)
+
+
+def _is_not_intact(recheck: FileRecheck) -> bool:
+    judgement = recheck.judge()
+    return judgement is not None and find_stand(judgement) in _NOT_INTACT
 
 
 def _has_other_content(recheck: FileRecheck) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xxhash import xxh3_128
 
-from integrity.catalog.copies import CopyFound
+from integrity.catalog.copies import CopyFound, KnownFound
 from integrity.catalog.versions import FileVersion
 from integrity.copies.protocol import Kind
 from integrity.errors import ReadError
@@ -60,7 +60,7 @@ def find_circumstances(
     written: WrittenFile,
     answer: CopyAnswer,
     times: CopyTimes,
-    found: CopyFound | None,
+    known: KnownFound,
     former: Sequence[FileVersion],
     habit: CopyHabit,
     *,
@@ -68,17 +68,21 @@ def find_circumstances(
     rewrites_in_place: bool,
     is_beginning: bool,
     read_at: int | None,
+    bad_since: int | None,
 ) -> CopyCircumstances:
     """
     Collect what is known.
 
     Args:
-        found: what the copy had when the file that it is now was first read.
+        known: what the copy had.
         former: former versions of the file's path.
         has_ctime: of the copy's file system.
         read_at: when the program that made a backup read what it has, in seconds; None if that is not known.
+        bad_since: when the file was first found with other content than recorded; None if it was not.
     """
     record, time = written.record, habit.find_time(written.mtime_ns, times.mtime_ns)
+    found = known.here
+    has_same = found is not None and found.digest is not None and found.digest == find_digest(answer)
     copy_ns = None if times.mtime_ns is None or time is CopyTime.NONE else habit.take_off_shift(times.mtime_ns)
     # What grew began like its copy, so there the order of the times is enough.
     if _was_made_before(written.mtime_ns, times.mtime_ns, habit, clocks_ns=0 if is_beginning else _DAY_NS):
@@ -101,8 +105,8 @@ def find_circumstances(
         )
         or (time is CopyTime.SAME and read_at is not None and read_at < record.recorded_at),
         contradicts_store=answer.is_store_contradicted,
-        had_recorded=found is not None and _is_recorded(record, found, former),
-        had_this=found is not None and found.digest is not None and found.digest == find_digest(answer),
+        had_recorded=known.recorded_at is not None or (found is not None and _is_recorded(record, found, former)),
+        had_this=has_same and found is not None and (bad_since is None or found.found_at < bad_since),
     )
 
 
@@ -149,9 +153,9 @@ def _is_other_content(record: FileRecord, answer: CopyAnswer, found: CopyFound, 
 
 
 def _is_recorded(record: FileRecord, found: CopyFound, former: Sequence[FileVersion]) -> bool:
-    """Return whether what a copy had is the record, or was it before, or has become it since."""
+    """Return whether other content that a copy had is the record, or was it before, or has become it since."""
     contents = (record.digests.xxh3_128, *(one.digests.xxh3_128 for one in former))
-    return found.version is not None or (found.digest is not None and found.digest in contents)
+    return found.digest is not None and found.digest in contents
 
 
 def find_digest(answer: CopyAnswer) -> bytes | None:
@@ -160,15 +164,21 @@ def find_digest(answer: CopyAnswer) -> bytes | None:
 
 
 def remember_content(
-    answer: CopyAnswer, times: CopyTimes, found: CopyFound | None, habit: CopyHabit, now: int
+    answer: CopyAnswer, times: CopyTimes, known: KnownFound, habit: CopyHabit, now: int
 ) -> CopyFound | None:
-    """Return the witness to keep: the one there is while the copy is the same file, or else what was read of it now."""
-    digest = find_digest(answer)
+    """
+    Return the witness to keep: the one there is while the copy is the same file, or else what was read of it now.
+
+    Where a copy had the recorded content of a file under another name, that is kept: it may be the last good one.
+    """
+    if known.elsewhere is not None and known.elsewhere.version is not None:
+        return known.elsewhere
+    found, digest = known.here, find_digest(answer)
     if found is not None and found.inode == times.inode and habit.is_kept_time(found.mtime_ns, times.mtime_ns):
         return found._replace(mtime_ns=times.mtime_ns)
     if times.mtime_ns is None or digest is None or answer.level is not Level.READ:
         return found
-    return CopyFound(None, digest, answer.size_bytes, now, *times)
+    return CopyFound(None, digest, answer.size_bytes, now, *times, had_recorded_at=known.recorded_at)
 
 
 def has_beginning(run: RootRun, record: FileRecord, answer: CopyAnswer) -> bool:

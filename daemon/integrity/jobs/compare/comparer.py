@@ -47,6 +47,7 @@ from integrity.jobs.compare.local_digests import EarlyMatches, LocalPass
 from integrity.jobs.compare.read_back import read_from_copy
 from integrity.jobs.compare.read_folder import TreeReading
 from integrity.jobs.compare.recheck import FileCheck
+from integrity.jobs.compare.renamed import RenamedFiles
 from integrity.jobs.compare.shared_extents import find_shared
 from integrity.jobs.compare.source import CopySource, is_same_place
 from integrity.jobs.context import RunLimit
@@ -316,6 +317,7 @@ class Comparer:
                 self._times_before[file_id] = there_ns
                 if not run.is_whole:  # a part may have too few equal files to learn from
                     self._habit.add(here_ns, there_ns)
+        self._renamed = RenamedFiles(run, copy, listing, reads=options.read or copy.folder is not None)
         self._arbiter = CopyArbiter(
             *(run, known.id, compared, self._check, self._evidence, self._habit),
             has_bytes=copy.has_bytes,
@@ -323,6 +325,8 @@ class Comparer:
             has_ctime=self._has_ctime,
             show_bytes=self._show_bytes,
             find_reading=self._find_reading,
+            find_spelling=lambda path: listing.find_spelling(path) or path,
+            find_elsewhere=self._renamed.find_lost,
             behind_s=behind_s,
         )
         self._readings_left = _READINGS
@@ -386,14 +390,16 @@ class Comparer:
 
         None if it did not, if it can't tell, and beyond the limit.
         """
-        newest = None if self._copy.folder is not None else next(self._copy.versions(), None)  # snapshots read nothing
+        newest = next(self._copy.versions(), None)
         if newest is None or not self._readings_left or answer.size_bytes != record.witness.size_bytes:
             return None
         self._readings_left -= 1
         place = self._listing.find_place(record.path)
         try:
-            spans = list(find_spans(self._copy, place))
+            spans = list(find_spans(self._copy, [place]))
             first = next(one for one in reversed(spans) if one.entry == spans[0].entry)
+            if not self._copy.is_reading(first.versions[0]):
+                return None
             if first is not spans[0]:
                 self._copy.choose(first.versions[0])
                 reading = read_from_copy(self._copy, place, 1 << 20, pace=self._run.pace, stop=self._run.context.stop)
@@ -415,6 +421,7 @@ class Comparer:
             self._compared,
             self._bytes,
             limit=self._limit,
+            renamed=self._renamed,
             take=self._take,
             verify=self._verify,
         )
@@ -549,6 +556,7 @@ class Comparer:
                     ctime if has_ctime else None,
                     inode if has_inodes else None,
                     spell(path),
+                    None,
                 )
             )
             read_at = now if level is Level.READ else row.read_at

@@ -241,6 +241,7 @@ class CopyEvidence:
         copy: entered.
         total_bytes: of all files; ``read_percent`` is a share of it.
         limit: when to stop querying.
+        renamed: finds missing files under other names.
         take: receives each answer, once per file.
         verify: receives each file that was read here for an answer and is what was recorded.
 
@@ -258,6 +259,7 @@ class CopyEvidence:
         total_bytes: int,
         *,
         limit: RunLimit,
+        renamed: RenamedFiles,
         take: Take,
         verify: Callable[[FileRecord, Reading], None],
     ) -> None:
@@ -276,7 +278,7 @@ class CopyEvidence:
         self._accusations = Accusations()
         self._held: list[tuple[CompareRow, CopyAnswer, ObjectSort]] = []
         self._compared = compared
-        self._renamed = RenamedFiles(run, copy, listing, reads=options.read or self._folder is not None)
+        self._renamed = renamed
         self._requests: list[MatchRequest[StatedDigests]] = []
         self._take = take
         self._remote: dict[Kind, list[CompareRow]] = {}

@@ -226,6 +226,10 @@ class CopyListing:
         """Return the path in the copy of a path in the root; empty for the copy's top."""
         return path[len(self._base) :]
 
+    def covers(self, path: bytes) -> bool:
+        """Return whether a path in the root lies in the folder that is copied."""
+        return path.startswith(self._base)
+
     def find_spelling(self, path: bytes) -> bytes | None:
         """Return the path in the root under whose spelling the copy has a recorded file; None: under its own."""
         if not self._has_spellings:

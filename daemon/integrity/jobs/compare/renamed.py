@@ -1,12 +1,13 @@
 """
 Find files that are missing in a copy under their names among the files that only the copy has.
 
-Renamed files are recognized by content alone: by what the copy states, or by bytes where those are read anyway. Each
-file of the copy is read at most once, and only if a recorded file of its size is missing.
+Renamed files are recognized by content alone: by what the copy states, or by bytes where those are read anyway or the
+file itself is not intact. Each file of the copy is read at most once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from integrity.catalog.copy_listing import StatedFile, find_extra
@@ -36,7 +37,7 @@ class RenamedFiles:
     Args:
         copy: entered.
         listing: already read.
-        reads: whether the copy's bytes may be read.
+        reads: whether the copy's bytes are read for files that are only missing there.
     """
 
     def __init__(self, run: RootRun, copy: Copy, listing: CopyListing, *, reads: bool) -> None:
@@ -48,24 +49,36 @@ class RenamedFiles:
 
     def find(self, record: FileRecord) -> CopyAnswer | None:
         """Return a RENAMED answer with the name under which the copy has the content; None if it is not found."""
+        return self._find(record, (), reads=self._reads)
+
+    def find_lost(self, record: FileRecord, places: Iterable[bytes]) -> CopyAnswer | None:
+        """
+        Return a RENAMED answer for a file that is not intact, so that it can be repaired.
+
+        ``places``: paths in the root under whose names the copy had the content.
+        """
+        return self._find(record, filter(self._listing.covers, places), reads=self._copy.has_bytes)
+
+    def _find(self, record: FileRecord, places: Iterable[bytes], *, reads: bool) -> CopyAnswer | None:
         size = record.witness.size_bytes
         if not size:
             return None
         with self._run.catalog.read() as connection:
             found = find_extra(connection, size, _OF_ONE_SIZE)
-        for path, listed in found:
-            level = self._compare(record, path, listed)
+        for path, listed in (*((place, None) for place in places), *found):
+            level = self._compare(record, path, listed, reads=reads)
             if level is not None:
                 return CopyAnswer(CopyVote.RENAMED, level, size_bytes=size, found_as=path)
         return None
 
-    def _compare(self, record: FileRecord, path: bytes, listed: StatedFile) -> Level | None:
+    def _compare(self, record: FileRecord, path: bytes, listed: StatedFile | None, *, reads: bool) -> Level | None:
         """Compare one file of the copy with a record; return the level of evidence that matched, or None."""
-        with self._run.catalog.read() as connection:
-            vote = vote_by_digests(connection, record, unpack_published(listed))
-        if vote is not None:
-            return Level.PUBLISHED if vote is CopyVote.SAME and not listed.is_contradictory else None
-        digests = self._read(path) if self._reads else None
+        if listed is not None:
+            with self._run.catalog.read() as connection:
+                vote = vote_by_digests(connection, record, unpack_published(listed))
+            if vote is not None:
+                return Level.PUBLISHED if vote is CopyVote.SAME and not listed.is_contradictory else None
+        digests = self._read(path) if reads else None
         if digests is None or digests.xxh3_128 is None or digests.xxh3_128 != record.digests.xxh3_128:
             return None
         return Level.READ

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from integrity.config.copy_urls import keeps_versions
 from integrity.copies.spans import find_spans
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from integrity.jobs.context import RootRun
     from integrity.jobs.repair.inspect import Expected
     from integrity.model import Reading
+
+
+class OtherFile(NamedTuple):
+    """Where else than under its name in the newest version a copy may have a file."""
+
+    version: CopyVersion | None
+    place: bytes
 
 
 class GoodCopy:
@@ -54,9 +61,9 @@ class GoodCopy:
         """Return whether the copy should contain a file of this absolute path."""
         return is_inside(path, self.source.base.rstrip(b"/"))
 
-    def open(self, path: bytes, other_names: Iterable[bytes] = ()) -> CopyFile:
+    def open(self, path: bytes) -> CopyFile:
         """
-        Open the copy of a file with this absolute path, or else under one of its other names, absolute, too.
+        Open the copy of a file with this absolute path.
 
         Raises:
             ReadError: the copy of the file can't be opened; ReadInterrupted if the run was stopped.
@@ -65,27 +72,37 @@ class GoodCopy:
         copy = self._enter()
         if not copy.has_bytes:
             raise Vanished("it has checksums only, no data")
-        try:
-            return copy.open(place_in_copy(self.source, path))
-        except Vanished:
-            for other in filter(self.covers, other_names):
-                with suppress(Vanished):
-                    return copy.open(place_in_copy(self.source, other))
-            raise
+        return copy.open(place_in_copy(self.source, path))
 
-    def open_older(self, path: bytes) -> Iterator[CopyFile]:
+    def find_others(self, path: bytes, other_names: Iterable[bytes]) -> Iterator[OtherFile]:
         """
-        Open what older versions of the copy have of a file with this absolute path: each content once, newest first.
+        Yield where else the copy may have a file with this absolute path, each when it is asked for.
+
+        First under the other names of the file, absolute, too; then in older versions, each content once, the newest
+        first.
 
         Raises:
-            ReadError: one of them can't be opened.
             CopyUnreachable: the copy can't be reached.
         """
-        copy, place = self._enter(), place_in_copy(self.source, path)
-        for span in find_spans(copy, place):
+        copy = self._enter()
+        places = [place_in_copy(self.source, name) for name in (path, *filter(self.covers, other_names))]
+        yield from (OtherFile(self._newest, place) for place in places[1:] if copy.has_bytes)
+        for span in find_spans(copy, places) if keeps_versions(self.source.url) else ():
             if span.entry is not None and span.versions[-1] != self._newest:
-                copy.choose(span.versions[-1])
-                yield copy.open(place)
+                yield OtherFile(span.versions[-1], span.entry.path)
+
+    def open_other(self, other: OtherFile) -> CopyFile:
+        """
+        Open what ``find_others`` found; it may not be there.
+
+        Raises:
+            ReadError: it can't be opened.
+            CopyUnreachable: the copy can't be reached.
+        """
+        copy = self._enter()
+        if other.version is not None:
+            copy.choose(other.version)
+        return copy.open(other.place)
 
     def read(self, run: RootRun, path: bytes) -> Reading:
         """
@@ -186,8 +203,8 @@ class BlockSource:
         self._path = path
         self._other_names = other_names
         self._files: dict[str, CopyFile] = {}
-        self._older: dict[str, Iterator[CopyFile]] = {}
-        self._kept: dict[str, CopyFile] = {}  # the older version that was read last
+        self._others: dict[str, Iterator[OtherFile]] = {}
+        self._kept: dict[str, CopyFile] = {}  # of these, the one that was read last
         self._closed: set[str] = set()  # could not be opened; not retried for every block
         self.troubles: dict[str, str] = {}
 
@@ -207,9 +224,10 @@ class BlockSource:
             data = self._read(copy, index, expected)
             if data is not None and expected.matches(index, data):
                 return copy.name, data
-            for older in self._read_older(copy, index, expected):
-                if older is not None and expected.matches(index, older):
-                    return copy.name, older
+            for other in self._read_others(copy, index, expected):
+                if other is not None and expected.matches(index, other):
+                    self.troubles.pop(copy.name, None)
+                    return copy.name, other
         return None
 
     def read(self, run: RootRun) -> Reading:
@@ -264,21 +282,23 @@ class BlockSource:
             copy.lost(error)  # some kinds of copy notice only when a file is opened
         self.troubles[copy.name] = str(error)
 
-    def _read_older(self, copy: GoodCopy, index: int, expected: Expected) -> Iterator[bytes | None]:
-        """Yield one block of older versions, first of the one that was read last."""
+    def _read_others(self, copy: GoodCopy, index: int, expected: Expected) -> Iterator[bytes | None]:
+        """Yield one block of what else the copy has of the file, first of that which was read last."""
         if copy.name in self._kept:
             yield self._read_block(copy, self._kept[copy.name], index, expected)
-        files = self._older.setdefault(copy.name, copy.open_older(self._path))
-        while copy.trouble is None and keeps_versions(copy.source.url):
+        others = self._others.setdefault(copy.name, copy.find_others(self._path, self._other_names))
+        while copy.trouble is None:
             try:
-                file = next(files, None)
+                if (other := next(others, None)) is None:
+                    return
+                file = copy.open_other(other)
             except ReadInterrupted:
                 raise
+            except Vanished:
+                continue
             except (ReadError, CopyUnreachable) as error:
                 self._note(copy, error)
-                return
-            if file is None:
-                return
+                continue
             if copy.name in self._kept:
                 self._kept[copy.name].close()
             self._kept[copy.name] = file
@@ -289,7 +309,7 @@ class BlockSource:
         if file is not None or copy.name in self._closed:
             return file
         try:
-            file = self._files[copy.name] = copy.open(self._path, self._other_names)
+            file = self._files[copy.name] = copy.open(self._path)
         except ReadInterrupted:
             raise
         except (ReadError, CopyUnreachable) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from integrity.catalog import files, versions
+from integrity.catalog import copies, files, versions
 from integrity.config.copy_urls import keeps_versions
 from integrity.copies.spans import VersionSpan, find_spans
 from integrity.copies.versions import CopyVersion
@@ -15,7 +15,8 @@ from integrity.jobs.compare.copy_answer import answer_by_reading, is_older
 from integrity.jobs.compare.read_back import read_from_copy
 from integrity.jobs.compare.source import find_known_sources, find_source, is_left_out, place_in_copy
 from integrity.jobs.judge.content_diff import Difference, compare_content
-from integrity.jobs.targets import find_target
+from integrity.jobs.targets import find_target, is_inside
+from integrity.paths import absolute
 from integrity.same_time import is_same_time
 from integrity.verdict import CopyVote, Level
 
@@ -39,6 +40,7 @@ class FileInVersions(NamedTuple):
         entry: as listed; None: these versions do not have the file.
         vote: the content against the catalog; DIFFERS: as nothing that was ever recorded.
         is_silent: it differs, with the size and time of what is recorded: nobody wrote it, as far as times tell.
+        is_reading: the oldest of the versions was read from the file itself.
         reason: why it can't be read; else empty.
     """
 
@@ -46,6 +48,7 @@ class FileInVersions(NamedTuple):
     entry: CopyEntry | None
     vote: CopyVote
     is_silent: bool = False
+    is_reading: bool = False
     reason: str = ""
 
 
@@ -65,10 +68,10 @@ class CopyHistory(NamedTuple):
     trouble: str = ""
 
     def is_from_before(self, one: FileInVersions) -> bool:
-        """Return whether a content was read before the recorded one, here and in the versions."""
+        """Return whether a content was read from the file before the recorded one was, here and in the versions."""
         first = min((version.taken_at for version in self.good), default=None)
         times = [time for time in (first, self.recorded_at) if time is not None]
-        return bool(times) and one.versions[0].taken_at < min(times)
+        return one.is_reading and bool(times) and one.versions[0].taken_at < min(times)
 
     @property
     def good(self) -> list[CopyVersion]:
@@ -100,6 +103,8 @@ def find_histories(
     with catalog.read() as connection:
         target = find_target(connection, path)
         record = files.find_file(connection, target.root.id, target.prefix)
+        others = set() if record is None else copies.find_other_names(connection, record.id)
+    names = [path, *(absolute(target.root.path, other) for other in sorted(others))]
     named = None if copy is None else find_source(catalog, config, copy, [path])
     sources = [
         one
@@ -114,8 +119,9 @@ def find_histories(
     for source in sources:
         try:
             with source.open(must_stop=stop.is_set) as opened:
-                look = _Look(catalog, target.root.id, target.prefix, record, opened, place_in_copy(source, path), stop)
-                found = tuple(map(look.judge, find_spans(opened, look.place, most)))
+                look = _Look(catalog, target.root.id, target.prefix, record, opened, stop)
+                places = [place_in_copy(source, name) for name in names if is_inside(name, source.base.rstrip(b"/"))]
+                found = tuple(map(look.judge, find_spans(opened, places, most)))
                 yield CopyHistory(source.recorded_name, found, None if record is None else record.recorded_at)
         except CopyUnreachable as error:
             yield CopyHistory(source.recorded_name, (), trouble=str(error))
@@ -131,13 +137,11 @@ class _Look:
         path: bytes,
         record: FileRecord | None,
         copy: Copy,
-        place: bytes,
         stop: StopSignal,
     ) -> None:
         with catalog.read() as connection:
             self._former = versions.former_of(connection, root_id, path)
         self._catalog, self._record, self._copy, self._stop = catalog, record, copy, stop
-        self.place = place
 
     def judge(self, span: VersionSpan) -> FileInVersions:
         """Read what some versions have, and hold it against what is recorded."""
@@ -147,7 +151,7 @@ class _Look:
         self._copy.choose(span.versions[0])  # the one for which it was read
         block_bytes = (None if record is None else record.block_size_bytes) or _BLOCK_BYTES
         try:
-            reading = read_from_copy(self._copy, self.place, block_bytes, pace=UNLIMITED, stop=self._stop)
+            reading = read_from_copy(self._copy, entry.path, block_bytes, pace=UNLIMITED, stop=self._stop)
         except ReadInterrupted:
             raise
         except ReadError as error:
@@ -161,4 +165,5 @@ class _Look:
         answer = answer_by_reading(difference, reading, self._former, Level.READ)
         has_time = entry.mtime_ns is not None and is_same_time(entry.mtime_ns, record.witness.mtime_ns)
         is_silent = answer.vote is CopyVote.DIFFERS and has_time and answer.size_bytes == record.witness.size_bytes
-        return FileInVersions(span.versions, entry, answer.vote, is_silent, answer.reason)
+        is_reading = self._copy.is_reading(span.versions[0])
+        return FileInVersions(span.versions, entry, answer.vote, is_silent, is_reading, answer.reason)
