@@ -11,6 +11,7 @@ Nothing is read, and history and findings move along.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,6 +64,7 @@ class Move:
     former: bytes | None = None
 
 
+_BACKUP = re.compile(rb"~|\.~\d+~")
 _KEPT = 200_000
 """Maximum number of queued names; only a whole tree on a new disk has more, and there nothing was moved."""
 
@@ -107,6 +109,15 @@ class ReplacedInodes:
         if found is None or found.place.path == last.path:
             return None
         return found.place.path if was_born_before(root_fd, found.place.path, last) else None
+
+
+def is_backup_name(path: bytes, original: bytes) -> bool:
+    """
+    Return whether a path is what ``cp``, ``mv``, ``rsync`` and editors call the file that they replaced: a~ or a.~1~.
+
+    Such a file was put aside, not renamed: the name, and what is recorded of it, is that of the file that came.
+    """
+    return path.startswith(original) and _BACKUP.fullmatch(path[len(original) :]) is not None
 
 
 def find_cycles(run: RootRun, names: Sequence[ReplacedName]) -> list[list[Move]]:

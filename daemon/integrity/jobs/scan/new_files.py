@@ -36,7 +36,7 @@ from integrity.jobs.judge import inherited
 from integrity.jobs.judge.copied_damage import InQuestion, KnownDamage
 from integrity.jobs.judge.inherited import RenameKey, find_formers, find_rename_keys, is_renamed
 from integrity.jobs.judge.inodes import as_last_seen, is_same_inode, was_born_before
-from integrity.jobs.judge.replaced_inodes import Move, TreePlace
+from integrity.jobs.judge.replaced_inodes import Move, TreePlace, is_backup_name
 from integrity.jobs.presence import may_be_there
 from integrity.jobs.report import NoteKind
 from integrity.jobs.scan.met_files import MetFiles
@@ -186,9 +186,10 @@ class NewFiles:
         """
         Recognize a recorded file under a new name by inode, size and mtime.
 
-        If its old name is gone, it was moved here; otherwise this is an additional name. If the inode may have been
-        reused by another file, the file is read and its content decides. A record with an open finding follows its
-        inode even if the file was written to since: the finding is about this file, not about its old name (R6).
+        If its old name is gone, it was moved here; otherwise this is an additional name, or what was put aside. If the
+        inode may have been reused by another file, the file is read and its content decides. A record with an open
+        finding follows its inode even if the file was written to since: the finding is about this file, not about its
+        old name (R6).
         """
         if links > _NAMES_LOOKED_AT:
             some = self._find_decisive_names(connection, witness.inode)
@@ -214,6 +215,8 @@ class NewFiles:
         links: list[FileRecord] = []
         gone: list[FileRecord] = []
         for record in names:
+            if is_backup_name(place.path, record.path) and may_be_there(self._run.root_fd, record.path):
+                continue
             last = as_last_seen(connection, record)
             is_kept = is_unwritten(last.witness, witness)
             if not (is_kept or record.is_frozen):
@@ -349,6 +352,8 @@ class NewFiles:
         if found is None:
             return False
         damage, original = found
+        if is_backup_name(path, original.path) and self._is_replaced(original):
+            return False  # the damaged file, put aside for a restored one
         if original.root_id == run.root.id and self._is_original_gone(found, reading):
             inherited.move_to_copy(run, connection, path, reading, damage)
             self.seen.add(original.id)
@@ -358,6 +363,9 @@ class NewFiles:
         if not damage.is_damage:  # newer content of a damaged file may be intended
             return False
         return self._count_inherited(inherited.record_copy(run, connection, path, reading, damage), is_damaged=True)
+
+    def _is_replaced(self, original: FileRecord) -> bool:
+        return may_be_there(self._run.root_fd, original.path) and not self._has_its_file(original)
 
     def _is_original_gone(self, found: InQuestion, reading: Reading) -> bool:
         """Return whether a damaged file's name is gone, or leads to another inode while the reading has its own."""
