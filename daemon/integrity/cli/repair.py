@@ -158,7 +158,11 @@ def _print_repaired(output: Output, done: RepairedFile) -> None:
         output.say(f"{show_path(path)}: {output.style('repaired', 'green')}, and verified by reading it from disk")
         if done.kept is not None:
             remove = program.command("repair --remove-kept", path)
-            output.say(f"  the damaged file is kept as {show_path(done.kept)}; to remove it:  {remove}")
+            if done.plan.is_decided:
+                what, when = "the file that was here", "once a comparison found the new one intact, this removes it"
+            else:
+                what, when = "the damaged file", "to remove it"
+            output.say(f"  {what} is kept as {show_path(done.kept)}; {when}:  {remove}")
         if done.message:
             output.tell(f"  {printable(done.message)}")
     else:

@@ -2,7 +2,8 @@
 List the damaged files that repairs left, and remove them on request.
 
 I1  Only a file that a repair left is removed, and only if it is still the one that it left.
-I2  Before that, the repaired file is read from the disk, and all of it is as recorded.
+I2  Before that, the repaired file is read from the disk, and all of it is as recorded. If that was recorded on
+    somebody's word, a comparison must have found a copy with it since.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from integrity.catalog import files
 from integrity.catalog.actions import Action, record_action
+from integrity.catalog.copies import states_of_file
 from integrity.catalog.repair_journal import KeptFile, drop_kept, find_kept
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.errors import ConfigError, ReadError, ReadInterrupted, RootSuspended, show_path
@@ -23,11 +25,13 @@ from integrity.files.open_beneath import open_beneath, stat_beneath
 from integrity.files.span import ReadMode
 from integrity.jobs.open_root import open_guarded
 from integrity.jobs.repair.inspect import inspect_file, load_expected
-from integrity.model import ActionVerb, Tally
+from integrity.model import ActionVerb, BaselineReason, Tally
 from integrity.paths import absolute
+from integrity.verdict import CopyVote
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
+    from integrity.catalog.rows import FileRecord
     from integrity.files.buffers import Buffers
     from integrity.jobs.context import RootRun
 
@@ -154,7 +158,7 @@ class KeptRemover:
         with run.catalog.read() as connection:
             record = files.find_file(connection, run.root.id, path)
             expected = None if record is None else load_expected(connection, record)
-        if expected is None:
+        if record is None or expected is None:
             return "the record of the repaired file is gone, so nothing proves that it is intact"
         try:
             inspection = inspect_file(self._reader, path, run.root_fd, expected, self._buffers, self._tick)
@@ -162,7 +166,21 @@ class KeptRemover:
             raise
         except ReadError as error:
             return f"the repaired file can't be verified: {error}"
-        return "" if inspection.is_whole(expected) else "the repaired file is not as recorded; see which is better"
+        if not inspection.is_whole(expected):
+            return "the repaired file is not as recorded; see which is better"
+        return (
+            "" if self._is_confirmed(record) else "no comparison has found the new file and a copy equal since; compare"
+        )
+
+    def _is_confirmed(self, record: FileRecord) -> bool:
+        """Return whether more than somebody's word says that the record is right."""
+        with self._run.catalog.read() as connection:
+            said = states_of_file(connection, record.id)
+        is_equal = any(
+            one.version == record.version and one.vote is CopyVote.SAME and one.compared_at >= record.recorded_at
+            for _, one in said
+        )
+        return record.reason is not BaselineReason.ACCEPTED or is_equal
 
     def _unlink(self, kept: KeptFile) -> tuple[KeptState, str]:
         try:
