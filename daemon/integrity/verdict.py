@@ -754,7 +754,7 @@ _STEPS_WITHOUT_GOOD_FILE = {
 }
 
 
-_OF_LIST = (
+DECIDE_ABOUT_LIST = (
     "overwrite neither; look at the file, and at what the list was made of; if your file is right",
     "integrity accept {path} --with {copy} --reason WHY",
 )
@@ -808,4 +808,4 @@ def find_step(
         return _FROM_OLDER
     if keeps_versions and step in (_STEPS[ArbitrationOutcome.COPY_DIFFERS], (_BACK_UP, COMPARE)):
         return _BACK_UP_ANEW
-    return step if has_bytes or step[1] not in _NEEDS_BYTES else _OF_LIST
+    return step if has_bytes or step[1] not in _NEEDS_BYTES else DECIDE_ABOUT_LIST

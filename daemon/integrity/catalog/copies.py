@@ -307,14 +307,19 @@ def find_other_names(c: Connection, file_id: FileId) -> set[bytes]:
     return set(c.column(sql, file_id))
 
 
-def find_good_copy(c: Connection, file_id: FileId) -> str | None:
-    """Return the name of the copy that matched the present baseline and can return its bytes, the last read first."""
+def find_good_copy(c: Connection, file_id: FileId, unless: CopyId | None = None) -> str | None:
+    """
+    Return the name of the copy that matched the present baseline and can return its bytes, the last read first.
+
+    ``unless``: of other copies than this.
+    """
     query = """
         SELECT copy.name FROM copy CROSS JOIN copy_file ON copy_file.copy_id = copy.id
         JOIN file ON file.id = copy_file.file_id AND file.version = copy_file.version
-        WHERE copy_file.file_id = ? AND copy_file.vote IN ('same', 'renamed') AND copy.has_bytes = 1
+        WHERE copy_file.file_id = ? AND copy.id IS NOT ?
+            AND copy_file.vote IN ('same', 'renamed') AND copy.has_bytes = 1
         ORDER BY copy_file.read_at DESC NULLS LAST, copy_file.compared_at DESC, copy.id LIMIT 1"""
-    return c.value(query, file_id)
+    return c.value(query, file_id, unless)
 
 
 def find_votes(c: Connection, copy_id: CopyId) -> set[CopyVote]:

@@ -423,6 +423,10 @@ def describe_arbitration(arbitration: Arbitration, state: FileState, story: Copy
     return f"{_describe_difference(arbitration, state, story, how)}{lost}{_describe_beside(story)}"
 
 
+WRITE_LIST_AGAIN = (
+    "overwrite neither; look at the file, and at what the list was made of; if your file is right, write the list anew,"
+    " then compare"
+)
 REPAIR_OTHER_FIRST = (
     "do not back the file up yet: what stands there under its name is the good content of the other file, which is not"
     " intact here; repair that one first"
@@ -506,7 +510,7 @@ def _describe_beside(story: CopyStory) -> str:
     return f" Other copies, which do not decide: {said}." if said else ""
 
 
-_BESIDE = {CopyVote.SAME: "equals your file", CopyVote.DIFFERS: "differs from it, too"}
+_BESIDE = {CopyVote.SAME: "had the recorded content", CopyVote.DIFFERS: "had other content, too"}
 
 
 def many_more(kind: FindingKind, count: int, copy: str) -> str:

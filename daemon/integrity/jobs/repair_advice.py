@@ -11,7 +11,7 @@ from integrity.config.copy_urls import keeps_versions
 from integrity.copies.filenames import is_below
 from integrity.errors import printable
 from integrity.kinds import ENDED_BY_COMPARE, KINDS, OTHER_CONTENT, Subject
-from integrity.model import Certainty, FileId, FindingKind, RootId
+from integrity.model import Certainty, CopyId, FileId, FindingKind, RootId
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import VERDICTS, ArbitrationOutcome, CopyVote, FileState, Judgement, find_stand, find_step
 
@@ -35,7 +35,14 @@ class Advice(NamedTuple):
 
 
 def advise_repair(
-    connection: Connection, root_id: RootId, root: bytes, path: bytes, file_id: FileId, kind: FindingKind
+    connection: Connection,
+    root_id: RootId,
+    root: bytes,
+    path: bytes,
+    file_id: FileId,
+    kind: FindingKind,
+    *,
+    unless: CopyId | None = None,
 ) -> Advice | None:
     """
     Return how to repair a file from the latest good copy, or from one with a good version, or how to find such a one.
@@ -45,13 +52,14 @@ def advise_repair(
     Args:
         root: absolute path of its root.
         path: relative to the root.
+        unless: of other copies than this.
     """
     verdict = VERDICTS.get(kind)
     if verdict is None:
         return None
     words, command = find_step(ArbitrationOutcome.REPAIRABLE, find_stand(Judgement(verdict)))
     assert command is not None
-    name = find_good_copy(connection, file_id)
+    name = find_good_copy(connection, file_id, unless)
     if name is None:
         about = findings.find_open_of_files(connection, [file_id]).get(file_id, ())
         seen = next((one.versions for one in about if one.versions is not None), None)

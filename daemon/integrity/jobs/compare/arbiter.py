@@ -41,12 +41,14 @@ from integrity.jobs.compare.evidence_count import EvidenceCount
 from integrity.jobs.compare.local_digests import FileMatch, LocalPass, MatchRequest
 from integrity.jobs.compare.recheck import FileCheck, FileRecheck, look_up
 from integrity.jobs.judge.content_diff import block_ranges
+from integrity.jobs.repair_advice import advise_repair
 from integrity.jobs.report import Compared, NoteKind
 from integrity.kinds import ENDED_BY_COMPARE, KINDS, REPAIRABLE, headline
 from integrity.model import CopyId, Digests, FileId, FindingKind, Tally
 from integrity.paths import absolute, shell_path, shell_word
 from integrity.verdict import (
     COMPARE,
+    DECIDE_ABOUT_LIST,
     READ_FIRST,
     REPAIR_FROM_COPY,
     Arbitration,
@@ -91,6 +93,10 @@ _TALLIES = {
 }
 _EXAMINED = frozenset({Tally.VERIFIED, Tally.DAMAGED, Tally.CHANGED})
 """Of these the copy was examined; the others are no evidence."""
+
+_FROM_OTHER = " --from OTHER"
+_RECORDED = frozenset({Kind.MD5, Kind.XXH3_128, Kind.BLAKE3})
+"""Checksums that history keeps of content that a person rejected."""
 
 _OTHER_CONTENT = frozenset({CopyVote.DIFFERS, CopyVote.OLDER})
 _NOT_RECORDED = _OTHER_CONTENT | {CopyVote.MISSING}
@@ -317,6 +323,9 @@ class CopyArbiter:
         )
         if arbitration.witness is CopyWitness.TIME and _is_still_open(disagreement, recheck, stand):
             arbitration = arbitrate(judgement, vote, _WITHOUT_TIMES, has_bytes=self._has_bytes)
+        is_about_list = (arbitration.words, arbitration.command) == DECIDE_ABOUT_LIST
+        if is_about_list and _RECORDED.isdisjoint(one.kind for one in disagreement.answer.stated):
+            arbitration = arbitration._replace(words=messages.WRITE_LIST_AGAIN, command=COMPARE)
         if (
             arbitration.outcome in _BEHIND
             and stand in (FileState.GOOD, FileState.WRITTEN)
@@ -468,7 +477,10 @@ class CopyArbiter:
             arbitration = arbitration._replace(words=messages.REPAIR_OTHER_FIRST)
             command = self._make_command(disagreement.protects, REPAIR_FROM_COPY)
         if not is_mendable:
-            self._withdraw_advice(connection, record.path, recheck)
+            self._withdraw_advice(connection, record, recheck)
+            other = copies.find_good_copy(connection, record.id, self._copy_id)
+            if command is not None and other is not None and command.endswith(_FROM_OTHER):
+                command = command.removesuffix("OTHER") + shell_word(other)
         if kind is FindingKind.COPY_NOT_COMPARABLE:
             self._count_reason(disagreement.answer)
             run.is_incomplete = True
@@ -505,13 +517,17 @@ class CopyArbiter:
         self.reasons[answer.reason if is_known else messages.OTHER_REASONS] += 1
         self._wants_read |= answer.wants_read
 
-    def _withdraw_advice(self, connection: Connection, path: bytes, recheck: FileRecheck) -> None:
-        """Withdraw repair advice that names a copy which is no longer good."""
-        former = self._make_command(path, REPAIR_FROM_COPY)
-        ids = [one.id for one in recheck.own if one.command == former]
-        findings.set_step(connection, ids, None, None)
-        for finding in findings.get_findings(connection, ids):
-            self._run.queue_finding(finding)
+    def _withdraw_advice(self, connection: Connection, record: FileRecord, recheck: FileRecheck) -> None:
+        """Withdraw repair advice that names a copy which is no longer good; another one may be."""
+        root, former = self._run.root, self._make_command(record.path, REPAIR_FROM_COPY)
+        for one in recheck.own:
+            if one.command == former:
+                other = advise_repair(
+                    connection, root.id, root.path, record.path, record.id, one.kind, unless=self._copy_id
+                )
+                findings.set_step(connection, [one.id], *(other or (None, None)))
+                for finding in findings.get_findings(connection, [one.id]):
+                    self._run.queue_finding(finding)
 
     def _open(
         self,
