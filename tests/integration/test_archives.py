@@ -6,7 +6,9 @@ import os
 import pwd
 import shutil
 import subprocess
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +158,30 @@ def test_last_good_version_is_found_and_repairs(pair: Pair) -> None:
     repaired = pair.run("repair", pair.large, "--from", "nightly", "--apply", "--discard")
     assert good == pair.large.read_bytes()
     assert PASSWORD not in versions.stdout + repaired.stdout
+
+
+@with_archives(long=Restic)
+def test_chosen_versions_are_compared_and_nothing_is_recorded(pair: Pair) -> None:
+    """By a day, the name or all of them; what is read may differ under the recorded size and time."""
+    pair.archive.back_up(pair.root)
+    damage(pair.small, 7)
+    pair.archive.back_up(pair.root, reads_all=True)
+    damage(pair.small, 7)  # as it was
+    pair.run("scan")
+
+    def compare(*options: str, expect: int = 0) -> list[dict[str, Any]]:
+        done = pair.compare(*options, expect=expect)
+        assert not done.findings
+        found = [{key[6:]: value for key, value in one.items() if key.startswith("files_")} for one in done.objects]
+        return [{key: value for key, value in one.items() if value} for one in found if one]
+
+    assert [{"listed": COUNT + 1}] == compare("--version", date.today().isoformat())
+    newer, older = compare("--all-versions", "--read", expect=1)
+    assert ({"same": COUNT, "silent": 1}, {"same": COUNT + 1}) == (newer, older)
+    oldest = pair.run("versions", pair.large).of_type("version")[-1]["version"]
+    assert [{"same": COUNT + 1}] == compare("--version", oldest, "--read")
+    assert "is no version" in pair.compare("--version", "1999-01-01", expect=2).stderr
+    pair.run("findings")
 
 
 @with_archives(long=Restic)

@@ -15,6 +15,7 @@ from integrity.cli.session import Session
 from integrity.cli.shared_trees import at_files
 
 if TYPE_CHECKING:
+    from integrity.copies.versions import CopyVersion
     from integrity.jobs.context import Context
     from integrity.jobs.options import CompareOptions
     from integrity.jobs.report import Summary
@@ -60,6 +61,13 @@ if TYPE_CHECKING:
 @click.option(
     "--blocks", is_flag=True, help="Show how the bytes of one file and its copy differ; compare nothing else."
 )
+@click.option(
+    "--version",
+    "version",
+    metavar="ID|DATE",
+    help="Hold this version of a restic:, borg: or snapshots: copy against the record, and record nothing.",
+)
+@click.option("--all-versions", is_flag=True, help="The same with all versions, the newest first.")
 @click.pass_obj
 def compare(
     session: Session,
@@ -76,6 +84,8 @@ def compare(
     jobs: int | None,
     no_scan: bool,
     blocks: bool,
+    version: str | None,
+    all_versions: bool,
 ) -> int:
     """
     Compare your files with a backup and report which side is damaged.
@@ -87,9 +97,17 @@ def compare(
 
     --blocks shows both sides of the differing bytes of one file. It records nothing, and exits with 0 if the two are
     equal, 1 if they differ, 3 if one of them can't be read.
+
+    --version and --all-versions count what older backups have of the files, and name those with other content under the
+    recorded size and time (exit 1), or that can't be read (exit 3). Only --read reads the data.
     """
+    others = (cached, read_percent, algorithm, time_limit_s, byte_limit, rate, jobs, no_scan)
+    if version is not None or all_versions:
+        if any((*others, blocks, endpoint)) or len(paths) > 1 or (version is not None and all_versions):
+            raise click.UsageError("--version or --all-versions goes with one PATH, --with and --read only")
+        return _compare_versions(session, paths, os.fsdecode(copy), version, reads=read)
     if blocks:
-        if any((read, cached, read_percent, algorithm, time_limit_s, byte_limit, rate, jobs, no_scan)):
+        if any((read, *others)):
             raise click.UsageError("--blocks goes with --with and --endpoint only: it reads one file and its copy")
         if len(paths) != 1:
             raise click.UsageError("--blocks shows one file: name it, as in compare --blocks FILE --with COPY")
@@ -136,6 +154,36 @@ def _show_difference(session: Session, file: bytes, copy: str, endpoint: str | N
         session.output.tell(line)
     session.output.give("difference", difference_object(found))
     return ExitCode.OK if found.difference.are_equal else ExitCode.PROBLEM
+
+
+def _compare_versions(session: Session, paths: tuple[bytes, ...], copy: str, chosen: str | None, *, reads: bool) -> int:
+    """Print how versions of a copy compare with the record."""
+    from integrity.cli.signals import stop_on_signals
+    from integrity.errors import ReadInterrupted
+    from integrity.jobs.versions.of_folder import ComparedVersion, compare_versions
+    from integrity.views import versions as views
+    from integrity.views.text import local_time
+
+    def tell(version: CopyVersion) -> None:
+        session.output.note(f"the version of {local_time(version.taken_at)}")
+
+    is_bad = is_unread = False
+    with stop_on_signals() as stop, session.open_catalog(writes=False) as catalog:
+        path = real_path(paths[0]) if paths else None
+        try:
+            for one in compare_versions(
+                catalog, session.config, copy, path, chosen=chosen, reads=reads, stop=stop, tell=tell
+            ):
+                if isinstance(one, ComparedVersion):
+                    session.output.tell(views.describe_compared_version(one))
+                    session.output.give("compared_version", views.compared_version_object(one, copy))
+                    continue
+                is_bad, is_unread = is_bad or not one.reason, is_unread or bool(one.reason)
+                session.output.tell(views.describe_told_file(one))
+                session.output.give("version_file", views.told_file_object(one, copy))
+        except ReadInterrupted:
+            return session.fail("interrupted; nothing was changed", ExitCode.INTERRUPTED)
+    return ExitCode.PROBLEM if is_bad else ExitCode.INCOMPLETE if is_unread else ExitCode.OK
 
 
 def _compare(session: Session, context: Context, paths: tuple[bytes, ...], options: CompareOptions) -> Summary:

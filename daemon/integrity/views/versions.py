@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from integrity.copies.versions import CopyVersion
     from integrity.jobs.versions.history import SilentChange
     from integrity.jobs.versions.of_file import CopyHistory, FileInVersions
+    from integrity.jobs.versions.of_folder import ComparedVersion, ToldFile
     from integrity.model import SeenVersion
 
 _WORDS = {
@@ -122,6 +123,48 @@ def version_objects(path: bytes, history: CopyHistory) -> Iterator[JsonObject]:
                 "mtime_ns": None if one.entry is None else one.entry.mtime_ns,
                 "reason": one.reason or None,
             }
+
+
+_COUNTED = {
+    "same": "as recorded",
+    "listed": "of the recorded size and time, not read",
+    "other": "of another size or time, not read",
+    "silent": "OTHER CONTENT under the recorded size and time",
+    "older": "older, as recorded before",
+    "differs": "other content",
+    "missing": "not in it",
+    "unreadable": "UNREADABLE",
+    "extra": "not recorded here",
+}
+
+
+def describe_compared_version(found: ComparedVersion) -> str:
+    """Write how many files of a version are what, in one line."""
+    parts = [f"{found.counts[word]:,} {words}" for word, words in _COUNTED.items() if found.counts[word]]
+    return f"{_show(found.version)}: {', '.join(parts) or 'no files'}"
+
+
+def compared_version_object(found: ComparedVersion, copy: str) -> JsonObject:
+    """Write how many files of a version are what."""
+    counts = {f"files_{word}": found.counts[word] for word in _COUNTED}
+    return {"copy": copy, "version": found.version.name, "taken_at": iso_time(found.version.taken_at), **counts}
+
+
+def describe_told_file(told: ToldFile) -> str:
+    """Write a file of a version that can't be read, or that changed silently."""
+    words = f"UNREADABLE: {told.reason}" if told.reason else _SILENT_AFTER
+    return f"  {show_path(told.path)}: {words}"
+
+
+def told_file_object(told: ToldFile, copy: str) -> JsonObject:
+    """Write a file of a version that can't be read, or that changed silently."""
+    return {
+        **path_fields("path", told.path),
+        "copy": copy,
+        "version": told.version.name,
+        "taken_at": iso_time(told.version.taken_at),
+        "reason": told.reason or None,
+    }
 
 
 def describe_silent_change(change: SilentChange) -> Iterator[str]:
