@@ -187,7 +187,10 @@ def _refuse_overlap(connection: Connection, root: RootRecord, new: bytes) -> Non
     for other in find_roots(connection):
         outer = other.path.rstrip(b"/") + b"/"
         if other.id != root.id and (inner.startswith(outer) or outer.startswith(inner)):
-            raise ConfigError(f"{show_path(new)}: overlaps with the root {show_path(other.path)}")
+            raise ConfigError(
+                f"{show_path(new)}: overlaps with the root {show_path(other.path)}, which was recorded by itself; if both"
+                f" are the same files, forget that one, then rebind: {program.command('forget', other.path)}"
+            )
 
 
 def _pages(catalog: Catalog, root: RootRecord) -> Iterator[list[tuple[FileId, bytes, int]]]:
