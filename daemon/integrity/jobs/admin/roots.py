@@ -188,7 +188,7 @@ def _refuse_overlap(connection: Connection, root: RootRecord, new: bytes) -> Non
         outer = other.path.rstrip(b"/") + b"/"
         if other.id != root.id and (inner.startswith(outer) or outer.startswith(inner)):
             raise ConfigError(
-                f"{show_path(new)}: overlaps with the root {show_path(other.path)}, which was recorded by itself; if these"
+                f"{show_path(new)}: overlaps with the root {show_path(other.path)}, recorded by itself; if these"
                 f" are the same files, forget it, then rebind: {program.command('forget', other.path)}"
             )
 
