@@ -200,13 +200,21 @@ def test_versions_with_different_damage_make_one_good_file(pair: Pair) -> None:
 
 @with_archives(long=Restic)
 def test_finding_leads_to_the_versions(pair: Pair) -> None:
-    """Once a repository was compared by size and time, nobody knows yet which version of a damaged file is good."""
+    """As long as a repository can't be looked into, nobody knows which version of a damaged file is good."""
     pair.archive.back_up(pair.root)
     pair.run("scan")
     pair.compare()
     damage(pair.large)
-    (finding,) = pair.run("scrub", expect=1).findings
-    assert finding["next_steps"][0]["command"].endswith(f"versions {pair.large}")
+    password = pair.archive.password_file.read_text()
+    pair.archive.password_file.write_text("wrong\n")
+    done = pair.run("scrub", expect=1)
+    assert done.findings[-1]["next_steps"][0]["command"].endswith(f"versions {pair.large}")
+    (warning,) = [one["message"] for one in done.of_type("note") if "nightly" in one["message"]]
+    assert warning.startswith("the versions of nightly can't be looked at: ")
+
+    pair.archive.password_file.write_text(password)
+    found = pair.run("scrub", expect=1).findings[-1]
+    assert found["next_steps"][0]["command"].endswith(f"repair {pair.large} --from nightly")
 
 
 @with_archives(long=Restic)

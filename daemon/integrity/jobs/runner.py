@@ -355,7 +355,13 @@ def _look_for_versions(run: RootRun) -> None:
     run.report_queued()  # nobody waits with the damage for what may take minutes
     until = context.monotonic() + _LOOK_S
     stop = StopIf(lambda: context.stop.is_set() or context.preempted.is_set() or context.monotonic() >= until)
-    for one in look_for_versions(context.catalog, context.config, stop=stop, root_id=run.root.id):
+    for one in look_for_versions(
+        context.catalog,
+        context.config,
+        stop=stop,
+        warn=lambda text: run.note(NoteKind.WARNING, None, text),
+        root_id=run.root.id,
+    ):
         run.queue_finding(one)
 
 

@@ -150,7 +150,7 @@ class AlertThread(RoundThread):
             self._read_disks(_DISKS_S)
             until = time.monotonic() + _VERSIONS_S
             stop = StopIf(lambda: self._over.is_set() or time.monotonic() >= until)
-            look_for_versions(self._catalog, self._service.config(), stop=stop)
+            look_for_versions(self._catalog, self._service.config(), stop=stop, warn=_log.warning)
             self._beat()
         self._looked_for = noticed_at
 

@@ -34,7 +34,12 @@ class StopIf(NamedTuple):
 
 
 def look_for_versions(
-    catalog: Catalog, config: Config, *, stop: StopSignal, root_id: RootId | None = None
+    catalog: Catalog,
+    config: Config,
+    *,
+    stop: StopSignal,
+    warn: Callable[[str], None],
+    root_id: RootId | None = None,
 ) -> list[Finding]:
     """
     Record with open findings which versions have their files, and advise to repair them from there.
@@ -43,6 +48,7 @@ def look_for_versions(
 
     Args:
         catalog: open for writing.
+        warn: receives, once each, why copies can't be looked at.
         root_id: only findings of this root; None: of all.
 
     Returns:
@@ -51,29 +57,36 @@ def look_for_versions(
     with catalog.read() as connection:
         unlooked = findings.find_unlooked(connection, VERDICTS, root_id, unless=REPAIR, most=_MOST_FILES + 1)
     done: list[Finding] = []
+    troubles: dict[str, None] = {}
     for one in unlooked if len(unlooked) <= _MOST_FILES else ():
         try:
-            seen = _look(catalog, config, absolute(one.root, one.path), stop)
+            seen = _look(catalog, config, absolute(one.root, one.path), stop, troubles)
         except ReadInterrupted:
             break
         except ConfigError:
             continue  # none of its copies keeps versions
         if seen is not None and (advised := _advise(catalog, one, seen)) is not None:
             done.append(advised)
+    for trouble in troubles:
+        warn(trouble)
     return done
 
 
-def _look(catalog: Catalog, config: Config, path: bytes, stop: StopSignal) -> list[SeenVersion] | None:
-    """Return what all versions have of a file; None if one of the copies can't be reached."""
+def _look(
+    catalog: Catalog, config: Config, path: bytes, stop: StopSignal, troubles: dict[str, None]
+) -> list[SeenVersion] | None:
+    """Return what all versions have of a file; None if none has it whole, and not all could be looked at."""
     seen: list[SeenVersion] = []
-    for history in find_histories(catalog, config, path, stop=stop, most=_MOST_VERSIONS):
+    histories = list(find_histories(catalog, config, path, stop=stop, most=_MOST_VERSIONS))
+    for history in histories:
         if history.trouble:
-            return None
-        seen += list_seen(history)
-    return seen
+            troubles[f"the versions of {history.copy} can't be looked at: {history.trouble}"] = None
+        seen += _list_seen(history)
+    is_open = any(one.trouble for one in histories) and not any(one.good for one in histories)
+    return None if is_open else seen
 
 
-def list_seen(history: CopyHistory) -> list[SeenVersion]:
+def _list_seen(history: CopyHistory) -> list[SeenVersion]:
     """Return what each version of a copy has of a file, the newest first."""
     return [
         SeenVersion(history.copy, version.name, version.taken_at, one.vote, one.is_silent)

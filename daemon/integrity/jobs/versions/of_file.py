@@ -123,7 +123,7 @@ def find_histories(
                 places = [place_in_copy(source, name) for name in names if is_inside(name, source.base.rstrip(b"/"))]
                 found = tuple(map(look.judge, find_spans(opened, places, most)))
                 yield CopyHistory(source.recorded_name, found, None if record is None else record.recorded_at)
-        except CopyUnreachable as error:
+        except (CopyUnreachable, ConfigError) as error:  # the program is missing, or the configuration says too little
             yield CopyHistory(source.recorded_name, (), trouble=str(error))
 
 
