@@ -105,6 +105,57 @@ def test_running_service_is_shown(integrity: Box, root: Path) -> None:
     assert "does not answer" in str(silent["trouble"])
 
 
+def test_service_that_was_killed_is_missed_in_the_verdict(integrity: Box, root: Path) -> None:
+    """Sentence, exit codes, and metrics tell it, and what starts it; whoever never had one is not alarmed."""
+    integrity.run("scan", root, expect=0)
+    integrity.run("scrub", root, expect=0)
+    assert integrity.run("status", "--nagios", expect=0).stdout.startswith("INTEGRITY OK")
+    own = {"RUNTIME_DIRECTORY": integrity.environment["XDG_RUNTIME_DIR"]}
+    with Running(integrity, "daemon", env=own) as running:
+        wait_until(
+            lambda: bool(integrity.get_object("service", "status")["watch"]), "the service to watch", timeout_s=_LONG_S
+        )
+        running.signal(signal.SIGKILL)
+        running.finish()
+    for arguments in ((), ("scrub",), ()):  # reading by hand does not bring it back
+        if arguments:
+            integrity.run(*arguments, root, expect=0)
+        status = integrity.run("status", expect=3).stdout
+        assert status.startswith("The service that checked here crashed or was killed after 20")
+        assert ": nothing is checked by itself.\n  - " in status
+        assert " daemon\n" in status
+    nagios = integrity.run("status", "--nagios", expect=1).stdout
+    assert nagios.startswith("INTEGRITY WARNING: The service that checked here crashed or was killed after 20")
+    assert "\nintegrity_service_missing 1.0\n" in integrity.run("status", "--prometheus", expect=0).stdout
+    service = integrity.get_object("service", "status")
+    assert (False, True, True) == tuple(service[name] for name in ("is_running", "is_missing", "has_crashed"))
+
+
+def test_service_that_was_stopped_is_missed_until_commands_take_its_place(integrity: Box, root: Path) -> None:
+    """A scrub by cron does; who starts the service again needs none."""
+    integrity.run("scan", root, expect=0)
+    with serving(integrity):
+        integrity.run("scrub", root, expect=0)
+    stopped = integrity.run("status", expect=3).stdout
+    integrity.run("scrub", root, expect=0)
+    taken_over = integrity.run("status", expect=0).stdout
+
+    assert stopped.startswith("The service that checked here was stopped 20")
+    assert "or let cron run every night" in stopped
+    assert taken_over.startswith("All 10 files")
+
+
+def test_channel_that_fails_for_long_is_in_the_verdict(integrity: Box, root: Path) -> None:
+    """Nobody is told of damage then: that is not green, for status, for monitoring, or on the page."""
+    integrity.run("scan", root, expect=0)
+    integrity.run("scrub", root, expect=0)
+    fail_channel(integrity, "mail:me@example.org", since_s=7200)
+    status = integrity.run("status", expect=3).stdout
+
+    assert status.startswith("Alerts by mail:me@example.org fail since 20")
+    assert integrity.run("status", "--nagios", expect=1).stdout.startswith("INTEGRITY WARNING")
+
+
 def test_blind_root_is_shown_with_the_reason(integrity: Box, root: Path) -> None:
     """What the service can't see stands beside its root."""
     integrity.run("scan", root, expect=0)

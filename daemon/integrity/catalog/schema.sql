@@ -66,7 +66,7 @@ CREATE TABLE channel (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (
-    key TEXT PRIMARY KEY NOT NULL, -- uuid, created_at, next_file_id, last_backup_at, days_run; import/..., report/..., space/..., disk/...
+    key TEXT PRIMARY KEY NOT NULL, -- uuid, created_at, next_file_id, last_backup_at, days_run, service; import/..., report/..., space/..., disk/...
     value TEXT NOT NULL            -- its value as text
 ) STRICT, WITHOUT ROWID;
 

@@ -25,7 +25,7 @@ from integrity.views.objects import JsonObject
 from integrity.views.reports import describe_hub, hub_object
 from integrity.views.roots import AHEAD, describe_root, root_object
 from integrity.views.sentence import describe_sentence, sum_up_status
-from integrity.views.service import ServiceView, describe_service, service_object
+from integrity.views.service import ServiceView, describe_service, find_idleness, service_object
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -83,7 +83,7 @@ def _print_metrics(session: Session, paths: tuple[bytes, ...], live: ServiceView
     from integrity.web.metrics import write_metrics
 
     with session.open_catalog(writes=False) as catalog:
-        metrics = write_metrics(catalog, _find_in(catalog, session, paths), live.state)
+        metrics = write_metrics(catalog, _find_in(catalog, session, paths), live)
     for line in metrics.decode().splitlines():
         print_line(line)
     return ExitCode.OK
@@ -173,9 +173,10 @@ def _status_object(found: Status, code: ExitCode) -> JsonObject:
 
 
 def _find_code(found: Status, live: ServiceView) -> ExitCode:
-    """Say how all is: a service that can't record what it finds covers nothing."""
+    """Say how all is: a service that has ended or can't record covers nothing, and who is not told knows nothing."""
     code = code_for_kinds(found.kinds)
-    return ExitCode.INCOMPLETE if code is ExitCode.OK and live.stop_reason else code
+    is_unattended = live.stop_reason or live.is_missing or found.lasting_failures or found.is_hub_silent
+    return ExitCode.INCOMPLETE if code is ExitCode.OK and is_unattended else code
 
 
 def _print_nagios(found: Status, live: ServiceView) -> int:
@@ -184,20 +185,18 @@ def _print_nagios(found: Status, live: ServiceView) -> int:
     from integrity.views.text import count
 
     code = _find_code(found, live)
-    is_hub_silent = found.hub is not None and found.hub.is_silent(found.at)
-    if code is ExitCode.OK and (found.lasting_failures or is_hub_silent):
-        code = ExitCode.INCOMPLETE
     number, word = _NAGIOS[code]
     open_kinds = found.open_kinds
     files = sum(one.coverage.files for one in found.roots)
     overdue = sum(one.coverage.overdue_files for one in found.roots if one.is_overdue)
     parts = [f"{number:,} {kind.value}" for kind, number in sorted(open_kinds.items())]
     parts += [f"the service can't record what it finds: {live.stop_reason}"] if live.stop_reason else []
+    parts += [find_idleness(live)[0].rstrip(".")] if live.is_missing else []
     parts += [f"{overdue:,} overdue"] if overdue else []
     parts += [f"copy {printable(one.name)} overdue" for one in found.copies if one.is_overdue]
     parts += [f"{show_path(one.root.path)} suspended" for one in found.roots if one.root.state is RootState.SUSPENDED]
     parts += [f"alerts by {printable(one.name)} fail" for one in found.lasting_failures]
-    parts += ["reports to the hub fail"] if is_hub_silent else []
+    parts += ["reports to the hub fail"] if found.is_hub_silent else []
     oldest = min((one.coverage.oldest_at for one in found.roots if one.coverage.oldest_at is not None), default=None)
     age = None if oldest is None else max(0, round(time.time()) - oldest)
     parts += [count(len(found.roots), "root"), count(files, "file")]

@@ -118,12 +118,17 @@ class Status(NamedTuple):
         return sum(counters, Counter[FindingKind]())
 
     @property
+    def is_hub_silent(self) -> bool:
+        """Whether a hub has not been told anything for long."""
+        return self.hub is not None and self.hub.is_silent(self.at)
+
+    @property
     def lasting_failures(self) -> tuple[ChannelState, ...]:
-        """The channels that have failed for more than an hour."""
+        """The channels that have failed for more than an hour, or will not work by themselves."""
         return tuple(
             one
             for one in self.alerts.channels
-            if one.failing_since is not None and self.at - one.failing_since > LASTING_FAILURE_S
+            if one.failing_since is not None and (one.is_permanent or self.at - one.failing_since > LASTING_FAILURE_S)
         )
 
 

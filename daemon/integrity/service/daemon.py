@@ -18,6 +18,7 @@ from integrity.catalog import findings, runs
 from integrity.catalog.connection import Catalog
 from integrity.catalog.findings import NewFinding
 from integrity.catalog.locking import shared_lock
+from integrity.catalog.service_record import note_service_started, note_service_stopped
 from integrity.errors import AppError, CatalogError, CatalogLocked, ConfigError, RecordSuperseded, show_path
 from integrity.files.span import UNLIMITED, Pace
 from integrity.files.system_load import read_boot_uuid
@@ -167,6 +168,7 @@ class Daemon:
                     self._begin()
                     while not self._signals.stop.wait(TICK_S):
                         self._tick()
+                    self._note_stop()
             finally:
                 self._end()
 
@@ -222,7 +224,9 @@ class Daemon:
         with self._open_catalog() as catalog:
             self._find_roots(catalog)
             with catalog.transaction() as connection:
-                runs.ensure_boot(connection, read_boot_uuid(), int(self._service.clock()))
+                now = int(self._service.clock())
+                runs.ensure_boot(connection, read_boot_uuid(), now)
+                note_service_started(connection, os.getpid(), now)
         self._mounts.take_remounted([root.path for root in self._roots])
         self._alerts.start()
         self._reports.start()
@@ -234,6 +238,13 @@ class Daemon:
             "started version=%s roots=%d catalog=%s", __version__, len(self._roots), show_path(self._catalog_path)
         )
         self._watch.start(self._roots)
+
+    def _note_stop(self) -> None:
+        try:
+            with self._open_catalog() as catalog, catalog.transaction() as connection:
+                note_service_stopped(connection, int(self._service.clock()))
+        except AppError as error:
+            _log.warning("stop_not_recorded: %s", error)
 
     def _end(self) -> None:
         """Stop all threads, and wait for those that can end. Jobs save their own cursors."""

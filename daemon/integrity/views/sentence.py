@@ -18,6 +18,7 @@ from integrity.views.text import count, describe_kinds, local_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from integrity.catalog.outbox import ChannelState
     from integrity.jobs.hub_status import HubStatus
     from integrity.jobs.status import RootStatus, Status
     from integrity.model import Finding
@@ -52,6 +53,7 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     doubts += _find_trouble(live)
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
     doubts += _describe_gaps(open_kinds)
+    doubts += [_describe_failure(one) for one in status.lasting_failures]
     silence = _find_silence(status.hub, status.at)
     doubts += [] if silence is None else [silence]
     doubts += [text for one in status.roots for text in _find_unverified(one)]
@@ -141,7 +143,12 @@ def _find_trouble(live: ServiceView) -> list[str]:
     """Say why the service does not check; where none is installed, nobody expects it to."""
     if live.stop_reason:
         return [f"The service can't record what it finds: {live.stop_reason}."]
-    return [find_idleness(live)[0]] if live.trouble is not None or live.stopped is not None else []
+    return [find_idleness(live)[0]] if live.trouble is not None or live.is_missing else []
+
+
+def _describe_failure(one: ChannelState) -> str:
+    since = "" if one.failing_since is None else f" since {local_time(one.failing_since)}"
+    return f"Alerts by {printable(one.name)} fail{since}: {printable(one.last_error or '')}."
 
 
 def _find_silence(hub: HubStatus | None, now: int) -> str | None:

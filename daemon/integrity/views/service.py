@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import __version__, program
+from integrity.catalog.connection import Catalog
+from integrity.catalog.service_record import find_past_service
 from integrity.config import format_size
-from integrity.errors import printable, show_path
+from integrity.errors import CatalogError, printable, show_path
 from integrity.paths import path_fields
 from integrity.service.systemd.installed import find_stopped_unit
 from integrity.views.objects import JsonObject, iso_time
 from integrity.views.text import count, local_time
 
 if TYPE_CHECKING:
+    from integrity.catalog.service_record import PastService
     from integrity.service.control.client import DaemonClient
     from integrity.service.states import BusyRoot, DaemonState, QueuedJob, WatchState
     from integrity.service.systemd.installed import StoppedUnit
 
 
 _SHOWN = 5
+_BUSY_TIMEOUT_S = 1.0
 
 
 class ServiceView(NamedTuple):
@@ -30,16 +35,23 @@ class ServiceView(NamedTuple):
         state: as it tells it; None if there is none, or it can't be asked.
         trouble: why it can't be asked; None if there is none to ask.
         stopped: its unit, if there is none to ask although one is installed.
+        past: the last one, if there is none to ask although one served the catalog.
     """
 
     state: DaemonState | None
     trouble: str | None = None
     stopped: StoppedUnit | None = None
+    past: PastService | None = None
 
     @property
     def may_run(self) -> bool:
         """Return whether a service runs, or one that can't be asked may run."""
         return self.state is not None or self.trouble is not None
+
+    @property
+    def is_missing(self) -> bool:
+        """Return whether no service runs although the owner had or installed one."""
+        return self.stopped is not None or self.past is not None
 
     @property
     def stop_reason(self) -> str:
@@ -51,9 +63,9 @@ def find_idleness(live: ServiceView) -> tuple[str, tuple[str, ...]]:
     """Return why no service can be asked, as a sentence, and the commands that change it; empty if one can be asked."""
     if live.trouble is not None:
         return f"The service can't be asked: {printable(live.trouble)}.", ()
-    if live.stopped is not None:
-        why = "it failed" if live.stopped.failed else "stopped"
-        return f"The service is installed, but {why}: nothing is checked by itself.", live.stopped.commands
+    if live.is_missing:
+        commands = (program.command("daemon"),) if live.stopped is None else live.stopped.commands
+        return f"{_describe_end(live.stopped, live.past)}: nothing is checked by itself.", commands
     if live.state is not None:
         return "", ()
     return "No service runs for this catalog: nothing is checked by itself.", (program.command("setup"),)
@@ -67,9 +79,26 @@ def ask_service(daemon: DaemonClient | None, catalog: bytes, patience_s: float) 
         CatalogError: it does not answer.
     """
     if daemon is None:
-        return ServiceView(None, stopped=find_stopped_unit(catalog))
+        return ServiceView(None, stopped=find_stopped_unit(catalog), past=_find_past(catalog))
     with daemon:
         return ServiceView(daemon.ask_state(patience_s))
+
+
+def _describe_end(unit: StoppedUnit | None, past: PastService | None) -> str:
+    when = "" if past is None else local_time(past.seen_at)
+    if past is not None and past.has_crashed:
+        return f"The service that checked here crashed or was killed after {when}"
+    if unit is not None and unit.failed:
+        return "The service is installed, but it failed"
+    return f"The service that checked here was stopped {when}" if past else "The service is installed, but stopped"
+
+
+def _find_past(catalog: bytes) -> PastService | None:
+    try:
+        with Catalog.open(catalog, writes=False, busy_timeout_s=_BUSY_TIMEOUT_S) as opened, opened.read() as connection:
+            return find_past_service(connection, int(time.time()))
+    except CatalogError:  # whoever reads the status is told of it
+        return None
 
 
 def describe_service(live: ServiceView) -> Iterator[str]:
@@ -80,7 +109,7 @@ def describe_service(live: ServiceView) -> Iterator[str]:
         yield f"Service: {why[:1].lower()}{why[1:]}"
         for command in commands:
             yield f"  - {command}"
-        if live.trouble is None and live.stopped is None:
+        if live.trouble is None and live.stopped is None and not (live.past and live.past.has_crashed):
             yield f"  or let cron run every night:  {program.command('scrub --due')}"
         return
     other = "" if state.version == __version__ else f"; this command is version {__version__}: restart the service"
@@ -153,6 +182,9 @@ def service_object(live: ServiceView) -> JsonObject:
     return {
         "is_running": state is not None,
         "trouble": live.trouble or live.stop_reason or None,
+        "is_missing": live.is_missing,
+        "ended_at": iso_time(live.past.seen_at) if live.past else None,
+        "has_crashed": live.past is not None and live.past.has_crashed,
         "pid": state.pid if state else None,
         "version": state.version if state else None,
         "started_at": iso_time(state.started_at) if state else None,

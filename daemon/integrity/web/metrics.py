@@ -22,24 +22,23 @@ from integrity.disks.signs import find_signs
 from integrity.errors import show_path
 from integrity.model import RootState
 from integrity.views.reports import find_complete_at
-from integrity.views.service import ServiceView
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
     from integrity.jobs.status import RootStatus, Status
-    from integrity.service.states import DaemonState
+    from integrity.views.service import ServiceView
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def write_metrics(catalog: Catalog, status: Status, live: DaemonState | None) -> bytes:
+def write_metrics(catalog: Catalog, status: Status, live: ServiceView) -> bytes:
     """
     Write all metrics as text.
 
     Args:
         catalog: the catalog that the status is from.
         status: of all roots.
-        live: what the service says of itself; None: no service was reached.
+        live: what is known of the service.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(catalog, status, live))
@@ -49,7 +48,7 @@ def write_metrics(catalog: Catalog, status: Status, live: DaemonState | None) ->
 class _Collector:
     """Collects the metrics once."""
 
-    def __init__(self, catalog: Catalog, status: Status, live: DaemonState | None) -> None:
+    def __init__(self, catalog: Catalog, status: Status, live: ServiceView) -> None:
         self._catalog = catalog
         self._status = status
         self._live = live
@@ -66,10 +65,12 @@ class _Collector:
         yield failing
         yield from self._collect_hub()
         yield gauge("catalog_bytes", "Size of the catalog and its log on the disk.", value=_size_of(self._catalog.path))
-        yield gauge("service_up", "1 if the service of this catalog answers.", value=self._live is not None)
-        if self._live is not None:
+        yield gauge("service_up", "1 if the service of this catalog answers.", value=self._live.state is not None)
+        comment = "1 if no service runs although one is installed or served this catalog before."
+        yield gauge("service_missing", comment, value=self._live.is_missing)
+        if self._live.state is not None:
             blind = gauge("watch_blind", "Reasons why changes in this folder are noticed by scans only.", "root")
-            for watch in self._live.watch:
+            for watch in self._live.state.watch:
                 blind.add_metric([show_path(watch.root)], len(watch.blind))
             yield blind
         info = gauge("build_info", "Version of integrity.", "version")
@@ -82,7 +83,7 @@ class _Collector:
             return
         yield gauge("hub_failing", "1 while reports to the hub fail.", value=hub.failing_since is not None)
         yield gauge("hub_waiting", "Findings, runs, and actions that are not reported to the hub.", value=hub.waiting)
-        complete_at = find_complete_at(hub, ServiceView(self._live))
+        complete_at = find_complete_at(hub, self._live)
         if complete_at is not None:
             comment = "When the hub last had everything."
             yield gauge("hub_complete_timestamp_seconds", comment, value=complete_at)

@@ -36,7 +36,7 @@ class Monitoring:
         """Write the metrics."""
         status, live = self._site.find_status(), self._site.find_live()
         with self._site.open_catalog() as catalog:
-            return Response(write_metrics(catalog, status, live.state), media_type=CONTENT_TYPE)
+            return Response(write_metrics(catalog, status, live), media_type=CONTENT_TYPE)
 
     def show_health(self, request: Request) -> Response:
         """Answer 200 only if the service answers and the catalog can be read."""
