@@ -91,8 +91,8 @@ def test_all_that_is_said_agrees(integrity: Box, ext4: LoopFS, tmp_path: Path) -
                 wait_until(lambda: _find_contradiction(owner, visitor) == "", event, timeout_s=_SOON_S, every_s=0.5)
             subjects = [str(each.mail["Subject"]) for each in sink.received]
             wait_until(lambda: "all clear" in str(sink.received[-1].mail["Subject"]), "an all-clear", timeout_s=_SOON_S)
+            assert integrity.run("status").stdout.startswith("All 15 files")
             service.stop()
-    assert integrity.run("status").stdout.startswith("All 15 files")
     assert any("damaged" in subject for subject in subjects), subjects
 
 

@@ -62,7 +62,7 @@ def open_database(path: bytes, *, writes: bool, busy_timeout_s: float) -> Catalo
     if sqlite_errors.may_end_by_signal(path):
         if writes:
             raise sqlite_errors.describe_full(path)
-        return _open_alone(path, busy_timeout_s=busy_timeout_s)
+        return _open_on_full_disk(path, busy_timeout_s=busy_timeout_s)
     for number in range(_TRIES):
         if number:
             time.sleep(_BETWEEN_S)
@@ -110,6 +110,14 @@ def _open_lockless(path: bytes) -> CatalogFile | None:
         if state.is_changed():
             return None
         raise
+
+
+def _open_on_full_disk(path: bytes, *, busy_timeout_s: float) -> CatalogFile:
+    """Open a catalog for reading without writing to the index of its log, which another program may have in use."""
+    try:
+        return _set_up(path, Connection(path, "mode=ro&readonly_shm=1", busy_timeout_s=busy_timeout_s))
+    except (apsw.CantOpenError, apsw.ReadOnlyError):  # there is no index
+        return _open_alone(path, busy_timeout_s=busy_timeout_s)
 
 
 def _open_alone(path: bytes, *, busy_timeout_s: float) -> CatalogFile:

@@ -70,6 +70,11 @@ def translate(path: bytes, error: apsw.Error) -> CatalogError:
     return CatalogError(f"{where}: {type(error).__name__}: {error}; run `{program.command('catalog check')}`")
 
 
+def find_full_folder(path: bytes) -> bytes | None:
+    """Return the folder of a catalog if its disk is full, so that nothing can be recorded; None if it is not."""
+    return _folder(path) if _is_full(path) else None
+
+
 def describe_full(path: bytes) -> CatalogError:
     """Return the error for a full disk."""
     return CatalogError(f"{show_path(path)}: disk full; free space on {show_path(_folder(path))}, nothing is lost")

@@ -24,8 +24,8 @@ from integrity.views.copies import copy_object, describe_copy
 from integrity.views.objects import JsonObject
 from integrity.views.reports import describe_hub, hub_object
 from integrity.views.roots import AHEAD, describe_root, root_object
-from integrity.views.sentence import describe_sentence, sum_up_status
-from integrity.views.service import ServiceView, describe_service, find_idleness, service_object
+from integrity.views.sentence import describe_sentence, find_trouble, sum_up_status
+from integrity.views.service import ServiceView, describe_service, service_object
 
 if TYPE_CHECKING:
     from integrity.catalog.connection import Catalog
@@ -175,8 +175,10 @@ def _status_object(found: Status, code: ExitCode) -> JsonObject:
 def _find_code(found: Status, live: ServiceView) -> ExitCode:
     """Say how all is: a service that has ended or can't record covers nothing, and who is not told knows nothing."""
     code = code_for_kinds(found.kinds)
-    is_unattended = live.stop_reason or live.is_missing or found.lasting_failures or found.is_hub_silent
-    return ExitCode.INCOMPLETE if code is ExitCode.OK and is_unattended else code
+    is_incomplete = found.full_folder or live.stop_reason or live.is_missing
+    if code is ExitCode.OK and (is_incomplete or found.lasting_failures or found.is_hub_silent):
+        return ExitCode.INCOMPLETE
+    return code
 
 
 def _print_nagios(found: Status, live: ServiceView) -> int:
@@ -190,8 +192,7 @@ def _print_nagios(found: Status, live: ServiceView) -> int:
     files = sum(one.coverage.files for one in found.roots)
     overdue = sum(one.coverage.overdue_files for one in found.roots if one.is_overdue)
     parts = [f"{number:,} {kind.value}" for kind, number in sorted(open_kinds.items())]
-    parts += [f"the service can't record what it finds: {live.stop_reason}"] if live.stop_reason else []
-    parts += [find_idleness(live)[0].rstrip(".")] if live.is_missing else []
+    parts += [printable(text.rstrip(".")) for text in find_trouble(found, live)]
     parts += [f"{overdue:,} overdue"] if overdue else []
     parts += [f"copy {printable(one.name)} overdue" for one in found.copies if one.is_overdue]
     parts += [f"{show_path(one.root.path)} suspended" for one in found.roots if one.root.state is RootState.SUSPENDED]

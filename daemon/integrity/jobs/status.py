@@ -15,6 +15,7 @@ from integrity.catalog.disk_reports import find_reports
 from integrity.catalog.outbox import LASTING_FAILURE_S, ChannelState
 from integrity.catalog.roots import RootRecord, find_roots
 from integrity.catalog.runs import RunRecord, find_runs, last_started
+from integrity.catalog.sqlite_errors import find_full_folder
 from integrity.config import Config, RootSettings
 from integrity.files.excludes import BUILTIN
 from integrity.jobs.compare.deadline import CopyStatus, find_copy_status
@@ -93,6 +94,7 @@ class Status(NamedTuple):
         at: when the status was collected, seconds UTC.
         worst: the open findings, the gravest first; empty if there are very many.
         hub: how reports to the hub fare; None if none is configured.
+        full_folder: the catalog's folder if its disk is full; None if it is not.
         builtin_excludes: the built-in list, as gitignore patterns.
     """
 
@@ -104,6 +106,7 @@ class Status(NamedTuple):
     at: int
     worst: tuple[Finding, ...] = ()
     hub: HubStatus | None = None
+    full_folder: bytes | None = None
     builtin_excludes: tuple[str, ...] = BUILTIN
 
     @property
@@ -172,7 +175,8 @@ def find_status(
     paths_known = {root.path for root in known}
     unscanned = [root.path for root in config.own_roots if root.path not in paths_known and not paths]
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
-    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub)
+    full_folder = find_full_folder(catalog.path)
+    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub, full_folder)
 
 
 def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:

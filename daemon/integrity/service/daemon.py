@@ -53,6 +53,7 @@ from integrity.service.inventory import (
     find_monitored_copies,
     find_monitored_roots,
 )
+from integrity.service.log_backoff import LogBackoff
 from integrity.service.report_thread import BoxWords, ReportThread
 from integrity.service.schedule.timetable import Timetable
 from integrity.service.sd_notify import Notifier
@@ -119,6 +120,7 @@ class Daemon:
         self._has_new_roots = False
         self._trimmer = MemoryTrimmer(self._service.monotonic)
         self._roots: list[MonitoredRoot] = []
+        self._roots_backoff = LogBackoff(self._service.monotonic)
         self._copies: list[MonitoredCopy] = []
         self._idle_copies: set[str] = set()
         self._mounts = MountWatch()
@@ -355,8 +357,11 @@ class Daemon:
                 before = self._roots
                 self._find_roots(catalog)
         except AppError as error:
-            _log.error("roots_not_read: %s", error)
+            if not self._roots_backoff.is_silent():
+                _log.error("roots_not_read: %s", error)
+            self._roots_backoff.record_failure()
             return
+        self._roots_backoff.reset()
         if self._roots != before:
             self._watch.set_roots(self._roots)
             self._disks.call()

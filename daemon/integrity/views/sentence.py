@@ -50,7 +50,7 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     open_kinds = status.open_kinds
     damage = Counter({kind: number for kind, number in open_kinds.items() if kind in INTEGRITY_PROBLEMS})
     doubts = [text for one in status.roots for text in _find_gap(one)]
-    doubts += _find_trouble(live)
+    doubts += find_trouble(status, live)
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
     doubts += _describe_gaps(open_kinds)
     doubts += [_describe_failure(one) for one in status.lasting_failures]
@@ -139,8 +139,11 @@ def _describe_gaps(open_kinds: Counter[FindingKind]) -> list[str]:
     return lines + ([f"Act before files are lost: {describe_kinds(warnings)}."] if warnings else [])
 
 
-def _find_trouble(live: ServiceView) -> list[str]:
-    """Say why the service does not check; where none is installed, nobody expects it to."""
+def find_trouble(status: Status, live: ServiceView) -> list[str]:
+    """Say why nothing is recorded, or the service does not check; where none is installed, nobody expects it to."""
+    if status.full_folder is not None:
+        place = show_path(status.full_folder)
+        return [f"The disk with the catalog is full: nothing can be recorded; free space on {place}."]
     if live.stop_reason:
         return [f"The service can't record what it finds: {live.stop_reason}."]
     return [find_idleness(live)[0]] if live.trouble is not None or live.is_missing else []

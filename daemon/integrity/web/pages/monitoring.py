@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from integrity.errors import AppError, printable
+from integrity.catalog.sqlite_errors import find_full_folder
+from integrity.errors import AppError, printable, show_path
 from integrity.web.metrics import CONTENT_TYPE, write_metrics
 from integrity.web.query import patient, read_at
 
@@ -44,6 +45,9 @@ class Monitoring:
             patient(self._open_catalog)(request)
         except AppError as error:
             return PlainTextResponse(f"the catalog can't be read: {printable(str(error))}\n", 503)
+        folder = find_full_folder(self._site.catalog_path)
+        if folder is not None:
+            return PlainTextResponse(f"the disk with the catalog is full: free space on {show_path(folder)}\n", 503)
         live = self._site.find_live()
         if live.state is None:
             return PlainTextResponse("the service does not answer\n", 503)
