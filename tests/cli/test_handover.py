@@ -162,16 +162,17 @@ def test_second_signal_ends_a_command_whose_job_does_not_end(integrity: Box, roo
             assert -signal.SIGINT == running.finish().code
 
 
-def test_killed_command_leaves_its_job_alone(integrity: Box, root: Path) -> None:
-    """Who only vanishes has not asked for a stop: the job is done to its end."""
+def test_killed_command_ends_its_job(integrity: Box, root: Path) -> None:
+    """Nobody waits for it any longer, and it would keep others waiting at the pace that the command asked for."""
     with SmallDaemon(integrity) as daemon:
         daemon.gate.clear()
         with Running(integrity, "scan", root) as running:
             wait_until(lambda: bool(daemon.state().busy), "the job to begin", timeout_s=30)
             running.signal(signal.SIGKILL)
             running.finish()
+        wait_until(lambda: daemon.is_stopped(0), "the daemon to notice")
         daemon.gate.set()
-        assert 10 == integrity.summary("scan", root, expect=0)["files_not_due"]
+        assert 10 == integrity.summary("scan", root, expect=0)["files_new"]
 
 
 def test_command_says_what_it_waits_for(integrity: Box, root: Path, tmp_path: Path) -> None:

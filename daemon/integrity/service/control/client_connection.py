@@ -64,7 +64,7 @@ class ClientConnection:
 
     Attributes:
         peer: who it is.
-        is_borrower: its job is that roots are lent to it, and ends with it.
+        is_awaited: its job, or lease, ends with it.
         is_greeted: the greeting was given.
         question_bytes: the length of the line of the question that was taken last.
         awaited: the events for which the selector waits now; 0: it is not registered there.
@@ -76,7 +76,7 @@ class ClientConnection:
         self._wake = wake
         self.peer: Peer = peer_of(connected)
         self.number = number
-        self.is_borrower = False
+        self.is_awaited = False
         self.is_greeted = False
         self.question_bytes = 0
         self.awaited = 0
@@ -245,7 +245,7 @@ class ClientConnection:
         """Record the submitted job; None if there is none, or nobody waits for it. Any thread may call this."""
         with self._lock:
             self._is_submitting, self._ticket = False, ticket
-            is_lost = self._is_closed and self.is_borrower
+            is_lost = self._is_closed and self.is_awaited
         if is_lost and ticket is not None:
             ticket.cancel()
         self._wake()
@@ -285,10 +285,10 @@ class ClientConnection:
             raise EOFError from error
 
     def close(self) -> None:
-        """Close the connection. Its job continues, unless it is a lease. May be called twice."""
+        """Close the connection, and cancel the job or lease that the client waited for. May be called twice."""
         with self._lock:
             self._give_up()
-            ticket = self._ticket if self.is_borrower else None
+            ticket = self._ticket if self.is_awaited else None
         if ticket is not None:
             ticket.cancel()
         self._socket.close()

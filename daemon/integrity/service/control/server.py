@@ -3,8 +3,8 @@ Serve the control socket, through which commands submit jobs and query the servi
 
 One thread serves all clients and blocks on none of them: a client that sends nothing, sends garbage, or does not read
 disturbs neither the other clients nor a job. Anything that may wait for a disk runs in a thread per request. A job
-continues when its client disconnects, unless ``stop`` cancels it; a lease ends with its client. ``users`` decides how
-much one user may use; in each round, every user gets at most one answer.
+or a lease ends with the client that waits for it; a job that was only queued goes on. ``users`` decides how much one
+user may use; in each round, every user gets at most one answer.
 
 Access control: the mode and group of the socket, and ``rights``. The service may read more than its clients, so
 requests name roots and parts of them; only root and the service's own user may add a root.
@@ -327,7 +327,7 @@ class ControlServer(DaemonThread):
         except CatalogLocked:
             self._refusals.note(user.uid, connection.peer.pid, "a request: too many")
             raise
-        connection.is_borrower = isinstance(question, LendRoots)
+        connection.is_awaited = isinstance(question, LendRoots) or (isinstance(question, Submit) and question.waits)
         connection.begin_job()
         if isinstance(question, Act):
             begin = partial(self._begin_act, connection, question, end)
@@ -377,8 +377,7 @@ class ControlServer(DaemonThread):
         finally:
             if ticket is None:
                 end()
-            is_awaited = isinstance(question, LendRoots) or question.waits
-            connection.follow_job(ticket if is_awaited else None)
+            connection.follow_job(ticket if connection.is_awaited else None)
 
     def _begin_job(
         self, connection: ClientConnection, question: Submit, may_add: bool, end: Callable[[], None]
