@@ -353,8 +353,8 @@ TABLE = (
         ended_by_rebind=True,
         steps=(
             NextStep("mount the right disk, then continue", "integrity scan {root}"),
-            NextStep("if the folder is correct as it is", "integrity root release {root}"),
             NextStep("if the files are on another disk or path now", "integrity root rebind {root} NEW"),
+            NextStep("if the folder is there, and correct as it is", "integrity root release {root}"),
         ),
     ),
     KindEntry(

@@ -87,7 +87,7 @@ def test_decisions_about_roots_are_recorded(integrity: Box, tmp_path: Path) -> N
     root.rename(tmp_path / "moved")
     root.mkdir()
     integrity.run("scan", root, expect=3)
-    integrity.run("root", "release", root, expect=0)
+    integrity.run("root", "release", root, "--files-gone", expect=0)
     integrity.run("root", "rebind", root, tmp_path / "moved", "--no-scrub", expect=0)
     one = next((tmp_path / "moved").rglob("*.txt"))
     integrity.run("forget", one, "--yes", expect=0)

@@ -70,23 +70,27 @@ def list_roots(session: Session) -> int:
 
 @root.command(
     epilog=examples(
-        ("integrity root release /srv/photos", "the folder is empty, and that is right"),
+        ("integrity root release /srv/photos", "the folder is right, on another disk"),
+        ("integrity root release --files-gone /srv/photos", "it is empty, and that is right"),
         ("integrity scan /srv/photos", "then look at it"),
     )
 )
 @click.argument("path", type=PATH)
+@click.option(
+    "--files-gone", is_flag=True, help="Also if none of the recorded files is there: they were deleted on purpose."
+)
 @click.pass_obj
-def release(session: Session, path: bytes) -> int:
+def release(session: Session, path: bytes, files_gone: bool) -> int:
     """
     Resume checking a suspended folder.
 
-    Use this if the folder is correct even though it is empty or on a different disk. No record is changed: the
-    next scan judges what is there.
+    Use this if the folder is correct even though it is on a different disk, or, with --files-gone, empty. No record
+    is changed: the next scan judges what is there.
     """
     with session.open_catalog(writes=True) as catalog:
         from integrity.jobs.admin.roots import release as release_root
 
-        one = release_root(catalog, real_path(path), now=int(time.time()))
+        one = release_root(catalog, real_path(path), are_files_gone=files_gone, now=int(time.time()))
     _tell(session, one.path, "released", f"released; have it looked at:  {program.command('scan', one.path)}")
     return ExitCode.OK
 

@@ -456,6 +456,8 @@ def _resume(run: RootRun) -> None:
     if root.state is not RootState.SUSPENDED and not is_released and root.was_seen:
         return
     resolution = "the disk is back" if root.was_seen else "the folder is there now"
+    if is_released:
+        resolution = "released as it is"
     with run.writing() as connection:
         roots.set_root_state(connection, root.id, RootState.ACTIVE, None)
         findings.resolve_findings(

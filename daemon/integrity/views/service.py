@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity import __version__, program
-from integrity.catalog.connection import Catalog
-from integrity.catalog.service_record import find_past_service
 from integrity.config import format_size
 from integrity.errors import CatalogError, printable, show_path
 from integrity.paths import path_fields
@@ -94,6 +92,9 @@ def _describe_end(unit: StoppedUnit | None, past: PastService | None) -> str:
 
 
 def _find_past(catalog: bytes) -> PastService | None:
+    from integrity.catalog.connection import Catalog  # here, for help needs no catalog
+    from integrity.catalog.service_record import find_past_service
+
     try:
         with Catalog.open(catalog, writes=False, busy_timeout_s=_BUSY_TIMEOUT_S) as opened, opened.read() as connection:
             return find_past_service(connection, int(time.time()))

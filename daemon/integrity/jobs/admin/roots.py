@@ -18,6 +18,7 @@ from integrity.catalog.roots import (
     RootRecord,
     find_configured,
     find_roots,
+    find_some_files,
     rebind_root,
     remove_unseen,
     set_configured,
@@ -59,25 +60,56 @@ def find_root(connection: Connection, path: bytes) -> RootRecord:
     return target.root
 
 
-def release(catalog: Catalog, path: bytes, *, now: int, actor: Actor | None = None) -> RootRecord:
+def release(
+    catalog: Catalog, path: bytes, *, are_files_gone: bool = False, now: int, actor: Actor | None = None
+) -> RootRecord:
     """
     Lift a suspension: the next run accepts whatever is at the root's path, and records its identity.
 
     No baseline is changed. What is there may be other storage, so changed files are judged as after a move.
 
+    Args:
+        are_files_gone: also if none of the recorded files is there, as on the mount point of an absent disk.
+
     Raises:
-        ConfigError: the root is not suspended.
+        ConfigError: the root is not suspended, its folder can't be opened, or it has none of the recorded files.
     """
-    with catalog.transaction() as connection:
+    with catalog.read() as connection:
         root = find_root(connection, path)
-        if root.state is not RootState.SUSPENDED:
-            raise ConfigError(f"{show_path(path)}: is not suspended, there is nothing to release")
+        some = find_some_files(connection, root.id) if root.file_count > root.missing_count else []
+    if root.state is not RootState.SUSPENDED:
+        raise ConfigError(f"{show_path(path)}: is not suspended, there is nothing to release")
+    _require_files(root, [] if are_files_gone else some)
+    with catalog.transaction() as connection:
         set_root_state(connection, root.id, RootState.ACTIVE, RELEASED)
         save_move(connection, root, now)
         suspended = {FindingKind.ROOT_SUSPENDED}
         findings.resolve_findings(connection, root_id=root.id, kinds=suspended, resolution="released", now=now)
         _record(connection, actor, ActionVerb.RELEASE, "released", root.path, now)
     return root
+
+
+def _require_files(root: RootRecord, some: Sequence[bytes]) -> None:
+    """Raise unless the folder of a root can be opened, and has one of some recorded files; none: not asked."""
+    steps = (
+        f"mount its disk and go on: {program.command('scan', root.path)}; if the files are elsewhere now:"
+        f" {program.command('root rebind', root.path)} NEW"
+    )
+    forget = program.command("forget", root.path)
+    try:
+        root_fd = open_root(root.path)
+    except OSError as error:
+        raise ConfigError(
+            f"{show_path(root.path)}: can't be opened: {error.strerror}; {steps}; if it is lost for good: {forget}"
+        ) from error
+    try:
+        if some and not any(may_be_there(root_fd, path) for path in some):
+            raise ConfigError(
+                f"{show_path(root.path)}: none of the recorded files that were looked for is there; {steps};"
+                " if the files were deleted on purpose, add --files-gone"
+            )
+    finally:
+        os.close(root_fd)
 
 
 def follow_config(catalog: Catalog, configured: Collection[bytes]) -> None:
@@ -117,7 +149,8 @@ def set_paused(catalog: Catalog, path: bytes, *, is_paused: bool, now: int, acto
         root = find_root(connection, path)
         if root.state is RootState.SUSPENDED:
             raise ConfigError(
-                f"{show_path(path)}: is suspended; look at it first, then: {program.command('root release')}"
+                f"{show_path(path)}: is suspended, so nothing there is checked; once its disk is back:"
+                f" {program.command('scan', path)}"
             )
         if is_paused is (root.state is RootState.PAUSED):
             raise ConfigError(f"{show_path(path)}: is {'paused already' if is_paused else 'not paused'}")
