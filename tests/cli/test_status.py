@@ -156,18 +156,19 @@ def test_channel_that_fails_for_long_is_in_the_verdict(integrity: Box, root: Pat
     assert integrity.run("status", "--nagios", expect=1).stdout.startswith("INTEGRITY WARNING")
 
 
-def test_blind_root_is_shown_with_the_reason(integrity: Box, root: Path) -> None:
-    """What the service can't see stands beside its root."""
+def test_root_that_is_gone_is_said_once(integrity: Box, root: Path) -> None:
+    """It is suspended; that its changes are not noticed either goes without saying, but for programs."""
     integrity.run("scan", root, expect=0)
     os.rename(root, f"{root}.away")
     with serving(integrity):
-        wait_until(lambda: "not seen" in integrity.run("status").stdout, "the root to be missed", timeout_s=_LONG_S)
+        wait_until(lambda: "suspended:" in integrity.run("status").stdout, "the root to be missed", timeout_s=_LONG_S)
         text = integrity.run("status").stdout
         (watch,) = [one for one in integrity.get_object("service", "status")["watch"] if isinstance(one, dict)]  # type: ignore[attr-defined]
 
     assert 0 == watch["folders"]
-    assert f"  not seen   {watch['blind'][0]}" in text
     assert str(root) in watch["blind"][0]
+    assert "not seen" not in text
+    assert "put it back" not in text
 
 
 def test_work_and_queue_are_shown(integrity: Box, root: Path) -> None:

@@ -112,7 +112,8 @@ def describe_root(one: RootStatus, live: ServiceView, styler: Styler) -> Iterato
     if one.working is not None:
         yield f"  now        a {one.working.job} is running (process {one.working.pid})"
     yield from _describe_devices(one, styler) if one.devices else ()
-    yield from describe_watch(live, one.root.path)
+    if one.root.state is not RootState.SUSPENDED:  # of which the reason is said
+        yield from describe_watch(live, one.root.path)
     excluded = [*(["the built-in list"] if one.settings.builtin_excludes else []), *one.settings.exclude]
     yield f"  excluded   {', '.join(printable(text) for text in excluded) or 'nothing'}"
     yield ""
