@@ -63,6 +63,21 @@ def test_copy_that_was_never_compared_is_shown_as_such(integrity: Box, root: Pat
     assert (None, None, str(root / "d1")) == (copy["last_compared_at"], copy["files"], copy["of"])
 
 
+def test_copy_that_is_gone_is_not_one_unreadable_file(integrity: Box, root: Path, tmp_path: Path) -> None:
+    """The verdict and its own lines say that nothing in it is compared, and since when."""
+    (tmp_path / "backup").rename(tmp_path / "unplugged")
+    integrity.run("compare", "--with", "nightly", expect=3)
+    text = integrity.run("status", expect=3).stdout
+
+    assert text.startswith("The backup copy nightly can't be reached since 20")
+    assert ": nothing in it is compared.\n" in text
+    assert "\n  open       The backup copy nightly can't be reached since 20" in text
+    assert "file unreadable" not in text
+    (tmp_path / "unplugged").rename(tmp_path / "backup")
+    integrity.run("compare", "--with", "nightly", expect=0)
+    assert "can't be reached" not in integrity.run("status", expect=0).stdout
+
+
 def test_broken_promise_of_a_copy_is_told_by_the_exit_code(integrity: Box, root: Path) -> None:
     """Before any service has looked; for monitoring, too."""
     integrity.run("compare", "--with", "nightly", expect=0)

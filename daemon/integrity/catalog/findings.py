@@ -248,6 +248,14 @@ def count_incidents(c: Connection, root_id: RootId | None = None) -> dict[tuple[
     return {(root_id, read_word(FindingKind, kind), copy): number for root_id, kind, copy, number in rows}
 
 
+def find_unreachable_copies(c: Connection) -> dict[tuple[RootId, str], int]:
+    """Return the copies that can't be reached as a whole, by root and name, and when that was first noticed."""
+    query = """
+        SELECT root_id, copy, min(opened_at) FROM finding
+        WHERE kind = 'copy_unreadable' AND path = x'' AND state != 'resolved' GROUP BY root_id, copy"""
+    return {(root_id, copy): opened_at for root_id, copy, opened_at in c.rows(query)}
+
+
 class IncidentSpan(NamedTuple):
     """Incidents of a kind that opened, and were resolved, at the same times: seconds UTC; None: they are open."""
 

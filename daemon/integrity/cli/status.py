@@ -116,7 +116,7 @@ def _print_status(found: Status, live: ServiceView, session: Session) -> ExitCod
             show(line)
         output.give("root", root_object(one))
     for copy in found.copies:
-        for line in describe_copy(copy, live, output):
+        for line in describe_copy(copy, found, live, output):
             show(line)
         output.give("copy", copy_object(copy, live))
     for line in _describe_rest(found, live, is_verbose=output.verbosity > 0):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from integrity.alerts.status import AlertStatus, find_alert_status
@@ -95,6 +96,7 @@ class Status(NamedTuple):
         worst: the open findings, the gravest first; empty if there are very many.
         hub: how reports to the hub fare; None if none is configured.
         full_folder: the catalog's folder if its disk is full; None if it is not.
+        unreachable: since when copies can't be reached as a whole, by root and name.
         builtin_excludes: the built-in list, as gitignore patterns.
     """
 
@@ -107,6 +109,7 @@ class Status(NamedTuple):
     worst: tuple[Finding, ...] = ()
     hub: HubStatus | None = None
     full_folder: bytes | None = None
+    unreachable: Mapping[tuple[RootId, str], int] = MappingProxyType({})
     builtin_excludes: tuple[str, ...] = BUILTIN
 
     @property
@@ -119,6 +122,15 @@ class Status(NamedTuple):
         """The number of open findings by kind, of roots and copies."""
         counters = [*(one.open_kinds for one in self.roots), *(one.open_kinds for one in self.copies)]
         return sum(counters, Counter[FindingKind]())
+
+    def find_unreachable(self, copy: CopyStatus) -> int | None:
+        """Return since when a copy can't be reached as a whole; None: it can, as far as is known."""
+        return self.unreachable.get((copy.root.id, copy.name))
+
+    def count_open(self, copy: CopyStatus) -> Counter[FindingKind]:
+        """Count the open findings about files of a copy, without the one that it can't be reached as a whole."""
+        one = Counter([] if self.find_unreachable(copy) is None else [FindingKind.COPY_UNREADABLE])
+        return copy.open_kinds - one
 
     @property
     def is_hub_silent(self) -> bool:
@@ -169,6 +181,9 @@ def find_status(
         roots = tuple(_find_root_status(connection, catalog.path, config, root, windows, now, shown) for root in wanted)
         alerts = find_alert_status(connection, config, now)
         hub = find_hub_status(connection, config)
+        ids = {root.id for root in wanted}
+        unreachable = findings.find_unreachable_copies(connection)
+        unreachable = {place: since for place, since in unreachable.items() if place[0] in ids}
         found = findings.page_incidents(connection, before=None, limit=_MOST_WORST + 1)
     known_paths = {root.path for root in wanted}
     worst = sort_by_gravity(one for one in found if one.root in known_paths) if len(found) <= _MOST_WORST else ()
@@ -176,7 +191,8 @@ def find_status(
     unscanned = [root.path for root in config.own_roots if root.path not in paths_known and not paths]
     lost = [one.name for one in config.copies if not paths and not _lies_in(one.of, [*paths_known, *unscanned])]
     full_folder = find_full_folder(catalog.path)
-    return Status(roots, tuple(unscanned), copies, tuple(lost), alerts, now, tuple(worst), hub, full_folder)
+    of_all = (alerts, now, tuple(worst), hub, full_folder, unreachable)
+    return Status(roots, tuple(unscanned), copies, tuple(lost), *of_all)
 
 
 def _lies_in(path: bytes, folders: Sequence[bytes]) -> bool:

@@ -16,10 +16,18 @@ from integrity.views.text import count, describe_kinds, local_time
 
 if TYPE_CHECKING:
     from integrity.jobs.compare.deadline import CopyStatus
+    from integrity.jobs.status import Status
     from integrity.views.text import Styler
 
 
-def describe_copy(one: CopyStatus, live: ServiceView, styler: Styler) -> Iterator[str]:
+def describe_unreachable(name: str, since: int | None) -> str:
+    """Say since when a copy can't be reached as a whole; empty if it can."""
+    if since is None:
+        return ""
+    return f"The backup copy {printable(name)} can't be reached since {local_time(since)}: nothing in it is compared."
+
+
+def describe_copy(one: CopyStatus, status: Status, live: ServiceView, styler: Styler) -> Iterator[str]:
     """Write a few lines on a copy."""
     name = "" if one.name == one.url else f" {printable(one.name)}:"
     yield f"copy{name} {printable(one.url)}  (of {show_path(absolute(one.root.path, one.prefix))})"
@@ -30,9 +38,12 @@ def describe_copy(one: CopyStatus, live: ServiceView, styler: Styler) -> Iterato
     wait = find_wait(live, one.name)
     if wait is not None:
         yield f"  now        {printable(wait)}"
-    if one.open_kinds:
-        color = "red" if set(one.open_kinds) & INTEGRITY_PROBLEMS else "yellow"
-        yield f"  open       {styler.style(describe_kinds(one.open_kinds), color)}:  {program.command('findings')}"
+    unreachable, open_kinds = describe_unreachable(one.name, status.find_unreachable(one)), status.count_open(one)
+    if unreachable:
+        yield f"  open       {styler.style(unreachable.rstrip('.'), 'yellow')}:  {program.command('findings')}"
+    if open_kinds:
+        color = "red" if set(open_kinds) & INTEGRITY_PROBLEMS else "yellow"
+        yield f"  open       {styler.style(describe_kinds(open_kinds), color)}:  {program.command('findings')}"
     yield ""
 
 

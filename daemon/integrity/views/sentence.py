@@ -12,6 +12,7 @@ from integrity.config import format_duration, format_size
 from integrity.errors import printable, show_path
 from integrity.kinds import FOREWARNINGS, INTEGRITY_PROBLEMS, REPAIRABLE
 from integrity.model import FindingKind, RootState
+from integrity.views.copies import describe_unreachable
 from integrity.views.service import ServiceView, find_idleness
 from integrity.views.text import count, describe_kinds, local_time
 
@@ -52,7 +53,8 @@ def sum_up_status(status: Status, live: ServiceView) -> Sentence:
     doubts = [text for one in status.roots for text in _find_gap(one)]
     doubts += find_trouble(status, live)
     doubts += [f"The backup copy {one.name} is overdue for comparison." for one in status.copies if one.is_overdue]
-    doubts += _describe_gaps(open_kinds)
+    doubts += [describe_unreachable(name, since) for (_, name), since in status.unreachable.items()]
+    doubts += _describe_gaps(open_kinds - Counter({FindingKind.COPY_UNREADABLE: len(status.unreachable)}))
     doubts += [_describe_failure(one) for one in status.lasting_failures]
     silence = _find_silence(status.hub, status.at)
     doubts += [] if silence is None else [silence]

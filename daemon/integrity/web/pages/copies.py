@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import Response
 from starlette.routing import Route
 
-from integrity.views.copies import describe_comparisons, describe_level
+from integrity.views.copies import describe_comparisons, describe_level, describe_unreachable
 from integrity.views.service import find_wait
 from integrity.views.text import PLAIN
 from integrity.web.query import read_at
@@ -18,16 +19,19 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from integrity.jobs.compare.deadline import CopyStatus
+    from integrity.model import FindingKind
     from integrity.web.site import Site
 
 
 class CopyRow(NamedTuple):
-    """A copy, and in words what of it was compared, how closely, and why it waits."""
+    """A copy, in words what of it was compared, how closely, why it waits, and that it can't be reached."""
 
     copy: CopyStatus
     compared: str
     level: str
     waits: str | None
+    unreachable: str
+    open_kinds: Counter[FindingKind]
 
 
 class CopyPages:
@@ -44,7 +48,14 @@ class CopyPages:
         """Show all copies."""
         status, live = self._site.find_status(), self._site.find_live()
         rows = [
-            CopyRow(one, describe_comparisons(one, PLAIN), describe_level(one), find_wait(live, one.name))
+            CopyRow(
+                one,
+                describe_comparisons(one, PLAIN),
+                describe_level(one),
+                find_wait(live, one.name),
+                describe_unreachable(one.name, status.find_unreachable(one)),
+                status.count_open(one),
+            )
             for one in status.copies
         ]
         return self._site.render(
