@@ -332,6 +332,19 @@ def test_mail_that_is_no_longer_true_does_not_leave(box: CatalogBox) -> None:
         assert "/srv/photos/c" in sink.received[0].text
 
 
+def test_all_clear_counts_what_it_lists(teller: Teller, sink: SmtpSink) -> None:
+    """A finding that was removed with its root is said in a sentence of its own."""
+    first, second = teller.find(b"a"), teller.find(b"b")
+    teller.tick(after=GROUP_S)
+    teller.resolve(first.id)
+    with teller.box.catalog.transaction() as c:
+        c.run("DELETE FROM finding WHERE id = ?", second.id)  # as with its root
+    teller.tick()
+
+    assert "[integrity] nas: all clear: 1 finding resolved, none open" == subjects(sink)[1]
+    assert "1 finding was about a folder that is no longer watched." in sink.received[1].text
+
+
 def test_change_that_was_never_told_is_told_although_another_part_of_its_mail_is_over(box: CatalogBox) -> None:
     """It was told once before it changed, so its end is told as well."""
     port = free_port()

@@ -199,7 +199,7 @@ def test_what_shows_in_the_data_separates_no_findings() -> None:
 def test_end_of_thousands_is_one_entry() -> None:
     """An all-clear has a line for them, too."""
     over = [one._replace(resolution="the copy has it again") for one in make_missing(700)]
-    message = Composer(HOST).all_clear(over, len(over), NOW)
+    message = Composer(HOST).all_clear(over, 0, NOW)
 
     assert "all clear: 700 findings resolved, none open" in message.subject
     assert "700 findings: Missing from the backup, in the copy nightly" in message.body

@@ -268,11 +268,22 @@ class Composer:
         opening = _open(findings, files, is_known=True, over=over, disks=disks)
         return self._compose(kind, "; ".join(parts), sections, [*findings, *over], now, opening)
 
-    def all_clear(self, over: Sequence[Finding], number: int, now: int) -> Message:
-        """Return the message that every reported finding is resolved."""
-        subject = f"all clear: {number:,} finding{'s' if number != 1 else ''} resolved, none open"
+    def all_clear(self, over: Sequence[Finding], removed: int, now: int) -> Message:
+        """
+        Return the message that every reported finding is resolved.
+
+        Args:
+            over: the resolved ones.
+            removed: number of those that no longer exist, because their root was removed.
+            now: seconds UTC.
+        """
+        resolved = f"{len(over):,} finding{'s' if len(over) != 1 else ''} resolved, " if over else ""
+        subject = f"all clear: {resolved}none open"
         hints = _list_hints(over, [])
         opening = ["All findings that were reported are resolved.", "No finding is open."]
+        if removed:
+            were = "1 finding was" if removed == 1 else f"{removed:,} findings were"
+            opening += [f"{were} about a folder that is no longer watched."]
         opening += [*(hints or ["There is nothing to do."]), f"Time: {utc_time(now)}"]
         return self._compose(AlertKind.ALL_CLEAR, subject, [_list_over(over)], over, now, opening)
 

@@ -114,8 +114,9 @@ class AlertPlanner:
 
     def _queue_all_clear(self, c: Connection, now: int) -> None:
         if self._settings.all_clear:
-            number = notified.summarize(c, now).resolved
-            outbox.queue(c, self._composer.all_clear(notified.find_over(c), number, now), self._channels)
+            over = notified.find_over(c)
+            removed = notified.summarize(c, now).resolved - len(over)
+            outbox.queue(c, self._composer.all_clear(over, removed, now), self._channels)
         notified.drop_over(c)
 
     def _is_digest_due(self, c: Connection, now: int) -> bool:
